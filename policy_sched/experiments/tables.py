@@ -44,7 +44,7 @@ def computed_params(loaded: Loaded) -> dict[str, dict[str, Any]]:
         table = read_table(loaded, one.file, (*at, "file"))
         if table is None or not has_columns(loaded, table, one.by, (*at, "by")):
             continue
-        columns = [table.column(name) for name in one.by]
+        columns = [_zeros(table.column(name)) for name in one.by]
         counts = Counter(zip(*columns, strict=True))
         value = _groups(counts, one.by, one.cover)
         if len(value) > MAX_KINDS:
@@ -82,6 +82,14 @@ def _groups(
 def _number(cell: str) -> int | str:
     number = cell.isascii() and cell.removeprefix("-").isdecimal() and len(cell) < _DIGITS
     return int(cell) if number else cell
+
+
+def _zeros(cells: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the cells of a column; empty ones are 0 where all others are numbers."""
+    written = set(cells) - {""}
+    if "" not in cells or not written or any(isinstance(_number(one), str) for one in written):
+        return cells
+    return tuple(cell or "0" for cell in cells)
 
 
 def _sortable(value: int | str) -> tuple[int, int, str]:

@@ -1,12 +1,25 @@
-"""The simulator of "Beware of Fragmentation" and of PWR, once more: one loop, nothing kept."""
+"""The simulator of "Beware of Fragmentation" and of PWR, once more: one loop, nothing kept.
+
+The lists that were published are no part of the repository: POLICY_SCHED_TRACES names their folder.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
 
 from tests.language.oracle_fragmentation import fragmentation, fragmentations
+
+TRACES = Path(os.environ.get("POLICY_SCHED_TRACES") or Path(__file__).parents[3] / "shared/traces")
+needs_published_lists = pytest.mark.skipif(
+    not (TRACES / "openb_pods.csv.gz").is_file(),
+    reason=f"no published lists in {TRACES}; POLICY_SCHED_TRACES names another folder",
+)
 
 #: Watts of a GPU, free and used.
 WATTS = {

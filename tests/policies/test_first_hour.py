@@ -1,7 +1,7 @@
 """The tutorial: every command prints what the page shows.
 
-The command on OpenB takes a minute. It is run if POLICY_SCHED_TRACES names the folder with the
-trace, which is no part of the repository.
+The command on OpenB takes 30 s of CPU. It is run only if POLICY_SCHED_TRACES names the folder with
+the published lists, which are no part of the repository.
 """
 
 from __future__ import annotations

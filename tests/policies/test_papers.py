@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import heapq
 import shutil
+import tomllib
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from policy_sched.cli.main import run
-from tests.policies.published import Node, placements
+from tests.policies.published import TRACES, Node, needs_published_lists, placements
+from tests.policies.samples import PAPERS, samples
 
-PAPERS = Path(__file__).parents[2] / "policies" / "papers"
+ROOT = PAPERS.parents[1]
+SAMPLE = PAPERS / "openb" / "sample"
 ORDERS = {
     "FIFO": "submit_s",
     "SJF": "duration_s",
@@ -26,9 +31,53 @@ Job = dict[str, float]
 
 
 def table(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a table."""
-    with path.open(encoding="utf-8", newline="") as file:
+    """Return the rows of a table, plain or with .gz."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def changed(folder: Path, paper: str, policies: tuple[str, ...], spec: dict[str, Any]) -> Path:
+    """Return the experiment of a paper in a copy of all, with some variants and other fields."""
+    shutil.copytree(PAPERS, folder / "papers")
+    path = folder / "papers" / paper / "experiment.yaml"
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    variants = [one for one in document["spec"]["variants"] if one["name"] in policies]
+    document["spec"] |= {"variants": variants, **spec}
+    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def sweep(path: Path, folder: Path, **parameters: Path | int) -> list[dict[str, str]]:
+    """Run an experiment in this process with parameters; return its table of pods."""
+    given = chain(*(("--set", f"{name}={value}") for name, value in parameters.items()))
+    assert run(["sweep", str(path), "--jobs", "1", "--results", str(folder), *given]) == 0
+    return table(folder / "pods.csv")
+
+
+def test_the_samples_are_those_of_their_command() -> None:
+    """`python -m tests.policies.samples` writes what is there, and nothing else is there."""
+    for path, content in samples().items():
+        assert path.read_text(encoding="utf-8") == content
+    assert {path for path in samples() if path.parent == SAMPLE} == set(SAMPLE.iterdir())
+
+
+def test_no_published_list_is_in_the_repository() -> None:
+    """The wheel had a megabyte of OpenB's and of a Philly list's rows: it holds policies, schemas,
+    docs and the package, whose tables are the samples and the orders that were derived here."""
+    suffixes = (".csv", ".csv.gz", ".parquet", ".jsonl", ".jsonl.gz")
+    shipped = ("policies", "schemas", "docs", "policy_sched")
+    tables = {
+        path
+        for folder in shipped
+        for path in (ROOT / folder).rglob("*")
+        if path.name.endswith(suffixes)
+    }
+    derived = {"arrivals_default.csv.gz", "node_order_default.csv.gz"}
+    assert tables == {*samples(), *(PAPERS / "openb" / name for name in derived)}
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]
+    wheel = wheel["build"]["targets"]["wheel"]
+    assert {*wheel["packages"], *wheel["force-include"]} == set(shipped)
 
 
 def walked(jobs: list[Job], key: str, gpus: int, cpus: int) -> dict[int, int]:
@@ -62,13 +111,11 @@ def test_jobs_of_pai_end_when_its_protocol_says(
 
     The sample did not fill the experiment's node: no job waited, and all orders were the same.
     """
-    path = PAPERS / "pai" / "experiment.yaml"
-    assert run(["sweep", str(path), "--jobs", "1", "--results", str(tmp_path)]) == 0
+    found = sweep(PAPERS / "pai" / "experiment.yaml", tmp_path)
     printed = capsys.readouterr().out
     assert "12 of 12 differences from FIFO are more than noise." in printed  # no seed changes them
     rows = table(PAPERS / "pai" / "sample.csv")
     jobs = [{name: float(cell) for name, cell in row.items() if name != "user"} for row in rows]
-    found = table(tmp_path / "pods.csv")
     for policy, key in ORDERS.items():
         ends = {
             int(row["pod"].rpartition("-")[2]): int(float(row["ended"]))
@@ -87,25 +134,13 @@ def test_pods_go_where_the_simulators_send_them(
     paper: str, policies: tuple[str, ...], tmp_path: Path
 ) -> None:
     """For two seeds, each pod of the sample gets the same node and GPUs."""
-    shutil.copytree(PAPERS, tmp_path / "papers")
-    path = tmp_path / "papers" / paper / "experiment.yaml"
-    document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    variants = [one for one in document["spec"]["variants"] if one["name"] in policies]
-    document["spec"] |= {"variants": variants, "seeds": [42, 43]}
-    if paper == "pwr":
-        del document["spec"]["computed"]
-    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
-    sample = PAPERS / "fgd" / "sample"
-    files = {"pods": "pods", "cluster": "nodes", "arrivals": "arrivals", "nodes": "ranks"}
-    given = [("--set", f"{name}={sample / file}.csv") for name, file in files.items()]
-    results = ["--jobs", "1", "--results", str(tmp_path / "found")]
-    assert run(["sweep", str(path), *results, *chain(*given)]) == 0
-    nodes, pods = table(sample / "nodes.csv"), table(sample / "pods.csv")
-    found = table(tmp_path / "found" / "pods.csv")
+    spec = {"seeds": [42, 43]} | ({"computed": []} if paper == "pwr" else {})
+    found = sweep(changed(tmp_path, paper, policies, spec), tmp_path / "found")
+    nodes, pods = table(SAMPLE / "nodes.csv"), table(SAMPLE / "pods.csv")
     for policy in policies:
         for seed in ("42", "43"):
-            order = [int(one[seed]) for one in table(sample / "arrivals.csv") if one[seed]]
-            ranks = [int(one[seed]) for one in table(sample / "ranks.csv")]
+            order = [int(one[seed]) for one in table(SAMPLE / "arrivals.csv") if one[seed]]
+            ranks = [int(one[seed]) for one in table(SAMPLE / "node_order.csv")]
             rows = [one for one in found if (one["variant"], one["seed"]) == (policy, seed)]
             assert [(one["node"], one["devices"]) for one in rows] == placements(
                 policy, nodes, pods, order, ranks
@@ -116,25 +151,17 @@ def test_pods_go_where_the_simulators_send_them(
 def test_random_draws_among_the_nodes_and_gpus_with_room(tmp_path: Path) -> None:
     """Each pod of the sample goes to a node and GPU that fit, if there are any; which ones is drawn
     evenly, again for another seed, and the same for the same one."""
-    sample = PAPERS / "fgd" / "sample"
     path = PAPERS / "fgd" / "random-experiment.yaml"
-    files = {"pods": "pods", "cluster": "nodes", "arrivals": "arrivals"}
-    given = list(chain(*(("--set", f"{name}={sample / file}.csv") for name, file in files.items())))
-    for folder in ("one", "other"):
-        results = ["--jobs", "1", "--results", str(tmp_path / folder)]
-        assert run(["sweep", str(path), *results, *given]) == 0
-    texts = [(tmp_path / folder / "pods.csv").read_bytes() for folder in ("one", "other")]
+    rows = sweep(path, tmp_path / "first")
+    sweep(path, tmp_path / "second")
+    texts = [(tmp_path / folder / "pods.csv").read_bytes() for folder in ("first", "second")]
     assert texts[0] == texts[1]
-    rows, pods, nodes = (
-        table(tmp_path / "one" / "pods.csv"),
-        table(sample / "pods.csv"),
-        table(sample / "nodes.csv"),
-    )
+    pods, nodes = table(SAMPLE / "pods.csv"), table(SAMPLE / "nodes.csv")
     drawn: list[tuple[int, int]] = []
     drawn_gpus: list[tuple[int, int]] = []
     for seed in map(str, range(42, 52)):
         cluster = {row["sn"]: Node(i, row) for i, row in enumerate(nodes)}
-        order = [int(one[seed]) for one in table(sample / "arrivals.csv") if one[seed]]
+        order = [int(one[seed]) for one in table(SAMPLE / "arrivals.csv") if one[seed]]
         placed = [row for row in rows if row["seed"] == seed]
         for number, row in zip(order, placed, strict=True):
             pod = pods[number]
@@ -154,3 +181,48 @@ def test_random_draws_among_the_nodes_and_gpus_with_room(tmp_path: Path) -> None
         places = [place / (count - 1) for place, count in draws if count > 1]
         assert len(places) > 500
         assert 0.47 < sum(places) / len(places) < 0.53
+
+
+def test_an_empty_share_of_a_list_is_0(tmp_path: Path) -> None:
+    """Pods without GPUs have an empty gpu_milli in some published lists, which were refused:
+    "expected an integer, found a string"."""
+    path = changed(tmp_path, "fgd", ("FGD",), {"seeds": [42]})
+    lines = (SAMPLE / "pods.csv").read_text(encoding="utf-8").replace(",0,0,", ",0,,")
+    (tmp_path / "pods.csv").write_text(lines, encoding="utf-8")
+    written = sweep(path, tmp_path / "written")
+    assert sweep(path, tmp_path / "empty", pods=tmp_path / "pods.csv") == written
+
+
+@needs_published_lists
+def test_fgd_places_the_published_pods_as_the_published_simulator_does(tmp_path: Path) -> None:
+    """With OpenB's lists and seed 42 each of the 10,866 pods gets the node and GPUs of a replay."""
+    spec = {"measures": [{"name": "unplaced", "pods": "Unplaced"}], "figures": []}
+    path = changed(tmp_path, "fgd", ("FGD",), spec)
+    orders = PAPERS / "openb"
+    found = sweep(
+        path,
+        tmp_path / "found",
+        pods=TRACES / "openb_pods.csv.gz",
+        cluster=TRACES / "openb_nodes.csv.gz",
+        arrivals=orders / "arrivals_default.csv.gz",
+        nodes=orders / "node_order_default.csv.gz",
+        count=1,
+    )
+    replayed = table(TRACES / "results" / "derived_placements_default_seed42.csv.gz")
+    assert len(found) == 10_866
+    for ours, theirs in zip(found, replayed, strict=True):
+        node, _, devices = theirs["FGD"].partition(":")
+        expected = ("", "") if node == "-" else (f"openb-node-{int(node):04}", devices)
+        assert (ours["node"], ours["devices"].replace(" ", "-")) == expected
+
+
+@needs_published_lists
+def test_a_stand_in_for_the_pai_trace_ends_as_in_the_published_simulator(tmp_path: Path) -> None:
+    """Each of 5,000 jobs on 1,000 GPUs takes as many seconds as there, the shortest first."""
+    spec = {"seeds": [0], "figures": []}
+    jobs = TRACES / "pai" / "reference_jobs_jct.csv.gz"
+    path = changed(tmp_path, "pai", ("SJF",), spec)
+    found = sweep(path, tmp_path / "found", trace=jobs, gpus=100_000, cpus=23_220)
+    completions = {row["pod"]: float(row["ended"]) - float(row["created"]) for row in found}
+    expected = {f"default/job-{row['job_id']}": float(row["jct_SJF"]) for row in table(jobs)}
+    assert completions == expected
