@@ -14,7 +14,7 @@ from policy_sched.framework.evaluate.evaluator import Evaluation, Evaluator
 from policy_sched.framework.evaluate.ranking import SEARCHES
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.handle import Handle
-from policy_sched.framework.runtime.pipeline import Pipeline, freeze, plugin_manager, points_of
+from policy_sched.framework.runtime.pipeline import Pipeline, freeze, implementations, points_of
 from policy_sched.framework.runtime.runner import Runner
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.interpodaffinity.plugin import InterPodAffinity
@@ -34,7 +34,8 @@ def pipeline(handle: Handle) -> Pipeline:
         field: [(name, 2) for name, plugin in plugins.items() if point in points_of(plugin)]
         for field, point in CONFIGURED.items()
     }
-    return freeze("default-scheduler", plugin_manager(plugins), order)
+    implemented = {name: implementations(plugin, name) for name, plugin in plugins.items()}
+    return freeze("default-scheduler", implemented, order)
 
 
 def assert_equal(shared: Evaluation, fresh: Evaluation) -> None:

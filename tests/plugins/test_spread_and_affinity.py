@@ -19,7 +19,7 @@ from policy_sched.framework.evaluate import Evaluation, Evaluator
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import FilterResult, Rows
-from policy_sched.framework.runtime.pipeline import Pipeline, freeze, plugin_manager
+from policy_sched.framework.runtime.pipeline import Pipeline, freeze, implementations
 from policy_sched.framework.runtime.runner import Runner
 from policy_sched.framework.status import Code, Status
 from policy_sched.framework.waiting_pods import WaitingPods
@@ -60,7 +60,8 @@ def pipeline(handle: Handle, others: Others, args: Mapping[str, Any]) -> Pipelin
         "preScore": names,
         "score": names,
     }
-    return freeze("default-scheduler", plugin_manager(plugins), order)
+    implemented = {name: implementations(plugin, name) for name, plugin in plugins.items()}
+    return freeze("default-scheduler", implemented, order)
 
 
 class Replay:

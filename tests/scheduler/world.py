@@ -14,7 +14,7 @@ from policy_sched.framework.evaluate.nominated_pods import Nominations
 from policy_sched.framework.extension_points import CONFIGURED, POINTS
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import PermitResult
-from policy_sched.framework.runtime.pipeline import Pipeline, freeze, plugin_manager, points_of
+from policy_sched.framework.runtime.pipeline import Pipeline, freeze, implementations, points_of
 from policy_sched.framework.runtime.runner import Runner
 from policy_sched.framework.status import SUCCESS, Status
 from policy_sched.model.pod_info import PodInfo
@@ -85,7 +85,8 @@ def with_plugins(pipeline: Pipeline, plugins: Mapping[str, object]) -> Pipeline:
         field: [(name, 1) for name, plugin in plugins.items() if point in points_of(plugin)]
         for field, point in CONFIGURED.items()
     }
-    more = freeze(SCHEDULER, plugin_manager(plugins), order)
+    implemented = {name: implementations(plugin, name) for name, plugin in plugins.items()}
+    more = freeze(SCHEDULER, implemented, order)
     hooks = dict(pipeline.hooks)
     for point, added in more.hooks.items():
         before = hooks.get(point, ())

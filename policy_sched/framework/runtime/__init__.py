@@ -11,7 +11,7 @@ from policy_sched.framework.runtime.pipeline import (
     Implementations,
     Percentage,
     Pipeline,
-    freeze_implementations,
+    freeze,
     implementations,
     points_of,
 )
@@ -37,7 +37,7 @@ __all__ = [
     "Runner",
     "broken",
     "checked",
-    "freeze_implementations",
+    "freeze",
     "implementations",
     "points_of",
 ]

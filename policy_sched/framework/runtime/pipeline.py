@@ -92,25 +92,6 @@ class Pipeline(msgspec.Struct, frozen=True):
         return Signature(frozenset(fields), scope, keys=tuple(keys))
 
 
-def plugin_manager(plugins: Mapping[str, object]) -> pluggy.PluginManager:
-    """Register ``plugins`` by name with a new manager, their arguments checked by pluggy.
-
-    Raises PluginError naming the plugin whose hooks do not fit hookspecs.py.
-    """
-    manager = pluggy.PluginManager(hookspecs.PROJECT)
-    manager.add_hookspecs(hookspecs.SchedulerHooks)
-    for name, plugin in plugins.items():
-        try:
-            manager.register(plugin, name=name)
-        except (pluggy.PluginValidationError, ValueError) as error:
-            raise _misfit(name, error) from error
-    try:
-        manager.check_pending()
-    except pluggy.PluginValidationError as error:
-        raise PluginError(str(error)) from error
-    return manager
-
-
 def _misfit(name: str, error: Exception) -> PluginError:
     words = "; ".join(str(error).splitlines())
     return PluginError(f'plugin "{name}" does not fit the hooks: {words}')
@@ -178,43 +159,7 @@ def _inspection_manager() -> pluggy.PluginManager:
     return manager
 
 
-def freeze(
-    scheduler_name: str,
-    manager: pluggy.PluginManager,
-    order: Mapping[str, Iterable[tuple[str, int]]],
-    *,
-    percentage_of_nodes_to_score: Percentage = 0,
-    generation: int = 0,
-    content_hash: str = "",
-) -> Pipeline:
-    """Read a manager out into a Pipeline; see `freeze_implementations`."""
-    found = _read_out(manager)
-    names = {name for functions in found.values() for name in functions}
-    return freeze_implementations(
-        scheduler_name,
-        {
-            name: {point: found[point][name] for point in POINTS if name in found[point]}
-            for name in names
-        },
-        order,
-        percentage_of_nodes_to_score=percentage_of_nodes_to_score,
-        generation=generation,
-        content_hash=content_hash,
-    )
-
-
-def _read_out(manager: pluggy.PluginManager) -> dict[str, dict[str, Callable[..., object]]]:
-    """Return the implementations of a manager's plugins: by point, then by plugin."""
-    return {
-        point: {
-            impl.plugin_name: _full_arguments(point, impl.function, impl.argnames)
-            for impl in getattr(manager.hook, point).get_hookimpls()
-        }
-        for point in POINTS
-    }
-
-
-def freeze_implementations(  # noqa: PLR0913 - all but three may be left out
+def freeze(  # noqa: PLR0913 - all but three may be left out
     scheduler_name: str,
     plugins: Mapping[str, Implementations],
     order: Mapping[str, Iterable[tuple[str, int]]],

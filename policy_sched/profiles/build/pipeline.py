@@ -22,7 +22,7 @@ from policy_sched.framework.runtime import (
     Implementations,
     Pipeline,
     checked,
-    freeze_implementations,
+    freeze,
     implementations,
 )
 from policy_sched.language import CompiledPolicy
@@ -304,7 +304,7 @@ def build_pipeline(
         ]
         for field, hook in CONFIGURED.items()
     }
-    return freeze_implementations(
+    return freeze(
         profile,
         found,
         order,

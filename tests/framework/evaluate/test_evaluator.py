@@ -20,7 +20,7 @@ from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import PreFilterResult, Scope, Signature
-from policy_sched.framework.runtime.pipeline import Pipeline, freeze, plugin_manager, points_of
+from policy_sched.framework.runtime.pipeline import Pipeline, freeze, implementations, points_of
 from policy_sched.framework.runtime.runner import Runner
 from policy_sched.framework.status import SKIP, SUCCESS, Status
 from policy_sched.framework.waiting_pods import WaitingPods
@@ -48,7 +48,8 @@ def pipeline_of(plugins: dict[str, object]) -> Pipeline:
         ]
         for field, point in CONFIGURED.items()
     }
-    return freeze("default-scheduler", plugin_manager(plugins), order)
+    implemented = {name: implementations(plugin, name) for name, plugin in plugins.items()}
+    return freeze("default-scheduler", implemented, order)
 
 
 def runner_of(cache: Cache, *kinds: type) -> Runner:

@@ -19,7 +19,7 @@ from policy_sched.framework.evaluate.placement import (
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import Placement, Placements
-from policy_sched.framework.runtime.pipeline import freeze, plugin_manager, points_of
+from policy_sched.framework.runtime.pipeline import freeze, implementations, points_of
 from policy_sched.framework.runtime.runner import Runner
 from policy_sched.framework.status import SKIP, Code, Status
 from policy_sched.model.pod_info import PodInfo
@@ -60,7 +60,8 @@ def runner_of(*plugins: object, weight: int = 1) -> Runner:
         field: [(name, weight) for name, plugin in named.items() if point in points_of(plugin)]
         for field, point in CONFIGURED.items()
     }
-    return Runner(freeze("default-scheduler", plugin_manager(named), order))
+    implemented = {name: implementations(plugin, name) for name, plugin in named.items()}
+    return Runner(freeze("default-scheduler", implemented, order))
 
 
 def parted(*plugins: object) -> Domains | None:

@@ -16,7 +16,7 @@ from policy_sched.framework.evaluate.results import NOT_ASKED
 from policy_sched.framework.evaluate.sampling import Rotation, Sample, enough, looks_at_all
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.handle import Handle
-from policy_sched.framework.runtime.pipeline import Percentage, freeze, plugin_manager, points_of
+from policy_sched.framework.runtime.pipeline import Percentage, freeze, implementations, points_of
 from policy_sched.framework.runtime.runner import Runner
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.model.pod_info import PodInfo
@@ -66,7 +66,8 @@ def evaluators(
         field: [(name, 1) for name, plugin in plugins.items() if point in points_of(plugin)]
         for field, point in CONFIGURED.items()
     }
-    runner = Runner(freeze("default-scheduler", plugin_manager(plugins), order))
+    implemented = {name: implementations(plugin, name) for name, plugin in plugins.items()}
+    runner = Runner(freeze("default-scheduler", implemented, order))
     sample = Sample(cache.nodes, percentage, Rotation(), any_will_do=any_will_do)
     return Evaluator(runner, cache.nodes, sample=sample), Evaluator(runner, cache.nodes)
 

@@ -13,9 +13,9 @@ from policy_sched.framework.extension_points import CONFIGURED, POINTS
 from policy_sched.framework.hookspecs import SchedulerHooks, hookimpl
 from policy_sched.framework.results import Scope, Signature
 from policy_sched.framework.runtime.pipeline import (
+    Implementations,
     freeze,
     implementations,
-    plugin_manager,
     points_of,
 )
 from policy_sched.framework.status import SUCCESS, Status
@@ -45,10 +45,15 @@ class Signs(Named):
         return Signature(frozenset({("labels",)}), Scope.NODE)
 
 
+def implemented(**plugins: object) -> dict[str, Implementations]:
+    """Return what plugins implement, by their names."""
+    return {name: implementations(plugin, name) for name, plugin in plugins.items()}
+
+
 def test_hooks_are_in_profile_order_and_unreserve_in_reverse() -> None:
     """The order is the profile's, not that of registration; companions come along."""
-    manager = plugin_manager({"a": Named(), "b": Named(), "c": Named()})
-    pipeline = freeze("s", manager, {"reserve": [("c", 1), ("a", 1)]})
+    plugins = implemented(a=Named(), b=Named(), c=Named())
+    pipeline = freeze("s", plugins, {"reserve": [("c", 1), ("a", 1)]})
     assert [hook.plugin for hook in pipeline.at("reserve")] == ["c", "a"]
     assert [hook.plugin for hook in pipeline.at("unreserve")] == ["a", "c"]
     assert pipeline.at("pre_bind") == ()
@@ -56,7 +61,7 @@ def test_hooks_are_in_profile_order_and_unreserve_in_reverse() -> None:
 
 def test_a_hook_may_leave_out_arguments() -> None:
     """A hook that takes fewer arguments gets those that it named."""
-    pipeline = freeze("s", plugin_manager({"a": Named()}), {"reserve": [("a", 1)]})
+    pipeline = freeze("s", implemented(a=Named()), {"reserve": [("a", 1)]})
     (hook,) = pipeline.at("reserve")
     assert hook.function("state", "pod", "node-1") == Status(reasons=("node-1",))
 
@@ -70,7 +75,7 @@ def test_a_misspelled_argument_is_refused_with_its_name() -> None:
             raise AssertionError(nodes)
 
     with pytest.raises(PluginError, match="nodes"):
-        plugin_manager({"wrong": Wrong()})
+        implementations(Wrong(), "wrong")
 
 
 def test_a_misspelled_hook_is_refused_with_its_name() -> None:
@@ -82,7 +87,7 @@ def test_a_misspelled_hook_is_refused_with_its_name() -> None:
             raise AssertionError
 
     with pytest.raises(PluginError, match="filtre"):
-        plugin_manager({"wrong": Wrong()})
+        implementations(Wrong(), "wrong")
 
 
 def test_the_signature_is_the_union_of_those_that_filter_or_score() -> None:
@@ -96,10 +101,10 @@ def test_the_signature_is_the_union_of_those_that_filter_or_score() -> None:
         @hookimpl
         def score(self) -> None: ...
 
-    manager = plugin_manager({"a": Filters(), "b": Named(), "c": Silent()})
-    pipeline = freeze("s", manager, {"filter": [("a", 1)], "reserve": [("b", 1)]})
+    plugins = implemented(a=Filters(), b=Named(), c=Silent())
+    pipeline = freeze("s", plugins, {"filter": [("a", 1)], "reserve": [("b", 1)]})
     assert pipeline.signature() == Signature(frozenset({("labels",)}), Scope.NODE)
-    whole = freeze("s", manager, {"filter": [("a", 1)], "score": [("c", 1)]})
+    whole = freeze("s", plugins, {"filter": [("a", 1)], "score": [("c", 1)]})
     assert whole.signature() is None
 
 
