@@ -5,7 +5,12 @@ MemoryClient implements it for simulations, kube/ over HTTP. The embedded contro
 `embedded`, above this package.
 """
 
-from policy_sched.client.memory import MemoryClient
+from policy_sched.client.memory import (
+    MemoryClient,
+    VirtualClient,
+    condition_of,
+    nomination_of,
+)
 from policy_sched.client.protocol import Client, Done, begun
 from policy_sched.client.request import ObjectRequest, ObjectResponse
 from policy_sched.client.volume_controllers import complete_binding, provision
@@ -16,7 +21,10 @@ __all__ = [
     "MemoryClient",
     "ObjectRequest",
     "ObjectResponse",
+    "VirtualClient",
     "begun",
     "complete_binding",
+    "condition_of",
+    "nomination_of",
     "provision",
 ]

@@ -1,4 +1,4 @@
-"""A client whose cluster is this process: it records its calls."""
+"""Clients whose cluster is this process: they record their calls."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import msgspec
 from policy_sched.client.object_writes import WritableStore, carried_out
 from policy_sched.client.protocol import Done
 from policy_sched.client.request import ObjectRequest, ObjectResponse
-from policy_sched.client.volume_controllers import complete_binding, provision
 from policy_sched.errors import ClusterError
-from policy_sched.model import PersistentVolume, PersistentVolumeClaim, Pod, PodGroup, PodInfo
+from policy_sched.model import Condition, Pod, PodGroup, PodInfo
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -64,40 +63,6 @@ class MemoryClient:
         work()
         done(None)
 
-    def nominate(self, pod: PodInfo, node: str) -> None:
-        """Keep the nomination."""
-        self.nominations[pod.uid] = node
-
-    def set_unschedulable(
-        self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
-    ) -> None:
-        """Keep the condition and the nomination; the latest ones stand."""
-        self.conditions[pod.uid] = (reason, message)
-        if nominated:
-            self.nominations[pod.uid] = nominated
-        elif nominated is not None:
-            self.clear_nomination(pod)
-
-    def clear_nomination(self, pod: PodInfo) -> None:
-        """Forget the nomination."""
-        self.nominations.pop(pod.uid, None)
-
-    def set_group_scheduled(
-        self, group: PodGroup, reason: str, message: str, *, scheduled: bool
-    ) -> None:
-        """Keep the condition; the latest one stands."""
-        del scheduled  # the reason implies it
-        meta = group.metadata
-        self.group_conditions[f"{meta.namespace or 'default'}/{meta.name}"] = (reason, message)
-
-    def set_disruption_target(self, pod: PodInfo, message: str) -> None:
-        """Keep the condition."""
-        self.disruptions[pod.uid] = message
-
-    def delete_pod(self, pod: PodInfo) -> None:
-        """Note the deletion."""
-        self.deleted.append(pod.uid)
-
     def record_event(
         self,
         pod: PodInfo,
@@ -110,25 +75,94 @@ class MemoryClient:
         """Append the event."""
         self.events.append(Event(pod.key, kind, reason, action, note))
 
-    def update_volume(self, volume: PersistentVolume) -> None:
-        """Bind the volume and its claim to each other."""
-        if self.objects is not None:
-            complete_binding(self.objects, volume)
-
-    def update_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Create a volume for the claim and bind them to each other."""
-        if self.objects is not None:
-            provision(self.objects, claim)
-
-    def send(self, request: ObjectRequest, done: ObjectResponse) -> None:
+    def send(self, request: ObjectRequest, done: ObjectResponse | None = None) -> None:
         """Carry the request out on ``objects``, and respond at once."""
-        if self.objects is None or request.kind is Pod:
+        response, refusal = None, None
+        if request.kind is Pod or request.kind is PodGroup:
+            self._note(request)
+        elif self.objects is None:
             self.requests.append(request)
-            done(None, None)
+        else:
+            try:
+                response = carried_out(self.objects, request)
+            except ClusterError as error:
+                refusal = error
+        if done is not None:
+            done(response, refusal)
+        elif refusal is not None:
+            raise refusal
+
+    def _note(self, request: ObjectRequest) -> None:
+        """Keep what changes a pod or a group."""
+        uid, status = request.uid, request.body.get("status", {})
+        if request.verb == "delete":
+            self.deleted.append(uid)
+        elif "conditions" not in status and "nominatedNodeName" not in status:
+            self.requests.append(request)
+        for condition in status.get("conditions", ()):
+            reason, message = condition["reason"], condition["message"]
+            if request.kind is PodGroup:
+                self.group_conditions[request.key] = reason, message
+            elif condition["type"] == "PodScheduled":
+                self.conditions[uid] = reason, message
+            else:
+                self.disruptions[uid] = message
+        if status.get("nominatedNodeName"):
+            self.nominations[uid] = status["nominatedNodeName"]
+        elif "nominatedNodeName" in status:
+            self.nominations.pop(uid, None)
+
+
+@dataclass(slots=True)
+class VirtualClient(MemoryClient):
+    """Keeps what changes pods until the caller delivers it to the scheduler, as a watch would.
+
+    Nothing reads its events and conditions.
+    """
+
+    bound: list[tuple[PodInfo, str]] = field(default_factory=list)
+    """Pods and their nodes."""
+    leaving: list[ObjectRequest] = field(default_factory=list)
+    """The deletions of pods."""
+    nominated: list[tuple[str, str]] = field(default_factory=list)
+    """UIDs of pods and their new nominated nodes, empty for none."""
+
+    def bind(self, pod: PodInfo, node: str, done: Done) -> None:
+        """Bind the pod at once."""
+        if pod.uid in self.bindings:
+            MemoryClient.bind(self, pod, node, done)  # it is refused
+        self.bindings[pod.uid] = node
+        self.bound.append((pod, node))
+        done(None)
+
+    def record_event(
+        self,
+        pod: PodInfo,
+        kind: str,
+        reason: str,
+        action: str,
+        note: str,
+        related: PodInfo | None = None,
+    ) -> None:
+        """No-op: nothing reads events."""
+
+    def _note(self, request: ObjectRequest) -> None:
+        if request.kind is not Pod:
             return
-        try:
-            response = carried_out(self.objects, request)
-        except ClusterError as error:
-            done(None, error)
-            return
-        done(response, None)
+        node = nomination_of(request)
+        if node is not None:
+            self.nominated.append((request.uid, node))
+        elif request.verb == "delete":
+            self.leaving.append(request)
+
+
+def nomination_of(request: ObjectRequest) -> str | None:
+    """Return the node that a request nominates a pod to, empty for none, None if it stays."""
+    status = request.body.get("status", {})
+    return (status["nominatedNodeName"] or "") if "nominatedNodeName" in status else None
+
+
+def condition_of(request: ObjectRequest) -> Condition | None:
+    """Return the condition that a request sets, if any."""
+    conditions = request.body.get("status", {}).get("conditions")
+    return msgspec.convert(conditions[0], Condition) if conditions else None

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import msgspec
 
 from policy_sched.client.request import ObjectRequest
-from policy_sched.client.volume_controllers import ObjectStore
+from policy_sched.client.volume_controllers import ObjectStore, complete_binding, provision
 from policy_sched.errors import ClusterError
-from policy_sched.model import ApiObject
+from policy_sched.model import ApiObject, PersistentVolume, PersistentVolumeClaim
 
 
 class WritableStore(ObjectStore, Protocol):
@@ -22,7 +22,10 @@ class WritableStore(ObjectStore, Protocol):
 
 
 def carried_out(store: WritableStore, request: ObjectRequest) -> ApiObject | None:
-    """Carry a request out and return the object; None if it was deleted. Raises ClusterError."""
+    """Carry a request out and return the object; None if it was deleted. Raises ClusterError.
+
+    Volumes and claims are bound at once: see `volume_controllers`.
+    """
     if request.verb == "create":
         return _created(store, request)
     found = store.named(request.kind, request.namespace, request.name)
@@ -35,12 +38,17 @@ def carried_out(store: WritableStore, request: ObjectRequest) -> ApiObject | Non
     if request.verb == "delete":
         store.remove(found)
         return None
-    changed = _patched(found, request)
-    store.put(changed)
+    changed = patched(found, request)
+    if isinstance(changed, PersistentVolume):
+        complete_binding(store, changed)
+    elif isinstance(changed, PersistentVolumeClaim):
+        provision(store, changed)
+    else:
+        store.put(changed)
     return changed
 
 
-def _patched(found: ApiObject, request: ObjectRequest) -> ApiObject:
+def patched(found: ApiObject, request: ObjectRequest) -> ApiObject:
     """Return an object after a patch: only the fields that the patch names are read and made."""
     parts: dict[str, Any] = {}
     for name, change in request.body.items():

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from policy_sched.client.request import ObjectRequest, ObjectResponse
 from policy_sched.errors import ClusterError
-from policy_sched.model import PersistentVolume, PersistentVolumeClaim, PodGroup, PodInfo
+from policy_sched.model import PodInfo
 
 Done: TypeAlias = Callable[[ClusterError | None], None]
 """Called when a call is done: with None, or with the error that the cluster returned."""
@@ -35,35 +35,6 @@ class Client(Protocol):
         not run. The work may run in another thread.
         """
 
-    def nominate(self, pod: PodInfo, node: str) -> None:
-        """Set status.nominatedNodeName: the pod is about to be bound there, in a while."""
-
-    def set_unschedulable(
-        self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
-    ) -> None:
-        """Set condition PodScheduled=False; reason is ``Unschedulable`` or ``SchedulerError``.
-
-        ``nominated`` is set as status.nominatedNodeName, which None leaves alone.
-        """
-
-    def clear_nomination(self, pod: PodInfo) -> None:
-        """Empty status.nominatedNodeName."""
-
-    def set_group_scheduled(
-        self, group: PodGroup, reason: str, message: str, *, scheduled: bool
-    ) -> None:
-        """Set condition PodGroupScheduled; reason is ``Scheduled``, or else ``Unschedulable`` or
-        ``SchedulerError``."""
-
-    def set_disruption_target(self, pod: PodInfo, message: str) -> None:
-        """Set condition DisruptionTarget=True with reason PreemptionByScheduler.
-
-        A pod that does not exist any more is no error.
-        """
-
-    def delete_pod(self, pod: PodInfo) -> None:
-        """Delete the pod (by UID), gracefully; one that does not exist any more is no error."""
-
     def record_event(
         self,
         pod: PodInfo,
@@ -78,17 +49,12 @@ class Client(Protocol):
         ``related``: another pod that had to do with it, on whose behalf we speak then.
         """
 
-    def update_volume(self, volume: PersistentVolume) -> None:
-        """Write a volume that is now kept for a claim; the cluster completes the binding."""
-
-    def update_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Write a claim that now names the node for which a volume is to be provisioned."""
-
-    def send(self, request: ObjectRequest, done: ObjectResponse) -> None:
+    def send(self, request: ObjectRequest, done: ObjectResponse | None = None) -> None:
         """Send a request about an object.
 
         ``done`` is called once with the response: at once, or later by the event loop of the
-        cluster. `send` itself does not raise.
+        cluster; `send` does not raise then. Without ``done`` the response is not needed: a refusal
+        is raised if it is known at once, and the implementation reports it otherwise.
         """
 
 

@@ -1,39 +1,59 @@
-"""A request about one API object, whose response is the object: what plugins send by themselves."""
+"""A request about one API object, whose response is the object."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from policy_sched.errors import ClusterError
 from policy_sched.model import KINDS, ApiObject, Kind
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectRequest:
-    """Get, create, patch or delete an object.
-
-    ``body`` is the object that is created, or the patch: a merge patch, or with ``strategic`` one
-    that knows the keys of lists. A patch that carries metadata.resourceVersion is refused with a
-    conflict if the object has changed since. ``exact``: the object, a ResourceClaim, holds what
-    JSON cannot keep, and an API server is sent all of it with these changes, in protobuf.
-    """
+class ObjectRequest(msgspec.Struct, frozen=True):
+    """Get, create, patch or delete an object."""
 
     verb: Literal["get", "create", "patch", "delete"]
     kind: type[ApiObject]
     namespace: str
     name: str
-    body: Mapping[str, Any] = field(default_factory=dict)
+    body: Mapping[str, Any] = {}
+    """The object that is created, or the patch.
+
+    A patch that has metadata.resourceVersion is refused with a conflict if the object has changed
+    since; any other is sent again after a conflict.
+    """
     subresource: str = ""
     strategic: bool = False
+    """The patch knows the keys of lists; otherwise it is a merge patch."""
     exact: bool = False
+    """The object, a ResourceClaim, has fields that JSON cannot keep: an API server gets all of it
+    with these changes, in protobuf."""
+    uid: str = ""
+    """The UID that the object must have to be patched or deleted, empty for any.
+
+    Requests with the same UID, and the binding of that pod, are sent one after the other.
+    """
+    ignore_not_found: bool = False
+    """An object that does not exist any more, or has another UID, is no error."""
 
     @property
     def api_kind(self) -> Kind:
         """The apiVersion and kind."""
         return _kinds()[self.kind]
+
+    @property
+    def call(self) -> str:
+        """Verb and kind, as RBAC has them: ``patch pods/status``."""
+        part = f"/{self.subresource}" if self.subresource else ""
+        return f"{self.verb} {self.kind.__name__.lower()}s{part}"
+
+    @property
+    def key(self) -> str:
+        """Namespace and name."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 @cache

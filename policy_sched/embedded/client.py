@@ -8,24 +8,19 @@ from functools import partial
 import msgspec
 
 from policy_sched.client import Done, ObjectRequest, ObjectResponse
-from policy_sched.client.apimachinery import CLAIM, GROUP, POD, VOLUME, Stored, resource
-from policy_sched.embedded.admission import not_found, set_condition
+from policy_sched.client.apimachinery import Key, Stored, is_gone
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.embedded.events import NOTE_LIMIT, Occurrence
-from policy_sched.embedded.store import MERGE, STRATEGIC, DeleteOptions, Key
+from policy_sched.embedded.store import MERGE, STRATEGIC, DeleteOptions
 from policy_sched.errors import ClusterError
 from policy_sched.manifests import Plain
-from policy_sched.model import SCHEDULED as GROUP_SCHEDULED
-from policy_sched.model import PersistentVolume, PersistentVolumeClaim, PodGroup, PodInfo
+from policy_sched.model import PodInfo
 
 Fault = Callable[[str, str], ClusterError | None]
 """Asked before each call with its name and the object's key; what it returns is what happens."""
 
 Beside = Callable[[Callable[[], None], Callable[[], None]], None]
 """Runs a call that may take long, and a second one afterwards in the cluster's own thread."""
-
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 
 
 def no_fault(call: str, key: str) -> None:
@@ -82,62 +77,6 @@ class EmbeddedClient:
         """Run the work; ``done`` is called afterwards."""
         self.beside(work, partial(done, None))
 
-    def nominate(self, pod: PodInfo, node: str) -> None:
-        """Set status.nominatedNodeName."""
-        self._ask("nominate", pod.key)
-        self._set_status(self._pod(pod), None, node)
-
-    def set_unschedulable(
-        self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
-    ) -> None:
-        """Set condition PodScheduled=False; ``nominated`` as nominatedNodeName unless None."""
-        self._ask("set_unschedulable", pod.key)
-        condition = {"type": "PodScheduled", "status": "False"}
-        condition |= {"reason": reason, "message": message}
-        self._set_status(self._pod(pod), condition, nominated)
-
-    def clear_nomination(self, pod: PodInfo) -> None:
-        """Empty status.nominatedNodeName."""
-        self._ask("clear_nomination", pod.key)
-        self._set_status(self._pod(pod), None, "")
-
-    def set_group_scheduled(
-        self, group: PodGroup, reason: str, message: str, *, scheduled: bool
-    ) -> None:
-        """Set condition PodGroupScheduled; a deleted group is no error."""
-        namespace, name = group.metadata.namespace or "default", group.metadata.name
-        self._ask("set_group_scheduled", f"{namespace}/{name}")
-        stored = self._store.find(GROUP, namespace, name)
-        if stored is None or stored.uid != group.metadata.uid:
-            return
-        condition = {"type": GROUP_SCHEDULED, "status": str(scheduled)}
-        condition |= {"reason": reason, "message": message}
-        data = stored.data
-        if data["metadata"].get("generation"):
-            condition["observedGeneration"] = data["metadata"]["generation"]
-        status = data["status"] = data.get("status") or {}
-        set_condition(status, condition, self._store.now())
-        for one in status["conditions"]:
-            one.pop("lastProbeTime", None)  # a pod's condition has it, no other does
-        self._store.revise(stored, data)
-
-    def set_disruption_target(self, pod: PodInfo, message: str) -> None:
-        """Set condition DisruptionTarget=True; a deleted pod is no error."""
-        self._ask("set_disruption_target", pod.key)
-        stored = self._find(pod)
-        if stored is not None:
-            condition = {"type": "DisruptionTarget", "status": "True"}
-            condition |= {"reason": "PreemptionByScheduler", "message": message}
-            self._set_status(stored, condition, None)
-
-    def delete_pod(self, pod: PodInfo) -> None:
-        """Delete the pod (by UID), gracefully; a deleted one is no error."""
-        self._ask("delete_pod", pod.key)
-        stored = self._find(pod)
-        if stored is not None:
-            options = DeleteOptions(uid=stored.uid)
-            self._store.delete(Key(POD, pod.namespace, pod.name), options)
-
     def record_event(
         self,
         pod: PodInfo,
@@ -158,54 +97,38 @@ class EmbeddedClient:
             Occurrence(about, reporter, kind, reason, action, note, other),
         )
 
-    def update_volume(self, volume: PersistentVolume) -> None:
-        """Write for which claim a volume is kept."""
-        name, reference = volume.metadata.name, volume.spec.claim_ref
-        self._ask("update_volume", name)
-        patch: Plain = {"spec": {"claimRef": None}}
-        if reference is not None:
-            patch["spec"]["claimRef"] = {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "namespace": reference.namespace,
-                "name": reference.name,
-                "uid": reference.uid,
-            }
-            patch["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
-        self._patch(Key(VOLUME, "", name), volume.metadata.resource_version, patch)
-
-    def update_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Write for which node a claim's volume is to be made."""
-        meta = claim.metadata
-        namespace = meta.namespace or "default"
-        self._ask("update_claim", f"{namespace}/{meta.name}")
-        ours = {SELECTED_NODE: meta.annotations.get(SELECTED_NODE)}
-        key = Key(CLAIM, namespace, meta.name)
-        self._patch(key, meta.resource_version, {"metadata": {"annotations": ours}})
-
-    def send(self, request: ObjectRequest, done: ObjectResponse) -> None:
+    def send(self, request: ObjectRequest, done: ObjectResponse | None = None) -> None:
         """Carry the request out, and call `done` at once."""
-        key = Key(request.api_kind, request.namespace, request.name)
+        stored: Stored | None = None
+        refusal: ClusterError | None = None
         try:
-            self._ask(request.verb, f"{request.namespace}/{request.name}")
-            response = self._carried_out(key, request)
+            self._ask(request.call, request.key)
+            stored = self._carried_out(request)
         except ClusterError as error:
-            done(None, error)
-            return
-        deleted = request.verb == "delete"
-        done(None if deleted else msgspec.convert(response.data, request.kind), None)
+            if not (request.ignore_not_found and is_gone(error)):
+                refusal = error
+        if done is not None:
+            if stored is None or request.verb == "delete":
+                done(None, refusal)
+            else:
+                done(msgspec.convert(stored.data, request.kind), None)
+        elif refusal is not None:
+            raise refusal
 
     # Inside.
 
-    def _carried_out(self, key: Key, request: ObjectRequest) -> Stored:
+    def _carried_out(self, request: ObjectRequest) -> Stored:
+        key = Key(request.api_kind, request.namespace, request.name)
         if request.verb == "get":
             return self._store.get(key.kind, key.namespace, key.name)
         if request.verb == "delete":
-            return self._store.delete(key)
+            return self._store.delete(key, DeleteOptions(uid=request.uid))
         body: Plain = msgspec.to_builtins(request.body)
         if request.verb == "create":
             version, kind = request.api_kind
             return self._store.create({"apiVersion": version, "kind": kind, **body})
+        if request.uid:
+            body["metadata"] = {**body.get("metadata", {}), "uid": request.uid}
         content_type = STRATEGIC if request.strategic else MERGE
         return self._store.patch(key, body, content_type, request.subresource)
 
@@ -213,32 +136,3 @@ class EmbeddedClient:
         error = self.fault(call, key)
         if error is not None:
             raise error
-
-    def _find(self, pod: PodInfo) -> Stored | None:
-        stored = self._store.find(POD, pod.namespace, pod.name)
-        return stored if stored is not None and stored.uid == pod.uid else None
-
-    def _pod(self, pod: PodInfo) -> Stored:
-        stored = self._find(pod)
-        if stored is None:
-            raise not_found(resource(POD), pod.name)
-        return stored
-
-    def _set_status(self, stored: Stored, condition: Plain | None, nominated: str | None) -> None:
-        data = stored.data
-        status = data["status"] = data.get("status") or {}
-        if condition is not None:
-            if data["metadata"].get("generation"):
-                condition["observedGeneration"] = data["metadata"]["generation"]
-            set_condition(status, condition, self._store.now())
-        if nominated:
-            status["nominatedNodeName"] = nominated
-        elif nominated is not None:
-            status.pop("nominatedNodeName", None)
-        self._store.revise(stored, data)
-
-    def _patch(self, key: Key, version: str, patch: Plain) -> None:
-        """Patch an object whose version must still be the one that the decision was made on."""
-        if version:
-            patch["metadata"] = {**patch.get("metadata", {}), "resourceVersion": version}
-        self._store.patch(key, patch)

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
+from policy_sched.client import VirtualClient
 from policy_sched.cluster import Cache
 from policy_sched.errors import PolicySchedError
 from policy_sched.experiments.devices import Devices
@@ -58,7 +59,6 @@ from policy_sched.scheduler.setup import EPOCH, assemble, load_cluster
 from policy_sched.simulate import (
     Timeline,
     TimelineResult,
-    VirtualClient,
     turned_away,
 )
 
@@ -294,8 +294,10 @@ class _Attempts:
             for outcome in (found, *found.others):
                 decision = outcome.decision
                 if isinstance(decision, Preempt) and client.leaving:
-                    for victim in client.leaving:
-                        pod_gone(scheduler, self._infos.get(victim.uid, victim).on(decision.node))
+                    for deletion in client.leaving:
+                        victim = self._infos.get(deletion.uid) or scheduler.cache.pod(deletion.uid)
+                        assert victim is not None, "it holds room"
+                        pod_gone(scheduler, victim.on(decision.node))
                         self._evicted += 1
                     client.leaving.clear()
                     scheduler.queue.activate([outcome.pod.uid])

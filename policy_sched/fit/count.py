@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
 
-from policy_sched.client import Done, MemoryClient
+from policy_sched.client import VirtualClient
 from policy_sched.errors import PolicySchedError
 from policy_sched.fit.report import Fit, LabelFit, NodeFit, Victim, tally
 from policy_sched.fit.unit import Unit
@@ -28,7 +28,6 @@ from policy_sched.manifests import set_creation_times
 from policy_sched.model import (
     ApiObject,
     PodDisruptionBudget,
-    PodGroup,
     PodInfo,
     label_selector,
 )
@@ -53,52 +52,12 @@ ADVANCE: Final = 256
 """Replicas between two reports of progress."""
 
 
-@dataclass(slots=True)
-class CountingClient(MemoryClient):
-    """Keeps bindings, and the pods that are being evicted."""
-
-    leaving: list[PodInfo] = field(default_factory=list)
-
-    def bind(self, pod: PodInfo, node: str, done: Done) -> None:
-        """Bind the pod at once."""
-        self.bindings[pod.uid] = node
-        done(None)
-
-    def set_unschedulable(
-        self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
-    ) -> None:
-        """No-op: nothing reads the condition."""
-
-    def set_group_scheduled(
-        self, group: PodGroup, reason: str, message: str, *, scheduled: bool
-    ) -> None:
-        """No-op: nothing reads the condition."""
-
-    def set_disruption_target(self, pod: PodInfo, message: str) -> None:
-        """No-op: nothing reads the condition."""
-
-    def delete_pod(self, pod: PodInfo) -> None:
-        """Keep the pod."""
-        self.leaving.append(pod)
-
-    def record_event(
-        self,
-        pod: PodInfo,
-        kind: str,
-        reason: str,
-        action: str,
-        note: str,
-        related: PodInfo | None = None,
-    ) -> None:
-        """No-op: nothing reads events."""
-
-
 @dataclass(frozen=True, slots=True)
 class FitCluster:
     """A copy of a cluster to count in, with its scheduler."""
 
     scheduler: Scheduler
-    client: CountingClient
+    client: VirtualClient
 
     @classmethod
     def of(
@@ -114,7 +73,7 @@ class FitCluster:
         Pending pods wait; the room of those that are nominated is theirs.
         """
         given = list(objects)
-        client = CountingClient()
+        client = VirtualClient()
         scheduler = assemble(plans, seed=seed, objects=given, client=client, now=now)
         client.objects = scheduler.handle.objects
         for pod in load_cluster(scheduler.cache, given):
@@ -286,8 +245,8 @@ class _Count:
     def _evict(self) -> list[Victim]:
         """Remove the pods that preemption chose."""
         found = []
-        for victim in self._client.leaving:
-            info = self._scheduler.cache.pod(victim.uid)
+        for deletion in self._client.leaving:
+            info = self._scheduler.cache.pod(deletion.uid)
             if info is None:
                 continue
             owner = f"{info.namespace}/{info.owner_kind}/{info.owner_name}"

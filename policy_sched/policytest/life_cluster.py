@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from policy_sched.client import Done, MemoryClient
+from policy_sched.client import Done, MemoryClient, ObjectRequest, condition_of, nomination_of
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.embedded.store import merge
 from policy_sched.errors import Diagnostic, PolicyError
@@ -89,64 +89,23 @@ class Bound(msgspec.Struct, frozen=True):
     node: str
 
 
-class Refused(msgspec.Struct, frozen=True):
-    """The condition PodScheduled=False was written, with the nomination unless it is None."""
-
-    pod: PodInfo
-    reason: str = ""
-    message: str = ""
-    nominated: str | None = None
-
-
-class Evicted(msgspec.Struct, frozen=True):
-    """A pod was evicted."""
-
-    pod: PodInfo
-
-
-class Grouped(msgspec.Struct, frozen=True):
-    """The condition PodGroupScheduled was written."""
-
-    group: PodGroup
-    condition: GroupCondition
-
-
 @dataclass(slots=True)
 class RecordingClient(MemoryClient):
     """Keeps its writes to pods and groups, in order, until they are delivered."""
 
-    writes: list[Bound | Refused | Evicted | Grouped] = field(default_factory=list)
+    writes: list[Bound | ObjectRequest] = field(default_factory=list)
 
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:
         """Bind the pod at once."""
         self.writes.append(Bound(pod, node))
         done(None)
 
-    def nominate(self, pod: PodInfo, node: str) -> None:
-        """No-op: the binding follows at once."""
-
-    def set_unschedulable(
-        self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
-    ) -> None:
-        """Keep the condition and the nomination."""
-        self.writes.append(Refused(pod, reason, message, nominated))
-
-    def clear_nomination(self, pod: PodInfo) -> None:
-        """Keep that the nomination ends."""
-        self.writes.append(Refused(pod, nominated=""))
-
-    def set_group_scheduled(
-        self, group: PodGroup, reason: str, message: str, *, scheduled: bool
-    ) -> None:
-        """Keep the condition."""
-        self.writes.append(Grouped(group, GroupCondition(str(scheduled), reason, message)))
-
-    def set_disruption_target(self, pod: PodInfo, message: str) -> None:
-        """No-op: the deletion follows."""
-
-    def delete_pod(self, pod: PodInfo) -> None:
-        """Keep that the pod is evicted."""
-        self.writes.append(Evicted(pod))
+    def _note(self, request: ObjectRequest) -> None:
+        condition = condition_of(request)
+        nominates = condition is None and nomination_of(request)
+        # The binding follows a nomination by itself, and the deletion a disruption, at once.
+        if not nominates and (condition is None or condition.type != "DisruptionTarget"):
+            self.writes.append(request)
 
 
 class Ranking(msgspec.Struct, frozen=True):
@@ -284,16 +243,19 @@ class LifeCluster:
         """Note what became of pods, and deliver it."""
         writes, self._client.writes = self._client.writes, []
         by_uid = {outcome.pod.uid: outcome for outcome in outcomes}
-        victims = sorted(one.pod.key for one in writes if isinstance(one, Evicted))
+        requests = [one for one in writes if isinstance(one, ObjectRequest)]
+        victims = sorted(one.key for one in requests if one.verb == "delete")
         for write in writes:
-            match write:
-                case Bound():
-                    self._attempts.append(self._of_bound(write))
-                case Refused(pod, reason) if reason:
-                    self._attempts.append(_of_refused(write, by_uid[pod.uid], victims))
-                    victims = []
-                case Grouped(group, condition):
-                    self._attempts.append(Attempt(group=_name(group), condition=condition))
+            if isinstance(write, Bound):
+                self._attempts.append(self._of_bound(write))
+            elif (condition := condition_of(write)) is None:
+                continue
+            elif write.kind is PodGroup:
+                written = GroupCondition(condition.status, condition.reason, condition.message)
+                self._attempts.append(Attempt(group=write.key, condition=written))
+            else:
+                self._attempts.append(_of_refused(write, condition, by_uid[write.uid], victims))
+                victims = []
         passed_over = (one for one in outcomes if one.decision is None)
         self._attempts += (Attempt(pod=one.pod.key) for one in passed_over)
         for write in writes:
@@ -303,13 +265,15 @@ class LifeCluster:
         ranking = self._rankings.pop(write.pod.uid, None) or Ranking({}, [])
         return Attempt(pod=write.pod.key, node=write.node, best=ranking.best, scores=ranking.scores)
 
-    def _deliver(self, write: Bound | Refused | Evicted | Grouped) -> None:
-        if isinstance(write, Grouped):
-            self._deliver_group(write)
-            return
-        info = write.pod
-        key = ("Pod", info.namespace, info.name)
+    def _deliver(self, write: Bound | ObjectRequest) -> None:
+        if isinstance(write, Bound):
+            key = ("Pod", write.pod.namespace, write.pod.name)
+        else:
+            key = (write.kind.__name__, write.namespace, write.name)
         pod = self._objects.get(key)
+        if isinstance(pod, PodGroup) and isinstance(write, ObjectRequest):
+            conditions = _conditions(pod.status.conditions, write)
+            self.put(replace(pod, status=replace(pod.status, conditions=conditions)))
         if not isinstance(pod, Pod):
             return
         if isinstance(write, Bound):
@@ -317,7 +281,7 @@ class LifeCluster:
             since = START + FIRST_BINDING + self._bound * SECOND
             running = running_form(pod, write.node, since)
             self.put(replace(running, status=replace(running.status, conditions=())))
-        elif isinstance(write, Evicted):
+        elif write.verb == "delete":
             if not pod.spec.node_name:
                 self.remove(pod)
             elif pod.metadata.deletion_timestamp is None:
@@ -326,27 +290,12 @@ class LifeCluster:
                 self._ends.append((at, key))
                 self._ends.sort(key=lambda one: one[0])
         else:
-            self._deliver_refusal(pod, write)
-
-    def _deliver_refusal(self, pod: Pod, write: Refused) -> None:
-        status = pod.status
-        if write.reason:
-            condition = Condition("PodScheduled", "False", write.reason, write.message)
-            others = tuple(one for one in status.conditions if one.type != condition.type)
-            if condition not in status.conditions:
-                status = replace(status, conditions=(*others, condition))
-        if write.nominated is not None:
-            status = replace(status, nominated_node_name=write.nominated)
-        if status != pod.status:
-            self.put(replace(pod, status=status))
-
-    def _deliver_group(self, write: Grouped) -> None:
-        group = self._objects.get(_key(write.group))
-        if isinstance(group, PodGroup):
-            one = write.condition
-            condition = Condition("PodGroupScheduled", one.status, one.reason, one.message)
-            others = tuple(o for o in group.status.conditions if o.type != condition.type)
-            self.put(replace(group, status=replace(group.status, conditions=(*others, condition))))
+            conditions, node = _conditions(pod.status.conditions, write), nomination_of(write)
+            status = replace(pod.status, conditions=conditions)
+            if node is not None:
+                status = replace(status, nominated_node_name=node)
+            if status != pod.status:
+                self.put(replace(pod, status=status))
 
     # Deciding: as the scheduler does, but of the best nodes the first by name is taken.
 
@@ -431,16 +380,26 @@ def run_life(file: str, life: Life, *, exact: bool = False) -> list[StepResult]:
     return results
 
 
-def _of_refused(write: Refused, outcome: Outcome, victims: list[str]) -> Attempt:
+def _conditions(before: tuple[Condition, ...], request: ObjectRequest) -> tuple[Condition, ...]:
+    """Return conditions with the one that a request sets, if any."""
+    condition = condition_of(request)
+    if condition is None or condition in before:
+        return before
+    return (*(one for one in before if one.type != condition.type), condition)
+
+
+def _of_refused(
+    request: ObjectRequest, condition: Condition, outcome: Outcome, victims: list[str]
+) -> Attempt:
     decision = outcome.decision
     assert decision is not None, "a pod that is passed over has no condition"
     failure = outcome.status if isinstance(decision, Bind) else decision
     plugins, pending = rejectors(failure)
     return Attempt(
-        pod=write.pod.key,
-        reason=write.reason,
-        message=write.message,
-        nominated=write.nominated,
+        pod=request.key,
+        reason=condition.reason,
+        message=condition.message,
+        nominated=nomination_of(request),
         plugins=sorted(plugins),
         pending=sorted(pending),
         victims=victims,

@@ -29,6 +29,7 @@ from policy_sched.framework import (
 from policy_sched.framework.evaluate import extenders as extending
 from policy_sched.framework.runtime import Hook, PointResult, Runner
 from policy_sched.model import PodInfo
+from policy_sched.scheduler.api_calls import nomination
 from policy_sched.scheduler.attempt import Attempt
 from policy_sched.scheduler.event_recorder import record_event
 
@@ -156,7 +157,10 @@ def _binding_cycle(
         try:
             working, expected = _pre_flight(attempt, node) if pre_binds else ((), False)
             if expected or waiting is not None:
-                _nominate(attempt, node, handle)
+                try:  # its binding may take a while
+                    handle.client.send(nomination(pod, node))
+                except ClusterError as error:
+                    LOG.warning("cannot nominate pod %s to node %s: %s", pod.key, node, error)
             if waiting is not None:
                 while (status := waiting.status_at(handle.now())) is None:
                     yield waiting
@@ -228,7 +232,7 @@ def _pre_flight(attempt: Attempt, node: str) -> tuple[tuple[Hook, ...], bool]:
         raise PluginError(f'running {name} plugin "{found.plugin}": {found.status.message()}')
     working = hooks["pre_bind"]
     if found.skipped:
-        working = tuple(hook for hook in working if hook.plugin not in found.skipped)
+        working = tuple([hook for hook in working if hook.plugin not in found.skipped])
     return working, len(found.skipped) < len(hooks[point])
 
 
@@ -241,15 +245,6 @@ def _pre_bind(working: tuple[Hook, ...], attempt: Attempt, node: str, handle: Ha
     if found.status.code is not Code.SUCCESS:
         return _worded("pre_bind", found.plugin, found.status)
     return SUCCESS
-
-
-def _nominate(attempt: Attempt, node: str, handle: Handle) -> None:
-    """Nominate the pod in the cluster: its binding may take a while."""
-    pod = attempt.queued.info
-    try:
-        handle.client.nominate(pod, node)
-    except ClusterError as error:
-        LOG.warning("cannot nominate pod %s to node %s: %s", pod.key, node, error)
 
 
 def _finished(

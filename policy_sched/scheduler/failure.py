@@ -8,6 +8,7 @@ from typing import Final
 from policy_sched.errors import ClusterError
 from policy_sched.framework import Code, Handle, Status
 from policy_sched.model import NO_PLUGINS, PodInfo
+from policy_sched.scheduler.api_calls import pod_unschedulable
 from policy_sched.scheduler.attempt import Preempt, Reject
 from policy_sched.scheduler.event_recorder import record_event
 from policy_sched.scheduler.queueing_hints import no_profile
@@ -31,25 +32,20 @@ def handle_scheduling_failure(
     is queued again all the same.
     """
     record_event(handle, pod, "Warning", "FailedScheduling", "Scheduling", message)
-    if there:
-        reason = "Unschedulable" if status.rejected else "SchedulerError"
-        _set_condition(pod, reason, message, handle, nominated)
+    if not there:
+        return
+    reason = "Unschedulable" if status.rejected else "SchedulerError"
+    request = pod_unschedulable(pod, reason, message, handle.now(), nominated)
+    try:
+        handle.client.send(request)
+    except ClusterError as error:
+        LOG.warning("cannot write the condition of pod %s: %s", pod.key, error)
 
 
 def record_no_profile(pod: PodInfo, handle: Handle) -> None:
     """Report that a pod waits because its profile was removed."""
     message = f"{no_profile(pod)}; the pod waits until one has"
-    record_event(handle, pod, "Warning", "FailedScheduling", "Scheduling", message)
-    _set_condition(pod, "Unschedulable", message, handle, None)
-
-
-def _set_condition(
-    pod: PodInfo, reason: str, message: str, handle: Handle, nominated: str | None
-) -> None:
-    try:
-        handle.client.set_unschedulable(pod, reason, message, nominated)
-    except ClusterError as error:
-        LOG.warning("cannot write the condition of pod %s: %s", pod.key, error)
+    handle_scheduling_failure(pod, Status(Code.UNSCHEDULABLE, (message,)), message, handle)
 
 
 def rejectors(failure: Reject | Preempt | Status) -> tuple[frozenset[str], frozenset[str]]:

@@ -25,6 +25,7 @@ from policy_sched.framework.evaluate import Domains, domains
 from policy_sched.framework.runtime import Pipeline, Runner
 from policy_sched.model import NO_PLUGINS, SCHEDULED, PodGroup, PodInfo, QueuedPod, QueueState
 from policy_sched.queue import TAKEN_ALONG, SchedulingQueue
+from policy_sched.scheduler.api_calls import group_scheduled
 from policy_sched.scheduler.attempt import Attempt, Profile
 from policy_sched.scheduler.placement_search import GroupPlan, try_all_nodes, try_placements
 from policy_sched.scheduler.pod_group_algorithm import Trial
@@ -224,8 +225,9 @@ def update_group_condition(pod: PodInfo, decision: GroupDecision, handle: Handle
         known = (before.status, before.reason, before.message)
         if before.status == "True" or known == (str(status.ok), reason, status.message()):
             return
+    request = group_scheduled(group, reason, status.message(), handle.now(), scheduled=status.ok)
     try:
-        handle.client.set_group_scheduled(group, reason, status.message(), scheduled=status.ok)
+        handle.client.send(request)
     except ClusterError as error:
         LOG.warning("cannot write the condition of pod group %s: %s", pod.pod_group, error)
 

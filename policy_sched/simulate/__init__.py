@@ -5,7 +5,6 @@ One shot or over virtual time, without an API server.
 
 from policy_sched.simulate.one_shot import (
     MAIN_RESOURCES,
-    VirtualClient,
     VirtualClock,
     add_policies,
     allocations,
@@ -77,7 +76,6 @@ __all__ = [
     "Run",
     "Timeline",
     "TimelineResult",
-    "VirtualClient",
     "VirtualClock",
     "add_policies",
     "allocations",

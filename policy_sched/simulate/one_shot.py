@@ -13,21 +13,19 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec.structs import replace
 
-from policy_sched.client import Done, MemoryClient
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.framework import Handle, WaitingPod, tally
 from policy_sched.framework.evaluate import FEASIBLE, skipped
 from policy_sched.model import (
     Condition,
     Pod,
-    PodGroup,
     PodInfo,
     counted,
     datetime_of,
@@ -68,62 +66,6 @@ class VirtualClock:
     def __call__(self) -> int:
         """Return the time."""
         return self.ns
-
-
-@dataclass(slots=True)
-class VirtualClient(MemoryClient):
-    """Records its writes to pods until the caller delivers them to the scheduler, as a watch would.
-
-    ``bound``: pods and their nodes; ``leaving``: pods that are being deleted; ``nominated``: pods
-    and their new nominated nodes, empty for none.
-    """
-
-    bound: list[tuple[PodInfo, str]] = field(default_factory=list)
-    leaving: list[PodInfo] = field(default_factory=list)
-    nominated: list[tuple[PodInfo, str]] = field(default_factory=list)
-
-    def bind(self, pod: PodInfo, node: str, done: Done) -> None:
-        """Bind the pod at once."""
-        if pod.uid in self.bindings:
-            MemoryClient.bind(self, pod, node, done)  # it is refused
-        self.bindings[pod.uid] = node
-        self.bound.append((pod, node))
-        done(None)
-
-    def set_unschedulable(
-        self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
-    ) -> None:
-        """Record a nomination; nothing reads the condition."""
-        del reason, message
-        if nominated is not None and nominated != pod.nominated_node_name:
-            self.nominated.append((pod, nominated))
-
-    def clear_nomination(self, pod: PodInfo) -> None:
-        """Record that the nomination is cleared."""
-        self.nominated.append((pod, ""))
-
-    def set_group_scheduled(
-        self, group: PodGroup, reason: str, message: str, *, scheduled: bool
-    ) -> None:
-        """No-op: nothing reads the condition."""
-
-    def set_disruption_target(self, pod: PodInfo, message: str) -> None:
-        """No-op: `delete_pod` adds the condition, and nothing reads the message."""
-
-    def delete_pod(self, pod: PodInfo) -> None:
-        """Record that the pod is being deleted."""
-        self.leaving.append(pod)
-
-    def record_event(
-        self,
-        pod: PodInfo,
-        kind: str,
-        reason: str,
-        action: str,
-        note: str,
-        related: PodInfo | None = None,
-    ) -> None:
-        """No-op: nothing reads events."""
 
 
 def created_form(pod: Pod, time: int) -> Pod:

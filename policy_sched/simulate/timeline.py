@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any, Final, Literal, TypeAlias
 
+from policy_sched.client import VirtualClient
 from policy_sched.errors import PolicySchedError
 from policy_sched.model import (
     DURATION_ANNOTATION,
@@ -52,7 +53,6 @@ from policy_sched.scheduler import (
 from policy_sched.scheduler.setup import ENDED, EPOCH, assemble
 from policy_sched.simulate.future_events import FutureEvents, Kind
 from policy_sched.simulate.one_shot import (
-    VirtualClient,
     VirtualClock,
     created_form,
     leaving_form,
@@ -322,9 +322,9 @@ class Timeline:
         if client.leaving:
             self._evicts(outcome)
         if client.nominated:
-            for pod, node in client.nominated:
-                queued = self._scheduler.queue.get(pod.uid)
-                if queued is not None:
+            for uid, node in client.nominated:
+                queued = self._scheduler.queue.get(uid)
+                if queued is not None and queued.info.nominated_node_name != node:
                     pod_seen(self._scheduler, PodInfo.of(nominated_form(queued.info.pod, node)))
             client.nominated.clear()
 
@@ -333,12 +333,12 @@ class Timeline:
         decision, leaving = outcome.decision, self._client.leaving
         if isinstance(decision, Preempt):
             # Victims that are terminating already are not deleted again.
-            victims = tuple(sorted(victim.key for victim in leaving))
+            victims = tuple(sorted(deletion.key for deletion in leaving))
             self._evictions.append(
                 Eviction(self._clock.ns, outcome.pod.key, decision.node, victims)
             )
-        for victim in leaving:
-            self._leaves(victim)
+        for deletion in leaving:
+            self._leaves(deletion.uid)
         leaving.clear()
 
     def _starts(self, pod: PodInfo, node: str) -> None:
@@ -370,16 +370,16 @@ class Timeline:
         self._changed.update(info.requests)
         self._changed.add("pods")
 
-    def _leaves(self, victim: PodInfo) -> None:
+    def _leaves(self, uid: str) -> None:
         """Evict a pod: it ends after its grace period, and its controller may recreate it."""
-        info = self._running.get(victim.uid)
+        info = self._running.get(uid)
         if info is None or info.terminating:
             return
         now = self._clock.ns
         grace = info.pod.spec.termination_grace_period_seconds
         until = now + (GRACE_SECONDS if grace is None else grace) * SECOND
         self._expect(until, Kind.END, info.uid)
-        info = self._running[victim.uid] = PodInfo.of(leaving_form(info.pod, now))
+        info = self._running[uid] = PodInfo.of(leaving_form(info.pod, now))
         pod_seen(self._scheduler, info)
         self.evicted += 1
         life = self._lives.get(info.uid)

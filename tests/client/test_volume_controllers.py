@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from policy_sched.client.memory import MemoryClient
 from policy_sched.cluster.listers import ApiObjects
 from policy_sched.model.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
+from policy_sched.plugins.volumes.binding import claim_patch, volume_patch
 from tests.plugins.volumes.world import make_claim, make_class, make_volume
 
 
@@ -23,8 +24,9 @@ def test_a_volume_and_its_claim_are_bound_to_each_other() -> None:
     for name, claim in (("v", "data"), ("w", "gone")):
         volume = make_volume(name)
         reference = ClaimReference("default", claim, "uid")
-        client.update_volume(replace(volume, spec=replace(volume.spec, claim_ref=reference)))
-    client.update_volume(make_volume("x"))
+        client.send(volume_patch(replace(volume, spec=replace(volume.spec, claim_ref=reference))))
+    objects.put(make_volume("x"))
+    client.send(volume_patch(make_volume("x")))
     assert [one.status.phase for one in objects.of(PersistentVolume)] == ["Bound"] * 3
     claim_now = claim_of(objects)
     assert (claim_now.spec.volume_name, claim_now.status.phase) == ("v", "Bound")
@@ -35,7 +37,7 @@ def test_a_volume_is_made_as_claim_and_class_say() -> None:
     """Size, modes and class of the claim; driver and topologies of the class."""
     claim = make_claim("data", size="3Gi", storage_class="wait")
     objects = ApiObjects([claim, make_class(zones=["a", "b"])])
-    MemoryClient(objects=objects).update_claim(claim)
+    MemoryClient(objects=objects).send(claim_patch(claim))
     (volume,) = objects.of(PersistentVolume)
     assert volume.spec.capacity == {"storage": "3Gi"}
     assert volume.spec.storage_class_name == "wait"
@@ -51,5 +53,5 @@ def test_a_volume_is_made_as_claim_and_class_say() -> None:
 def test_without_objects_nothing_is_bound() -> None:
     """A client that keeps no objects has no controllers, and nothing will happen."""
     client = MemoryClient()
-    client.update_volume(make_volume("v"))
-    client.update_claim(make_claim("data"))
+    client.send(volume_patch(make_volume("v")))
+    client.send(claim_patch(make_claim("data")))

@@ -12,6 +12,7 @@ from policy_sched.embedded.store.patch import LAST_APPLIED
 from policy_sched.errors import ClusterError
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod_group import PodGroup
+from policy_sched.scheduler import api_calls
 from policy_sched.testing import SECOND, FakeClock
 from tests.embedded.world import START, World, node, pod, workload
 
@@ -131,11 +132,13 @@ def test_faults_are_injected_before_each_call() -> None:
     client.bind(info, "n0", answers.append)
     assert str(answers[0]) == "no answer"
     for call in (
-        lambda: client.nominate(info, "n0"),
-        lambda: client.set_unschedulable(info, "Unschedulable", "no"),
-        lambda: client.clear_nomination(info),
-        lambda: client.set_disruption_target(info, "no"),
-        lambda: client.delete_pod(info),
+        lambda: client.send(api_calls.nomination(info, "n0")),
+        lambda: client.send(
+            api_calls.pod_unschedulable(info, "Unschedulable", "no", world.clock.ns)
+        ),
+        lambda: client.send(api_calls.nomination(info, "")),
+        lambda: client.send(api_calls.disruption_target(info, "no", world.clock.ns)),
+        lambda: client.send(api_calls.pod_deletion(info)),
         lambda: client.record_event(info, "Normal", "R", "A", "n"),
     ):
         with pytest.raises(ClusterError, match="no answer"):
@@ -143,11 +146,8 @@ def test_faults_are_injected_before_each_call() -> None:
     assert world.store.version == version
     assert {name for name, _ in calls} == {
         "bind",
-        "nominate",
-        "set_unschedulable",
-        "clear_nomination",
-        "set_disruption_target",
-        "delete_pod",
+        "patch pods/status",
+        "delete pods",
         "record_event",
     }
 
@@ -157,15 +157,19 @@ def test_conditions_and_nominations_are_written_into_the_status() -> None:
     world = World()
     world.cluster.apply(pod("p"))
     for message in ("first", "second"):
-        world.client.set_unschedulable(world.info("p"), "Unschedulable", message, "n1")
+        world.client.send(
+            api_calls.pod_unschedulable(
+                world.info("p"), "Unschedulable", message, world.clock.ns, "n1"
+            )
+        )
         world.clock.advance(5)
     status = world.store.get(POD, "default", "p").data["status"]
     (condition,) = status["conditions"]
     assert (condition["message"], status["nominatedNodeName"]) == ("second", "n1")
     assert condition["lastTransitionTime"] == "2026-01-01T00:00:00Z"
-    world.client.clear_nomination(world.info("p"))
+    world.client.send(api_calls.nomination(world.info("p"), ""))
     assert world.pod("p").status.nominated_node_name == ""
-    world.client.nominate(world.info("p"), "n2")
+    world.client.send(api_calls.nomination(world.info("p"), "n2"))
     assert world.bind("p", "n0") is None
     bound = world.pod("p")
     assert (bound.status.nominated_node_name, bound.status.conditions[0].status) == ("", "True")
@@ -177,11 +181,20 @@ def test_the_condition_of_a_pod_group() -> None:
     plain = {"apiVersion": GROUP[0], "kind": GROUP[1], "metadata": {"name": "g"}}
     world.cluster.apply({**plain, "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}})
     stored = world.store.get(GROUP, "default", "g")
-    group = PodGroup(metadata=ObjectMeta(name="g", namespace="default", uid=stored.uid))
+    meta = ObjectMeta(name="g", namespace="default", uid=stored.uid, generation=1)
+    group = PodGroup(metadata=meta)
     other = PodGroup(metadata=ObjectMeta(name="g", namespace="default", uid="another"))
-    world.client.set_group_scheduled(group, "Unschedulable", "no room", scheduled=False)
-    world.client.set_group_scheduled(group, "Scheduled", "", scheduled=True)
-    world.client.set_group_scheduled(other, "Unschedulable", "no", scheduled=False)
+    world.client.send(
+        api_calls.group_scheduled(
+            group, "Unschedulable", "no room", world.clock.ns, scheduled=False
+        )
+    )
+    world.client.send(
+        api_calls.group_scheduled(group, "Scheduled", "", world.clock.ns, scheduled=True)
+    )
+    world.client.send(
+        api_calls.group_scheduled(other, "Unschedulable", "no", world.clock.ns, scheduled=False)
+    )
     (condition,) = world.store.get(GROUP, "default", "g").data["status"]["conditions"]
     assert condition == {
         "type": "PodGroupScheduled",
@@ -200,13 +213,13 @@ def test_calls_about_a_pod_that_has_gone_do_no_harm() -> None:
     old = world.info("p")
     world.delete(POD, "p")
     world.cluster.apply(pod("p"))
-    world.client.delete_pod(old)
-    world.client.set_disruption_target(old, "gone")
+    world.client.send(api_calls.pod_deletion(old))
+    world.client.send(api_calls.disruption_target(old, "gone", world.clock.ns))
     answers: list[ClusterError | None] = []
     world.client.bind(old, "n0", answers.append)
     assert "UID in precondition" in str(answers[0])
-    with pytest.raises(ClusterError, match='pods "p" not found'):
-        world.client.set_unschedulable(old, "Unschedulable", "no")
+    with pytest.raises(ClusterError, match="UID in precondition"):
+        world.client.send(api_calls.pod_unschedulable(old, "Unschedulable", "no", world.clock.ns))
     assert world.pod("p").status.conditions == ()
 
 

@@ -34,15 +34,7 @@ CALM = ClusterEvent(EventResource.CSI_DRIVER, UPDATE)
 """Only the chaos plugins register for it."""
 POINTS = ("reserve", "permit", "pre_bind_pre_flight", "pre_bind", "bind", "post_bind", "unreserve")
 LOOKING = ("pre_enqueue", "pre_filter", "filter", "post_filter", "pre_score", "score", "normalize")
-CALLS = (
-    "bind",
-    "nominate",
-    "set_unschedulable",
-    "clear_nomination",
-    "set_disruption_target",
-    "delete_pod",
-    "record_event",
-)
+CALLS = ("bind", "patch pods/status", "delete pods", "record_event")
 LOST = "lost answer"
 """A fault of a binding that succeeds, and is reported as failed."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.client.memory import MemoryClient
+from policy_sched.client.memory import MemoryClient, nomination_of
 from policy_sched.client.protocol import Done
+from policy_sched.client.request import ObjectRequest, ObjectResponse
 from policy_sched.errors import ClusterError, PluginError
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.extension_points import POINTS
@@ -138,7 +139,7 @@ class TestFailure:
 class TestClientFailures:
     """The scheduler survives every error of the cluster."""
 
-    @pytest.mark.parametrize("call", ["set_unschedulable", "record_event", "nominate"])
+    @pytest.mark.parametrize("call", ["send", "record_event"])
     def test_a_plugins_failure_in_post_bind_does_not_matter(self, call: str) -> None:
         """The pod is bound, or requeued, in any case."""
 
@@ -355,8 +356,9 @@ class TestPreBind:
         nominations: list[str] = []
 
         class Client(MemoryClient):
-            def nominate(self, pod: PodInfo, node: str) -> None:
-                nominations.append(pod.name)
+            def send(self, request: ObjectRequest, done: ObjectResponse | None = None) -> None:
+                if nomination_of(request):
+                    nominations.append(request.name)
 
         class Flight:
             def __init__(self) -> None:

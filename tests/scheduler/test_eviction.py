@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from policy_sched.client.memory import Event, MemoryClient
+from policy_sched.client.request import ObjectRequest, ObjectResponse
 from policy_sched.errors import ClusterError
 from policy_sched.framework.status import Code
 from policy_sched.framework.waiting_pods import WaitingPod
@@ -213,8 +214,10 @@ def test_a_rejected_eviction_sets_no_nomination() -> None:
     """The cluster's error is in the message, and the pod is not nominated."""
 
     class Refusing(MemoryClient):
-        def delete_pod(self, pod: PodInfo) -> None:
-            raise ClusterError(f"pods {pod.name} is forbidden")
+        def send(self, request: ObjectRequest, done: ObjectResponse | None = None) -> None:
+            if request.verb == "delete":
+                raise ClusterError(f"pods {request.name} is forbidden")
+            super().send(request, done)
 
     scheduler = full_node(low(), client=Refusing())
     outcome = run(scheduler, high())

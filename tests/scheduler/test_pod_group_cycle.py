@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_sched.client.memory import MemoryClient
+from policy_sched.client.request import ObjectRequest, ObjectResponse
 from policy_sched.errors import ClusterError
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import PASSES, PermitResult, Placement, Placements
@@ -292,7 +293,7 @@ class TestTheGroupsCondition:
         """The pods are bound all the same."""
 
         class Refusing(MemoryClient):
-            def set_group_scheduled(self, *_: object, **__: object) -> None:
+            def send(self, request: ObjectRequest, done: ObjectResponse | None = None) -> None:
                 raise ClusterError("no such resource")
 
         run = Run(workload("ring", 2), a=[2], client=Refusing())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from policy_sched.client.memory import VirtualClient
 from policy_sched.model.pod_info import PodInfo, running_form
+from policy_sched.scheduler import api_calls
 from policy_sched.simulate.one_shot import (
-    VirtualClient,
     VirtualClock,
     created_form,
     leaving_form,
@@ -29,23 +30,23 @@ def test_the_client_answers_bindings_and_evictions_at_once() -> None:
     client, pod = VirtualClient(), PodInfo.of(make_pod("p"))
     answers: list[object] = []
     client.bind(pod, "n", answers.append)
-    client.delete_pod(pod)
+    client.send(api_calls.pod_deletion(pod))
     client.record_event(pod, "Normal", "Scheduled", "Binding", "note")
-    client.set_disruption_target(pod, "text")
+    client.send(api_calls.disruption_target(pod, "text", TIME))
     assert answers == [None]
     assert client.bound == [(pod, "n")]
-    assert client.leaving == [pod]
+    assert [deletion.uid for deletion in client.leaving] == [pod.uid]
     assert client.events == []
 
 
 def test_the_client_remembers_nominations_that_change() -> None:
     """Set, left alone, and taken back; a condition without a nomination is not recorded."""
     client, pod = VirtualClient(), PodInfo.of(make_pod("p"))
-    client.set_unschedulable(pod, "Unschedulable", "text", "n")
-    client.set_unschedulable(pod, "Unschedulable", "text", None)
-    client.set_unschedulable(pod, "Unschedulable", "text", "")
-    client.clear_nomination(pod)
-    assert client.nominated == [(pod, "n"), (pod, "")]
+    client.send(api_calls.pod_unschedulable(pod, "Unschedulable", "text", TIME, "n"))
+    client.send(api_calls.pod_unschedulable(pod, "Unschedulable", "text", TIME, None))
+    client.send(api_calls.pod_unschedulable(pod, "Unschedulable", "text", TIME, ""))
+    client.send(api_calls.nomination(pod, ""))
+    assert client.nominated == [(pod.uid, "n"), (pod.uid, ""), (pod.uid, "")]
     assert PodInfo.of(nominated_form(pod.pod, "n")).nominated_node_name == "n"
 
 

@@ -56,6 +56,7 @@ from policy_sched.client.apimachinery.resources import (
     Resource,
     bad_request,
     cannot_be_handled,
+    is_gone,
     plural,
     resource,
 )
@@ -101,6 +102,7 @@ __all__ = [
     "encoded",
     "field_match",
     "fields",
+    "is_gone",
     "label_match",
     "managed",
     "micro_timestamp",

@@ -51,6 +51,21 @@ class ApiError(ClusterError):
         return {**body, "code": self.code}
 
 
+def is_gone(error: ClusterError) -> bool:
+    """Return whether a request was refused because the object is gone.
+
+    Where another object has its name, a deletion and a binding respond with a conflict that names
+    the precondition; a patch that carries the UID is invalid, since no UID can be changed.
+    """
+    if not isinstance(error, ApiError):
+        return False
+    if error.code == 409:
+        return "precondition" in error.message and "UID" in error.message
+    causes = error.details.get("causes") or ()
+    another = error.code == 422 and any(one.get("field") == "metadata.uid" for one in causes)
+    return another or error.code == 404
+
+
 class Expired(ApiError):  # noqa: N818 - the API's own name of the reason
     """A watch at a version that has expired; list again."""
 

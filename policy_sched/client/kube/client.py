@@ -10,28 +10,24 @@ watches. A patch that conflicts is sent again; it contains only the fields that 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
 from policy_sched.client import Done, ObjectRequest, ObjectResponse, begun
 from policy_sched.client.apimachinery import (
-    CLAIM,
-    GROUP,
     MAGIC,
     POD,
     PROTOBUF,
-    VOLUME,
     ApiError,
     changed_claim,
-    timestamp,
+    is_gone,
 )
 from policy_sched.client.kube.events import EventKey, EventWriter, Reference
 from policy_sched.client.kube.rest import (
     CONFLICT,
     JSON,
     MERGE_PATCH,
-    NOT_FOUND,
     REQUEST_BACKOFF,
     STRATEGIC_PATCH,
     TOO_MANY,
@@ -44,22 +40,12 @@ from policy_sched.client.kube.rest import (
     Unreachable,
     at_once,
     collection_path,
-    is_another,
     object_path,
 )
 from policy_sched.client.kube.time import BackoffState
 from policy_sched.errors import ClusterError
 from policy_sched.manifests import decode_json
-from policy_sched.model import SCHEDULED as GROUP_SCHEDULED
-from policy_sched.model import (
-    Condition,
-    Kind,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    PodGroup,
-    PodInfo,
-)
+from policy_sched.model import Pod, PodInfo
 
 Plain = dict[str, Any]
 
@@ -155,9 +141,6 @@ DELEGATED: Final = 100
 """Bindings that extenders perform at the same time; each has a thread."""
 CONFLICTS: Final = 5
 """How often a patch is sent whose object changes under it (client-go's default retry: 5)."""
-SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
-
 
 _METHODS: Final = {"get": "GET", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
 
@@ -216,50 +199,6 @@ class KubeClient:
         """Run the work in a thread; ``done`` is called with the result."""
         self.lanes.add(pod.uid, partial(self._delegate, work, done))
 
-    def nominate(self, pod: PodInfo, node: str) -> None:
-        """Set status.nominatedNodeName."""
-        self._status("nominate", pod, {"nominatedNodeName": node})
-
-    def set_unschedulable(
-        self, pod: PodInfo, reason: str, message: str, nominated: str | None = None
-    ) -> None:
-        """Set condition PodScheduled=False; ``nominated`` as nominatedNodeName unless None."""
-        changed = self._condition(pod, "PodScheduled", "False", reason, message)
-        if nominated is not None:
-            changed["nominatedNodeName"] = nominated or None
-        self._status("set_unschedulable", pod, changed)
-
-    def clear_nomination(self, pod: PodInfo) -> None:
-        """Empty status.nominatedNodeName."""
-        self._status("clear_nomination", pod, {"nominatedNodeName": None})
-
-    def set_group_scheduled(
-        self, group: PodGroup, reason: str, message: str, *, scheduled: bool
-    ) -> None:
-        """Set condition PodGroupScheduled; a deleted group is no error."""
-        meta, state = group.metadata, str(scheduled)
-        condition = self._changed(group.status.conditions, GROUP_SCHEDULED, state, reason, message)
-        if meta.generation:
-            condition["observedGeneration"] = meta.generation
-        path = object_path(GROUP, meta.namespace, meta.name, "status")
-        patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
-        request = ("PATCH", path, patch, STRATEGIC_PATCH)
-        key = f"{meta.namespace}/{meta.name}"
-        work = partial(self._attempt, "set_group_scheduled", key, request, gone_is_fine=True)
-        self.lanes.add(meta.uid or key, work)
-
-    def set_disruption_target(self, pod: PodInfo, message: str) -> None:
-        """Set condition DisruptionTarget=True; a deleted pod is no error."""
-        reason = "PreemptionByScheduler"
-        changed = self._condition(pod, "DisruptionTarget", "True", reason, message)
-        self._status("set_disruption_target", pod, changed)
-
-    def delete_pod(self, pod: PodInfo) -> None:
-        """Delete the pod (by UID), gracefully; a deleted one is no error."""
-        path = object_path(POD, pod.namespace, pod.name)
-        options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": pod.uid}}
-        self._send("delete_pod", pod, ("DELETE", path, options, JSON))
-
     def record_event(
         self,
         pod: PodInfo,
@@ -282,56 +221,79 @@ class KubeClient:
         """Record an event about anything."""
         self.events.say(EventKey(about, kind, reason, action, self._reporter, self._instance, note))
 
-    def update_volume(self, volume: PersistentVolume) -> None:
-        """Write for which claim a volume is kept, if the volume is as it was when we decided."""
-        reference, patch = volume.spec.claim_ref, {"spec": {"claimRef": None}}
-        annotations: dict[str, str | None] = {}
-        if reference is not None:
-            claim = {"namespace": reference.namespace, "name": reference.name}
-            named: Any = {"apiVersion": "v1", "kind": CLAIM[1], **claim, "uid": reference.uid}
-            patch = {"spec": {"claimRef": named}}
-            annotations = {BOUND_BY_CONTROLLER: "yes"}
-        self._patch("update_volume", VOLUME, volume, annotations, patch)
+    def send(self, request: ObjectRequest, done: ObjectResponse | None = None) -> None:
+        """Send a request about an object; ``done`` is called with the response.
 
-    def update_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Write for which node a claim's volume is to be made, if the claim is as it was."""
-        chosen = claim.metadata.annotations.get(SELECTED_NODE)
-        self._patch("update_claim", CLAIM, claim, {SELECTED_NODE: chosen}, {})
-
-    def send(self, request: ObjectRequest, done: ObjectResponse) -> None:
-        """Send a request about an object; ``done`` is called with the result."""
-        key = f"{request.kind.__name__}/{request.namespace}/{request.name}"
-        self.lanes.add(key, partial(self._request, request, done))
+        Without ``done`` a failure goes to ``failed``.
+        """
+        key = request.uid or f"{request.kind.__name__}/{request.namespace}/{request.name}"
+        if done is not None:
+            self.lanes.add(key, partial(self._answer, request, done))
+        else:
+            work = partial(self._report, request)
+            self.lanes.add(key, work, partial(self._begin_request, request, work))
 
     # Inside.
 
-    async def _request(self, request: ObjectRequest, done: ObjectResponse) -> None:
-        namespace, name = request.namespace, request.name
-        path = object_path(request.api_kind, namespace, name, request.subresource)
-        if request.verb == "create":
-            path = collection_path(request.api_kind, namespace)
-        body: Mapping[str, Any] | bytes | None = request.body or None
-        method, content_type = _METHODS[request.verb], JSON
-        if request.verb == "patch":
-            content_type = STRATEGIC_PATCH if request.strategic else MERGE_PATCH
+    async def _answer(self, request: ObjectRequest, done: ObjectResponse) -> None:
+        """Send a request, and hand on the object of the response."""
         try:
-            exact = await self._exactly(request) if request.exact else None
-            if exact is not None:
-                method, body, content_type = "PUT", exact, PROTOBUF
-            response = await self._api.request(
-                method,
-                path,
-                body,
-                content_type=content_type,
-                repeatable=request.verb != "create",
-                check=self._check_lead,
-            )
+            response = await self._send(request)
         except ClusterError as error:
             done(None, error.with_traceback(None))
         else:
-            deleted = request.verb == "delete"
+            deleted = request.verb == "delete" or not response
             done(None if deleted else decode_json(response, request.kind), None)
         self._wake()
+
+    async def _report(self, request: ObjectRequest, failed: ClusterError | None = None) -> None:
+        """Send a request whose response is not needed. ``failed``: how the first try ended."""
+        try:
+            await self._send(request, failed)
+        except ClusterError as error:
+            self._failed(request.call, request.key, error)
+
+    def _begin_request(
+        self, request: ObjectRequest, work: Callable[..., Awaitable[None]], ended: Ended
+    ) -> bool:
+        """Send a request without a task, if that is possible now; see `Api.begin`."""
+
+        def responded(failed: ClusterError | None) -> None:
+            ended(None if failed is None else partial(work, failed=failed))
+
+        method, path, body, content_type = _http_request(request)
+        check, begin = self._check_lead, self._api.begin
+        return body is not None and begin(
+            method, path, body, responded, content_type=content_type, check=check
+        )
+
+    async def _send(self, request: ObjectRequest, failed: ClusterError | None = None) -> bytes:
+        """Return the response to a request, empty for an object that may be gone and is."""
+        method, path, body, content_type = _http_request(request)
+        versioned = "resourceVersion" in request.body.get("metadata", ())
+        exact = await self._exactly(request) if request.exact else None
+        if exact is not None:
+            method, content_type = "PUT", PROTOBUF
+        tries = CONFLICTS if method == "PATCH" and not versioned else 1
+        for tries_left in reversed(range(tries)):
+            first, failed = failed, None
+            try:
+                return await self._api.request(
+                    method,
+                    path,
+                    body if exact is None else exact,
+                    content_type=content_type,
+                    repeatable=request.verb != "create",
+                    check=self._check_lead,
+                    failed=first,
+                )
+            except ClusterError as error:
+                gone = is_gone(error)
+                if gone and request.ignore_not_found:
+                    return b""
+                if gone or not tries_left or not _is(error, CONFLICT):
+                    raise
+        raise AssertionError("the last try returns or raises")
 
     async def _exactly(self, request: ObjectRequest) -> bytes | None:
         """Return the object with its changes; None if the server keeps objects as JSON."""
@@ -378,101 +340,23 @@ class KubeClient:
         if not self._leads():
             raise NotLeading("this scheduler does not lead (any more)")
 
-    def _condition(self, pod: PodInfo, kind: str, state: str, reason: str, message: str) -> Plain:
-        """Return the change of a pod's condition."""
-        changed = self._changed(pod.pod.status.conditions, kind, state, reason, message)
-        if pod.pod.metadata.generation:
-            changed["observedGeneration"] = pod.pod.metadata.generation
-        return {"conditions": [changed]}
 
-    def _changed(
-        self, before: Sequence[Condition], kind: str, state: str, reason: str, message: str
-    ) -> Plain:
-        """Return the change of a condition; its time changes only if its state does."""
-        condition: Plain = {"type": kind, "status": state, "reason": reason, "message": message}
-        if [c.status for c in before if c.type == kind] != [state]:
-            condition["lastTransitionTime"] = timestamp(self._api.environment.clocks.wall())
-        return condition
-
-    def _status(self, call: str, pod: PodInfo, changed: Plain) -> None:
-        path = object_path(POD, pod.namespace, pod.name, "status")
-        patch = {"metadata": {"uid": pod.uid}, "status": changed}
-        self._send(call, pod, ("PATCH", path, patch, STRATEGIC_PATCH))
-
-    def _send(self, call: str, pod: PodInfo, request: tuple[str, str, Plain, str]) -> None:
-        gone_is_fine = call in ("delete_pod", "set_disruption_target")
-        work = partial(self._attempt, call, pod.key, request, gone_is_fine=gone_is_fine)
-        self.lanes.add(pod.uid, work, partial(self._begin_attempt, request, work))
-
-    def _begin_attempt(
-        self,
-        request: tuple[str, str, Plain, str],
-        work: Callable[..., Awaitable[None]],
-        ended: Ended,
-    ) -> bool:
-        def responded(failed: ClusterError | None) -> None:
-            ended(None if failed is None else partial(work, failed=failed))
-
-        method, path, body, content_type = request
-        check = self._check_lead
-        begin = self._api.begin
-        return begin(method, path, body, responded, content_type=content_type, check=check)
-
-    def _patch(
-        self,
-        call: str,
-        kind: Kind,
-        thing: PersistentVolume | PersistentVolumeClaim,
-        annotations: dict[str, str | None],
-        patch: Plain,
-    ) -> None:
-        meta = thing.metadata
-        version = {"resourceVersion": meta.resource_version} if meta.resource_version else {}
-        noted: Plain = {"annotations": annotations} if annotations else {}
-        body = {**patch, "metadata": {**version, **noted}}
-        request = ("PATCH", object_path(kind, meta.namespace, meta.name), body, MERGE_PATCH)
-        key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-        self.lanes.add(meta.uid or key, partial(self._attempt, call, key, request))
-
-    async def _attempt(
-        self,
-        call: str,
-        key: str,
-        request: tuple[str, str, Plain, str],
-        *,
-        gone_is_fine: bool = False,
-        failed: ClusterError | None = None,
-    ) -> None:
-        method, path, body, content_type = request
-        unversioned = method == "PATCH" and "resourceVersion" not in body["metadata"]
-        for tries_left in reversed(range(CONFLICTS if unversioned else 1)):
-            first, failed = failed, None
-            try:
-                await self._api.request(
-                    method,
-                    path,
-                    body,
-                    content_type=content_type,
-                    repeatable=True,
-                    check=self._check_lead,
-                    failed=first,
-                )
-            except ClusterError as error:
-                if _gone(error) and gone_is_fine:
-                    return
-                if tries_left and not _gone(error) and _conflict(error):
-                    continue
-                self._failed(call, key, error)
-            return
-
-
-def _gone(error: ClusterError) -> bool:
-    """Return whether an error means that the object is deleted."""
-    return isinstance(error, ApiError) and (error.code == NOT_FOUND or is_another(error))
-
-
-def _conflict(error: ClusterError) -> bool:
-    return isinstance(error, ApiError) and error.code == CONFLICT
+def _http_request(request: ObjectRequest) -> tuple[str, str, Plain | None, str]:
+    """Return method, path, body and content type of a request."""
+    kind, namespace, body = request.api_kind, request.namespace, dict(request.body)
+    path = object_path(kind, namespace, request.name, request.subresource)
+    content_type = JSON
+    if request.verb == "create":
+        path = collection_path(kind, namespace)
+    elif request.verb == "delete" and request.uid:
+        uid = {"uid": request.uid}
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": uid}
+    elif request.verb == "patch":
+        content_type = STRATEGIC_PATCH if request.strategic else MERGE_PATCH
+        if request.uid:
+            body = {"metadata": {}, **body}
+            body["metadata"] = {"uid": request.uid, **body["metadata"]}
+    return _METHODS[request.verb], path, body or None, content_type
 
 
 def _reference(pod: PodInfo) -> Reference:

@@ -11,7 +11,7 @@ any (`exact`).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, TypeAlias, TypeVar
@@ -116,7 +116,7 @@ def unreservation(claim: ResourceClaim, pod: PodInfo) -> ObjectRequest:
     meta = {"uid": claim.metadata.uid} if claim.metadata.uid else {}
     body = {"metadata": meta, "status": {"reservedFor": gone}}
     request = ObjectRequest("patch", ResourceClaim, namespace, name, body, "status", strategic=True)
-    return replace(request, exact=_configured(claim))
+    return msgspec.structs.replace(request, exact=_configured(claim))
 
 
 def deletion(claim: ResourceClaim) -> ObjectRequest:

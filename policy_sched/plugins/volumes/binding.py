@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from policy_sched.client import ObjectRequest
 from policy_sched.errors import ClusterError
 from policy_sched.framework import (
     SKIP,
@@ -113,9 +114,9 @@ class Binder:
         takes too long.
         """
         for volume, _ in reservation.bindings:
-            self._client.update_volume(volume)
+            self._client.send(volume_patch(volume))
         for claim in reservation.claims:
-            self._client.update_claim(claim)
+            self._client.send(claim_patch(claim))
         deadline = self._now() + self._timeout * SECOND
 
         def look() -> Status | None:
@@ -197,6 +198,40 @@ def selected(claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
     """Return a copy of a claim that requests provisioning for a node."""
     annotations = claim.metadata.annotations | {SELECTED_NODE: node}
     return replace(claim, metadata=replace(claim.metadata, annotations=annotations))
+
+
+def volume_patch(volume: PersistentVolume) -> ObjectRequest:
+    """Return the request that writes for which claim a volume is kept; the cluster binds both."""
+    reference, named, annotations = volume.spec.claim_ref, None, {}
+    if reference is not None:
+        named = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": reference.namespace,
+            "name": reference.name,
+            "uid": reference.uid,
+        }
+        annotations = {BOUND_BY_CONTROLLER: "yes"}
+    return _patch(volume, annotations, {"spec": {"claimRef": named}})
+
+
+def claim_patch(claim: PersistentVolumeClaim) -> ObjectRequest:
+    """Return the request that writes for which node a claim's volume is to be provisioned."""
+    return _patch(claim, {SELECTED_NODE: claim.metadata.annotations.get(SELECTED_NODE)}, {})
+
+
+def _patch(
+    thing: PersistentVolume | PersistentVolumeClaim,
+    annotations: dict[str, Any],
+    changes: dict[str, Any],
+) -> ObjectRequest:
+    """Return a merge patch of an object that must be as it was when it was decided on."""
+    meta = thing.metadata
+    version = {"resourceVersion": meta.resource_version} if meta.resource_version else {}
+    noted = {"annotations": annotations} if annotations else {}
+    namespace = "" if isinstance(thing, PersistentVolume) else namespace_of(thing)
+    body = {**changes, "metadata": {**version, **noted}}
+    return ObjectRequest("patch", type(thing), namespace, meta.name, body)
 
 
 NAME: Final = "VolumeBinding"

@@ -26,8 +26,10 @@ from policy_sched.model.storage import (
     PersistentVolumeClaimSpec,
     PersistentVolumeSpec,
 )
+from policy_sched.plugins.volumes.binding import claim_patch, volume_patch
+from policy_sched.scheduler import api_calls
 from policy_sched.testing import make_pod
-from tests.client.kube.stage import Asked, Script, Stage, Wire, acted, stage, status
+from tests.client.kube.stage import WALL, Asked, Script, Stage, Wire, acted, stage, status
 
 POD = PodInfo.of(make_pod("web", uid="u1"))
 PATH = "/api/v1/namespaces/default/pods/web"
@@ -139,22 +141,26 @@ def test_a_client_that_does_not_lead_writes_nothing() -> None:
 
     def act(client: KubeClient, told: Told) -> None:
         bind(client, told)
-        client.delete_pod(POD)
+        client.send(api_calls.pod_deletion(POD))
 
     here, told = written(yes, act, leads=lambda: False)
     assert here.asked == []
     assert isinstance(told.bound[0], NotLeading)
-    assert told.failures == [("delete_pod", "default/web")]
+    assert told.failures == [("delete pods", "default/web")]
 
 
 def test_conditions_and_nominations_are_strategic_patches() -> None:
     """One condition by its type, the nomination beside it, the UID as a precondition."""
 
     def act(client: KubeClient, told: Told) -> None:
-        client.set_unschedulable(POD, "Unschedulable", "0/2 nodes are available", "node-b")
-        client.nominate(POD, "node-c")
-        client.clear_nomination(POD)
-        client.set_disruption_target(POD, "default-scheduler: preempting")
+        client.send(
+            api_calls.pod_unschedulable(
+                POD, "Unschedulable", "0/2 nodes are available", WALL, "node-b"
+            )
+        )
+        client.send(api_calls.nomination(POD, "node-c"))
+        client.send(api_calls.nomination(POD, ""))
+        client.send(api_calls.disruption_target(POD, "default-scheduler: preempting", WALL))
 
     here, told = written(yes, act)
     assert {a.path for a in here.asked} == {f"{PATH}/status"}
@@ -186,7 +192,12 @@ def test_the_time_of_a_condition_changes_only_with_its_status() -> None:
     before = make_pod("web", uid="u1")
     before.status.conditions = (_false("PodScheduled"),)
     info = PodInfo.of(before)
-    here, _ = written(yes, lambda client, _: client.set_unschedulable(info, "Unschedulable", "x"))
+    here, _ = written(
+        yes,
+        lambda client, _: client.send(
+            api_calls.pod_unschedulable(info, "Unschedulable", "x", WALL)
+        ),
+    )
     assert "lastTransitionTime" not in here.asked[0].json["status"]["conditions"][0]
 
 
@@ -198,8 +209,10 @@ def test_the_condition_of_a_pod_group() -> None:
     )
 
     def act(client: KubeClient, told: Told) -> None:
-        client.set_group_scheduled(group, "Unschedulable", "no room", scheduled=False)
-        client.set_group_scheduled(group, "Scheduled", "", scheduled=True)
+        client.send(
+            api_calls.group_scheduled(group, "Unschedulable", "no room", WALL, scheduled=False)
+        )
+        client.send(api_calls.group_scheduled(group, "Scheduled", "", WALL, scheduled=True))
 
     for script in (yes, refusing(404)):
         here, told = written(script, act)
@@ -229,8 +242,8 @@ def test_victims_are_deleted_by_uid_and_may_have_gone() -> None:
     cause = {"reason": "FieldValueInvalid", "field": "metadata.uid"}
 
     def act(client: KubeClient, told: Told) -> None:
-        client.set_disruption_target(POD, "x")
-        client.delete_pod(POD)
+        client.send(api_calls.disruption_target(POD, "x", WALL))
+        client.send(api_calls.pod_deletion(POD))
 
     gone = (refusing(404), refusing(409, why=uid), refusing(422, causes=[cause]))
     for script in (yes, *gone):
@@ -240,14 +253,14 @@ def test_victims_are_deleted_by_uid_and_may_have_gone() -> None:
         assert told.failures == []
     _, told = written(refusing(403), act)
     assert told.failures == [
-        ("set_disruption_target", "default/web"),
-        ("delete_pod", "default/web"),
+        ("patch pods/status", "default/web"),
+        ("delete pods", "default/web"),
     ]
 
 
 def test_a_patch_that_others_overtook_is_sent_again() -> None:
     """The server could not apply it to what it read; it says nothing of what it leaves alone."""
-    for conflicts, expected in ((2, []), (9, [("nominate", "default/web")])):
+    for conflicts, expected in ((2, []), (9, [("patch pods/status", "default/web")])):
         left = [""] * conflicts
 
         async def script(asked: Asked, wire: Wire, left: list[str] = left) -> None:
@@ -257,7 +270,7 @@ def test_a_patch_that_others_overtook_is_sent_again() -> None:
             why = "the object has been modified; please apply your changes to the latest version"
             return await wire.respond(409, status(409, "Conflict", why))
 
-        here, told = written(script, lambda client, _: client.nominate(POD, "n"))
+        here, told = written(script, lambda client, _: client.send(api_calls.nomination(POD, "n")))
         assert len(here.asked) == min(conflicts + 1, 5)
         assert told.failures == expected
 
@@ -275,7 +288,7 @@ def test_calls_for_one_pod_arrive_in_order_and_others_do_not_wait() -> None:
         await wire.respond(200, {})
 
     def act(client: KubeClient, told: Told) -> None:
-        client.nominate(POD, "n")
+        client.send(api_calls.nomination(POD, "n"))
         bind(client, told)
         for other in others:
             client.bind(other, "n", told.bound.append)
@@ -304,8 +317,8 @@ def test_volumes_and_claims_are_patched_at_the_version_that_was_seen() -> None:
     )
 
     def act(client: KubeClient, told: Told) -> None:
-        client.update_volume(volume)
-        client.update_claim(claim)
+        client.send(volume_patch(volume))
+        client.send(claim_patch(claim))
 
     here, _ = written(yes, act)
     by_path = {asked.path: asked.json for asked in here.asked}
@@ -422,9 +435,9 @@ def test_bindings_in_threads_do_not_block_the_loop() -> None:
         assert over.wait(60)
 
     def act(client: KubeClient, told: Told) -> None:
-        client.nominate(POD, "node-a")
+        client.send(api_calls.nomination(POD, "node-a"))
         client.delegate(POD, work, told.bound.append)
-        client.clear_nomination(POD)
+        client.send(api_calls.nomination(POD, ""))
         client.lanes.add("other", partial(_when, lambda: "asked" in order, client, told))
 
     _, told = written(script, act)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final, Literal
+
+from msgspec.structs import replace
 
 from policy_sched.client.apimachinery.resources import resource
 from policy_sched.client.kube.cache.informers import POD_GROUPS, READ
@@ -25,6 +26,8 @@ from policy_sched.model.pod_group import PodGroup
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.resource import ResourceClaim
 from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
+from policy_sched.plugins.volumes.binding import claim_patch, volume_patch
+from policy_sched.scheduler import api_calls
 from policy_sched.testing import make_pod
 from tests.client.kube.stage import Asked, Wire, acted, stage
 from tests.embedded.apiserver.protobuf.wire import envelope
@@ -46,21 +49,30 @@ def send_claims(client: KubeClient) -> None:
             client.send(replace(request, exact=True), lambda _claim, _error: None)
 
 
+REQUESTS = (
+    api_calls.nomination(POD, "n"),
+    api_calls.pod_unschedulable(POD, "Unschedulable", "no", 0),
+    api_calls.group_scheduled(PodGroup(metadata=META), "Scheduled", "", 0, scheduled=True),
+    api_calls.disruption_target(POD, "go", 0),
+    api_calls.pod_deletion(POD),
+    volume_patch(PersistentVolume(metadata=META)),
+    claim_patch(PersistentVolumeClaim(metadata=META)),
+)
+"""What the scheduler and VolumeBinding send."""
+
+
+def send_all(client: KubeClient) -> None:
+    """Send all requests."""
+    for request in REQUESTS:
+        client.send(request)
+    send_claims(client)
+
+
 CALLS: dict[str, Callable[[KubeClient], None]] = {
     "bind": lambda client: client.bind(POD, "n", lambda _error: None),
     "delegate": lambda client: client.delegate(POD, lambda: None, lambda _error: None),
-    "nominate": lambda client: client.nominate(POD, "n"),
-    "set_unschedulable": lambda client: client.set_unschedulable(POD, "Unschedulable", "no"),
-    "clear_nomination": lambda client: client.clear_nomination(POD),
-    "set_group_scheduled": lambda client: client.set_group_scheduled(
-        PodGroup(metadata=META), "Scheduled", "", scheduled=True
-    ),
-    "set_disruption_target": lambda client: client.set_disruption_target(POD, "go"),
-    "delete_pod": lambda client: client.delete_pod(POD),
     "record_event": lambda client: client.record_event(POD, "Normal", "R", "A", "note"),
-    "update_volume": lambda client: client.update_volume(PersistentVolume(metadata=META)),
-    "send": send_claims,
-    "update_claim": lambda client: client.update_claim(PersistentVolumeClaim(metadata=META)),
+    "send": send_all,
 }
 ELSEWHERE = {
     ("", "pods", "get"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from policy_sched.client.apimachinery.resources import JOB, POD
+from policy_sched.scheduler import api_calls
 from tests.embedded.world import Plain, World, pod_spec, workload
 
 
@@ -93,8 +94,10 @@ def test_a_deleted_pod_is_replaced_and_counts_as_failed() -> None:
         world.cluster.apply(given)
         world.run(2)
         (name,) = world.names()
-        world.client.set_disruption_target(world.info(name), "preempted")
-        world.client.delete_pod(world.info(name))
+        world.client.send(
+            api_calls.disruption_target(world.info(name), "preempted", world.clock.ns)
+        )
+        world.client.send(api_calls.pod_deletion(world.info(name)))
         world.run(2)
         assert world.phases() == ["Running"]
         assert world.names() != [name]

@@ -7,6 +7,7 @@ from typing import Any
 from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import CLAIM, POD, VOLUME
 from policy_sched.model.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
+from policy_sched.plugins.volumes.binding import claim_patch, volume_patch
 from tests.embedded.world import Plain, World, pod
 
 
@@ -98,7 +99,7 @@ def test_a_class_may_wait_for_the_scheduler() -> None:
     wanted = world.store.get(CLAIM, "default", "data").typed
     assert isinstance(wanted, PersistentVolumeClaim)
     wanted.metadata.annotations["volume.kubernetes.io/selected-node"] = "n0"
-    world.client.update_claim(wanted)
+    world.client.send(claim_patch(wanted))
     world.run(0)
     phase, name = bound(world)
     assert phase == "Bound"
@@ -115,7 +116,7 @@ def test_a_volume_that_the_scheduler_keeps_for_a_claim_is_bound_to_it() -> None:
     assert isinstance(kept, PersistentVolume)
     uid = world.store.get(CLAIM, "default", "data").uid
     kept.spec.claim_ref = ClaimReference("default", "data", uid)
-    world.client.update_volume(kept)
+    world.client.send(volume_patch(kept))
     world.run(0)
     assert bound(world) == ("Bound", "local")
     data = world.store.get(VOLUME, "", "local").data

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from policy_sched.client.request import ObjectRequest, ObjectResponse
 from policy_sched.errors import ClusterError
 from policy_sched.framework.results import PermitResult
 from policy_sched.framework.status import SUCCESS, WAIT, Code, Status
@@ -187,8 +188,10 @@ def test_an_eviction_that_fails_is_an_error() -> None:
     """The cluster rejects the deletion of the victim."""
 
     class Refusing(SlowClient):
-        def delete_pod(self, pod: PodInfo) -> None:
-            raise ClusterError(f"no, not {pod.name}")
+        def send(self, request: ObjectRequest, done: ObjectResponse | None = None) -> None:
+            if request.verb == "delete":
+                raise ClusterError(f"no, not {request.name}")
+            super().send(request, done)
 
     client = Refusing()
     world = Measured(client=client, cpu="1")

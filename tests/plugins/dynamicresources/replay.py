@@ -59,9 +59,9 @@ class Api(MemoryClient):
         super().__init__(objects=objects)
         self.fail_patch = fail_patch
 
-    def send(self, request: ObjectRequest, done: ObjectResponse) -> None:
+    def send(self, request: ObjectRequest, done: ObjectResponse | None = None) -> None:
         """Answer at once."""
-        if self.fail_patch and request.kind is Pod:
+        if self.fail_patch and request.kind is Pod and done is not None:
             done(None, ClusterError("patch error"))
             return
         super().send(request, done)

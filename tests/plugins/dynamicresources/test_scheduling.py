@@ -115,7 +115,7 @@ def test_an_extended_resource_that_devices_serve() -> None:
 class Requests(MemoryClient):
     """Keeps all requests."""
 
-    def send(self, request: ObjectRequest, done: ObjectResponse) -> None:
+    def send(self, request: ObjectRequest, done: ObjectResponse | None = None) -> None:
         """Keep the request, and carry it out."""
         self.requests.append(request)
         super().send(request, done)

@@ -9,6 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from policy_sched.client.memory import MemoryClient
+from policy_sched.client.object_writes import patched
+from policy_sched.client.request import ObjectRequest, ObjectResponse
 from policy_sched.errors import ClusterError
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.status import SUCCESS, PendingStatus, Status
@@ -39,13 +41,11 @@ class SlowCluster(MemoryClient):
     steps: list[Callable[[], None]] = field(default_factory=list)
     waits: int = 0
 
-    def update_volume(self, volume: PersistentVolume) -> None:
+    def send(self, request: ObjectRequest, done: ObjectResponse | None = None) -> None:
         assert self.objects is not None
-        self.objects.put(volume)
-
-    def update_claim(self, claim: PersistentVolumeClaim) -> None:
-        assert self.objects is not None
-        self.objects.put(claim)
+        known = self.objects.named(request.kind, request.namespace, request.name)
+        assert known is not None
+        self.objects.put(patched(known, request))
 
 
 def pre_bound(

@@ -18,7 +18,6 @@ from policy_sched.client.kube.rest.errors import (
     collection_path,
     error_of_status,
     expired,
-    is_another,
     object_path,
     wait_of,
 )
@@ -57,7 +56,6 @@ __all__ = [
     "error_of_status",
     "expired",
     "first_of",
-    "is_another",
     "object_path",
     "wait_of",
 ]

@@ -65,7 +65,6 @@ def object_path(kind: Kind, namespace: str, name: str, subresource: str = "") ->
 
 GONE: Final = 410
 CONFLICT: Final = 409
-INVALID: Final = 422
 NOT_FOUND: Final = 404
 UNAUTHORIZED: Final = 401
 TOO_MANY: Final = 429
@@ -170,18 +169,6 @@ def wait_of(error: ClusterError) -> float | None:
     if isinstance(seconds, int | float) and seconds > 0:
         return min(float(seconds), LONGEST_WAIT)
     return None
-
-
-def is_another(error: ApiError) -> bool:
-    """Return whether a change was refused because the object of that name has another UID.
-
-    A deletion and a binding respond with a conflict that names the precondition; a patch that
-    carries the UID is invalid, since the UID of an object cannot be changed.
-    """
-    if error.code == CONFLICT:
-        return "precondition" in error.message and "UID" in error.message
-    causes = error.details.get("causes") or ()
-    return error.code == INVALID and any(c.get("field") == "metadata.uid" for c in causes)
 
 
 def expired(error: ApiError) -> bool:

@@ -9,8 +9,10 @@ from policy_sched.client.apimachinery.resources import POD
 from policy_sched.client.kube.rest.client import STRATEGIC_PATCH
 from policy_sched.client.kube.rest.errors import Selection, object_path
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.scheduler import api_calls
 from policy_sched.testing import make_pod
 from tests.client.kube.conformance.ground import Acting, Ground, Plain, info, played
+from tests.client.kube.stage import WALL
 
 OTHERS = "example.com/Other"
 
@@ -26,16 +28,20 @@ def test_conditions_and_nominations(server: str) -> None:
         acting = Acting(ground)
         client = acting.client
         pod = await ground.pod("web")
-        client.set_unschedulable(pod, "Unschedulable", "0/2 nodes are available", ground.nodes[0])
+        client.send(
+            api_calls.pod_unschedulable(
+                pod, "Unschedulable", "0/2 nodes are available", WALL, ground.nodes[0]
+            )
+        )
         assert await acting.done() == []
         seen = await ground.seen("web")
         first = _conditions(seen)["PodScheduled"]
         assert (first["status"], first["reason"]) == ("False", "Unschedulable")
         assert seen["status"]["nominatedNodeName"] == ground.nodes[0]
         again = info(seen)
-        client.set_unschedulable(again, "SchedulerError", "a plugin broke")
-        client.set_disruption_target(again, "policy-sched: preempting")
-        client.clear_nomination(again)
+        client.send(api_calls.pod_unschedulable(again, "SchedulerError", "a plugin broke", WALL))
+        client.send(api_calls.disruption_target(again, "policy-sched: preempting", WALL))
+        client.send(api_calls.nomination(again, ""))
         assert await acting.done() == []
         seen = await ground.seen("web")
         found = _conditions(seen)
@@ -57,9 +63,9 @@ def test_conditions_of_others_are_kept(server: str) -> None:
         path = object_path(POD, ground.namespace, "web", "status")
         patch = {"status": status}
         await ground.api.request("PATCH", path, patch, content_type=STRATEGIC_PATCH)
-        acting.client.nominate(pod, ground.nodes[0])
-        acting.client.set_unschedulable(pod, "Unschedulable", "no room")
-        acting.client.set_disruption_target(pod, "preempted")
+        acting.client.send(api_calls.nomination(pod, ground.nodes[0]))
+        acting.client.send(api_calls.pod_unschedulable(pod, "Unschedulable", "no room", WALL))
+        acting.client.send(api_calls.disruption_target(pod, "preempted", WALL))
         assert await acting.done() == []
         seen = await ground.seen("web")
         assert _conditions(seen).keys() >= {OTHERS, "PodScheduled", "DisruptionTarget"}
@@ -76,7 +82,9 @@ def test_a_binding_settles_the_condition(server: str) -> None:
     async def play(ground: Ground) -> None:
         acting = Acting(ground)
         pod = await ground.pod("web")
-        acting.client.set_unschedulable(pod, "Unschedulable", "no room", ground.nodes[1])
+        acting.client.send(
+            api_calls.pod_unschedulable(pod, "Unschedulable", "no room", WALL, ground.nodes[1])
+        )
         assert await acting.bound(pod, ground.nodes[0]) is None
         seen = await ground.seen("web")
         condition = _conditions(seen)["PodScheduled"]
@@ -93,15 +101,15 @@ def test_changes_by_uid_leave_another_pod_of_the_name_alone(server: str) -> None
         acting = Acting(ground)
         await ground.pod("web")
         stale = PodInfo.of(make_pod("web", namespace=ground.namespace, uid="0-0-0"))
-        acting.client.delete_pod(stale)
-        acting.client.set_disruption_target(stale, "x")
+        acting.client.send(api_calls.pod_deletion(stale))
+        acting.client.send(api_calls.disruption_target(stale, "x", WALL))
         assert await acting.done() == []
         seen = await ground.seen("web")
         assert "DisruptionTarget" not in _conditions(seen)
         assert "deletionTimestamp" not in seen["metadata"]
-        acting.client.set_unschedulable(stale, "Unschedulable", "x")
+        acting.client.send(api_calls.pod_unschedulable(stale, "Unschedulable", "x", WALL))
         failures = await acting.done()
-        assert [call for call, _ in failures] == ["set_unschedulable"]
+        assert [call for call, _ in failures] == ["patch pods/status"]
 
     played(server, play)
 
@@ -113,12 +121,12 @@ def test_a_status_of_a_deleted_pod_is_no_failure(server: str) -> None:
         acting = Acting(ground)
         pod = await ground.pod("web")
         await ground.delete("web")
-        acting.client.set_disruption_target(pod, "x")
-        acting.client.delete_pod(pod)
+        acting.client.send(api_calls.disruption_target(pod, "x", WALL))
+        acting.client.send(api_calls.pod_deletion(pod))
         assert await acting.done() == []
-        acting.client.nominate(pod, ground.nodes[0])
+        acting.client.send(api_calls.nomination(pod, ground.nodes[0]))
         ((call, error),) = await acting.done()
-        assert (call, "not found" in str(error)) == ("nominate", True)
+        assert (call, "not found" in str(error)) == ("patch pods/status", True)
 
     played(server, play)
 
@@ -129,8 +137,8 @@ def test_a_pod_is_deleted_once(server: str) -> None:
     async def play(ground: Ground) -> None:
         acting = Acting(ground)
         pod = await ground.pod("web")
-        acting.client.delete_pod(pod)
-        acting.client.delete_pod(pod)
+        acting.client.send(api_calls.pod_deletion(pod))
+        acting.client.send(api_calls.pod_deletion(pod))
         assert await acting.done() == []
         assert not await ground.there("web")
 
@@ -148,9 +156,9 @@ def test_a_pod_with_a_node_has_its_time_to_go(server: str) -> None:
         selection = Selection(POD, ground.namespace)
         query = selection.query(watch="true", resourceVersion=since)
         async with ground.api.stream(selection.path, query, silence=60.0) as chunks:
-            acting.client.set_disruption_target(pod, "preempted")
-            acting.client.delete_pod(pod)
-            acting.client.delete_pod(pod)
+            acting.client.send(api_calls.disruption_target(pod, "preempted", WALL))
+            acting.client.send(api_calls.pod_deletion(pod))
+            acting.client.send(api_calls.pod_deletion(pod))
             assert await acting.done() == []
             going = await _going(chunks)  # pods without a node may end at once
         assert going["metadata"]["deletionGracePeriodSeconds"] == 77

@@ -17,7 +17,9 @@ from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.client.kube.events.broadcaster import EVENT
 from policy_sched.client.kube.leaderelection.lease_lock import LEASE
 from policy_sched.client.kube.rest.errors import Selection
+from policy_sched.scheduler import api_calls
 from tests.client.kube.conformance.ground import Acting, Ground, Plain, played, until
+from tests.client.kube.stage import WALL
 
 NOWHERE = {"policy-sched.example.com/none": "x"}
 
@@ -110,7 +112,9 @@ def test_a_shadow_writes_nothing(one_server: str, tmp_path: Path) -> None:
         async with _scheduling(ground, tmp_path, *more):
             pod = await ground.pod("web", schedulerName=name, nodeSelector=NOWHERE)
             other = Acting(ground)
-            other.client.set_unschedulable(pod, "Unschedulable", "of the other scheduler")
+            other.client.send(
+                api_calls.pod_unschedulable(pod, "Unschedulable", "of the other scheduler", WALL)
+            )
             assert await other.done() == []
             await until(lambda: _written(log, "web"))
             why = await _why(ground, "web")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from policy_sched.client.apimachinery.resources import CLAIM, STORAGE_CLASS, VOLUME, ApiError
 from policy_sched.model.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
+from policy_sched.plugins.volumes.binding import claim_patch, volume_patch
 from tests.client.kube.conformance.ground import Acting, Ground, played, typed, until
 
 SELECTED = "volume.kubernetes.io/selected-node"
@@ -37,7 +38,7 @@ async def _written(acting: Acting) -> bool:
     """Tell whether the last write of a volume or a claim took; it is refused as a conflict."""
     failures = await acting.done()
     for call, error in failures:
-        assert call.startswith("update_")
+        assert call.startswith("patch persistentvolume")
         assert isinstance(error, ApiError)
         assert (error.code, error.reason) == (409, "Conflict")
     return not failures
@@ -50,7 +51,7 @@ async def _kept(ground: Ground, acting: Acting, name: str) -> PersistentVolume:
         claim, volume = await ground.seen("c", CLAIM), await _volume(ground, name)
         uid = claim["metadata"]["uid"]
         volume.spec.claim_ref = ClaimReference(namespace=ground.namespace, name="c", uid=uid)
-        acting.client.update_volume(volume)
+        acting.client.send(volume_patch(volume))
         return volume if await _written(acting) else None
 
     kept = await until(keep)
@@ -69,7 +70,7 @@ def test_volumes_are_kept_for_claims(server: str) -> None:
             """Write the node into the claim as it is now."""
             claim = typed(await ground.seen("c", CLAIM), PersistentVolumeClaim)
             claim.metadata.annotations = node
-            acting.client.update_claim(claim)
+            acting.client.send(claim_patch(claim))
             return await _written(acting)
 
         node = {SELECTED: ground.nodes[0]}
@@ -80,7 +81,7 @@ def test_volumes_are_kept_for_claims(server: str) -> None:
         assert volume["spec"]["claimRef"]["uid"] == claim["metadata"]["uid"]
         assert volume["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"] == "yes"
         assert claim["metadata"]["annotations"].items() >= node.items()
-        acting.client.update_volume(kept)
+        acting.client.send(volume_patch(kept))
         assert not await _written(acting)
 
     played(server, play)
@@ -109,7 +110,7 @@ def test_a_claim_of_old_is_not_written(server: str) -> None:
         seen = typed(await ground.seen("c", CLAIM), PersistentVolumeClaim)
         await ground.merge(CLAIM, "c", {"metadata": {"labels": {"app": "x"}}})
         seen.metadata.annotations = {SELECTED: ground.nodes[0]}
-        acting.client.update_claim(seen)
+        acting.client.send(claim_patch(seen))
         assert not await _written(acting)
         claim = await ground.seen("c", CLAIM)
         assert SELECTED not in claim["metadata"].get("annotations", {})

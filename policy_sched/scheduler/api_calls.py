@@ -1,0 +1,102 @@
+"""The requests that a scheduler sends about pods and pod groups.
+
+What sets a condition takes the time as nanoseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from policy_sched.client import ObjectRequest
+from policy_sched.client.apimachinery import timestamp
+from policy_sched.model import SCHEDULED, Pod, PodGroup, PodInfo
+
+
+def nomination(pod: PodInfo, node: str) -> ObjectRequest:
+    """Return the request that sets status.nominatedNodeName, or clears it if ``node`` is empty."""
+    body = {"status": {"nominatedNodeName": node or None}}
+    return ObjectRequest(
+        "patch", Pod, pod.namespace, pod.name, body, "status", strategic=True, uid=pod.uid
+    )
+
+
+def pod_unschedulable(
+    pod: PodInfo, reason: str, message: str, now: int, nominated: str | None = None
+) -> ObjectRequest:
+    """Return the request that sets condition PodScheduled=False.
+
+    ``reason`` is ``Unschedulable`` or ``SchedulerError``. ``nominated`` is set as
+    status.nominatedNodeName, which None leaves alone.
+    """
+    condition = _condition(pod.pod, "PodScheduled", "False", reason, message, now)
+    status: dict[str, Any] = {"conditions": [condition]}
+    if nominated is not None:
+        status["nominatedNodeName"] = nominated or None
+    body = {"status": status}
+    return ObjectRequest(
+        "patch", Pod, pod.namespace, pod.name, body, "status", strategic=True, uid=pod.uid
+    )
+
+
+def disruption_target(pod: PodInfo, message: str, now: int) -> ObjectRequest:
+    """Return the request that sets condition DisruptionTarget=True of a victim of preemption."""
+    reason = "PreemptionByScheduler"
+    condition = _condition(pod.pod, "DisruptionTarget", "True", reason, message, now)
+    return ObjectRequest(
+        "patch",
+        Pod,
+        pod.namespace,
+        pod.name,
+        {"status": {"conditions": [condition]}},
+        "status",
+        strategic=True,
+        uid=pod.uid,
+        ignore_not_found=True,
+    )
+
+
+def pod_deletion(pod: PodInfo) -> ObjectRequest:
+    """Return the request that deletes a pod gracefully."""
+    return ObjectRequest("delete", Pod, pod.namespace, pod.name, uid=pod.uid, ignore_not_found=True)
+
+
+def group_scheduled(
+    group: PodGroup, reason: str, message: str, now: int, *, scheduled: bool
+) -> ObjectRequest:
+    """Return the request that sets condition PodGroupScheduled.
+
+    ``reason`` is ``Scheduled``, or else ``Unschedulable`` or ``SchedulerError``.
+    """
+    meta = group.metadata
+    condition = _condition(group, SCHEDULED, str(scheduled), reason, message, now)
+    return ObjectRequest(
+        "patch",
+        PodGroup,
+        meta.namespace or "default",
+        meta.name,
+        {"status": {"conditions": [condition]}},
+        "status",
+        strategic=True,
+        uid=meta.uid,
+        ignore_not_found=True,
+    )
+
+
+def _condition(
+    known: Pod | PodGroup, kind: str, state: str, reason: str, message: str, now: int
+) -> dict[str, Any]:
+    """Return the patch of a condition; its time changes only if its state does."""
+    condition: dict[str, Any] = {
+        "type": kind,
+        "status": state,
+        "reason": reason,
+        "message": message,
+    }
+    for before in known.status.conditions:
+        if before.type == kind and before.status == state:
+            break
+    else:
+        condition["lastTransitionTime"] = timestamp(now)
+    if known.metadata.generation:
+        condition["observedGeneration"] = known.metadata.generation
+    return condition
