@@ -1,29 +1,55 @@
-"""The processes of ``bench API``: an API server, and a scheduler whose log is followed.
+"""The processes of ``bench API``, ``Turns`` and ``Hostile``: an API server and a scheduler.
 
-What a process uses is read from /proc; without /proc it is left out.
+The nodes, and what else is there before, are created through the API; then the scheduler is started
+as an operator starts it, with events and its lease, and its log is followed. What a process uses is
+read from /proc; without /proc it is left out.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import msgspec
 
 from policy_sched.bench.manifests import Manifest, node, node_name, pod
 from policy_sched.client.apimachinery import NODE, POD
-from policy_sched.client.kube.rest import Api, collection_path
+from policy_sched.client.kube.auth import load
+from policy_sched.client.kube.rest import Api, Environment, Settings, collection_path
+from policy_sched.client.kube.time import Clocks
 from policy_sched.errors import PolicySchedError
 
 TOGETHER: Final = 32
 """Requests that are under way at the same time."""
+QPS: Final = 5_000
+"""Requests a second that the scheduler's client may make, as scheduler_perf sets it; the default
+of 50 would be all that is measured."""
+RACK: Final = "example.com/rack"
+RACK_SIZE: Final = 50
+ONE_RACK: Final = f"""\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {{name: Together}}
+spec:
+  matchConditions:
+  - pod.podGroup != ""
+  placement:
+    domain: node.labels["{RACK}"]
+"""
+"""A policy: pods of a group go to nodes of one rack."""
+CLOCKS: Final = Clocks(time.time_ns, time.monotonic_ns)
+POD_PATH: Final = collection_path(POD, "default")
 
 
 async def create(api: Api, path: str, things: Iterable[Manifest]) -> None:
@@ -44,25 +70,40 @@ async def side_by_side(requests: Iterable[Awaitable[object]]) -> None:
             tasks.create_task(some())
 
 
-async def create_nodes(api: Api, count: int) -> None:
-    """Create nodes of scheduler_perf, with a status as kubelets report it."""
-    await create(api, collection_path(NODE), (named(node(i)) for i in range(count)))
+def plain_nodes(count: int) -> tuple[str, Iterator[Manifest]]:
+    """Return nodes of scheduler_perf, with a status as kubelets report it, and their path."""
+    return collection_path(NODE), (named(node(i)) for i in range(count))
 
 
-async def create_bound(api: Api, count: int, nodes: int) -> None:
-    """Create pods that are bound already, to the nodes in turn."""
-    made = (named(pod("there", i, {"nodeName": node_name(i % nodes)})) for i in range(count))
-    await create(api, collection_path(POD, "default"), made)
+def racked_nodes(count: int) -> tuple[str, Iterator[Manifest]]:
+    """Return such nodes with labels of racks, and their path."""
+    return collection_path(NODE), map(racked, range(count))
 
 
-async def create_pending(api: Api, first: int, count: int) -> None:
-    """Create pods that wait for a node."""
-    await create(api, collection_path(POD, "default"), pending(first, count))
+def bound_pods(count: int, nodes: int) -> tuple[str, Iterator[Manifest]]:
+    """Return pods that are bound already, to the nodes in turn, and their path."""
+    return POD_PATH, (
+        named(pod("there", i, {"nodeName": node_name(i % nodes)})) for i in range(count)
+    )
 
 
 def pending(first: int, count: int) -> Iterator[Manifest]:
     """Yield the pods of SchedulingBasic from a number on."""
     return (named(pod("pod", first + i)) for i in range(count))
+
+
+def racked(index: int) -> Manifest:
+    """Return a node with the label of its rack."""
+    return named(node(index, **{RACK: f"rack-{index // RACK_SIZE}"}))
+
+
+def filling_pod(
+    prefix: str, index: int, spec: Manifest | None = None, labels: dict[str, str] | None = None
+) -> Manifest:
+    """Return a pod that wants a node for itself."""
+    wanted = {"cpu": "3900m", "memory": "1Gi"}
+    resources: Manifest = {"requests": wanted, "limits": wanted}
+    return named(pod(prefix, index, spec, labels=labels, resources=resources))
 
 
 def named(manifest: Manifest) -> Manifest:
@@ -80,8 +121,7 @@ LOOK: Final = 0.02
 _SERVER: Final = "policy_sched.bench.api_server_process"
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """What a process has used: processor seconds, resident memory and its peak, in MiB."""
 
     cpu_seconds: float
@@ -211,6 +251,90 @@ async def scheduler(directory: Path, options: list[str]) -> AsyncIterator[Schedu
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
         await _ended(process)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A server and a scheduler that are up.
+
+    ``sync_seconds``: from the scheduler's start until it had read the cluster.
+    """
+
+    api: Api
+    server: ServerProcess
+    scheduler: SchedulerProcess
+    directory: Path
+    sync_seconds: float
+
+    async def bound(self, pods: int, patience: float = PATIENCE) -> None:
+        """Wait until so many pods are bound. Raises PolicySchedError if they are not in time."""
+        until = time.perf_counter() + patience
+        while (count := (await self.server.request("count"))["bound"]) < pods:
+            if time.perf_counter() > until:
+                raise PolicySchedError(f"{count} of {pods} pods are bound")
+            await self.api.environment.sleep(0.05)
+
+    def configure(self, enabled: list[str]) -> None:
+        """Enable other plugins, as an editor of the configuration does."""
+        configure(self.directory, enabled)
+
+
+@asynccontextmanager
+async def session(
+    objects: Iterable[tuple[str, Iterable[Manifest]]],
+    policy: str,
+    enabled: list[str],
+    more: Mapping[str, object] | None = None,
+    *,
+    tls: bool = False,
+) -> AsyncIterator[Session]:
+    """Run a server with objects, by the path of their collection, and a scheduler with policies.
+
+    ``enabled``: the plugins of the policies that take part at first; ``more``: of the scheduler's
+    configuration.
+    """
+    with TemporaryDirectory() as name:
+        directory = Path(name)
+        async with api_server(directory, tls=tls) as server:
+            kubeconfig = directory / "kubeconfig"
+            environment = Environment(CLOCKS, Random(0))  # noqa: S311 - jitter
+            async with Api(load([kubeconfig], CLOCKS), environment, Settings(qps=0)) as api:
+                for path, made in objects:
+                    await create(api, path, made)
+                options = _options(directory, kubeconfig, policy)
+                configure(directory, enabled, more)
+                began = time.perf_counter()
+                async with scheduler(directory, options) as running:
+                    await running.wait_for("Read the cluster")
+                    took = time.perf_counter() - began
+                    yield Session(api, server, running, directory, took)
+
+
+def _options(directory: Path, kubeconfig: Path, policy: str) -> list[str]:
+    """Return the options of a scheduler with policies, which are written into a directory."""
+    policies = directory / "policies"
+    policies.mkdir()
+    (policies / "policy.yaml").write_text(policy, encoding="utf-8")
+    config = str(directory / "config.yaml")
+    files = ["--kubeconfig", str(kubeconfig), "--config", config, "--policies", str(policies)]
+    return [*files, "--secure-port", "0"]  # another scheduler may have the port
+
+
+def configure(
+    directory: Path, enabled: list[str], more: Mapping[str, object] | None = None
+) -> None:
+    """Write the scheduler's configuration, as editors do."""
+    plugins = {"multiPoint": {"enabled": [{"name": name} for name in enabled]}}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"qps": QPS, "burst": QPS},
+        "profiles": [{"schedulerName": "default-scheduler", "plugins": plugins}],
+        **(more or {}),
+    }
+    other = directory / ".config.yaml"
+    other.write_text(json.dumps(config), encoding="utf-8")
+    other.replace(directory / "config.yaml")
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:

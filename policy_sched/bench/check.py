@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,10 +17,9 @@ from typing import Any, Final
 
 import yaml
 
-from policy_sched.bench.in_process import machine
+from policy_sched.bench.result import Result
 from policy_sched.errors import PolicySchedError
 from policy_sched.profiles.models import default_policies, policies_directory
-from policy_sched.report import Document
 
 NAME: Final = "Check"
 POLICIES: Final = 200
@@ -30,29 +28,18 @@ _RULES: Final = frozenset({"expression", "messageExpression", "eligible", "victi
 _LISTS: Final = frozenset({"matchConditions"})
 
 
-@dataclass(frozen=True, slots=True)
-class Checks:
-    """How many policies with how many rules were checked, and how long each run took, in s."""
+class Checks(Result, frozen=True):
+    """How long `check` took for policies with so many rules, in s: the best run, and all."""
 
     policies: int
     rules: int
-    seconds: tuple[float, ...]
+    seconds: float
+    runs: tuple[float, ...]
 
     def text_lines(self) -> Iterator[str]:
         """Yield the result for people."""
         yield f"{NAME}: {self.policies} policies with {self.rules} rules, a fresh process each time"
-        yield f"  best of {len(self.seconds)}  {min(self.seconds):.2f} s"
-
-    def document(self) -> Document:
-        """Return the result as plain data; ``seconds`` is the best run."""
-        return {
-            "workload": NAME,
-            "policies": self.policies,
-            "rules": self.rules,
-            "seconds": round(min(self.seconds), 3),
-            "runs": [round(one, 3) for one in self.seconds],
-            **machine(),
-        }
+        yield f"  best of {len(self.runs)}  {self.seconds:.2f} s"
 
 
 def run_checks(policies: int, runs: int = RUNS) -> Checks:
@@ -67,10 +54,10 @@ def run_checks(policies: int, runs: int = RUNS) -> Checks:
         for _ in range(runs):
             started = time.perf_counter()
             done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  ours
-            seconds.append(time.perf_counter() - started)
+            seconds.append(round(time.perf_counter() - started, 3))
             if done.returncode:
                 raise PolicySchedError(f"check fails: {done.stdout[:200]}{done.stderr[:200]}")
-    return Checks(policies, rules, tuple(seconds))
+    return Checks(NAME, policies, rules, min(seconds), tuple(seconds))
 
 
 def write_policies(directory: Path, count: int) -> int:

@@ -1,6 +1,6 @@
 """Measures how long the event loop is held by what concerns thousands of pods at once.
 
-Theory of operation. The processes are those of ``bench API``. So many pods come for which no node
+Theory of operation. The processes are those of `api_processes`. So many pods come for which no node
 has room, and then things happen that concern all of them. After each of them the scheduler logs, at
 SIGUSR2, the longest turn of its event loop since the signal before; so each case has
 beside it the work of SIGUSR2, the dump of cache and queue and the comparison with the cluster.
@@ -10,32 +10,31 @@ A case is over when no request has come to the API server for a while.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from random import Random
-from tempfile import TemporaryDirectory
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Final
 
-from policy_sched.bench.api import CLOCKS, configure, options_of
+import msgspec
+
 from policy_sched.bench.api_processes import (
+    ONE_RACK,
     PATIENCE,
-    SchedulerProcess,
-    ServerProcess,
-    api_server,
+    POD_PATH,
+    RACK,
+    Session,
+    bound_pods,
     create,
-    create_bound,
+    filling_pod,
     named,
-    scheduler,
+    racked,
+    racked_nodes,
+    session,
     side_by_side,
 )
-from policy_sched.bench.in_process import machine
-from policy_sched.bench.manifests import Manifest, node, node_name, pod
+from policy_sched.bench.manifests import Manifest, node_name, pod
+from policy_sched.bench.result import Result
 from policy_sched.client.apimachinery import NODE, POD
-from policy_sched.client.kube.auth import load
-from policy_sched.client.kube.rest import Api, Environment, Settings, collection_path, object_path
+from policy_sched.client.kube.rest import collection_path, object_path
 from policy_sched.errors import PolicySchedError
-from policy_sched.report import Document
 
 NAME: Final = "Turns"
 NODES: Final = 5_000
@@ -43,56 +42,33 @@ PODS: Final = 10_000
 EXISTING: Final = 30_000
 GANG: Final = 300
 MERGE: Final = "application/merge-patch+json"
-RACK: Final = "example.com/rack"
-RACK_SIZE: Final = 50
-MAY_BLOCK: Final = 0.2
-"""Seconds that a turn may take: leases and probes live for much longer."""
+MAY_BLOCK_MS: Final = 200
+"""Milliseconds that a turn may take: leases and probes live for much longer."""
 QUIET: Final = 1.0
 """Seconds without a request after which a case is over."""
-TOGETHER: Final = f"""\
-apiVersion: policysched.dev/v1alpha1
-kind: Policy
-metadata: {{name: Together}}
-spec:
-  matchConditions:
-  - pod.podGroup != ""
-  placement:
-    domain: node.labels["{RACK}"]
-"""
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """Something that happened; all in seconds.
+class TurnCase(msgspec.Struct, frozen=True):
+    """Something that happened.
 
-    ``longest``: turn of the event loop, ``busiest``: the most processor time that one used.
-    ``took``: until all was quiet.
+    ``longest_ms``: the longest turn of the event loop, ``cpu_ms``: the most processor time that one
+    used. ``seconds``: until all was quiet.
     """
 
-    name: str
-    longest: float
-    busiest: float
-    took: float
+    longest_ms: float
+    cpu_ms: float
+    seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """All cases, and the cluster that they happened in."""
+class Turns(Result, frozen=True):
+    """All cases, the cluster that they happened in, and the longest turn of all."""
 
     nodes: int
     existing: int
     pods: int
-    cases: tuple[Case, ...]
-
-    @property
-    def longest(self) -> float:
-        """The longest turn of all, in seconds."""
-        return max(case.longest for case in self.cases)
-
-    @property
-    def busiest(self) -> float:
-        """The most processor time that a turn used, in seconds."""
-        return max(case.busiest for case in self.cases)
+    longest_block_ms: float
+    longest_block_cpu_ms: float
+    cases: dict[str, TurnCase]
 
     def text_lines(self) -> Iterator[str]:
         """Yield the result for people."""
@@ -100,77 +76,34 @@ class Result:
             f"{NAME}: {self.nodes} nodes, {self.existing} pods there before; how long turns of the"
             " scheduler's event loop take at most, and how much of a processor they use"
         )
-        for case in self.cases:
-            longest, busiest = case.longest * 1e3, case.busiest * 1e3
-            yield f"  {longest:6.1f} ms {busiest:6.1f} ms  {case.name} ({case.took:.1f} s)"
-        verdict = "below" if self.longest < MAY_BLOCK else "NOT below"
-        longest, busiest = self.longest * 1e3, self.busiest * 1e3
+        for name, case in self.cases.items():
+            took = f"{case.longest_ms:6.1f} ms {case.cpu_ms:6.1f} ms"
+            yield f"  {took}  {name} ({case.seconds:.1f} s)"
+        verdict = "below" if self.longest_block_ms < MAY_BLOCK_MS else "NOT below"
         yield (
-            f"  the longest turn of all took {longest:.0f} ms, {verdict} 200 ms,"
-            f" and none used more than {busiest:.0f} ms of a processor"
+            f"  the longest turn of all took {self.longest_block_ms:.0f} ms, {verdict}"
+            f" {MAY_BLOCK_MS} ms, and none used more than {self.longest_block_cpu_ms:.0f} ms of a"
+            " processor"
         )
 
-    def document(self) -> Document:
-        """Return the result as plain data."""
-        cases: dict[str, Any] = {
-            case.name: {
-                "longest_ms": round(case.longest * 1e3, 1),
-                "cpu_ms": round(case.busiest * 1e3, 1),
-                "seconds": round(case.took, 2),
-            }
-            for case in self.cases
-        }
-        return {
-            "workload": NAME,
-            "nodes": self.nodes,
-            "existing": self.existing,
-            "pods": self.pods,
-            "longest_block_ms": round(self.longest * 1e3, 1),
-            "longest_block_cpu_ms": round(self.busiest * 1e3, 1),
-            "cases": cases,
-            **machine(),
-        }
 
-
-async def run_turns(nodes: int = NODES, pods: int = PODS, existing: int = EXISTING) -> Result:
+async def run_turns(nodes: int = NODES, pods: int = PODS, existing: int = EXISTING) -> Turns:
     """Let everything happen. Raises PolicySchedError if something does not come to an end."""
-    with TemporaryDirectory() as name:
-        directory = Path(name)
-        async with api_server(directory, tls=False) as server:
-            kubeconfig = directory / "kubeconfig"
-            environment = Environment(CLOCKS, Random(0))  # noqa: S311 - jitter
-            async with Api(load([kubeconfig], CLOCKS), environment, Settings(qps=0)) as api:
-                await create(api, collection_path(NODE), map(_node, range(nodes)))
-                await create_bound(api, existing, nodes)
-                options = options_of(directory, kubeconfig, TOGETHER, ["Together"])
-                async with scheduler(directory, options) as running:
-                    await running.wait_for("Read the cluster")
-                    await running.state()
-                    run = _Run(api, server, running, directory, nodes, pods)
-                    cases = [await run.case(name, act) for name, act in run.cases()]
-    return Result(nodes, existing, pods, tuple(cases))
+    objects = racked_nodes(nodes), bound_pods(existing, nodes)
+    async with session(objects, ONE_RACK, ["Together"]) as running:
+        await running.scheduler.state()
+        events = _Events(running, nodes, pods)
+        cases = {name: await events.case(act) for name, act in events.cases()}
+    longest = max(case.longest_ms for case in cases.values())
+    busiest = max(case.cpu_ms for case in cases.values())
+    return Turns(NAME, nodes, existing, pods, longest, busiest, cases)
 
 
-def _node(index: int) -> Manifest:
-    return named(node(index, **{RACK: f"rack-{index // RACK_SIZE}"}))
+class _Events:
+    """What may happen to a cluster."""
 
-
-class _Run:
-    """A server and a scheduler that are up, and what may happen."""
-
-    def __init__(
-        self,
-        api: Api,
-        server: ServerProcess,
-        running: SchedulerProcess,
-        directory: Path,
-        nodes: int,
-        pods: int,
-    ) -> None:
-        self._api = api
-        self._server = server
-        self._scheduler = running
-        self._directory = directory
+    def __init__(self, running: Session, nodes: int, pods: int) -> None:
+        self._running = running
         self._nodes = nodes
         self._pods = pods
 
@@ -187,35 +120,37 @@ class _Run:
         yield "all pods are listed anew", self._relist
         yield f"{self._pods} pods are deleted", self._all_go
 
-    async def case(self, name: str, act: Callable[[], Awaitable[None]]) -> Case:
+    async def case(self, act: Callable[[], Awaitable[None]]) -> TurnCase:
         """Let it happen, and wait until all is quiet."""
         began = time.perf_counter()
         await act()
         await self._quiet()
         took = time.perf_counter() - began - QUIET
-        state = await self._scheduler.state()
+        state = await self._running.scheduler.state()
         longest, busiest = state["longestTurnSeconds"], state["busiestTurnSeconds"]
-        return Case(name, float(longest), float(busiest), took)
+        return TurnCase(
+            round(float(longest) * 1e3, 1), round(float(busiest) * 1e3, 1), round(took, 2)
+        )
 
     async def _quiet(self) -> None:
         until = time.perf_counter() + PATIENCE
         last, since = -1, time.perf_counter()
         while time.perf_counter() - since < QUIET:
-            count = (await self._server.request("requests"))["writes"]
+            count = (await self._running.server.request("requests"))["writes"]
             now = time.perf_counter()
             if count != last:
                 last, since = count, now
             if now > until:
                 raise PolicySchedError(f"requests do not end: {count} so far")
-            await self._api.environment.sleep(0.1)
+            await self._running.api.environment.sleep(0.1)
 
     # What happens.
 
     async def _crowd(self) -> None:
-        await create(self._api, _PODS, (_wide("wide", i) for i in range(self._pods)))
+        await self._create(POD_PATH, (filling_pod("wide", i) for i in range(self._pods)))
 
     async def _node_comes(self) -> None:
-        await create(self._api, collection_path(NODE), [_node(self._nodes)])
+        await self._create(collection_path(NODE), [racked(self._nodes)])
 
     async def _pod_goes(self) -> None:
         await self._delete("there-000000")
@@ -227,46 +162,37 @@ class _Run:
         await self._label(object_path(("v1", "Namespace"), "", "default"))
 
     async def _reload(self) -> None:
-        self._scheduler.forget_log()
-        configure(self._directory, [])
-        await self._scheduler.wait_for("Reloaded policies")
-        configure(self._directory, ["Together"])
-        await self._scheduler.wait_for("Reloaded policies")
+        scheduler = self._running.scheduler
+        scheduler.forget_log()
+        for enabled in ([], ["Together"]):
+            self._running.configure(enabled)
+            await scheduler.wait_for("Reloaded policies")
 
     async def _preempts(self) -> None:
         terms = [{"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": RACK}]
         rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
         for i in range(3):
             spec: Manifest = {"priority": 1000 + i, "affinity": rule}
-            await create(self._api, _PODS, [_wide("vip", i, spec, {"app": "x"})])
+            await self._create(POD_PATH, [filling_pod("vip", i, spec, {"app": "x"})])
 
     async def _gang(self) -> None:
         labels = {"scheduling.x-k8s.io/pod-group": "gang"}
         pods = (named(pod("member", i, labels=labels)) for i in range(GANG))
-        await create(self._api, _PODS, pods)
+        await self._create(POD_PATH, pods)
 
     async def _relist(self) -> None:
-        await self._server.request("forget")
+        await self._running.server.request("forget")
 
     async def _all_go(self) -> None:
         await side_by_side(self._delete(f"wide-{i:06d}") for i in range(self._pods))
 
+    async def _create(self, path: str, objects: Iterable[Manifest]) -> None:
+        await create(self._running.api, path, objects)
+
     async def _delete(self, name: str) -> None:
         grace = {"gracePeriodSeconds": 0}
-        await self._api.request("DELETE", object_path(POD, "default", name), grace)
+        await self._running.api.request("DELETE", object_path(POD, "default", name), grace)
 
     async def _label(self, path: str) -> None:
         patch = {"metadata": {"labels": {"example.com/touched": "yes"}}}
-        await self._api.request("PATCH", path, patch, content_type=MERGE)
-
-
-_PODS: Final = collection_path(POD, "default")
-
-
-def _wide(
-    prefix: str, index: int, spec: Manifest | None = None, labels: dict[str, str] | None = None
-) -> Manifest:
-    """Return a pod that wants a node for itself."""
-    wanted = {"cpu": "3900m", "memory": "1Gi"}
-    resources: Manifest = {"requests": wanted, "limits": wanted}
-    return named(pod(prefix, index, spec, labels=labels, resources=resources))
+        await self._running.api.request("PATCH", path, patch, content_type=MERGE)

@@ -1,6 +1,6 @@
 """Measures what the worst pods that we know leave to others: ``bench Hostile``.
 
-Theory of operation. The processes are those of ``bench API``. 500 ordinary pods come in a second,
+Theory of operation. The processes are those of `api_processes`. 500 ordinary pods come in a second,
 and beside them, case by case, pods that may take as much work as the API admits and fit nowhere: a
 claim with more devices than have an attribute in common, one whose devices all differ, selectors
 next to CEL's limit of cost, a rule of a policy that loops over an annotation, a group. The API
@@ -12,33 +12,29 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from random import Random
-from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from policy_sched.bench import device_manifests as devices
-from policy_sched.bench.api import CLOCKS, options_of
 from policy_sched.bench.api_processes import (
-    SchedulerProcess,
-    ServerProcess,
-    api_server,
+    ONE_RACK,
+    POD_PATH,
+    RACK_SIZE,
+    Session,
     create,
+    filling_pod,
     named,
     pending,
-    scheduler,
+    racked_nodes,
+    session,
     side_by_side,
 )
-from policy_sched.bench.event_loop_latency import RACK, RACK_SIZE, TOGETHER
-from policy_sched.bench.in_process import Latency, machine
-from policy_sched.bench.manifests import Manifest, node, pod
-from policy_sched.client.apimachinery import DEVICE_CLAIM, NODE, POD
-from policy_sched.client.kube.auth import load
-from policy_sched.client.kube.rest import Api, Environment, Settings, collection_path
-from policy_sched.errors import PolicySchedError
-from policy_sched.report import Document
+from policy_sched.bench.manifests import Manifest, pod
+from policy_sched.bench.result import Latency, Result
+from policy_sched.client.apimachinery import DEVICE_CLAIM
+from policy_sched.client.kube.rest import collection_path
 
 NAME: Final = "Hostile"
 NODES: Final = 1_000
@@ -50,8 +46,8 @@ COUNT: Final = 20
 """Hostile pods of each kind."""
 GROUPED: Final = 2
 """The group has so many times as many pods as ordinary ones come: 10,000."""
-MAY_TAKE: Final = 1.0
-"""Seconds between two renewals of the lease."""
+MAY_TAKE_MS: Final = 1_000
+"""Milliseconds between two renewals of the lease."""
 _MACHINES: Final = 8
 """Nodes with devices."""
 _BATCH: Final = 25
@@ -71,38 +67,40 @@ spec:
       x != "" || y != ""))
     message: no words
 ---
-{TOGETHER}"""
+{ONE_RACK}"""
 _ELECTION: Final = {"leaderElection": {"retryPeriod": "200ms"}}
 """Renewals are to come five times in a second, so that a gap shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What others had beside ``hostile`` objects; in seconds.
+class HostileCase(msgspec.Struct, frozen=True):
+    """What others had beside ``hostile`` objects.
 
-    ``gap``: between two renewals of the lease, ``turn``: of the event loop, at most. ``latency``:
-    of ordinary pods, from creation to binding, in us.
+    ``lease_gap_ms``: the longest time between two renewals of the lease, ``longest_block_ms``: the
+    longest turn of the event loop. Percentiles: of ordinary pods, from creation to binding.
     """
 
-    name: str
     hostile: int
-    gap: float
-    turn: float
-    latency: Latency
+    lease_gap_ms: int
+    longest_block_ms: float
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """All cases, and how many ordinary pods were bound beside each."""
+class Beside(Result, frozen=True):
+    """All cases, how many ordinary pods were bound beside each, and the longest gap of all."""
 
     nodes: int
     pods: int
-    cases: tuple[Case, ...]
+    pods_per_second: int
+    lease_gap_ms: int
+    cases: dict[str, HostileCase]
 
-    @property
-    def gap(self) -> float:
-        """The longest time between two renewals of the lease, in seconds."""
-        return max(case.gap for case in self.cases)
+    @staticmethod
+    def of(nodes: int, pods: int, cases: dict[str, HostileCase]) -> Beside:
+        """Return the result of all cases."""
+        gap = max(case.lease_gap_ms for case in cases.values())
+        return Beside(NAME, nodes, pods, RATE, gap, cases)
 
     def text_lines(self) -> Iterator[str]:
         """Yield the result for people."""
@@ -111,69 +109,29 @@ class Result:
             " case; all of them were bound"
         )
         yield "  lease gap   turn   p50 ms   p99 ms   max ms  beside"
-        for case in self.cases:
-            p50, p99, longest = (
-                one / 1e3 for one in (case.latency.p50_us, case.latency.p99_us, case.latency.max_us)
-            )
+        for name, case in self.cases.items():
+            times = (case.p50_ms, case.p99_ms, case.max_ms)
             yield (
-                f"  {case.gap:7.2f} s {case.turn:6.2f} {p50:8,.0f} {p99:8,.0f} {longest:8,.0f}"
-                f"  {case.name}"
+                f"  {case.lease_gap_ms / 1e3:7.2f} s {case.longest_block_ms / 1e3:6.2f} "
+                f"{' '.join(f'{one:8,.0f}' for one in times)}  {name}"
             )
-        verdict = "below" if self.gap < MAY_TAKE else "NOT below"
-        yield f"  the longest gap of lease renewal was {self.gap:.2f} s, {verdict} 1 s"
-
-    def document(self) -> Document:
-        """Return the result as plain data."""
-        cases: dict[str, Any] = {
-            case.name: {
-                "hostile": case.hostile,
-                "lease_gap_ms": round(case.gap * 1e3),
-                "longest_block_ms": round(case.turn * 1e3, 1),
-                "p50_ms": round(case.latency.p50_us / 1e3, 1),
-                "p99_ms": round(case.latency.p99_us / 1e3, 1),
-                "max_ms": round(case.latency.max_us / 1e3, 1),
-            }
-            for case in self.cases
-        }
-        return {
-            "workload": NAME,
-            "nodes": self.nodes,
-            "pods": self.pods,
-            "pods_per_second": RATE,
-            "lease_gap_ms": round(self.gap * 1e3),
-            "cases": cases,
-            **machine(),
-        }
+        verdict = "below" if self.lease_gap_ms < MAY_TAKE_MS else "NOT below"
+        gap = f"{self.lease_gap_ms / 1e3:.2f} s"
+        yield f"  the longest gap of lease renewal was {gap}, {verdict} 1 s"
 
 
-async def run_hostile(nodes: int = NODES, pods: int = PODS, count: int = COUNT) -> Result:
+async def run_hostile(nodes: int = NODES, pods: int = PODS, count: int = COUNT) -> Beside:
     """Run all cases. Raises PolicySchedError if an ordinary pod is not bound."""
-    with TemporaryDirectory() as name:
-        directory = Path(name)
-        async with api_server(directory, tls=False) as server:
-            kubeconfig = directory / "kubeconfig"
-            environment = Environment(CLOCKS, Random(0))  # noqa: S311 - jitter
-            async with Api(load([kubeconfig], CLOCKS), environment, Settings(qps=0)) as api:
-                await create(api, collection_path(NODE), map(_node, range(nodes)))
-                await create(
-                    api,
-                    collection_path(("resource.k8s.io/v1", "DeviceClass")),
-                    [named(devices.device_class())],
-                )
-                slices = (named(machine_slice(index)) for index in range(min(_MACHINES, nodes)))
-                await create(api, collection_path(("resource.k8s.io/v1", "ResourceSlice")), slices)
-                enabled = ["Wordy", "Together"]
-                options = options_of(directory, kubeconfig, POLICIES, enabled, _ELECTION)
-                async with scheduler(directory, options) as running:
-                    await running.wait_for("Read the cluster")
-                    made = HostilePods(pods, count)
-                    run = _Run(api, server, running, made)
-                    cases = [await run.case(name, make) for name, make in made.cases()]
-    return Result(nodes, pods, tuple(cases))
-
-
-def _node(index: int) -> Manifest:
-    return named(node(index, **{RACK: f"rack-{index // RACK_SIZE}"}))
+    made = HostilePods(pods, count)
+    slices = (named(machine_slice(index)) for index in range(min(_MACHINES, nodes)))
+    objects = (
+        racked_nodes(nodes),
+        (collection_path(("resource.k8s.io/v1", "DeviceClass")), [named(devices.device_class())]),
+        (collection_path(("resource.k8s.io/v1", "ResourceSlice")), slices),
+    )
+    async with session(objects, POLICIES, ["Wordy", "Together"], _ELECTION) as running:
+        cases = {name: await _case(running, made, make()) for name, make in made.cases()}
+    return Beside.of(nodes, pods, cases)
 
 
 def machine_slice(index: int) -> Manifest:
@@ -260,7 +218,7 @@ class HostilePods:
     ) -> Objects:
         name = f"hostile-{index}"
         claim = collection_path(DEVICE_CLAIM, "default"), _claim(name, requests, constraints)
-        return [claim, (_PODS, _claiming(index, name))]
+        return [claim, (POD_PATH, _claiming(index, name))]
 
     def _wordy(self) -> Objects:
         found: Objects = []
@@ -270,18 +228,14 @@ class HostilePods:
             assert isinstance(metadata, dict)
             words = f"{index}," + ",".join("a" * _WORDS)
             found.append(
-                (_PODS, {**made, "metadata": {**metadata, "annotations": {"words": words}}})
+                (POD_PATH, {**made, "metadata": {**metadata, "annotations": {"words": words}}})
             )
         return found
 
     def _group(self) -> Objects:
         labels = {"scheduling.x-k8s.io/pod-group": "hostile"}
-        wanted = {"cpu": "3900m", "memory": "1Gi"}
-        resources: Manifest = {"requests": wanted, "limits": wanted}
-        return [
-            (_PODS, named(pod("member", index, labels=labels, resources=resources)))
-            for index in self.numbers(GROUPED * self.pods)
-        ]
+        numbers = self.numbers(GROUPED * self.pods)
+        return [(POD_PATH, filling_pod("member", index, labels=labels)) for index in numbers]
 
     def numbers(self, count: int) -> range:
         """Return numbers that no other object has."""
@@ -289,61 +243,39 @@ class HostilePods:
         return range(self._made - count, self._made)
 
 
-class _Run:
-    """A server and a scheduler that are up, and what comes."""
-
-    def __init__(
-        self, api: Api, server: ServerProcess, running: SchedulerProcess, made: HostilePods
-    ) -> None:
-        self._api = api
-        self._server = server
-        self._scheduler = running
-        self._made = made
-        self._pods = made.pods
-
-    async def case(self, name: str, make: Callable[[], Objects]) -> Case:
-        """Let them come beside ordinary pods, wait until all of those are bound, and clear up."""
-        hostile = make()
-        await self._scheduler.state()
-        await self._server.request("begin")
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(side_by_side(self._created(hostile)))
-            tasks.create_task(self._ordinary())
-        await self._bound()
-        report, state = await self._server.request("report"), await self._scheduler.state()
-        await side_by_side(self._deleted(hostile))
-        latency = Latency.of(report["latencies"])
-        gap, turn = float(report["lease_gap"]), float(state["longestTurnSeconds"])
-        return Case(name, len(hostile), gap, turn, latency)
-
-    def _created(self, objects: Objects) -> Iterator[Awaitable[object]]:
-        return (self._api.request("POST", path, one) for path, one in objects)
-
-    def _deleted(self, objects: Objects) -> Iterator[Awaitable[object]]:
-        for path, one in reversed(objects):
-            metadata = one["metadata"]
-            assert isinstance(metadata, dict)
-            yield self._api.request(
-                "DELETE", f"{path}/{metadata['name']}", {"gracePeriodSeconds": 0}
-            )
-
-    async def _ordinary(self) -> None:
-        """Create ordinary pods, so many in a second."""
-        began = time.perf_counter()
-        numbers = self._made.numbers(self._pods)
-        for first in range(0, self._pods, _BATCH):
-            late = began + first / RATE - time.perf_counter()
-            if late > 0:
-                await self._api.environment.sleep(late)
-            some = min(_BATCH, self._pods - first)
-            await create(self._api, _PODS, pending(numbers.start + first, some))
-
-    async def _bound(self) -> None:
-        until = time.perf_counter() + _PATIENCE
-        while (found := await self._server.request("count"))["bound"] < self._pods:
-            if time.perf_counter() > until:
-                raise PolicySchedError(f"{found['bound']} of {self._pods} pods are bound")
-            await self._api.environment.sleep(0.05)
+async def _case(running: Session, made: HostilePods, hostile: Objects) -> HostileCase:
+    """Let them come beside ordinary pods, wait until all of those are bound, and clear up."""
+    await running.scheduler.state()
+    await running.server.request("begin")
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(side_by_side(_created(running, hostile)))
+        tasks.create_task(_ordinary(running, made.numbers(made.pods)))
+    await running.bound(made.pods, _PATIENCE)
+    report, state = await running.server.request("report"), await running.scheduler.state()
+    await side_by_side(_deleted(running, hostile))
+    gap, turn = float(report["lease_gap"]), float(state["longestTurnSeconds"])
+    percentiles = Latency.of(report["latencies"]).milliseconds
+    return HostileCase(len(hostile), round(gap * 1e3), round(turn * 1e3, 1), *percentiles)
 
 
-_PODS: Final = collection_path(POD, "default")
+def _created(running: Session, objects: Objects) -> Iterator[Awaitable[object]]:
+    return (running.api.request("POST", path, one) for path, one in objects)
+
+
+def _deleted(running: Session, objects: Objects) -> Iterator[Awaitable[object]]:
+    for path, one in reversed(objects):
+        metadata = one["metadata"]
+        assert isinstance(metadata, dict)
+        at_once = {"gracePeriodSeconds": 0}
+        yield running.api.request("DELETE", f"{path}/{metadata['name']}", at_once)
+
+
+async def _ordinary(running: Session, numbers: range) -> None:
+    """Create ordinary pods with these numbers, so many in a second."""
+    began = time.perf_counter()
+    for first in range(0, len(numbers), _BATCH):
+        late = began + first / RATE - time.perf_counter()
+        if late > 0:
+            await running.api.environment.sleep(late)
+        some = min(_BATCH, len(numbers) - first)
+        await create(running.api, POD_PATH, pending(numbers.start + first, some))

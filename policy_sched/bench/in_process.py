@@ -18,10 +18,6 @@ cluster; the collector stays on.
 from __future__ import annotations
 
 import gc
-import os
-import platform
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -29,8 +25,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import msgspec
-import numpy as np
 
+from policy_sched.bench.result import Latency, Result
 from policy_sched.bench.workloads import (
     Workload,
     churn_json,
@@ -48,7 +44,6 @@ from policy_sched.model import (
     ResourceClaim,
 )
 from policy_sched.profiles.reload import Config
-from policy_sched.report import Document
 from policy_sched.scheduler import Outcome, Preempt, Scheduler, object_gone, object_seen, pod_gone
 from policy_sched.scheduler.setup import build
 
@@ -59,77 +54,55 @@ COLD: Final = "cold"
 WARM: Final = "warm"
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """How long single decisions took, in microseconds; all 0 where there was none."""
+class Phase(msgspec.Struct, frozen=True):
+    """One timed phase; ``latency`` is that of measured pods' decisions.
 
+    Rates are of measured pods by the time of the whole phase, decoding and queueing included.
+    ``evicted``: pods that made room. ``churned``: pods that came in between, and ``churn`` is the
+    latency of theirs.
+    """
+
+    decisions_per_second: int
     p50_us: float
     p99_us: float
     max_us: float
-
-    @staticmethod
-    def of(nanoseconds: Sequence[int]) -> Latency:
-        """Return the percentiles of some durations."""
-        found = np.percentile(nanoseconds, (50, 99, 100)) / 1e3 if nanoseconds else np.zeros(3)
-        return Latency(*(round(float(one), 1) for one in found))
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """One timed phase.
-
-    ``latency`` is that of measured pods' decisions. ``evicted``: pods that made room.
-    ``churned``: pods that came in between, and ``churn`` is the latency of theirs.
-    """
-
-    name: str
-    pods: int
+    seconds: float
+    cpu_seconds: float
     unschedulable: int
     evicted: int
     churned: int
-    seconds: float
-    cpu_seconds: float
-    latency: Latency
     churn: Latency
 
     @property
-    def decisions_per_cpu_second(self) -> float:
-        """Measured pods by the CPU time of the whole phase, which a busy machine changes less."""
-        return self.pods / self.cpu_seconds
+    def latency(self) -> Latency:
+        """The latency of measured pods' decisions."""
+        return Latency(self.p50_us, self.p99_us, self.max_us)
 
-    @property
-    def decisions_per_second(self) -> float:
-        """Measured pods by the time of the whole phase, decoding and queueing included."""
-        return self.pods / self.seconds
+    def rate_text(self, pods: int) -> str:
+        """Return the rates of so many measured pods; a busy machine changes the second one less."""
+        rate = f"{self.decisions_per_second:>9,.0f} decisions/s"
+        return f"{rate}   {pods / max(self.cpu_seconds, 1e-4):,.0f} in a second of CPU"
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What was measured, and on what.
+class Throughput(Result, frozen=True):
+    """The decisions of a workload; the numbers at the top are those of the warm phase.
 
     ``threshold``: decisions per second below which kube-scheduler's own run of the workload fails;
-    None where it has none, or ran on another number of nodes.
+    None where it has none, or ran on another number of nodes. ``ratio``: how many times that the
+    warm phase is.
     """
 
-    workload: str
-    note: str
     nodes: int
-    init_pods: int
     pods: int
-    phases: tuple[Phase, ...]
-    threshold: int | None = None
-
-    @property
-    def ratio(self) -> float | None:
-        """How many times the threshold the warm phase is; None where there is no threshold."""
-        if self.threshold is None:
-            return None
-        return round(self.warm.decisions_per_second / self.threshold, 1)
-
-    @property
-    def warm(self) -> Phase:
-        """The phase whose numbers speak for the workload."""
-        return self.phases[-1]
+    decisions_per_second: int
+    p50_us: float
+    p99_us: float
+    threshold: int | None
+    ratio: float | None
+    init_pods: int
+    unschedulable: int
+    phases: dict[str, Phase]
+    note: str
 
     def text_lines(self) -> Iterator[str]:
         """Yield the result for people."""
@@ -137,66 +110,61 @@ class Result:
             f"{self.workload}: {self.nodes} nodes, {self.init_pods} init pods, "
             f"{self.pods} pods; every node filtered and scored for every pod"
         )
-        for phase in self.phases:
-            rate = f"{phase.decisions_per_second:>9,.0f} decisions/s"
-            rate += f"   {phase.decisions_per_cpu_second:,.0f} in a second of CPU"
-            yield f"  {phase.name}  {rate}   {_latency_text(phase.latency)}"
+        for name, phase in self.phases.items():
+            yield f"  {name}  {phase.rate_text(self.pods)}   {phase.latency.text()}"
             if phase.churned:
-                yield f"        {phase.churned} pods churned: {_latency_text(phase.churn)}"
+                yield f"        {phase.churned} pods churned: {phase.churn.text()}"
             if phase.evicted:
                 yield f"        {phase.evicted} pods were evicted"
             if phase.unschedulable:
-                pods = phase.pods + phase.churned
+                pods = self.pods + phase.churned
                 yield f"        {phase.unschedulable} of {pods} pods did not fit"
         if self.ratio is not None:
             yield f"  {self.ratio:,} times the {self.threshold} pods/s that scheduler_perf asks for"
         if self.note:
             yield f"  note: {self.note}"
 
-    def document(self) -> Document:
-        """Return the result as plain data; the numbers at the top are those of the warm phase."""
-        return {
-            "workload": self.workload,
-            "nodes": self.nodes,
-            "pods": self.pods,
-            "decisions_per_second": round(self.warm.decisions_per_second),
-            "p50_us": self.warm.latency.p50_us,
-            "p99_us": self.warm.latency.p99_us,
-            "threshold": self.threshold,
-            "ratio": self.ratio,
-            "init_pods": self.init_pods,
-            "unschedulable": self.warm.unschedulable,
-            "phases": {phase.name: _phase_document(phase) for phase in self.phases},
-            "note": self.note,
-            **machine(),
-        }
-
 
 def run_benchmark(
     workload: Workload, nodes: int, pods: int, policies: Sequence[str] = ()
-) -> Result:
+) -> Throughput:
     """Run a workload, cold and then warm; ``policies``: files of policies that take part."""
     scheduler, init_pods = loaded(workload, nodes, policies=policies)
-    phases = run_phases(workload, scheduler, ((COLD, pods), (WARM, pods)), quiet_collector)
+    phases = run_phases(workload, scheduler, (pods, pods), quiet_collector)
     threshold = workload.threshold if nodes == workload.nodes else None
-    return Result(workload.name, workload.note, nodes, init_pods, pods, tuple(phases), threshold)
+    warm = phases[-1]
+    rate = warm.decisions_per_second
+    return Throughput(
+        workload.name,
+        nodes,
+        pods,
+        rate,
+        warm.p50_us,
+        warm.p99_us,
+        threshold,
+        None if threshold is None else round(rate / threshold, 1),
+        init_pods,
+        warm.unschedulable,
+        dict(zip((COLD, WARM), phases, strict=True)),
+        workload.note,
+    )
 
 
 def run_phases(
     workload: Workload,
     scheduler: Scheduler,
-    sizes: Sequence[tuple[str, int]],
+    sizes: Sequence[int],
     around: Callable[[], AbstractContextManager[None]],
 ) -> list[Phase]:
-    """Run phases one after the other, each with a name and a number of pods, within ``around``."""
+    """Run phases of so many pods one after the other, each within ``around``."""
     phases = []
     first = 0  # no pod comes twice, so that distinct pods stay distinct
-    for name, pods in sizes:
+    for pods in sizes:
         texts = [msgspec.json.encode(workload.pod(first + i)) for i in range(pods)]
         claims = claims_json(workload, first, pods)
         run = _Phase(scheduler, churn_json(workload, first, pods), claims)
         with around():
-            phases.append(run.timed(name, texts))
+            phases.append(run.timed(texts))
         run.undo()
         first += pods
     return phases
@@ -276,7 +244,7 @@ class _Phase:
     failed: dict[str, PodInfo] = field(default_factory=dict)
     evicted: list[PodInfo] = field(default_factory=list)
 
-    def timed(self, name: str, texts: Sequence[bytes]) -> Phase:
+    def timed(self, texts: Sequence[bytes]) -> Phase:
         """Decide the pods of ``texts``; return the measures."""
         decode = msgspec.json.Decoder(Pod).decode
         of, add = PodInfo.of, self.scheduler.add_pod
@@ -290,15 +258,17 @@ class _Phase:
         seconds = (time.perf_counter_ns() - started) / 1e9
         cpu_seconds = (time.process_time_ns() - cpu_started) / 1e9
         churned = len(self.churn)
+        latency = Latency.of(latencies)
         return Phase(
-            name=name,
-            pods=len(texts),
+            decisions_per_second=round(len(texts) / seconds),
+            p50_us=latency.p50_us,
+            p99_us=latency.p99_us,
+            max_us=latency.max_us,
+            seconds=round(seconds, 4),
+            cpu_seconds=round(cpu_seconds, 4),
             unschedulable=len(texts) + churned - len(self.bound),
             evicted=len(self.evicted),
             churned=churned,
-            seconds=seconds,
-            cpu_seconds=cpu_seconds,
-            latency=Latency.of(latencies),
             churn=Latency.of(churn_latencies),
         )
 
@@ -365,41 +335,3 @@ def quiet_collector() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*thresholds)
-
-
-def machine() -> Document:
-    """Return what was measured with, as plain data."""
-    return {
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "cpus": len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count(),
-        "peak_rss_mib": round(_peak_rss() / 2**20),
-    }
-
-
-def _latency_text(latency: Latency) -> str:
-    p50, p99, worst = latency.p50_us, latency.p99_us, latency.max_us
-    return f"p50 {p50:,.1f} us   p99 {p99:,.1f} us   max {worst:,.1f} us"
-
-
-def _phase_document(phase: Phase) -> Document:
-    return {
-        "decisions_per_second": round(phase.decisions_per_second),
-        **_latency_document(phase.latency),
-        "seconds": round(phase.seconds, 4),
-        "cpu_seconds": round(phase.cpu_seconds, 4),
-        "unschedulable": phase.unschedulable,
-        "evicted": phase.evicted,
-        "churned": phase.churned,
-        "churn": _latency_document(phase.churn),
-    }
-
-
-def _latency_document(latency: Latency) -> Document:
-    return {"p50_us": latency.p50_us, "p99_us": latency.p99_us, "max_us": latency.max_us}
-
-
-def _peak_rss() -> int:
-    """Return the largest resident size of this process so far, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024  # Linux counts in KiB

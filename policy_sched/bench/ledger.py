@@ -1,8 +1,16 @@
-"""The ledger: every in-process workload beside kube-scheduler's threshold and the floor.
+"""The ledger: every in-process workload beside kube-scheduler's threshold, floor and calls per pod.
 
 Each workload runs in a process of its own, so that none meets another's heap. The floor of each
-number of nodes is measured in the same run. The calls per pod are counted on few nodes and with
-few pods, and do not depend on the machine.
+number of nodes is measured in the same run: filtering and scoring all nodes for equal pods over
+bare arrays, with no queue, no cache and no plugins around. That is what NumPy takes on the same
+machine for the arithmetic of NodeResourcesFit (LeastAllocated) and NodeResourcesBalancedAllocation,
+and a random choice among the best nodes. Ratios to it stay the same on slow and busy machines,
+where decisions per second do not.
+
+The calls per pod are counted on few nodes, and no busy machine changes them: a workload runs until
+its caches are warm; then two numbers of further pods are decided, and the difference is what pods
+cost. Only functions of this package and generated ones count. Newer Pythons inline comprehensions
+and count fewer.
 """
 
 from __future__ import annotations
@@ -10,15 +18,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
+from types import FrameType
 from typing import Final
 
-from policy_sched.bench.calls import Calls, calls_per_pod
-from policy_sched.bench.floor import floor
-from policy_sched.bench.in_process import machine
-from policy_sched.bench.workloads import BASIC, DRY_RUN, WORKLOADS
+import msgspec
+import numpy as np
+
+from policy_sched.bench.in_process import loaded, run_phases
+from policy_sched.bench.result import Result
+from policy_sched.bench.workloads import BASIC, DRY_RUN, WORKLOADS, Workload
 from policy_sched.errors import PolicySchedError
 from policy_sched.report import Document
 
@@ -30,30 +45,28 @@ _FLOOR_VALUES: Final = 2_500_000
 """Nodes times pods of a measurement of the floor."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """A workload: what was measured, and what it is compared with.
 
-    Rates are decisions per second of the warm phase; ``cpu_rate`` and ``floor`` in a second of CPU.
-    ``threshold`` is scheduler_perf's; None if it has none for this number of nodes.
+    Rates are those of the warm phase, but for the cold one's; the second and ``floor`` are in a
+    second of CPU, and ``ratio_to_floor`` is that of both. ``threshold`` is scheduler_perf's; None
+    if it has none for this number of nodes. ``calls``, ``files`` and ``moves``: see `Calls`.
     """
 
     workload: str
     nodes: int
     pods: int
-    rate: int
-    cpu_rate: int
-    cold_rate: int
+    decisions_per_second: int
+    decisions_per_cpu_second: int
+    cold_decisions_per_second: int
     p50_us: float
     p99_us: float
     threshold: int | None
-    floor: float
-    calls: Calls
-
-    @property
-    def of_floor(self) -> float:
-        """The ratio to the floor, which is that of both in a second of CPU."""
-        return self.cpu_rate / self.floor
+    floor: int
+    ratio_to_floor: float
+    calls: float
+    files: int
+    moves: float
 
     def cells(self) -> tuple[str, ...]:
         """Return the row of the table."""
@@ -61,36 +74,17 @@ class Row:
             f"`{self.workload}`",
             f"{self.nodes:,}",
             f"{self.pods:,}",
-            f"{self.rate:,}",
-            f"{self.cold_rate:,}",
+            f"{self.decisions_per_second:,}",
+            f"{self.cold_decisions_per_second:,}",
             f"{self.p50_us:,.0f}",
             f"{self.p99_us:,.0f}",
             "" if self.threshold is None else f"{self.threshold:,}",
-            f"{self.floor:,.0f}",
-            f"{self.of_floor:.2f}",
-            f"{self.calls.calls:,.0f}",
-            f"{self.calls.files}",
-            f"{self.calls.moves:,.0f}",
+            f"{self.floor:,}",
+            f"{self.ratio_to_floor:.2f}",
+            f"{self.calls:,.0f}",
+            f"{self.files}",
+            f"{self.moves:,.0f}",
         )
-
-    def document(self) -> Document:
-        """Return the row as plain data."""
-        return {
-            "workload": self.workload,
-            "nodes": self.nodes,
-            "pods": self.pods,
-            "decisions_per_second": self.rate,
-            "decisions_per_cpu_second": self.cpu_rate,
-            "cold_decisions_per_second": self.cold_rate,
-            "p50_us": self.p50_us,
-            "p99_us": self.p99_us,
-            "threshold": self.threshold,
-            "floor": round(self.floor),
-            "ratio_to_floor": round(self.of_floor, 2),
-            "calls": self.calls.calls,
-            "files": self.calls.files,
-            "moves": self.calls.moves,
-        }
 
 
 HEADINGS: Final = (
@@ -99,13 +93,11 @@ HEADINGS: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """All workloads, and the search for victims in ms, with the floor of as many nodes."""
+class Ledger(Result, frozen=True):
+    """All workloads; ``dry_run``: the search for victims, with the floor of as many nodes."""
 
     rows: tuple[Row, ...]
     dry_run: Document
-    dry_run_floor: float
 
     def text_lines(self) -> Iterator[str]:
         """Yield the ledger as a table in Markdown."""
@@ -117,19 +109,9 @@ class Ledger:
         yield (
             f"{DRY_RUN.name}: {dry_run['nodes']:,} nodes, {dry_run['pods']:,} pods, "
             f"from scratch {dry_run['scratch_median_ms']:.3f} ms "
-            f"({self._of_floor():.2f} of the floor of {self.dry_run_floor:,.0f}/s), "
+            f"({dry_run['ratio_to_floor']:.2f} of the floor of {dry_run['floor']:,}/s), "
             f"else {dry_run['median_ms']:.3f} ms"
         )
-
-    def document(self) -> Document:
-        """Return the ledger as plain data."""
-        rows = [row.document() for row in self.rows]
-        beside = {"floor": round(self.dry_run_floor), "ratio_to_floor": round(self._of_floor(), 3)}
-        return {"workload": NAME, "rows": rows, "dry_run": {**self.dry_run, **beside}, **machine()}
-
-    def _of_floor(self) -> float:
-        """Return the ratio of searches from scratch to the floor."""
-        return float(1000 / self.dry_run["scratch_median_ms"] / self.dry_run_floor)
 
 
 def run_all(nodes: int | None, pods: int | None) -> Ledger:
@@ -148,7 +130,9 @@ def run_all(nodes: int | None, pods: int | None) -> Ledger:
         counted = calls_per_pod(WORKLOADS[name], COUNTED_NODES)
         rows.append(_row(found, floor_of(found["nodes"]), counted))
     dry_run = _measured(DRY_RUN.name, nodes, pods)
-    return Ledger(tuple(rows), dry_run, floor_of(dry_run["nodes"]))
+    bare = floor_of(dry_run["nodes"])
+    ratio = round(1000 / dry_run["scratch_median_ms"] / bare, 3)
+    return Ledger(NAME, tuple(rows), {**dry_run, "floor": round(bare), "ratio_to_floor": ratio})
 
 
 def plan(nodes: int | None) -> list[tuple[str, int | None]]:
@@ -173,20 +157,118 @@ def _measured(name: str, nodes: int | None, pods: int | None) -> Document:
 
 
 def _row(found: Document, bare: float, calls: Calls) -> Row:
+    cpu_rate = round(found["pods"] / found["phases"]["warm"]["cpu_seconds"])
     return Row(
         workload=found["workload"],
         nodes=found["nodes"],
         pods=found["pods"],
-        rate=found["decisions_per_second"],
-        cpu_rate=round(found["pods"] / found["phases"]["warm"]["cpu_seconds"]),
-        cold_rate=found["phases"]["cold"]["decisions_per_second"],
+        decisions_per_second=found["decisions_per_second"],
+        decisions_per_cpu_second=cpu_rate,
+        cold_decisions_per_second=found["phases"]["cold"]["decisions_per_second"],
         p50_us=found["p50_us"],
         p99_us=found["p99_us"],
         threshold=found["threshold"],
-        floor=bare,
-        calls=calls,
+        floor=round(bare),
+        ratio_to_floor=round(cpu_rate / bare, 2),
+        calls=calls.calls,
+        files=calls.files,
+        moves=calls.moves,
     )
 
 
 def _line(cells: tuple[str, ...]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+# The floor.
+
+NODE: Final = (4000.0, 32.0 * 2**30, 110.0, 100.0 * 2**30)
+"""CPU in millicores, memory in bytes, pods, ephemeral storage in bytes."""
+POD: Final = (100.0, 500.0 * 2**20, 1.0, 0.0)
+
+
+def floor(nodes: int, pods: int) -> float:
+    """Return the decisions in a second of CPU for so many equal pods on so many nodes."""
+    random = np.random.default_rng(0)
+    allocatable = np.repeat(np.array(NODE)[:, None], nodes, axis=1)
+    requested = np.zeros((len(NODE), nodes))
+    pod = np.array(POD)
+    suitable = np.ones(nodes, np.bool_)
+    started = time.process_time()
+    for _ in range(pods):
+        after = requested + pod[:, None]
+        feasible = (after <= allocatable).all(axis=0) & suitable
+        free = np.floor((allocatable[:2] - after[:2]) * 100 / allocatable[:2])
+        least_allocated = free.sum(axis=0) // 2
+        cpu, memory = after[:2] / allocatable[:2]
+        balanced = np.floor((1 - np.abs(cpu - memory) / 2) * 100)
+        total = np.where(feasible, least_allocated + balanced, -1)
+        best = np.flatnonzero(total == total.max())
+        requested[:, best[random.integers(len(best))]] += pod
+    return pods / (time.process_time() - started)
+
+
+# Calls per pod.
+
+_COUNTED: Final = (60, 100, 200)
+"""Pods of a phase that warms the caches, and of two that are compared."""
+_PACKAGE: Final = str(Path(__file__).parents[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What one pod costs: calls, files that are entered, and moves from one file to another."""
+
+    calls: float
+    files: int
+    moves: float
+
+
+@dataclass(slots=True)
+class _Profile:
+    """The calls of a phase, by the file of the function, and the moves between files."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    moves: int = 0
+    _last: str = ""
+
+    def called(self, frame: FrameType, event: str, argument: object) -> None:  # noqa: ARG002 - the signature of a profile function
+        """Count a call; `sys.setprofile` takes this."""
+        if event != "call":
+            return
+        file = frame.f_code.co_filename
+        if not file.startswith((_PACKAGE, "<")):
+            return
+        self.calls[file] += 1
+        if file != self._last:
+            self.moves += 1
+            self._last = file
+
+
+def calls_per_pod(workload: Workload, nodes: int) -> Calls:
+    """Count what one more pod of a workload costs on so many nodes.
+
+    A file counts if every second pod enters it.
+    """
+    profiles: list[_Profile] = []
+
+    @contextmanager
+    def counted() -> Iterator[None]:
+        profiles.append(_Profile())
+        before = sys.getprofile()
+        sys.setprofile(profiles[-1].called)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+
+    scheduler, _ = loaded(workload, nodes)
+    run_phases(workload, scheduler, _COUNTED, counted)
+    _, few, many = profiles
+    pods = _COUNTED[2] - _COUNTED[1]
+    more = many.calls - few.calls
+    return Calls(
+        calls=round(more.total() / pods, 1),
+        files=sum(1 for count in more.values() if count >= pods / 2),
+        moves=round((many.moves - few.moves) / pods, 1),
+    )

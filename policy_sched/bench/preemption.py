@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from policy_sched.bench.in_process import loaded, machine, quiet_collector
+from policy_sched.bench.in_process import loaded, quiet_collector
+from policy_sched.bench.result import Result
 from policy_sched.bench.workloads import DRY_RUN, pod_json
 from policy_sched.framework import Diagnosis, PostFilterResult
 from policy_sched.model import Pod, PodInfo
 from policy_sched.profiles.load import load_policies
-from policy_sched.report import Document
 from policy_sched.scheduler import Scheduler
 
 SHARE: Final = "minCandidateNodesPercentage"
@@ -40,52 +39,35 @@ CONFIG: Final[Mapping[str, object]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DryRuns:
+class DryRuns(Result, frozen=True):
     """What so many searches took, in milliseconds; ``victims`` left the best node.
 
-    ``scratch_ms``: the median of as many searches that begin from scratch.
+    ``scratch_median_ms``: the median of as many searches that begin from scratch.
     """
 
     nodes: int
     pods: int
-    budgets: int
+    disruption_budgets: int
     searches: int
     victims: int
     median_ms: float
     p99_ms: float
     max_ms: float
-    scratch_ms: float
+    scratch_median_ms: float
+    note: str
 
     def text_lines(self) -> Iterator[str]:
         """Yield the result for people."""
         yield (
-            f"{DRY_RUN.name}: {self.nodes} nodes, {self.pods} pods, {self.budgets} disruption "
-            f"budgets, {self.searches} searches"
+            f"{self.workload}: {self.nodes} nodes, {self.pods} pods, {self.disruption_budgets}"
+            f" disruption budgets, {self.searches} searches"
         )
-        yield f"  from scratch: median {self.scratch_ms:,.3f} ms, all nodes are dry run"
+        yield f"  from scratch: median {self.scratch_median_ms:,.3f} ms, all nodes are dry run"
         yield (
             f"  after a change of one node's pods: median {self.median_ms:,.3f} ms   "
             f"p99 {self.p99_ms:,.3f} ms   max {self.max_ms:,.3f} ms   {self.victims} victims"
         )
-        yield f"  note: {DRY_RUN.note}"
-
-    def document(self) -> Document:
-        """Return the result as plain data."""
-        return {
-            "workload": DRY_RUN.name,
-            "nodes": self.nodes,
-            "pods": self.pods,
-            "disruption_budgets": self.budgets,
-            "searches": self.searches,
-            "victims": self.victims,
-            "median_ms": self.median_ms,
-            "p99_ms": self.p99_ms,
-            "max_ms": self.max_ms,
-            "scratch_median_ms": self.scratch_ms,
-            "note": DRY_RUN.note,
-            **machine(),
-        }
+        yield f"  note: {self.note}"
 
 
 def run_dry_runs(nodes: int, searches: int, policies: Sequence[str] = ()) -> DryRuns:
@@ -108,15 +90,17 @@ def run_dry_runs(nodes: int, searches: int, policies: Sequence[str] = ()) -> Dry
             victims = len(result.victims) if result is not None else 0
     median, p99, worst = np.percentile(times, (50, 99, 100)) / 1e6
     return DryRuns(
+        workload=DRY_RUN.name,
         nodes=nodes,
         pods=pods,
-        budgets=len(DRY_RUN.objects),
+        disruption_budgets=len(DRY_RUN.objects),
         searches=searches,
         victims=victims,
         median_ms=round(float(median), 3),
         p99_ms=round(float(p99), 3),
         max_ms=round(float(worst), 3),
-        scratch_ms=round(float(np.median(scratch)) / 1e6, 3),
+        scratch_median_ms=round(float(np.median(scratch)) / 1e6, 3),
+        note=DRY_RUN.note,
     )
 
 

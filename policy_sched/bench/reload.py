@@ -15,14 +15,14 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
 
-from policy_sched.bench.in_process import Latency, machine, quiet_collector
+from policy_sched.bench.in_process import quiet_collector
+from policy_sched.bench.result import Latency, Result
 from policy_sched.bench.workloads import WORKLOADS, node_json, pod_json
 from policy_sched.errors import PolicySchedError
 from policy_sched.model import Node, Pod, PodInfo
@@ -31,9 +31,8 @@ from policy_sched.profiles.reload import (
     CompilerProcess,
     PolicyFiles,
     PolicyStore,
-    Result,
 )
-from policy_sched.report import Document
+from policy_sched.profiles.reload import Result as ReloadResult
 from policy_sched.scheduler import Outcome, Scheduler
 from policy_sched.scheduler.setup import Reloader, assemble_with_assembly
 
@@ -55,37 +54,28 @@ spec:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class ReloadPhase(msgspec.Struct, frozen=True):
     """One run over all pods.
 
-    ``rate``: pods per second that came, None if all were there. ``results`` counts reloads.
-    ``reload``: how long reloads held the decisions up; ``latency``: from a pod's coming to its
-    binding where it came by itself, else its decision.
+    Latencies are from a pod's coming to its binding where it came by itself, else of its decision;
+    ``reload`` ones are how long reloads held the decisions up. ``reloads`` counts them by result.
     """
 
-    name: str
-    pods: int
-    seconds: float
-    latency: Latency
-    reload: Latency
-    results: dict[str, int] = field(default_factory=dict)
-    generations: int = 1
-
-    @property
-    def decisions_per_second(self) -> float:
-        """Pods by the time of the whole phase."""
-        return self.pods / self.seconds
+    decisions_per_second: float
+    p50_us: float
+    p99_us: float
+    reloads: dict[str, int]
+    reload_p50_us: float
+    reload_p99_us: float
 
 
-@dataclass(frozen=True, slots=True)
-class Reloads:
+class Reloads(Result, frozen=True):
     """All phases, in pairs without and with reloads, and the directory measured by itself."""
 
     nodes: int
     pods: int
-    phases: tuple[Phase, ...]
     directory_ms: float
+    phases: dict[str, ReloadPhase]
 
     def text_lines(self) -> Iterator[str]:
         """Yield the result for people."""
@@ -93,31 +83,22 @@ class Reloads:
             f"{NAME}: {self.nodes} nodes, {self.pods} pods in each phase, no two alike; "
             "no pod lost, none decided by two sets of policies"
         )
-        for phase in self.phases:
+        for name, phase in self.phases.items():
             rate = f"{phase.decisions_per_second:>7,.0f} decisions/s"
-            p50, p99 = phase.latency.p50_us / 1e3, phase.latency.p99_us / 1e3
-            yield f"  {phase.name:<17}{rate}   p50 {p50:.2f} ms  p99 {p99:.2f} ms"
-            if phase.results:
-                count = sum(phase.results.values())
+            yield f"  {name:<17}{rate}   {_milliseconds(phase.p50_us, phase.p99_us)}"
+            if phase.reloads:
+                count = sum(phase.reloads.values())
                 found = ", ".join(
-                    f"{number} {name}" for name, number in sorted(phase.results.items())
+                    f"{number} {name}" for name, number in sorted(phase.reloads.items())
                 )
-                p50, p99 = phase.reload.p50_us / 1e3, phase.reload.p99_us / 1e3
-                held = f"p50 {p50:.2f} ms  p99 {p99:.2f} ms"
+                held = _milliseconds(phase.reload_p50_us, phase.reload_p99_us)
                 yield f"    {count} reloads ({found}) held it up for {held}"
         took = f"{self.directory_ms:.0f} ms"
         yield f"  a directory of {POLICIES} policies, all changed, is in force after {took}"
 
-    def document(self) -> Document:
-        """Return the result as plain data."""
-        return {
-            "workload": NAME,
-            "nodes": self.nodes,
-            "pods": self.pods,
-            "directory_ms": round(self.directory_ms, 1),
-            "phases": {phase.name: _phase_document(phase) for phase in self.phases},
-            **machine(),
-        }
+
+def _milliseconds(p50_us: float, p99_us: float) -> str:
+    return f"p50 {p50_us / 1e3:.2f} ms  p99 {p99_us / 1e3:.2f} ms"
 
 
 class _Load:
@@ -149,10 +130,10 @@ class _Load:
         self.form += 1
         os.replace(self._beside / str(self.form), self.file)
 
-    def commit(self, found: Compilation) -> Result:
+    def commit(self, found: Compilation) -> ReloadResult:
         """Put what was read in force; a broken form must be refused, others must not."""
         reload = self.reloader.commit(found)
-        if (reload.result is Result.REFUSED) != (self.form % 3 == 0):
+        if (reload.result is ReloadResult.REFUSED) != (self.form % 3 == 0):
             raise PolicySchedError(f"form {self.form} of the policies was {reload.result}")
         self.forms.setdefault(reload.policies.generation, self.form)
         return reload.result
@@ -180,16 +161,16 @@ def run_reloads(nodes: int = NODES, pods: int = PODS, rate: int = RATE) -> Reloa
     """Run all phases. Raises PolicySchedError if a pod is lost, or the wrong policies decide."""
     with TemporaryDirectory() as folder, quiet_collector():
         load = _Load(Path(folder), nodes)
-        phases = []
+        phases = {}
         with CompilerProcess(load.files) as compiler:
             for number, (name, paced, reloading) in enumerate(_PHASES):
                 infos = list(_pods(number * pods, pods))
                 every = PODS_PER_RELOAD if reloading else 0
                 load.write(-(-pods // every) if every else 0)
-                run = _Run(load, compiler, every)
-                phases.append(run.paced(name, infos, rate) if paced else run.saturated(name, infos))
+                run = _Reloading(load, compiler, every)
+                phases[name] = run.paced(infos, rate) if paced else run.saturated(infos)
                 load.clear(pods)
-    return Reloads(nodes, pods, tuple(phases), reload_directory(nodes))
+    return Reloads(NAME, nodes, pods, round(reload_directory(nodes), 1), phases)
 
 
 _PHASES: Final = (
@@ -206,7 +187,7 @@ def _pods(first: int, count: int) -> Iterator[PodInfo]:
         yield PodInfo.of(decode(pod_json(_WORKLOAD, first + i)))
 
 
-class _Run:
+class _Reloading:
     """One phase in progress; a reload is requested with each ``every``-th pod, if not 0."""
 
     def __init__(self, load: _Load, compiler: CompilerProcess, every: int) -> None:
@@ -218,7 +199,7 @@ class _Run:
         self._results: Counter[str] = Counter()
         self._held_up: list[int] = []
 
-    def paced(self, name: str, pods: list[PodInfo], rate: int) -> Phase:
+    def paced(self, pods: list[PodInfo], rate: int) -> ReloadPhase:
         """Let the pods come at a steady rate."""
         scheduler, load = self._load.scheduler, self._load
         clock = time.perf_counter_ns
@@ -242,9 +223,9 @@ class _Run:
             load.check(outcome)
             # Pods come one by one and leave in their order.
             latencies.append(clock() - started - len(latencies) * gap)
-        return self._phase(name, len(pods), clock() - started, latencies)
+        return self._phase(len(pods), clock() - started, latencies)
 
-    def saturated(self, name: str, pods: list[PodInfo]) -> Phase:
+    def saturated(self, pods: list[PodInfo]) -> ReloadPhase:
         """Decide all pods as fast as possible; a reload is waited for when the next one is due."""
         scheduler, load = self._load.scheduler, self._load
         clock = time.perf_counter_ns
@@ -263,7 +244,7 @@ class _Run:
             assert outcome is not None, "a pod is lost"
             load.check(outcome)
         # Renaming a file is the editor's time.
-        return self._phase(name, len(pods), clock() - started - self._editing, latencies)
+        return self._phase(len(pods), clock() - started - self._editing, latencies)
 
     def _begin(self) -> None:
         before = time.perf_counter_ns()
@@ -282,11 +263,17 @@ class _Run:
         self._results[self._load.commit(found)] += 1
         self._held_up.append(time.perf_counter_ns() - before)
 
-    def _phase(self, name: str, pods: int, took: int, latencies: list[int]) -> Phase:
+    def _phase(self, pods: int, took: int, latencies: list[int]) -> ReloadPhase:
         self._finish(wait=True)
-        generation = self._load.reloader.status.generation
-        held_up, results = Latency.of(self._held_up), dict(self._results)
-        return Phase(name, pods, took / 1e9, Latency.of(latencies), held_up, results, generation)
+        rate, decided, held_up = pods / took * 1e9, Latency.of(latencies), Latency.of(self._held_up)
+        return ReloadPhase(
+            round(rate, 1),
+            decided.p50_us,
+            decided.p99_us,
+            dict(self._results),
+            held_up.p50_us,
+            held_up.p99_us,
+        )
 
 
 def reload_directory(nodes: int) -> float:
@@ -352,14 +339,3 @@ def _write(file: Path, text: str) -> None:
     other = file.with_name(f".{file.name}")
     other.write_text(text, encoding="utf-8")
     os.replace(other, file)
-
-
-def _phase_document(phase: Phase) -> Document:
-    return {
-        "decisions_per_second": round(phase.decisions_per_second, 1),
-        "p50_us": phase.latency.p50_us,
-        "p99_us": phase.latency.p99_us,
-        "reloads": phase.results,
-        "reload_p50_us": phase.reload.p50_us,
-        "reload_p99_us": phase.reload.p99_us,
-    }

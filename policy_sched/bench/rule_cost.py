@@ -10,14 +10,14 @@ from __future__ import annotations
 import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from policy_sched.bench.in_process import machine, quiet_collector
+from policy_sched.bench.in_process import quiet_collector
+from policy_sched.bench.result import Result
 from policy_sched.cluster import Cache
 from policy_sched.language import Unit, make_unit
 from policy_sched.language.check import check_expression
@@ -25,7 +25,6 @@ from policy_sched.language.lower import make_lowering
 from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.values import types
 from policy_sched.model import Node, Pod, PodInfo
-from policy_sched.report import Document
 
 NAME: Final = "RuleCost"
 NODES: Final = 5_000
@@ -42,52 +41,29 @@ RULES: Final[dict[str, str]] = tomllib.loads(
 """Expressions by the kind of rule that they stand for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One rule: the estimate and the time of a pass, in microseconds."""
+class Measured(msgspec.Struct, frozen=True):
+    """One rule: the estimate and the time of a pass, in microseconds, and what they are to each
+    other."""
 
     rule: str
-    text: str
+    expression: str
     estimate_us: float
     measured_us: float
-
-    @property
-    def ratio(self) -> float:
-        """How many times the measured time the estimate is."""
-        return self.estimate_us / self.measured_us
+    ratio: float
 
     @property
     def within(self) -> bool:
         """Whether the estimate is as good as it has to be."""
-        return 1 / BOUND <= self.ratio <= BOUND
+        return 1 / BOUND <= self.estimate_us / self.measured_us <= BOUND
 
 
-@dataclass(frozen=True, slots=True)
-class RuleCosts:
-    """Every rule, measured on so many nodes."""
+class RuleCosts(Result, frozen=True):
+    """Every rule, measured on so many nodes; ``within`` of them are as good as they have to be."""
 
     nodes: int
+    bound: float
+    within: int
     rules: Sequence[Measured]
-
-    def document(self) -> Document:
-        """Return what was measured as plain data."""
-        return {
-            "workload": NAME,
-            "nodes": self.nodes,
-            "bound": BOUND,
-            "within": sum(one.within for one in self.rules),
-            "rules": [
-                {
-                    "rule": one.rule,
-                    "expression": one.text,
-                    "estimate_us": one.estimate_us,
-                    "measured_us": one.measured_us,
-                    "ratio": round(one.ratio, 2),
-                }
-                for one in self.rules
-            ],
-            **machine(),
-        }
 
     def text_lines(self) -> Iterator[str]:
         """Yield what was measured for people."""
@@ -97,15 +73,15 @@ class RuleCosts:
             mark = "" if one.within else f"  beyond a factor of {BOUND:g}"
             numbers = f"{one.estimate_us:>10,.1f}{one.measured_us:>10,.1f}{one.ratio:>8.2f}"
             yield f"  {one.rule:<20}{numbers}{mark}"
-        within = sum(one.within for one in self.rules)
-        yield f"  {within} of {len(self.rules)} within a factor of {BOUND:g}"
+        yield f"  {self.within} of {len(self.rules)} within a factor of {BOUND:g}"
 
 
 def run_rule_costs(nodes: int) -> RuleCosts:
     """Measure every rule on so many nodes."""
     cache, pod = _cluster(nodes)
     with quiet_collector():
-        return RuleCosts(nodes, [_measured(*one, cache, pod) for one in RULES.items()])
+        rules = [_measured(*one, cache, pod) for one in RULES.items()]
+    return RuleCosts(NAME, nodes, BOUND, sum(one.within for one in rules), rules)
 
 
 def _measured(rule: str, text: str, cache: Cache, pod: PodInfo) -> Measured:
@@ -119,8 +95,9 @@ def _measured(rule: str, text: str, cache: Cache, pod: PodInfo) -> Measured:
             start = time.perf_counter_ns()
             functions.vector(pod, cycle, rows, n)
             times.append(time.perf_counter_ns() - start)
-    estimate = unit.program.full.nanoseconds(n)
-    return Measured(rule, text, round(estimate / 1e3, 1), round(min(times[1:]) / 1e3, 1))
+    estimate = round(unit.program.full.nanoseconds(n) / 1e3, 1)
+    took = round(min(times[1:]) / 1e3, 1)
+    return Measured(rule, text, estimate, took, round(estimate / took, 2))
 
 
 def _unit(text: str) -> Unit:

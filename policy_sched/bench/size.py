@@ -10,10 +10,12 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from resource import getpagesize
 from typing import Final
+
+import msgspec
 
 from policy_sched.bench.in_process import (
     COLD,
@@ -21,12 +23,12 @@ from policy_sched.bench.in_process import (
     Advance,
     Phase,
     add_init_pods,
-    machine,
     quiet_collector,
     run_phases,
     unseen,
     with_nodes,
 )
+from policy_sched.bench.result import Result
 from policy_sched.bench.workloads import BASIC
 from policy_sched.errors import PolicySchedError
 from policy_sched.report import Document
@@ -38,65 +40,50 @@ EXISTING: Final = 1_000_000
 _STATM: Final = Path("/proc/self/statm")
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """Objects of one kind that were loaded: CPU in seconds, and memory in bytes."""
+class Loaded(msgspec.Struct, frozen=True):
+    """Objects of one kind that were loaded, and the CPU time and memory that they took."""
 
     kind: str
     count: int
     cpu_seconds: float
-    memory: int
+    mebibytes: float
+    bytes_each: int
 
-    @property
-    def each(self) -> float:
-        """Bytes of one object."""
-        return self.memory / max(1, self.count)
-
-    def document(self) -> Document:
-        """Return plain data."""
-        return {
-            "kind": self.kind,
-            "count": self.count,
-            "cpu_seconds": round(self.cpu_seconds, 2),
-            "mebibytes": round(self.memory / 2**20, 1),
-            "bytes_each": round(self.each),
-        }
+    @staticmethod
+    def of(kind: str, count: int, cpu_seconds: float, memory: int) -> Loaded:
+        """Return so many objects that took so many bytes together."""
+        each = round(memory / max(1, count))
+        return Loaded(kind, count, round(cpu_seconds, 2), round(memory / 2**20, 1), each)
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """What a cluster of one size takes."""
+class Size(Result, frozen=True):
+    """What a cluster of one size takes; rates and latencies are those of the warm phase."""
 
     loaded: tuple[Loaded, ...]
-    phases: tuple[Phase, ...]
+    pods: int
+    decisions_per_second: int
+    decisions_per_cpu_second: int
+    p50_us: float
+    p99_us: float
+    cold: Phase
+    warm: Phase
 
     def text_lines(self) -> Iterator[str]:
         """Yield the result for people."""
         counts = ", ".join(f"{one.count:,} {one.kind}" for one in self.loaded)
         yield f"{NAME}: {counts}; every node filtered and scored for every pod"
         for one in self.loaded:
-            memory = f"{one.memory / 2**20:8,.1f} MiB, {one.each:7,.0f} bytes each"
+            memory = f"{one.mebibytes:8,.1f} MiB, {one.bytes_each:7,} bytes each"
             yield f"  {one.kind:<5} {memory}   loaded in {one.cpu_seconds:,.1f} s of CPU"
-        for phase in self.phases:
-            yield (
-                f"  {phase.name}  {phase.decisions_per_second:>9,.0f} decisions/s   "
-                f"{phase.decisions_per_cpu_second:,.0f} in a second of CPU   "
-                f"p50 {phase.latency.p50_us:,.1f} us   p99 {phase.latency.p99_us:,.1f} us"
-            )
+        for name, phase in ((COLD, self.cold), (WARM, self.warm)):
+            latency = f"p50 {phase.p50_us:,.1f} us   p99 {phase.p99_us:,.1f} us"
+            yield f"  {name}  {phase.rate_text(self.pods)}   {latency}"
 
     def document(self) -> Document:
-        """Return the result as plain data; the rate is that of the warm phase."""
-        warm = self.phases[-1]
-        return {
-            "workload": NAME,
-            "loaded": [one.document() for one in self.loaded],
-            "pods": warm.pods,
-            "decisions_per_second": round(warm.decisions_per_second),
-            "decisions_per_cpu_second": round(warm.decisions_per_cpu_second),
-            "p50_us": warm.latency.p50_us,
-            "p99_us": warm.latency.p99_us,
-            **machine(),
-        }
+        """Return the fields as plain data, but for the phases."""
+        document = super().document()
+        del document["cold"], document["warm"]
+        return document
 
 
 def run_size(nodes: int, pods: int, existing: int, advance: Advance = unseen) -> Size:
@@ -107,12 +94,15 @@ def run_size(nodes: int, pods: int, existing: int, advance: Advance = unseen) ->
     workload = replace(BASIC, init_per_node=existing / nodes)
     memory, cpu = _resident(), time.process_time()
     scheduler = with_nodes(workload, nodes, advance=advance)
-    first = Loaded("nodes", nodes, time.process_time() - cpu, (between := _resident()) - memory)
+    took, between = time.process_time() - cpu, _resident()
+    first = Loaded.of("nodes", nodes, took, between - memory)
     cpu = time.process_time()
     count = add_init_pods(scheduler, workload, nodes, advance)
-    second = Loaded("pods", count, time.process_time() - cpu, _resident() - between)
-    phases = run_phases(workload, scheduler, ((COLD, pods), (WARM, pods)), quiet_collector)
-    return Size((first, second), tuple(phases))
+    second = Loaded.of("pods", count, time.process_time() - cpu, _resident() - between)
+    cold, warm = run_phases(workload, scheduler, (pods, pods), quiet_collector)
+    rate, cpu_rate = warm.decisions_per_second, round(pods / max(warm.cpu_seconds, 1e-4))
+    objects = first, second
+    return Size(NAME, objects, pods, rate, cpu_rate, warm.p50_us, warm.p99_us, cold, warm)
 
 
 def _resident() -> int:

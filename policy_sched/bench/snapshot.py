@@ -11,14 +11,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from policy_sched.bench.in_process import machine
+import msgspec
+
+from policy_sched.bench.result import Result
 from policy_sched.errors import PolicySchedError
-from policy_sched.report import Document
 
 NAME: Final = "Snapshot"
 NODES: Final = 1_600
@@ -31,18 +31,16 @@ _READ: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How one form was read: its size in bytes, CPU in seconds, and peak memory in bytes."""
+class Reading(msgspec.Struct, frozen=True, rename="camel"):
+    """How one form was read by a process."""
 
     form: str
-    size: int
-    cpu: float
-    memory: int
+    megabytes: float
+    cpu_seconds: float
+    peak_megabytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Readings:
+class Readings(Result, frozen=True):
     """How each form of one snapshot was read."""
 
     forms: tuple[Reading, ...]
@@ -51,21 +49,8 @@ class Readings:
         """Yield the result for people."""
         yield f"{NAME}: the same objects in each form, a fresh process each time"
         for one in self.forms:
-            size, memory = one.size / 1e6, one.memory / 1e6
-            yield f"  {one.form:<18} {size:6.1f} MB  {one.cpu:6.2f} s of CPU  {memory:5.0f} MB"
-
-    def document(self) -> Document:
-        """Return the result as plain data."""
-        forms = [
-            {
-                "form": one.form,
-                "megabytes": round(one.size / 1e6, 1),
-                "cpuSeconds": round(one.cpu, 2),
-                "peakMegabytes": round(one.memory / 1e6),
-            }
-            for one in self.forms
-        ]
-        return {"workload": NAME, "forms": forms, **machine()}
+            size, cpu = f"{one.megabytes:6.1f} MB", f"{one.cpu_seconds:6.2f} s of CPU"
+            yield f"  {one.form:<18} {size}  {cpu}  {one.peak_megabytes:5} MB"
 
 
 def run_snapshot(nodes: int, pods: int) -> Readings:
@@ -75,7 +60,7 @@ def run_snapshot(nodes: int, pods: int) -> Readings:
     """
     with TemporaryDirectory() as directory:
         written = _written(Path(directory), nodes, pods)
-        return Readings(tuple(_read(form, path) for form, path in written))
+        return Readings(NAME, tuple(_read(form, path) for form, path in written))
 
 
 def _read(form: str, path: Path) -> Reading:
@@ -85,8 +70,9 @@ def _read(form: str, path: Path) -> Reading:
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise PolicySchedError(f"the generated snapshot in {form} cannot be read")
-    cpu = usage.ru_utime + usage.ru_stime
-    return Reading(form, path.stat().st_size, cpu, usage.ru_maxrss << 10)
+    cpu = round(usage.ru_utime + usage.ru_stime, 2)
+    size, memory = round(path.stat().st_size / 1e6, 1), round((usage.ru_maxrss << 10) / 1e6)
+    return Reading(form, size, cpu, memory)
 
 
 def _written(directory: Path, nodes: int, pods: int) -> Iterator[tuple[str, Path]]:

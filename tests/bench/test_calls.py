@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.bench.calls import calls_per_pod
-from policy_sched.bench.ledger import COUNTED_NODES
+from policy_sched.bench.ledger import COUNTED_NODES, calls_per_pod
 from policy_sched.bench.workloads import WORKLOADS
 
 CEILINGS = Path(__file__).parent / "calls_per_pod.json"

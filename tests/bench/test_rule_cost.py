@@ -24,11 +24,11 @@ def test_every_rule_is_measured() -> None:
 def test_large_deviations_are_marked() -> None:
     """A ratio beyond the bound, in either direction, is no good estimate."""
     found = [
-        Measured("good", "true", 20.0, 10.0),
-        Measured("low", "true", 3.0, 10.0),
-        Measured("high", "true", 40.0, 10.0),
+        Measured("good", "true", 20.0, 10.0, 2.0),
+        Measured("low", "true", 3.0, 10.0, 0.3),
+        Measured("high", "true", 40.0, 10.0, 4.0),
     ]
     assert [one.within for one in found] == [True, False, False]
-    lines = list(RuleCosts(5, found).text_lines())
+    lines = list(RuleCosts(NAME, 5, 3.0, 1, found).text_lines())
     assert lines[-1] == "  1 of 3 within a factor of 3"
     assert [line.endswith("beyond a factor of 3") for line in lines[2:5]] == [False, True, True]
