@@ -1,31 +1,44 @@
 """Mutants of every line that makes a kept result invalid, and the tests that must see them.
 
-``python -m tests.mutants [--jobs N] [WORD...]`` takes one line after the other out of a copy of the
-program and runs the tests; WORDs choose mutants by file or text. A mutant that the tests do not see
-is printed, and the exit code is 1. Where a line changes nothing that can be observed, delete it.
+``python -m tests.mutants [--jobs N] [--limit SECONDS] [WORD...]`` runs the program with one line
+after the other taken out or broken; WORDs choose mutants by file or text. A mutant is seen if the
+random histories of `tests.scheduler.histories` differ, or where it names tests of its own, if one
+of them fails. One that is not seen, or not within its limit of CPU time, is printed, and the exit
+code is 1. Where a line changes nothing that can be observed, delete it.
+
+Theory of operation. The program is imported once. For each mutant a child process is forked, which
+compiles the file with the other text and gives the functions that are there the code that differs.
+It plays the histories that saw most mutants before first. Before all mutants the same is run
+without one.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
+import importlib
 import os
-import shutil
-import subprocess
+import resource
+import signal
 import sys
-import tempfile
-import time
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
-from queue import SimpleQueue
+from types import CodeType, FunctionType
 from typing import Final
 
+import pytest
+
+from tests.scheduler.histories import History
+
 ROOT: Final = Path(__file__).parents[1]
-JUDGE: Final = ("tests/scheduler/test_kept_results.py",)
-"""Two schedulers play random histories."""
-LIMIT: Final = 900
-"""Seconds after which the tests of a mutant are ended."""
+HISTORIES: Final = range(40)
+"""Seeds of the histories that judge a mutant."""
+LIMIT: Final = 150
+"""Seconds of CPU after which a mutant counts as not seen."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +48,23 @@ class Mutant:
     file: str
     text: str
     becomes: str
-    tests: tuple[str, ...] = JUDGE
+    tests: tuple[str, ...] = ()
+    """What must see it; without them the histories."""
 
     def __str__(self) -> str:
         """Name it by its file and first line."""
         return f"{self.file}: {self.text.strip().splitlines()[0]}"
+
+    @property
+    def path(self) -> Path:
+        """Where its file is."""
+        return ROOT / "policy_sched" / self.file
+
+    def texts(self) -> tuple[str, str]:
+        """Return the text of its file before and after."""
+        before = self.path.read_text(encoding="utf-8")
+        assert before.count(self.text) == 1, f"{self}: {before.count(self.text)} times"
+        return before, before.replace(self.text, self.becomes)
 
 
 EVALUATE: Final = "framework/evaluate"
@@ -418,43 +443,118 @@ MUTANTS: Final = (
 )
 
 
-class Copy:
-    """A copy of the program with the tests beside it, in which mutants take turns."""
+@dataclass(frozen=True)
+class Verdict:
+    """Who saw a mutant, empty if nobody did, and the CPU seconds that it took."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / "policy_sched", folder / "policy_sched", ignore=ignored)
-        for name in ("tests", "policies", "schemas", "docs", "pyproject.toml", "README.md"):
-            (folder / name).symlink_to(ROOT / name)
+    seen_by: str
+    seconds: float
 
-    def sees(self, mutant: Mutant) -> bool:
-        """Return whether a test fails with the mutant."""
-        path = self.folder / "policy_sched" / mutant.file
-        text = path.read_text(encoding="utf-8")
-        assert text.count(mutant.text) == 1, f"{mutant}: {text.count(mutant.text)} times"
-        path.write_text(text.replace(mutant.text, mutant.becomes), encoding="utf-8")
-        try:
-            return self.fails(mutant.tests)
-        finally:
-            path.write_text(text, encoding="utf-8")
 
-    def fails(self, tests: Sequence[str]) -> bool:
-        """Return whether one of the tests fails."""
-        options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=others"]
-        command = [sys.executable, "-B", "-m", "pytest", *options, *tests]
-        environment = {**os.environ, "PYTHONPATH": str(self.folder), "POLICY_SCHED_CACHE": ""}
-        ended = subprocess.run(
-            command,
-            check=False,
-            cwd=self.folder,
-            env=environment,
-            capture_output=True,
-            timeout=LIMIT,
+class Program:
+    """The imported program, whose functions a child process gives the code of a mutant."""
+
+    def __init__(self) -> None:
+        for file in {mutant.file for mutant in MUTANTS}:
+            importlib.import_module(f"policy_sched.{file.removesuffix('.py').replace('/', '.')}")
+        self._functions: dict[str, list[FunctionType]] = {}
+        for value in gc.get_objects():
+            if isinstance(value, FunctionType):
+                self._functions.setdefault(value.__code__.co_filename, []).append(value)
+
+    def become(self, mutant: Mutant) -> None:
+        """Change this process to the mutant. Raises AssertionError if no function differs."""
+        before, after = (
+            list(_codes(compile(text, str(mutant.path), "exec", dont_inherit=True)))
+            for text in mutant.texts()
         )
-        if ended.returncode not in (0, 1):
-            raise AssertionError(ended.stdout.decode()[-2000:] + ended.stderr.decode()[-2000:])
-        return ended.returncode == 1
+        assert len(before) == len(after), f"{mutant}: it changes more than bodies of functions"
+        replaced = False
+        for function in self._functions.get(str(mutant.path), ()):
+            number = before.index(function.__code__)
+            if before[number].co_code != after[number].co_code:
+                function.__code__, replaced = after[number], True
+        assert replaced, f"{mutant}: it changes no function"
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of a module and of all that it defines."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def judged(seeds: Sequence[int]) -> str:
+    """Play histories; return which differs, empty if none does."""
+    for seed in seeds:
+        history = History(seed)
+        try:
+            history.play()
+        except Exception as error:  # noqa: BLE001 - a broken program may raise whatever it likes
+            return f"history {seed}: {type(error).__name__} at step {history.step}"
+    return ""
+
+
+def tested(tests: Sequence[str]) -> str:
+    """Run tests; return which they are if one of them fails, otherwise nothing."""
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        with redirect_stdout(nowhere), redirect_stderr(nowhere):
+            code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests])
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        raise AssertionError(f"pytest ends with {code!r}")
+    return " ".join(tests) if code else ""
+
+
+class Run:
+    """Judges mutants in child processes."""
+
+    def __init__(self, program: Program, jobs: int, limit: int) -> None:
+        self._program = program
+        self._jobs = jobs
+        self._limit = limit
+        self._seers = Counter[int](dict.fromkeys(HISTORIES, 0))
+
+    def verdicts(
+        self, asked: Sequence[tuple[Mutant | None, Sequence[str]]]
+    ) -> Iterator[tuple[Mutant | None, Verdict]]:
+        """Yield the verdict on each mutant, or None for the program as it is, as they end."""
+        waiting, running = deque(asked), dict[int, tuple[Mutant | None, int]]()
+        while waiting or running:
+            while waiting and len(running) < self._jobs:
+                mutant, tests = waiting.popleft()
+                pid, read = self._start(mutant, tests)
+                running[pid] = mutant, read
+            pid, status, usage = os.wait4(-1, 0)
+            mutant, read = running.pop(pid)
+            with open(read, encoding="utf-8") as pipe:
+                said = pipe.read()
+            if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+                raise AssertionError(f"{mutant}: {said}")
+            if said.startswith("history "):
+                self._seers[int(said.split()[1].rstrip(":"))] += 1
+            yield mutant, Verdict(said, usage.ru_utime + usage.ru_stime)
+
+    def _start(self, mutant: Mutant | None, tests: Sequence[str]) -> tuple[int, int]:
+        """Return the process that judges a mutant, and where it writes what it saw."""
+        read, write = os.pipe()
+        pid = os.fork()
+        if pid:
+            os.close(write)
+            return pid, read
+        code = 1
+        try:
+            resource.setrlimit(resource.RLIMIT_CPU, (self._limit, self._limit))
+            signal.alarm(10 * self._limit)
+            if mutant is not None:
+                self._program.become(mutant)
+            said = tested(tests) if tests else judged([one for one, _ in self._seers.most_common()])
+            code = 0
+        except BaseException as error:  # noqa: BLE001 - the parent raises it again
+            said = f"{type(error).__name__}: {error}"
+        finally:
+            os.write(write, said.encode()[:4096])
+            os._exit(code)
 
 
 def write(line: str) -> None:
@@ -463,11 +563,9 @@ def write(line: str) -> None:
     sys.stdout.flush()
 
 
-def chosen(words: Sequence[str]) -> Iterator[Mutant]:
-    """Yield the mutants that have one of the words in their name; all without words."""
-    for mutant in MUTANTS:
-        if not words or any(word in str(mutant) for word in words):
-            yield mutant
+def chosen(words: Sequence[str]) -> list[Mutant]:
+    """Return the mutants that have one of the words in their name; all without words."""
+    return [one for one in MUTANTS if not words or any(word in str(one) for word in words)]
 
 
 def main() -> int:
@@ -475,30 +573,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("words", nargs="*", metavar="WORD")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--limit", type=int, default=LIMIT, help="seconds of CPU for each")
     arguments = parser.parse_args()
-    mutants, unseen = list(chosen(arguments.words)), list[Mutant]()
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(arguments.jobs) as pool:
-        copies: SimpleQueue[Copy] = SimpleQueue()
-        for number in range(arguments.jobs):
-            copies.put(Copy(Path(folder, str(number))))
-        if (control := copies.get()).fails(JUDGE):
-            write("the tests fail without a mutant")
+    run, mutants = Run(Program(), arguments.jobs, arguments.limit), chosen(arguments.words)
+    controls = list(dict.fromkeys(mutant.tests for mutant in mutants))
+    spent, unseen = 0.0, 0
+    for (_, verdict), tests in zip(run.verdicts(list(zip(repeat(None), controls))), controls):
+        write(f"{verdict.seconds:5.1f} s  without a mutant: {verdict.seen_by or 'as it must be'}")
+        spent += verdict.seconds
+        if verdict.seen_by:
             return 1
-        copies.put(control)
-
-        def run(mutant: Mutant) -> bool:
-            copy, began = copies.get(), time.monotonic()
-            try:
-                seen = copy.sees(mutant)
-            finally:
-                copies.put(copy)
-            took = time.monotonic() - began
-            write(f"{'seen' if seen else 'NOT SEEN'} {took:5.0f} s  {mutant}")
-            return seen
-
-        seen = pool.map(run, mutants)
-        unseen = [mutant for mutant, one in zip(mutants, seen, strict=True) if not one]
-    write(f"{len(mutants) - len(unseen)} of {len(mutants)} mutants are seen")
+    for mutant, verdict in run.verdicts([(mutant, mutant.tests) for mutant in mutants]):
+        said = f"seen      {verdict.seconds:5.1f} s  {mutant}  ({verdict.seen_by})"
+        if not verdict.seen_by:
+            said = f"NOT SEEN  {verdict.seconds:5.1f} s  {mutant}"
+            unseen += 1
+        write(said)
+        spent += verdict.seconds
+    write(f"{len(mutants) - unseen} of {len(mutants)} mutants are seen; {spent:.0f} s of CPU")
     return 1 if unseen else 0
 
 

@@ -303,7 +303,7 @@ class History:
         self.nodes: dict[int, Node] = {}
         self.running: dict[str, Pod] = {}
         self.leaving: list[str] = []
-        self.made = 0
+        self.made = self.step = 0
         self.started = EPOCH
         for number in range(random.choice((4, 12, 40, 120))):
             self._node(number)
@@ -476,7 +476,7 @@ class History:
 
     def play(self, steps: int = STEPS) -> None:
         """Play a history. Raises AssertionError where the two schedulers differ."""
-        for _ in range(steps):
+        for self.step in range(steps):
             self._step()
             self._same_notes()
 
