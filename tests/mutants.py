@@ -25,19 +25,16 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from itertools import repeat
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Final
 
 import pytest
 
-from tests.scheduler.histories import History
+from tests.scheduler.histories import SEEDS, History
 
 ROOT: Final = Path(__file__).parents[1]
-HISTORIES: Final = range(40)
-"""Seeds of the histories that judge a mutant."""
-LIMIT: Final = 150
+LIMIT: Final = 200
 """Seconds of CPU after which a mutant counts as not seen."""
 
 
@@ -472,7 +469,7 @@ class Program:
         replaced = False
         for function in self._functions.get(str(mutant.path), ()):
             number = before.index(function.__code__)
-            if before[number].co_code != after[number].co_code:
+            if before[number] != after[number]:
                 function.__code__, replaced = after[number], True
         assert replaced, f"{mutant}: it changes no function"
 
@@ -498,9 +495,8 @@ def judged(seeds: Sequence[int]) -> str:
 
 def tested(tests: Sequence[str]) -> str:
     """Run tests; return which they are if one of them fails, otherwise nothing."""
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        with redirect_stdout(nowhere), redirect_stderr(nowhere):
-            code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests])
+    with Path(os.devnull).open("w") as null, redirect_stdout(null), redirect_stderr(null):
+        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         raise AssertionError(f"pytest ends with {code!r}")
     return " ".join(tests) if code else ""
@@ -513,7 +509,7 @@ class Run:
         self._program = program
         self._jobs = jobs
         self._limit = limit
-        self._seers = Counter[int](dict.fromkeys(HISTORIES, 0))
+        self._seers = Counter[int](dict.fromkeys(range(SEEDS), 0))
 
     def verdicts(
         self, asked: Sequence[tuple[Mutant | None, Sequence[str]]]
@@ -578,7 +574,7 @@ def main() -> int:
     run, mutants = Run(Program(), arguments.jobs, arguments.limit), chosen(arguments.words)
     controls = list(dict.fromkeys(mutant.tests for mutant in mutants))
     spent, unseen = 0.0, 0
-    for (_, verdict), tests in zip(run.verdicts(list(zip(repeat(None), controls))), controls):
+    for _, verdict in run.verdicts([(None, tests) for tests in controls]):
         write(f"{verdict.seconds:5.1f} s  without a mutant: {verdict.seen_by or 'as it must be'}")
         spent += verdict.seconds
         if verdict.seen_by:

@@ -13,17 +13,18 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.framework.extender import NamedVictims, NodeVictims, Passed, Skips
-from policy_sched.model.cluster_objects import Namespace, Node, PodDisruptionBudget
-from policy_sched.model.meta import ApiObject, LabelSelector, ObjectMeta
+from policy_sched.model.cluster_objects import Node
+from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo, running_form
 from policy_sched.model.resource import ResourceClaim
+from policy_sched.model.storage import PersistentVolume, PersistentVolumeClaim
 from policy_sched.profiles.build.pipeline import CompiledPlan
 from policy_sched.queue.backoff import SECOND
 from policy_sched.scheduler import event_handlers
@@ -31,7 +32,7 @@ from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Rej
 from policy_sched.scheduler.pod_group_cycle import GroupDecision
 from policy_sched.scheduler.scheduler import Outcome, Scheduler
 from policy_sched.scheduler.setup.factory import EPOCH, assemble, read
-from policy_sched.testing import FakeClock, make_node, make_pod
+from policy_sched.testing import FakeClock, make_pod
 from tests.plugins.dynamicresources.world import (
     device_class,
     exactly,
@@ -39,48 +40,28 @@ from tests.plugins.dynamicresources.world import (
     resource_slice,
 )
 from tests.scheduler.pod_groups import GANG, member, pod_group
+from tests.scheduler.random_objects import (
+    APPS,
+    NAMESPACES,
+    ZONES,
+    Plain,
+    budget,
+    capacity,
+    namespace,
+    node,
+    pod_form,
+    policy,
+    storage,
+    volume,
+    volume_claim,
+)
 
-Plain = dict[str, Any]
+Name = tuple[type[ApiObject], str, str]
+"""A kind, a namespace, a name."""
+
 STEPS: Final = 250
-ZONE: Final = "topology.kubernetes.io/zone"
-HOST: Final = "kubernetes.io/hostname"
-GPU: Final = "example.com/gpu"
-APPS: Final = ("a", "b", "c")
-NAMESPACES: Final = ("default", "prod", "dev")
-
-FILTERS: Final = (
-    "node.podCount < 6",
-    "pod.labels[?'app'].orValue('') != 'c' || node.labels[?'disk'].orValue('') == 'ssd'",
-    "node.pods.filter(p, p.labels[?'app'] == pod.labels[?'app']).size() < 3",
-    "node.free['cpu'] >= pod.requests['cpu'] || node.podCount == 0",
-    "namespaceObject.labels[?'env'].orValue('dev') == 'dev' || node.ready",
-    "cluster.pods.filter(p, p.namespace == pod.namespace).size() < 40",
-    f"domain('{ZONE}').podCount < 30",
-    "pod.images.all(i, i in node.images) || node.podCount < 3",
-    "pod.priority > 5 || node.annotations[?'tier'].orValue('low') == 'low'",
-    "!pod.hostNetwork || node.usedPorts.size() == 0",
-    "cycle.attempt > 1 || node.podCount % 5 != 4",
-    f"domain('{ZONE}').pods.exists(p, p.priority > 100) == false",
-)
-SCORES: Final = (
-    ("node.podCount * 7 % 13", "MaxReverse"),
-    ("clamp(100 - 5 * node.podCount, 0, 100)", ""),
-    ("percent(node.requested['cpu'] + pod.requests['cpu'], node.allocatable['cpu'])", ""),
-    ("node.pods.filter(p, p.namespace == pod.namespace).size()", "Max"),
-    ("double(node.podCount) / 3.0", "MinMax"),
-    (f"domain('{ZONE}').podCount", "MaxReverse"),
-    ("cluster.podCount % 7 + node.podCount", "Max"),
-    ("node.labels[?'disk'].orValue('') == 'ssd' ? 80 : 20", ""),
-    ("node.taints.filter(t, !pod.tolerates(t)).size()", "MaxReverse"),
-    ("now.getSeconds() + node.podCount", "MinMaxReverse"),
-    ("node.pods.filter(p, p.priority > 3).size()", "MinMax"),
-)
-OTHERS: Final = (
-    "permit: {allow: 'node.podCount < 9', timeout: 'duration(\"5s\")'}",
-    "preemption: {victim: 'victim.priority < pod.priority && victim.name != \"p7\"'}",
-    "preemption: {nodeOrder: [{expression: victims.size()}, {expression: node.podCount}]}",
-    "reserve: {expression: node.podCount < 11}",
-)
+SEEDS: Final = 100
+"""So many histories judge all that is kept."""
 PROFILES: Final[tuple[Plain, ...]] = (
     {},
     {"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
@@ -119,26 +100,6 @@ def _profile(number: int, enabled: list[Plain]) -> Plain:
     return {**profile, "schedulerName": f"s{number}", "plugins": points}
 
 
-def policy(random: Random, number: int) -> str:
-    """Return a policy with some of the sections above."""
-    lines = []
-    if random.random() < 0.6:
-        rules = random.sample(FILTERS, random.choice((1, 1, 2)))
-        lines.append("filter:")
-        lines += [f'- {{expression: "{one}", message: rule {i}}}' for i, one in enumerate(rules)]
-    if random.random() < 0.7:
-        expression, normalize = random.choice(SCORES)
-        last = f", normalize: {normalize}" if normalize else ""
-        lines.append(f'score: {{expression: "{expression}"{last}}}')
-    if random.random() < 0.2:
-        lines.append(random.choice(OTHERS))
-    lines = lines or ["filter:", '- {expression: "node.ready", message: not ready}']
-    body = "\n  ".join(lines)
-    limit = 'annotations: {policysched.dev/cost-limit: "20000"}'
-    head = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\n"
-    return f"{head}metadata: {{name: P{number}, {limit}}}\nspec:\n  {body}\n"
-
-
 class Shelf:
     """An extender that leaves out nodes by the pod's name, and scores by the node's."""
 
@@ -175,92 +136,54 @@ class Shelf:
 def extend(scheduler: Scheduler) -> None:
     """Give all profiles of a scheduler an extender."""
     profiles = scheduler.profiles.items()
-    scheduler.profiles = {name: replace(one, extenders=(Shelf(),)) for name, one in profiles}
-
-
-def constraint(random: Random, app: str) -> Plain:
-    """Return what a pod asks of its neighbours: affinity and spreading, required or preferred."""
-    selector = {"matchLabels": {"app": app}}
-    key = random.choice((HOST, ZONE))
-    term: Plain = {"labelSelector": selector, "topologyKey": key}
-    if random.random() < 0.3:
-        term["namespaceSelector"] = {} if random.random() < 0.5 else {"matchLabels": {"env": "dev"}}
-    weighted = [{"weight": random.randrange(1, 101), "podAffinityTerm": term}]
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
-    spread = {"maxSkew": random.choice((1, 2)), "topologyKey": key, "labelSelector": selector}
-    hard = {**spread, "whenUnsatisfiable": "DoNotSchedule"}
-    soft = {**spread, "whenUnsatisfiable": "ScheduleAnyway"}
-    return random.choice(
-        (
-            {"affinity": {"podAntiAffinity": {required: [term]}}},
-            {"affinity": {"podAffinity": {required: [term]}}},
-            {"affinity": {"podAffinity": {preferred: weighted}}},
-            {"affinity": {"podAntiAffinity": {preferred: weighted}}},
-            {"topology_spread_constraints": [hard]},
-            {"topology_spread_constraints": [soft]},
-            {"topology_spread_constraints": [hard, {**soft, "topologyKey": ZONE}]},
-            {
-                "affinity": {"podAntiAffinity": {preferred: weighted}},
-                "topology_spread_constraints": [hard],
-            },
-        )
-    )
-
-
-def pod_form(random: Random, schedulers: Sequence[str]) -> Plain:
-    """Return the arguments of `make_pod` for pods of one form."""
-    app = random.choice(APPS)
-    form: Plain = {
-        "labels": {"app": app},
-        "namespace": random.choice(NAMESPACES),
-        "cpu": random.choice(("100m", "500m", "1", "2")),
-        "memory": random.choice(("64Mi", "512Mi", "2Gi")),
-        "priority": random.choice((0, 0, 0, 10, 1000)),
-        "scheduler_name": random.choice(schedulers),
+    scheduler.profiles = {
+        name: replace(profile, extenders=(Shelf(),)) for name, profile in profiles
     }
-    chance = random.random
-    if chance() < 0.5:
-        form |= constraint(random, app if chance() < 0.8 else random.choice(APPS))
-    if chance() < 0.2:
-        form["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
-    if chance() < 0.15:
-        form["node_selector"] = {"disk": random.choice(("ssd", "hdd"))}
-    if chance() < 0.15:
-        form["host_ports"] = [random.choice((80, 8080))]
-    if chance() < 0.2:
-        form["images"] = [random.choice(("app:1", "app:2"))]
-    if chance() < 0.15:
-        form["requests"] = {GPU: "1"}
-    if chance() < 0.1:
-        form["labels"]["extra"] = "yes"
-    if chance() < 0.05:
-        form["preemption_policy"] = "Never"
-    return form
 
 
-def node(random: Random, number: int) -> Node:
-    """Return the node with this number in a random state."""
-    labels = {HOST: f"n{number}", ZONE: f"z{number % 3}"}
-    if random.random() < 0.7:
-        labels["disk"] = random.choice(("ssd", "hdd"))
-    taints = []
-    if random.random() < 0.15:
-        effect = random.choice(("NoSchedule", "PreferNoSchedule", "NoExecute"))
-        taints.append(f"dedicated=x:{effect}")
-    return make_node(
-        f"n{number}",
-        cpu=str(random.choice((2, 4, 8))),
-        memory=random.choice(("4Gi", "16Gi")),
-        pods=random.choice((4, 8, 110)),
-        resources={GPU: random.choice(("0", "1", "4"))} if random.random() < 0.4 else {},
-        labels=labels,
-        annotations={"tier": random.choice(("low", "high"))} if random.random() < 0.3 else {},
-        taints=taints,
-        unschedulable=random.random() < 0.05,
-        ready=random.random() < 0.9,
-        images={"app:1": 400 * 2**20} if random.random() < 0.5 else {},
-    )
+@dataclass(frozen=True)
+class Shape:
+    """What a history is like: how large its cluster is, how alike its pods are, what happens."""
+
+    nodes: tuple[int, ...]
+    forms: tuple[int, ...]
+    arrivals: tuple[int, ...]
+    """How many pods come at once, one of these."""
+    departures: tuple[int, ...]
+    pending: int
+    """If more pods wait, the oldest ones are deleted."""
+    changes: float
+    """The share of steps in which neither pods come nor go."""
+    small: bool = False
+    """Whether pods request little, so that nearly all of them are placed."""
+    restarts: float = 0.02
+    """The share of decisions that a scheduler makes again that has just started."""
+    things: float = 0.0
+    """How likely each of claims, groups, volumes and an extender is."""
+
+
+SHAPES: Final = (
+    Shape((6, 40, 120, 300), (1, 1, 2), (4, 9), (4, 9), 4, 0.06, small=True, restarts=0.003),
+    Shape((4, 12, 40, 120), (1, 2, 4, 30), (1, 1, 5), (1, 1, 3, 12), 12, 0.3),
+    Shape((6, 40, 120), (1, 2), (1, 4), (1, 4), 4, 0.15, small=True, restarts=0.005),
+    Shape((4, 12, 24), (2, 4, 30), (1, 1, 5), (1, 1, 3), 10, 0.3, things=0.5),
+)
+"""Equal pods in a calm cluster; mixed ones in a full cluster; something of both; all kinds."""
+CHANGES: Final[Mapping[str, int]] = {
+    "_node_changes": 8,
+    "_node_comes": 2,
+    "_node_goes": 1,
+    "_running_pod_changes": 2,
+    "_pending_pod_changes": 2,
+    "_pending_pod_goes": 2,
+    "_namespace_changes": 1,
+    "_budget_changes": 1,
+    "_time_passes": 7,
+    "_victim_goes": 6,
+    "_storage_changes": 4,
+    "_devices_change": 3,
+}
+"""How often what happens besides, in relation to each other."""
 
 
 @dataclass
@@ -281,14 +204,14 @@ class History:
     """A cluster that two schedulers see; `play` goes on until they differ, or to the end."""
 
     def __init__(self, seed: int) -> None:
+        self.shape = shape = SHAPES[seed % len(SHAPES)]
         self.random = random = Random(seed)
         self.clock = FakeClock(EPOCH)
-        self.groups = random.random() < 0.15
-        self.claims = random.random() < 0.15
+        chances = [random.random() < shape.things for _ in range(4)]
+        self.groups, self.claims, self.volumes, self.extended = chances
         numbers = tuple(sorted(random.sample(range(len(PROFILES)), random.choice((1, 1, 2)))))
         texts = tuple(policy(random, number) for number in range(random.choice((0, 1, 1, 2, 3))))
         self.plans = compiled(texts, numbers, self.groups)
-        self.extended = random.random() < 0.1
         self.restarts = Random(seed)
         warm = random.choice((0, 0, 50))
         self.sides = [
@@ -298,23 +221,46 @@ class History:
         for side in self.sides if self.extended else ():
             extend(side.scheduler)
         schedulers = [f"s{number}" for number in numbers]
-        count = random.choice((1, 2, 2, 4, 30))
-        self.forms = [pod_form(random, schedulers) for _ in range(count)]
+        count = random.choice(shape.forms)
+        self.forms = [pod_form(random, schedulers, small=shape.small) for _ in range(count)]
         self.nodes: dict[int, Node] = {}
+        self.pending: dict[str, Pod] = {}
         self.running: dict[str, Pod] = {}
         self.leaving: list[str] = []
+        self.owned: dict[str, list[Name]] = {}
         self.made = self.step = 0
         self.started = EPOCH
-        for number in range(random.choice((4, 12, 40, 120))):
+        for number in range(random.choice(shape.nodes)):
             self._node(number)
         for name in NAMESPACES:
-            self._namespace(name)
+            self._objects(namespace(random, name))
         if self.claims:
-            self._objects(device_class())
-            for number in self.nodes:
-                if number % 2 == 0:
-                    devices = [f"gpu-{i}" for i in range(random.choice((1, 4)))]
-                    self._objects(resource_slice(f"n{number}", devices))
+            self._objects(device_class(), *map(self._slice, list(self.nodes)[::2]))
+        if self.volumes:
+            self._objects(*storage(self.names, random))
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all nodes."""
+        return [f"n{number}" for number in self.nodes]
+
+    def play(self, steps: int = STEPS) -> None:
+        """Play a history. Raises AssertionError where the two schedulers differ."""
+        random, shape = self.random, self.shape
+        names, weights = list(CHANGES), list(CHANGES.values())
+        for self.step in range(steps):
+            if random.random() < shape.changes:
+                getattr(self, random.choices(names, weights)[0])()
+            elif self.running and random.random() < 0.4:
+                for _ in range(random.choice(shape.departures)):
+                    self._running_pod_goes()
+            else:
+                for _ in range(random.choice(shape.arrivals)):
+                    self._pod_comes()
+            self._schedule(random.choice((3, 20)))
+            for uid in list(self.pending)[: max(len(self.pending) - shape.pending, 0)]:
+                self._gone(uid)
+            self._same_notes()
 
     # What happens to the cluster; both schedulers see it.
 
@@ -323,45 +269,79 @@ class History:
         for side in self.sides:
             event_handlers.node_seen(side.scheduler, made)
 
-    def _node_gone(self, number: int) -> None:
-        gone = self.nodes.pop(number)
-        for side in self.sides:
-            event_handlers.node_gone(side.scheduler, gone)
+    def _node_changes(self) -> None:
+        self._node(self.random.choice(list(self.nodes)))
+
+    def _node_comes(self) -> None:
+        self._node(max(self.nodes) + 1)
+
+    def _node_goes(self) -> None:
+        if len(self.nodes) > 2:
+            gone = self.nodes.pop(self.random.choice(list(self.nodes)))
+            for side in self.sides:
+                event_handlers.node_gone(side.scheduler, gone)
 
     def _objects(self, *objects: ApiObject) -> None:
-        for one in objects:
+        """Objects come, or change."""
+        for made in objects:
+            meta = made.metadata
             for side in self.sides:
-                event_handlers.object_seen(side.scheduler, None, one)
+                store = side.scheduler.handle.objects
+                old = store.named(type(made), meta.namespace, meta.name)
+                event_handlers.object_seen(side.scheduler, old, made)
 
-    def _namespace(self, name: str) -> None:
-        labels = {"env": self.random.choice(("dev", "prod"))}
-        self._objects(Namespace(metadata=ObjectMeta(name=name, labels=labels)))
+    def _namespace_changes(self) -> None:
+        self._objects(namespace(self.random, self.random.choice(NAMESPACES)))
 
-    def _budget(self) -> None:
-        app = self.random.choice(APPS)
-        budget = PodDisruptionBudget(
-            metadata=ObjectMeta(name=f"b-{app}", namespace=self.random.choice(NAMESPACES))
-        )
-        budget.spec.selector = LabelSelector(match_labels={"app": app})
-        budget.status.disruptions_allowed = self.random.choice((0, 1, 5))
-        self._objects(budget)
+    def _budget_changes(self) -> None:
+        self._objects(budget(self.random))
 
-    def _arrives(self) -> None:
+    def _time_passes(self) -> None:
+        self.clock.ns += self.random.choice((1, 2, 11, 301)) * SECOND
+
+    def _storage_changes(self) -> None:
+        if self.volumes:
+            random = self.random
+            changed = random.choice((capacity(random, random.choice(ZONES)), *self._volumes(1)))
+            self._objects(changed)
+
+    def _volumes(self, count: int) -> list[ApiObject]:
+        self.made += count
+        return [volume(self.random, self.made - i, self.names) for i in range(count)]
+
+    def _slice(self, number: int) -> ApiObject:
+        devices = [f"gpu-{i}" for i in range(self.random.choice((1, 4)))]
+        return resource_slice(f"n{number}", devices)
+
+    def _devices_change(self) -> None:
+        if self.claims:
+            self._objects(self._slice(self.random.choice(list(self.nodes))))
+
+    def _pod_comes(self) -> None:
         """A pod comes; now and then it is nominated already, or has a claim, or a group."""
         self.made += 1
         name = f"p{self.made}"
         form = dict(self.random.choice(self.forms))
-        if self.nodes and self.random.random() < 0.05:
+        if self.random.random() < 0.05:
             form["nominated_node_name"] = f"n{self.random.choice(list(self.nodes))}"
+        owned: list[ApiObject] = []
         if self.claims and self.random.random() < 0.4:
-            count = self.random.choice((1, 1, 2))
-            self._objects(resource_claim(f"claim-{name}", exactly("r", count)))
+            owned = [resource_claim(f"claim-{name}", exactly("r", self.random.choice((1, 1, 2))))]
             claims = [{"name": "c", "resourceClaimName": f"claim-{name}"}]
             form |= {"resource_claims": claims, "namespace": "default"}
-        if self.groups and self.random.random() < 0.3:
+        elif self.volumes and self.random.random() < 0.5:
+            owned = volume_claim(self.random, self.made, self.names, form["namespace"])
+            source = {"persistentVolumeClaim": {"claimName": f"pvc-{self.made}"}}
+            form["volumes"] = [{"name": "v", **source}]
+        elif self.groups and self.random.random() < 0.3:
             self._gang(form)
             return
-        self._seen(make_pod(name, **form))
+        self._objects(*owned)
+        pod = make_pod(name, **form)
+        self.owned[pod.metadata.uid] = [
+            (type(one), one.metadata.namespace, one.metadata.name) for one in owned
+        ]
+        self._waits(pod)
 
     def _gang(self, form: Plain) -> None:
         """A group and its pods come."""
@@ -370,28 +350,57 @@ class History:
         form = {**form, "namespace": "default"}
         form.pop("nominated_node_name", None)
         for index in range(size):
-            self._seen(member(f"{group}-{index}", group, **form).pod)
+            self._waits(member(f"{group}-{index}", group, **form).pod)
+
+    def _waits(self, pod: Pod) -> None:
+        self.pending[pod.metadata.uid] = pod
+        self._seen(pod)
 
     def _seen(self, pod: Pod) -> None:
         self.clock.ns += 1
         for side in self.sides:
             event_handlers.pod_seen(side.scheduler, PodInfo.of(pod))
 
+    def _running_pod_goes(self) -> None:
+        if self.running:
+            self._gone(self.random.choice(list(self.running)))
+
+    def _pending_pod_goes(self) -> None:
+        if self.pending:
+            self._gone(self.random.choice(list(self.pending)))
+
+    def _victim_goes(self) -> None:
+        if self.leaving:
+            self._gone(self.leaving.pop(0))
+
     def _gone(self, uid: str) -> None:
-        pod = self.running.pop(uid, None)
+        """A pod is deleted, and mostly what belongs to it."""
+        pod = self.running.pop(uid, None) or self.pending.pop(uid, None)
         if pod is None:
             return
         for side in self.sides:
             event_handlers.pod_gone(side.scheduler, PodInfo.of(pod))
+        owned = self.owned.pop(uid, ())
+        for name in owned if self.random.random() < 0.8 else ():
+            for side in self.sides:
+                old = side.scheduler.handle.objects.named(*name)
+                if old is not None:
+                    event_handlers.object_gone(side.scheduler, old)
 
-    def _relabelled(self) -> None:
-        """A running pod's labels change."""
-        uid = self.random.choice(list(self.running))
-        pod = self.running[uid]
-        labels = {**pod.metadata.labels, "app": self.random.choice(APPS)}
-        changed = replace(pod, metadata=replace(pod.metadata, labels=labels))
-        self.running[uid] = changed
-        self._seen(changed)
+    def _running_pod_changes(self) -> None:
+        self._relabel(self.running)
+
+    def _pending_pod_changes(self) -> None:
+        self._relabel(self.pending)
+
+    def _relabel(self, pods: dict[str, Pod]) -> None:
+        """A pod's labels change."""
+        if pods:
+            uid = self.random.choice(list(pods))
+            pod = pods[uid]
+            labels = {**pod.metadata.labels, "app": self.random.choice(APPS)}
+            pods[uid] = replace(pod, metadata=replace(pod.metadata, labels=labels))
+            self._seen(pods[uid])
 
     # What the schedulers do.
 
@@ -401,10 +410,10 @@ class History:
             outcomes = []
             for side in self.sides:
                 ended = side.scheduler.run_due()
-                side.said = [observed(one) for one in ended]
+                side.said = [observed(outcome) for outcome in ended]
                 outcome = self._one(side)
                 said = ended if outcome is None else [*ended, outcome, *outcome.others]
-                side.said += [observed(one) for one in said[len(ended) :]]
+                side.said += [observed(outcome) for outcome in said[len(ended) :]]
                 outcomes.append(said)
             assert self.sides[0].said == self.sides[1].said
             self._confirm(outcomes[0])
@@ -421,10 +430,10 @@ class History:
         if side is self.sides[0] and self._may_restart(attempt):
             started = self._fresh(scheduler)
             again = Attempt(attempt.queued, started.profiles[attempt.queued.info.scheduler_name])
-            expected = by_name(started.choose(again), started)
+            expected = decided(started.choose(again), started)
         decision = scheduler.choose(attempt)
         # Now: what is kept may have changed when a pod that waits is bound.
-        side.said.append(by_name(decision, scheduler))
+        side.said.append(decided(decision, scheduler))
         assert expected is None or side.said[-1] == expected
         return scheduler.execute(attempt, decision)
 
@@ -433,7 +442,7 @@ class History:
         pod, scheduler = attempt.queued.info, self.sides[0].scheduler
         held = pod.pod_group or scheduler.handle.waiting_pods.pods
         turns = pod.scheduler_name == TAKES_TURNS
-        return self.restarts.random() < 0.1 and not held and not turns
+        return self.restarts.random() < self.shape.restarts and not held and not turns
 
     def _fresh(self, scheduler: Scheduler) -> Scheduler:
         """Return a scheduler that has read the cluster just now, in the same order."""
@@ -441,11 +450,11 @@ class History:
         ties = Random()
         ties.setstate(scheduler._rng.getstate())
         started = assemble(self.plans, now=self.clock, cached=False, ties=ties)
-        for one in (*cache.nodes.namespaces.values(), *handle.objects.every()):
-            event_handlers.object_seen(started, None, one)
-        for made in cache.nodes.nodes:
-            if made is not None:
-                event_handlers.node_seen(started, made)
+        for made in (*cache.nodes.namespaces.values(), *handle.objects.every()):
+            event_handlers.object_seen(started, None, made)
+        for live in cache.nodes.nodes:
+            if live is not None:
+                event_handlers.node_seen(started, live)
         for info in cache.pods.infos:
             if info is not None and (name := cache.node_of(info.uid)):
                 spec = replace(info.pod.spec, node_name=name)  # an assumed pod names none yet
@@ -463,6 +472,7 @@ class History:
             if outcome.node and not outcome.waiting:
                 self.started += SECOND
                 bound = running_form(outcome.pod.pod, outcome.node, self.started)
+                self.pending.pop(bound.metadata.uid, None)
                 self.running[bound.metadata.uid] = bound
                 self._seen(bound)
         deleted = self.sides[0].client.deleted
@@ -474,69 +484,39 @@ class History:
             side.client.deleted.clear()
             side.client.events.clear()
 
-    def play(self, steps: int = STEPS) -> None:
-        """Play a history. Raises AssertionError where the two schedulers differ."""
-        for self.step in range(steps):
-            self._step()
-            self._same_notes()
-
-    def _step(self) -> None:
-        random = self.random
-        chance = random.random()
-        if chance < 0.14 and self.running:
-            for _ in range(random.choice((1, 1, 3, 12))):
-                if self.running:
-                    self._gone(random.choice(list(self.running)))
-        elif chance < 0.22:
-            self._node(random.choice(list(self.nodes)) if self.nodes else 0)
-        elif chance < 0.24:
-            self._node(max(self.nodes, default=-1) + 1)
-        elif chance < 0.25 and len(self.nodes) > 2:
-            self._node_gone(random.choice(list(self.nodes)))
-        elif chance < 0.27 and self.running:
-            self._relabelled()
-        elif chance < 0.28:
-            self._namespace(random.choice(NAMESPACES))
-        elif chance < 0.29:
-            self._budget()
-        elif chance < 0.36:
-            self.clock.ns += random.choice((1, 2, 11, 301)) * SECOND
-        elif chance < 0.42 and self.leaving:
-            self._gone(self.leaving.pop(0))
-        else:
-            for _ in range(random.choice((1, 1, 1, 5))):
-                self._arrives()
-        self._schedule(random.choice((1, 3, 20)))
-
     def _same_notes(self) -> None:
-        """Both clients have been told the same, and the claims are the same."""
-        one, other = (side.client for side in self.sides)
-        assert one.conditions == other.conditions
-        assert one.nominations == other.nominations
-        assert one.group_conditions == other.group_conditions
+        """Both clients have been told the same, and what pods hold is the same."""
+        first, second = (side.client for side in self.sides)
+        assert first.conditions == second.conditions
+        assert first.nominations == second.nominations
+        assert first.group_conditions == second.group_conditions
         if self.claims:
-            first, second = (
-                [allocated(claim) for claim in side.scheduler.handle.objects.of(ResourceClaim)]
-                for side in self.sides
-            )
-            assert first == second
+            assert held(self.sides[0], ResourceClaim) == held(self.sides[1], ResourceClaim)
+        if self.volumes:
+            for kind in (PersistentVolume, PersistentVolumeClaim):
+                assert held(self.sides[0], kind) == held(self.sides[1], kind)
 
 
-def allocated(claim: ResourceClaim) -> object:
-    """Return what a claim holds, without the time at which it was allocated."""
-    allocation, name = claim.status.allocation, claim.metadata.name
-    devices = None if allocation is None else allocation.devices
-    return name, devices, claim.status.reserved_for
+def held(side: Side, kind: type[ApiObject]) -> list[object]:
+    """Return what claims and volumes hold, without the time at which devices were allocated."""
+    values: list[object] = []
+    for made in side.scheduler.handle.objects.of(kind):
+        if isinstance(made, ResourceClaim):
+            allocation = made.status.allocation
+            devices = None if allocation is None else allocation.devices.results
+            values.append((made.metadata.name, devices, made.status.reserved_for))
+        else:
+            values.append((made.metadata.name, made.spec))
+    return values
 
 
-def by_name(decision: Decision | GroupDecision | None, scheduler: Scheduler) -> object:
+def decided(decision: Decision | GroupDecision | None, scheduler: Scheduler) -> object:
     """Return a decision with the names of nodes in place of their rows."""
     names = scheduler.cache.nodes.names
     if isinstance(decision, Bind):
         scoring, rows = decision.evaluation.scoring, decision.evaluation.filtering.feasible_rows()
-        total = [] if scoring is None else scoring.total[rows].tolist()
-        feasible = [names[row] for row in rows.tolist()]
-        return decision.node, dict(zip(feasible, total, strict=scoring is not None))
+        total = None if scoring is None else scoring.total[rows].tolist()
+        return decision.node, [names[row] for row in rows.tolist()], total
     if isinstance(decision, Preempt | Reject):
         diagnosis = decision.diagnosis
         statuses = {} if diagnosis is None else dict(diagnosis.statuses)
