@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from random import Random
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -20,7 +19,7 @@ from policy_sched.experiments import Estimate, Paired, estimate, paired
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, PodInfo
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.scheduler import Attempt, Decision, Scheduler
+from policy_sched.scheduler import Attempt, Scheduler
 from policy_sched.scheduler.setup import EPOCH, Assembly, assemble, load_cluster
 from policy_sched.simulate import (
     Application,
@@ -320,10 +319,7 @@ class Cause(StrEnum):
 
 
 class Attribution:
-    """Evaluates each pod of a scheduler with a second set of policies, before its decision.
-
-    It replaces the scheduler's ``decide``, and returns the same decisions.
-    """
+    """Evaluates each pod of a scheduler with a second set of policies, before its decision."""
 
     def __init__(self, scheduler: Scheduler, plans: Sequence[CompiledPlan]) -> None:
         self._profiles = Assembly(scheduler.handle, []).build(plans).profiles
@@ -331,14 +327,12 @@ class Attribution:
         self._best: dict[str, NDArray[np.uint8]] = {}
         """By pod the rows that are best for the second set, a bit each."""
         self._groups: set[str] = set()
-        self._decide = scheduler.decide
-        scheduler.decide = self.decide
+        scheduler.observers.deciding.append(self._evaluate)
 
-    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
-        """Evaluate the pod with the second set, and decide with the first."""
+    def _evaluate(self, attempt: Attempt) -> None:
+        """Evaluate the pod with the second set."""
         info = attempt.queued.info
         self._best[info.key] = np.packbits(self._best_rows(info))
-        return self._decide(attempt, table, rng)
 
     def saw(self, infos: Sequence[PodInfo]) -> None:
         """Take note of the pods' groups."""

@@ -24,7 +24,7 @@ from policy_sched.scheduler.event_handlers import (
     pod_runs,
     pod_seen,
 )
-from policy_sched.scheduler.eviction import clear_lower_nominations, prepare_candidate
+from policy_sched.scheduler.eviction import clear_lower_nominations
 from policy_sched.scheduler.failure import record_no_profile, rejectors
 from policy_sched.scheduler.placement_search import GroupPlan
 from policy_sched.scheduler.pod_group_algorithm import Member
@@ -36,7 +36,6 @@ from policy_sched.scheduler.pod_group_cycle import (
     dry_run_members,
     gated,
     schedule_group,
-    update_group_condition,
 )
 from policy_sched.scheduler.pod_group_outcomes import (
     MemberDecision,
@@ -53,7 +52,7 @@ from policy_sched.scheduler.queueing_hints import (
     queue_order,
 )
 from policy_sched.scheduler.resource_claims import free_claims, make_claims
-from policy_sched.scheduler.scheduler import Scheduler
+from policy_sched.scheduler.scheduler import Observers, Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide, decide_without_reasons
 from policy_sched.scheduler.single_pass import single_pass
 
@@ -68,6 +67,7 @@ __all__ = [
     "Happened",
     "Member",
     "MemberDecision",
+    "Observers",
     "Outcome",
     "Preempt",
     "Profile",
@@ -95,7 +95,6 @@ __all__ = [
     "pod_gone",
     "pod_runs",
     "pod_seen",
-    "prepare_candidate",
     "queue_gate",
     "queue_hints",
     "queue_order",
@@ -103,5 +102,4 @@ __all__ = [
     "rejectors",
     "schedule_group",
     "single_pass",
-    "update_group_condition",
 ]

@@ -14,7 +14,9 @@ long. The caller then runs it in a worker thread, and leaves the scheduler alone
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass, field
 from random import Random
 from typing import Final, TypeAlias
 
@@ -69,20 +71,39 @@ from policy_sched.scheduler.queueing_hints import NO_PROFILE, objection, worth_j
 from policy_sched.scheduler.scheduling_cycle import decide
 
 Decide: TypeAlias = Callable[[Attempt, NodeTable, Random], Decision]
-PrepareCandidate: TypeAlias = Callable[[PodInfo, Preempt, Handle], str]
 ScheduleGroup: TypeAlias = Callable[
     [Attempt, SchedulingQueue, Handle, Random], GroupDecision | None
 ]
-UpdateGroupCondition: TypeAlias = Callable[[PodInfo, GroupDecision, Handle], None]
+
+
+@dataclass(slots=True)
+class Observers:
+    """Functions that are told what a scheduler does, in their order; empty lists cost nothing.
+
+    They change nothing that decisions read.
+    """
+
+    timer: Callable[[], float] = time.perf_counter
+    """Returns seconds from a monotonic clock; what follows gets the time of a beginning."""
+    deciding: list[Callable[[Attempt], None]] = field(default_factory=list)
+    """A pod is about to be decided by itself."""
+    decided: list[Callable[[Attempt, Decision, float], None]] = field(default_factory=list)
+    """A pod was decided by itself."""
+    group_decided: list[Callable[[GroupDecision, float], None]] = field(default_factory=list)
+    """The pods of a group were decided together."""
+    group_executed: list[Callable[[PodInfo, GroupDecision], None]] = field(default_factory=list)
+    """The decision for the group of a pod was executed."""
+    evicted: list[Callable[[PodInfo, Preempt, str, float], None]] = field(default_factory=list)
+    """Victims were evicted for a pod, or an error kept them, which is empty otherwise."""
 
 
 class Scheduler:
     """One cache, one queue, and a profile per schedulerName.
 
     ``rng`` breaks ties. All effects go through `handle`. ``profiles`` may be replaced as a whole
-    between two calls; attempts end with the profile that they began with. So may ``decide``,
-    ``prepare_candidate``, ``schedule_group`` and ``update_group_condition``, by instrumented
-    versions.
+    between two calls; attempts end with the profile that they began with. ``decide`` and
+    ``schedule_group`` are the algorithms, which a simulation may replace by ones that choose
+    otherwise; who only looks on is in ``observers``.
     """
 
     def __init__(
@@ -96,10 +117,9 @@ class Scheduler:
         self.cache = handle.cache
         self.queue = queue
         self.profiles = profiles
+        self.observers = Observers()
         self.decide: Decide = decide
-        self.prepare_candidate: PrepareCandidate = prepare_candidate
         self.schedule_group: ScheduleGroup = schedule_group
-        self.update_group_condition: UpdateGroupCondition = update_group_condition
         self._rng = rng
         self._bindings = Bindings(lambda: handle.objects.changes)
         self._new_members: dict[GroupKey, PodInfo] = {}
@@ -135,21 +155,34 @@ class Scheduler:
         together = pod.pod_group and decided_together(pod, profile.pipeline)
         if attempt.brief and (together or profile.extenders):
             raise TakesLong("extenders are called, or a group is placed")
-        if not (attempt.brief or together or pod.may_use_devices):
-            return self.decide(attempt, self.cache.nodes, self._rng)  # nothing to limit
-        budget, steps = self.handle.budget, remaining()
-        budget.begin(brief=attempt.brief)
-        steps.limit(BRIEF_STEPS if attempt.brief else MAX_TOTAL)
+        chosen: Decision | GroupDecision
+        budget, observers = self.handle.budget, self.observers
+        start = observers.timer() if observers.decided else 0.0
+        steps = None  # for most pods there is nothing to limit
+        if attempt.brief or together or pod.may_use_devices:
+            steps = remaining()
+            budget.begin(brief=attempt.brief)
+            steps.limit(BRIEF_STEPS if attempt.brief else MAX_TOTAL)
         try:
-            chosen: Decision | GroupDecision | None = None
+            group = None
             if together:
-                chosen = self.schedule_group(attempt, self.queue, self.handle, self._rng)
-            if chosen is None:
-                chosen = self.decide(attempt, self.cache.nodes, self._rng)
+                group = self.schedule_group(attempt, self.queue, self.handle, self._rng)
+            if group is not None:
+                chosen = group
+                for group_decided in observers.group_decided:
+                    group_decided(group, start)
+            else:
+                for deciding in observers.deciding:
+                    deciding(attempt)
+                attempt.began = attempt.began or start
+                chosen = decision = self.decide(attempt, self.cache.nodes, self._rng)
+                for decided in observers.decided:
+                    decided(attempt, decision, start)
         finally:
-            budget.end()
-            steps.limit(MAX_TOTAL)
-        if attempt.brief and (budget.exceeded or steps.exceeded):
+            if steps is not None:
+                budget.end()
+                steps.limit(MAX_TOTAL)
+        if attempt.brief and (budget.exceeded or (steps is not None and steps.exceeded)):
             raise TakesLong("the attempt takes long", worked=True)
         return chosen
 
@@ -183,7 +216,9 @@ class Scheduler:
         if chosen.victims:
             evict_for_group(attempt.queued.info, chosen.victims, self.handle)
         yield from map(self._execute_member, chosen.members)
-        self.update_group_condition(attempt.queued.info, chosen, self.handle)
+        update_group_condition(attempt.queued.info, chosen, self.handle)
+        for told in self.observers.group_executed:
+            told(attempt.queued.info, chosen)
         self.handle.budget.end()
         if self.handle.waiting_pods.pods:
             self.handle.waiting_pods.ask_again()
@@ -211,6 +246,14 @@ class Scheduler:
         pod, pipeline = attempt.queued.info, attempt.profile.pipeline
         return Outcome(pod, decision, decision.node, "", WAIT, True, pipeline, attempt)
 
+    def _evict(self, pod: PodInfo, decision: Preempt) -> str:
+        """Evict the victims; return what went wrong, empty if nothing did."""
+        start = self.observers.timer()
+        error = prepare_candidate(pod, decision, self.handle)
+        for told in self.observers.evicted:
+            told(pod, decision, error, start)
+        return error
+
     def _execute_member(self, member: MemberDecision) -> Outcome:
         """Execute the decision for a pod of a group."""
         attempt, decision, message = member.attempt, member.decision, member.message
@@ -218,7 +261,7 @@ class Scheduler:
             return self._bind(attempt, decision, grouped=True)
         node = member.nominated
         if isinstance(decision, Preempt):
-            error = self.prepare_candidate(attempt.queued.info, decision, self.handle)
+            error = self._evict(attempt.queued.info, decision)
             if error:
                 message, node = f"{message} {error}", None
         by = member.rejected_by
@@ -238,7 +281,7 @@ class Scheduler:
         pod = attempt.queued.info
         message, node = decision.message, None
         if isinstance(decision, Preempt):
-            error = self.prepare_candidate(pod, decision, self.handle)
+            error = self._evict(pod, decision)
             if error:
                 message = f"{message} {error}"
                 # No pod may be evicted, so no event would requeue this pod.

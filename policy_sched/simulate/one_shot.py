@@ -14,14 +14,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from random import Random
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec.structs import replace
 
 from policy_sched.cluster.tables import NodeTable
-from policy_sched.framework import Handle, WaitingPod, tally
+from policy_sched.framework import WaitingPod, tally
 from policy_sched.framework.evaluate import FEASIBLE, skipped
 from policy_sched.model import (
     Condition,
@@ -31,11 +30,9 @@ from policy_sched.model import (
     datetime_of,
     quantity_text,
 )
-from policy_sched.queue import SchedulingQueue
 from policy_sched.scheduler import (
     Attempt,
     Bind,
-    Decision,
     GroupDecision,
     Outcome,
     Preempt,
@@ -316,7 +313,6 @@ def explain_after_queue(
 
     pod = next(info for info in infos if info.uid == uid)
     turn = _Turn(scheduler, pod, top)
-    scheduler.decide, scheduler.schedule_group = turn.decide, turn.schedule_group
     run = run_queue(scheduler, infos, lambda _more: None)
     found = turn.found or explain(scheduler, pod, top=top)
     number = next(i for i, info in enumerate(infos) if info.uid == uid)
@@ -327,39 +323,28 @@ def explain_after_queue(
 
 
 class _Turn:
-    """Wraps functions of a scheduler, and explains one pod at its decision."""
+    """Explains one pod at its decision."""
 
     def __init__(self, scheduler: Scheduler, pod: PodInfo, top: int) -> None:
         self.found: Explanation | None = None
         self.ahead = 0
         self._decided = 0
         self._scheduler, self._pod, self._top = scheduler, pod, top
-        self._decide, self._schedule_group = scheduler.decide, scheduler.schedule_group
+        scheduler.observers.deciding.append(self._deciding)
+        scheduler.observers.group_decided.append(self._group_decided)
 
-    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
-        """Decide a pod by itself."""
-        if attempt.queued.info.uid == self._pod.uid:
-            self.found, self.ahead = self._explained(), self._decided
-        self._decided += 1
-        return self._decide(attempt, table, rng)
+    def _deciding(self, attempt: Attempt) -> None:
+        self._count([attempt.queued.info.uid])
 
-    def schedule_group(
-        self, first: Attempt, queue: SchedulingQueue, handle: Handle, rng: Random
-    ) -> GroupDecision | None:
-        """Decide a pod together with its group, if it has one."""
-        pod, other = self._pod, first.queued.info
-        mates = (pod.namespace, pod.pod_group) == (other.namespace, other.pod_group)
-        found = self._explained() if mates else None
-        group = self._schedule_group(first, queue, handle, rng)
-        if group is None:
-            return None
-        if any(one.attempt.queued.info.uid == pod.uid for one in group.members):
-            self.found, self.ahead = found, self._decided
-        self._decided += len(group.members)
-        return group
+    def _group_decided(self, group: GroupDecision, _start: float) -> None:
+        # Nothing is executed yet: the cluster is as it was when the decision began.
+        self._count([member.attempt.queued.info.uid for member in group.members])
 
-    def _explained(self) -> Explanation:
-        """Explain the pod."""
+    def _count(self, uids: Sequence[str]) -> None:
+        """Count pods that are decided, and explain the pod if it is one of them."""
         from policy_sched.explain import explain  # noqa: PLC0415  as above
 
-        return explain(self._scheduler, self._pod, top=self._top)
+        if self._pod.uid in uids:
+            self.found = explain(self._scheduler, self._pod, top=self._top)
+            self.ahead = self._decided
+        self._decided += len(uids)

@@ -10,7 +10,6 @@ The machine formats contain no times, paths or versions: the same input gives th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from random import Random
 from typing import Final
 
 import msgspec
@@ -29,7 +28,7 @@ from policy_sched.plugins.rules import bind
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import PLUGIN_POINTS
 from policy_sched.report import Document, table
-from policy_sched.scheduler import Attempt, Decision, Scheduler
+from policy_sched.scheduler import Scheduler
 
 
 class RuleHits(msgspec.Struct, frozen=True):
@@ -66,7 +65,7 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 class Application:
-    """Wraps a scheduler's decisions, and counts the pods and nodes that policies apply to.
+    """Observes a scheduler's decisions, and counts the pods and nodes that policies apply to.
 
     ``by_rule``: those of each filter rule, too.
     """
@@ -83,13 +82,7 @@ class Application:
         ]
         self._seen: set[str] = set()
         if self._policies:
-            self._decide = scheduler.decide
-            scheduler.decide = self.decide
-
-    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
-        """Count the pod, and decide it."""
-        self.show(attempt.queued.info)
-        return self._decide(attempt, table, rng)
+            scheduler.observers.deciding.append(lambda attempt: self.show(attempt.queued.info))
 
     def show(self, info: PodInfo) -> None:
         """Count a pod for the policies of its profile."""

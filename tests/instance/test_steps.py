@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from policy_sched.instance.app.embedded_instance import EmbeddedInstance
 from policy_sched.instance.app.instance import FURTHEST, LONG, LongTurns
 from policy_sched.profiles.reload.store import Result
 from policy_sched.queue.backoff import SECOND
-from policy_sched.scheduler.attempt import Decision
+from policy_sched.scheduler.attempt import Attempt
 from tests.instance.app.test_embedded_instance import World, pod
 from tests.profiles.policy_texts import keeping, write
 
@@ -73,13 +72,11 @@ def test_one_event_is_applied_to_all_pods_before_the_next_pod(world: World) -> N
     world.files(more=node("c", "5"))
     instance.apply(instance.read_manifests())
     ready: list[int] = []
-    decide = instance.scheduler.decide
 
-    def watched(*args: Any) -> Decision:
+    def watched(_attempt: Attempt) -> None:
         ready.append(instance.queue_lengths()["active"])
-        return decide(*args)
 
-    instance.scheduler.decide = watched
+    instance.scheduler.observers.deciding.append(watched)
     steps(world, quiet(instance))
     assert ready == list(range(CROWD - 1, -1, -1))
     assert [name for i in range(CROWD) if (name := world.node_of(f"big{i:02}"))] == ["c"]
@@ -140,11 +137,9 @@ def test_a_search_that_goes_node_by_node_is_made_in_the_worker(world: World) -> 
     instance.apply(instance.read_manifests())
     steps(world, lambda: world.node_of("low") == "a")
     threads: list[bool] = []
-    decide = instance.scheduler.decide
 
-    def watched(*args: Any) -> Decision:
+    def watched(_attempt: Attempt) -> None:
         threads.append(current_thread() is main_thread())
-        return decide(*args)
 
     async def play() -> None:
         while not instance.deciding:
@@ -153,7 +148,7 @@ def test_a_search_that_goes_node_by_node_is_made_in_the_worker(world: World) -> 
             instance.step()
             await asyncio.sleep(0)
 
-    instance.scheduler.decide = watched
+    instance.scheduler.observers.deciding.append(watched)
     world.files(vip=pod("vip", cpu="3").replace("spec: {", more))
     instance.apply(instance.read_manifests())
     asyncio.run(play())
@@ -212,14 +207,12 @@ def test_claims_that_take_long_leave_the_loop_and_the_others_time(world: World) 
     world.files(claims=CLAIM.replace("DEVICES", devices))
     instance.apply(instance.read_manifests())
     threads: list[tuple[str, bool]] = []
-    decide = instance.scheduler.decide
 
-    def watched(attempt: Any, *rest: Any) -> Decision:
+    def watched(attempt: Attempt) -> None:
         pod = attempt.queued.info
         threads.append((pod.name, current_thread() is main_thread()))
         if current_thread() is not main_thread():
             world.clock.ns += 3 * SECOND  # so long it takes
-        return decide(attempt, *rest)
 
     async def play() -> None:
         instance.scheduler.handle.budget.units = 20_000
@@ -227,7 +220,7 @@ def test_claims_that_take_long_leave_the_loop_and_the_others_time(world: World) 
             instance.step()
             await asyncio.sleep(0)
 
-    instance.scheduler.decide = watched
+    instance.scheduler.observers.deciding.append(watched)
     # Of claims that are alike, the second one is known to be in vain.
     other = HOPELESS.replace("r9", "s9").replace("NAME", "second")
     both = HOPELESS.replace("NAME", "first") + other
@@ -253,19 +246,17 @@ def test_rules_that_take_long_are_evaluated_in_the_worker(world: World) -> None:
     world.policy(f'node.name == "b" && (!("words" in pod.annotations) || {rule})')
     world.reload()
     threads: list[bool] = []
-    decide = instance.scheduler.decide
 
-    def watched(attempt: Any, *rest: Any) -> Decision:
+    def watched(attempt: Attempt) -> None:
         if attempt.queued.info.name == "wordy":
             threads.append(current_thread() is main_thread())
-        return decide(attempt, *rest)
 
     async def play() -> None:
         while world.node_of("wordy") != "b":
             instance.step()
             await asyncio.sleep(0)
 
-    instance.scheduler.decide = watched
+    instance.scheduler.observers.deciding.append(watched)
     annotation = ", annotations: {words: '" + ",".join("a" * 700) + "'}}"
     wordy = pod("wordy").replace("name: wordy", "name: wordy" + annotation[:-1], 1)
     world.files(wordy=wordy)

@@ -4,9 +4,9 @@ Keys and messages of decisions are kube-scheduler's; ``generation`` and ``conten
 policies in force. The verbosity is a number as kube-scheduler's -v, and may change at run time.
 
 Theory of operation. Messages of the scheduler's own steps (-v 3 and above) cost nothing while they
-are off: when the verbosity rises, VerboseLogging wraps the scheduler's calls; when it falls, the
-wrappers are removed. LineWriter collects the lines of a turn of the event loop for one system call.
-A full disk does not stop the scheduler: lines are dropped and counted.
+are off: VerboseLogging observes the scheduler only while the verbosity asks for it. LineWriter
+collects the lines of a turn of the event loop for one system call. A full disk does not stop the
+scheduler: lines are dropped and counted.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ import io
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from random import Random
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, TypeVar
 
 import numpy as np
 
 from policy_sched.client.kube.time import SECOND
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import Diagnostic, Severity, as_data, bounded
-from policy_sched.framework import Handle
 from policy_sched.framework.evaluate import FEASIBLE
 from policy_sched.model import ApiObject, Node, Pod, PodInfo
 from policy_sched.scheduler import (
@@ -90,6 +88,7 @@ class Verbosity:
         return LEVELS.get(message, 0) <= self.level
 
 
+F = TypeVar("F")
 Record = dict[str, Any]
 Write = Callable[[Record], None]
 
@@ -358,17 +357,15 @@ class VerboseLogging:
     def __init__(self, scheduler: Scheduler, log: DecisionLog) -> None:
         self._scheduler = scheduler
         self._log = log
-        self._decide, self._prepare_candidate = scheduler.decide, scheduler.prepare_candidate
         log.verbosity.changed.append(self.adapt)
         self.adapt()
 
     def adapt(self) -> None:
-        """Install the wrappers that the verbosity needs, and remove the others."""
-        level, scheduler = self._log.verbosity.level, self._scheduler
-        scheduler.decide = self._logged_decide if level >= STEPS else self._decide
-        scheduler.prepare_candidate = (
-            self._logged_prepare_candidate if level >= EVICTIONS else self._prepare_candidate
-        )
+        """Observe what the verbosity needs, and nothing else."""
+        level, observers = self._log.verbosity.level, self._scheduler.observers
+        _include(observers.deciding, self._deciding, level >= STEPS)
+        _include(observers.decided, self._decided, level >= STEPS)
+        _include(observers.evicted, self._evicted, level >= EVICTIONS)
 
     def happened(self, old: ApiObject | None, new: ApiObject | None, events: Happened) -> None:
         """Log an event: an object before and after, None if absent."""
@@ -382,16 +379,16 @@ class VerboseLogging:
 
     # Inside.
 
-    def _logged_decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
-        pod = attempt.queued.info
+    def _deciding(self, attempt: Attempt) -> None:
         if not attempt.began:  # it is decided a second time where its search takes long
-            self._log.write(INFO, "Attempting to schedule pod", pod=pod.key)
-        decision = self._decide(attempt, table, rng)
+            self._log.write(INFO, "Attempting to schedule pod", pod=attempt.queued.info.key)
+
+    def _decided(self, attempt: Attempt, decision: Decision, _start: float) -> None:
+        pod = attempt.queued.info
         if not isinstance(decision, Bind):
             self._log_post_filter(pod, decision)
         elif self._log.verbosity.level >= SCORES:
-            self._log_scores(pod, decision, table)
-        return decision
+            self._log_scores(pod, decision, self._scheduler.cache.nodes)
 
     def _log_post_filter(self, pod: PodInfo, decision: Preempt | Reject) -> None:
         if self._log.verbosity.level < REASONS or decision.diagnosis is None:
@@ -416,20 +413,25 @@ class VerboseLogging:
                 INFO, "Calculated node's final score for pod", pod=pod.key, node=node, score=total
             )
 
-    def _logged_prepare_candidate(self, pod: PodInfo, decision: Preempt, handle: Handle) -> str:
-        error = self._prepare_candidate(pod, decision, handle)
-        if not error:
-            for victim in decision.victims:
-                text = "Preemptor Pod preempted victim Pod"
-                facts = {"preemptor": pod.key, "victim": victim.key, "node": decision.node}
-                self._log.write(INFO, text, **facts)
-        return error
+    def _evicted(self, pod: PodInfo, decision: Preempt, error: str, _start: float) -> None:
+        for victim in () if error else decision.victims:
+            text = "Preemptor Pod preempted victim Pod"
+            facts = {"preemptor": pod.key, "victim": victim.key, "node": decision.node}
+            self._log.write(INFO, text, **facts)
 
     def _log_event(self, message: str, thing: ApiObject) -> None:
         if self._log.verbosity.enabled(message):
             name, namespace = thing.metadata.name, thing.metadata.namespace
             facts = {"node": name} if isinstance(thing, Node) else {"pod": f"{namespace}/{name}"}
             self._log.write(INFO, message, **facts)
+
+
+def _include(functions: list[F], function: F, wanted: bool) -> None:
+    """Make a function an element of a list, or not."""
+    if function in functions:
+        functions.remove(function)
+    if wanted:
+        functions.append(function)
 
 
 def _kind_of(thing: ApiObject | None) -> str:

@@ -81,10 +81,7 @@ class Metrics:
     def watch(self, scheduler: Scheduler) -> None:
         """Measure a scheduler from now on; its runners are from `AttemptMetrics.runner`."""
         self.attempts.claims = scheduler.handle.shared(ClaimCounts)
-        scheduler.decide = self.attempts.decide
-        scheduler.prepare_candidate = self.attempts.prepare_candidate
-        scheduler.schedule_group = self.attempts.schedule_group
-        scheduler.update_group_condition = self.attempts.update_group_condition
+        self.attempts.watch(scheduler.observers)
         scheduler.queue.hints.watch(self.attempts.hint, self.attempts.timer)
         self.refresh.append(lambda: self._look_at(scheduler))
 

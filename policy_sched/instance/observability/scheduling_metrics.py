@@ -1,8 +1,8 @@
 """Measures scheduling, and turns the measurements into kube-scheduler's metrics.
 
-Theory of operation. An AttemptMetrics wraps the scheduler's functions and times them; runners write
-to a recorder for each profile. The measurements become metrics in `fold`. Durations are of a
-monotonic clock; the time that a pod waited is that of the scheduler's clock.
+Theory of operation. An AttemptMetrics observes the scheduler and times it; runners write to a
+recorder for each profile. The measurements become metrics in `fold`. Durations are of a monotonic
+clock; the time that a pod waited is that of the scheduler's clock.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from random import Random
 from typing import Final
 from weakref import WeakSet
 
-from policy_sched.cluster.tables import NodeTable
-from policy_sched.framework import Code, Handle
+from policy_sched.framework import Code
 from policy_sched.framework.runtime import (
     Hook,
     MetricsRecorder,
@@ -26,17 +24,13 @@ from policy_sched.framework.runtime import (
 from policy_sched.instance.observability.kube_scheduler_metrics import UpstreamMetrics
 from policy_sched.model import ClusterEvent, PodInfo
 from policy_sched.plugins.dynamicresources import ClaimCounts
-from policy_sched.queue import SchedulingQueue
 from policy_sched.scheduler import (
     Attempt,
     Decision,
     GroupDecision,
+    Observers,
     Outcome,
     Preempt,
-    decide,
-    prepare_candidate,
-    schedule_group,
-    update_group_condition,
 )
 
 SCHEDULED: Final = "scheduled"
@@ -82,7 +76,7 @@ class AttemptMetrics:
         self.claims: ClaimCounts | None = None
         """What DynamicResources counts; None until a scheduler is measured."""
 
-    # Wrappers of the scheduler's functions.
+    # What the scheduler tells.
 
     def runner(self, pipeline: Pipeline) -> Runner:
         """Return a runner for a profile's pipeline; the counts of an older one are kept."""
@@ -95,37 +89,33 @@ class AttemptMetrics:
         self._runners.add(runner)
         return runner
 
-    def decide(self, attempt: Attempt, table: NodeTable, rng: Random) -> Decision:
-        """Decide, and measure it; every tenth cycle measures each plugin as well."""
+    def watch(self, observers: Observers) -> None:
+        """Measure a scheduler from now on."""
+        observers.timer = self.timer
+        observers.decided.append(self._decided)
+        observers.group_decided.append(self._group_decided)
+        observers.group_executed.append(self._group_executed)
+        observers.evicted.append(self._evicted)
+
+    def _decided(self, _attempt: Attempt, _decision: Decision, start: float) -> None:
+        """Measure a decision; every tenth one measures each plugin as well."""
+        self._thought(self.timer() - start)
         self._cycle += 1
-        if self._cycle % SAMPLED < 2:  # from every tenth cycle until the next
+        sampled = (self._cycle + 1) % SAMPLED
+        if sampled < 2:  # from every tenth cycle until the next
             for runner in self._runners:
-                runner.sample(self._cycle % SAMPLED == 0)
-        timer = self.timer
-        start = timer()
-        attempt.began = attempt.began or start
-        decision = decide(attempt, table, rng)
-        self._thought(timer() - start)
-        return decision
+                runner.sample(sampled == 0)
 
-    def schedule_group(
-        self, first: Attempt, queue: SchedulingQueue, handle: Handle, rng: Random
-    ) -> GroupDecision | None:
-        """Decide the pods of a group; each of them gets the duration of the whole."""
-        start = self.timer()
-        turn = schedule_group(first, queue, handle, rng)
-        if turn is not None:
-            self._group_began = start
-            for member in turn.members:
-                member.attempt.began = start
-            self.families.podgroup_scheduling_algorithm_duration_seconds.take(
-                (), [self.timer() - start]
-            )
-        return turn
+    def _group_decided(self, decision: GroupDecision, start: float) -> None:
+        """Measure the decision of a group; each of its pods gets the duration of the whole."""
+        self._group_began = start
+        for member in decision.members:
+            member.attempt.began = start
+        family = self.families.podgroup_scheduling_algorithm_duration_seconds
+        family.take((), [self.timer() - start])
 
-    def update_group_condition(self, pod: PodInfo, decision: GroupDecision, handle: Handle) -> None:
-        """Write the condition; the group's attempt ends with it."""
-        update_group_condition(pod, decision, handle)
+    def _group_executed(self, pod: PodInfo, decision: GroupDecision) -> None:
+        """Record the end of a group's attempt."""
         status = decision.status
         failed = WAITING_ON_PREEMPTION if decision.waiting else UNSCHEDULABLE
         result = SCHEDULED if status.ok else failed if status.rejected else ERROR
@@ -137,15 +127,12 @@ class AttemptMetrics:
         took = self.timer() - self._group_began
         families.podgroup_scheduling_attempt_duration_seconds.take(labels, [took])
 
-    def prepare_candidate(self, pod: PodInfo, decision: Preempt, handle: Handle) -> str:
-        """Evict the victims, and measure it."""
-        start = self.timer()
-        error = prepare_candidate(pod, decision, handle)
+    def _evicted(self, _pod: PodInfo, _decision: Preempt, error: str, start: float) -> None:
+        """Measure an eviction."""
         result = "error" if error else "success"
         families = self.families
         families.preemption_goroutines_execution_total.values[(result,)] += 1
         families.preemption_goroutines_duration_seconds.take((result,), [self.timer() - start])
-        return error
 
     def hint(self, plugin: str, event: str, result: str, seconds: float) -> None:
         """Record the call of a queueing hint."""

@@ -108,17 +108,17 @@ def test_lines_have_upstreams_keys() -> None:
     assert {"pod", "plugin", "node", "score"} <= scored.keys()
 
 
-def test_below_verbosity_3_nothing_is_wrapped() -> None:
-    """The scheduler calls its functions directly."""
+def test_below_verbosity_3_no_step_is_observed() -> None:
+    """The scheduler calls nothing that would not log."""
     instance = EmbeddedInstance(
         Sources(PolicyFiles(None, ())), FakeClock(START), lambda _record: None
     )
-    scheduler = instance.scheduler
-    before = scheduler.decide
-    instance.log.verbosity.set(3)
-    assert scheduler.decide != before
-    instance.log.verbosity.set(2)
-    assert scheduler.decide == before
+    observers = instance.scheduler.observers
+    counts = [(len(observers.deciding), len(observers.decided), len(observers.evicted))]
+    for level in (3, 10, 2, 1):
+        instance.log.verbosity.set(level)
+        counts.append((len(observers.deciding), len(observers.decided), len(observers.evicted)))
+    assert counts == [(0, 1, 2), (1, 2, 2), (1, 2, 2), (0, 1, 2), (0, 1, 1)]
     instance.close()
 
 
