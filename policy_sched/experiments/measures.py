@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.tables import MAX_SUM, STRUCTURE, Changes, NodeTable, PodTable
+from policy_sched.cluster.tables import MAX_SUM, STRUCTURE, Changes, NodeTable, PodTable, Scope
 from policy_sched.errors import PolicySchedError
 from policy_sched.experiments.limits import MAX_POINTS
 from policy_sched.experiments.reading import Loaded, rule_text
@@ -22,7 +22,6 @@ from policy_sched.experiments.variants import CompiledVariant
 from policy_sched.language import Expression, compile_expression
 from policy_sched.language.check import check_beside, diagnostic
 from policy_sched.language.diagnostics import PolicySource, Problem, Text
-from policy_sched.language.ir import Dependency
 from policy_sched.language.lower import Refusal
 from policy_sched.language.runtime import Activation
 from policy_sched.language.values import one_evaluation
@@ -157,7 +156,7 @@ class SumOverNodes:
         self._rule = rule
         self._table = table
         self._bound = rule.bind(table, pods)
-        self._static = rule.reads.scope is Dependency.STATIC
+        self._static = rule.reads.scope is Scope.STATIC
         self._values = np.zeros(0, np.float64)
         self._version = -1
         self._sum = 0.0

@@ -4,6 +4,7 @@ Hook specifications, extension points, Status, CycleState, Handle, results. This
 authors import. runtime/ runs pipelines, evaluate/ filters and scores nodes over columns.
 """
 
+from policy_sched.cluster.tables import Scope
 from policy_sched.framework import hookspecs
 from policy_sched.framework.attempt_budget import (
     UNITS,
@@ -34,9 +35,21 @@ from policy_sched.framework.extender import (
 from policy_sched.framework.extension_points import CONFIGURED, POINTS, Combine, Point
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import SchedulerHooks, hookimpl
+from policy_sched.framework.kernel import (
+    NO_CODE,
+    NO_KERNEL,
+    FirstRejection,
+    FusedRules,
+    NumberedFilters,
+    OverlayFilter,
+    Rejection,
+    RowFunctions,
+    RowKernel,
+    RowRule,
+    Update,
+)
 from policy_sched.framework.results import (
     PASSES,
-    SAME_CODES,
     Codes,
     Describe,
     DescribeMasked,
@@ -44,10 +57,6 @@ from policy_sched.framework.results import (
     Elsewhere,
     Feasible,
     FilterResult,
-    Fusable,
-    Fused,
-    GroupedScores,
-    Incremental,
     Masked,
     NodeEviction,
     PermitResult,
@@ -55,18 +64,22 @@ from policy_sched.framework.results import (
     Placements,
     PodGroupCycle,
     PodGroupMember,
-    PodKey,
     PodsToActivate,
     PostFilterResult,
     PreFilterResult,
     RawScores,
+    Rows,
+    Scores,
+)
+from policy_sched.framework.signature import (
+    NO_GATE,
+    SAME_CODES,
+    Gate,
+    GroupedScores,
+    Incremental,
+    PodKey,
     Refiltered,
     Rescored,
-    RowFlags,
-    RowRule,
-    Rows,
-    Scope,
-    Scores,
     Signature,
 )
 from policy_sched.framework.status import (
@@ -91,6 +104,9 @@ __all__ = [
     "CONFIGURED",
     "EXTENDER",
     "NOTHING",
+    "NO_CODE",
+    "NO_GATE",
+    "NO_KERNEL",
     "NO_NODES",
     "PASSES",
     "POINTS",
@@ -115,8 +131,9 @@ __all__ = [
     "Extender",
     "Feasible",
     "FilterResult",
-    "Fusable",
-    "Fused",
+    "FirstRejection",
+    "FusedRules",
+    "Gate",
     "GroupedScores",
     "Handle",
     "Incremental",
@@ -124,6 +141,8 @@ __all__ = [
     "NamedVictims",
     "NodeEviction",
     "NodeVictims",
+    "NumberedFilters",
+    "OverlayFilter",
     "Passed",
     "PendingStatus",
     "PermitCondition",
@@ -139,9 +158,11 @@ __all__ = [
     "PreFilterResult",
     "RawScores",
     "Refiltered",
+    "Rejection",
     "Rejections",
     "Rescored",
-    "RowFlags",
+    "RowFunctions",
+    "RowKernel",
     "RowRule",
     "Rows",
     "SchedulerHooks",
@@ -151,6 +172,7 @@ __all__ = [
     "Skips",
     "Status",
     "StatusTable",
+    "Update",
     "Wait",
     "WaitingPod",
     "WaitingPods",

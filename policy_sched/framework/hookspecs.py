@@ -28,8 +28,8 @@ from policy_sched.framework.results import (
     RawScores,
     Rows,
     Scores,
-    Signature,
 )
+from policy_sched.framework.signature import Signature
 from policy_sched.framework.status import PendingStatus, Status
 from policy_sched.model import ClusterEventWithHint, PodInfo, QueuedPod
 

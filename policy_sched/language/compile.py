@@ -21,7 +21,13 @@ from policy_sched.language.check import (
     CheckedStep,
     diagnostic,
 )
-from policy_sched.language.codegen import class_program, generate, over_victims
+from policy_sched.language.codegen import (
+    SortProgram,
+    class_program,
+    generate,
+    over_victims,
+    sort_program,
+)
 from policy_sched.language.cost_report import over_budget
 from policy_sched.language.diagnostics import DEVICE_COST, Problem
 from policy_sched.language.expression import constant, limit_steps
@@ -123,6 +129,8 @@ class PolicyCompiler:
         policy = self.policy
         before = policy.pre_filter
         names = before.node_names if before else None
+        queue_sort = self._unit([key.expression for key in policy.queue_sort])
+        descending = tuple([key.order == "Descending" for key in policy.queue_sort])
         return Sections(
             name=policy.name,
             match=self._unit(policy.match_conditions),
@@ -132,8 +140,9 @@ class PolicyCompiler:
                 for i, rule in enumerate(policy.pre_enqueue)
                 if (gate := self._gate(i, rule)) is not None
             ),
-            queue_sort=self._unit([key.expression for key in policy.queue_sort]),
-            descending=tuple(key.order == "Descending" for key in policy.queue_sort),
+            queue_sort=queue_sort,
+            descending=descending,
+            sort_program=self._sort_program(queue_sort, descending),
             node_names=self._unit([names] if names else ()),
             pre_filter_message=before.message if before else "",
             filter=self._unit([rule.expression for rule in policy.filter], keeps=True),
@@ -150,6 +159,14 @@ class PolicyCompiler:
         )
 
     # Expressions.
+
+    def _sort_program(self, unit: Unit | None, descending: Sequence[bool]) -> SortProgram | None:
+        if unit is None or not self._code or unit.program.metered:
+            return None
+        if any(type(root.zero) is not int or root.error is not None for root in unit.roots):
+            return None
+        keys = [self._lowered(key.expression) for key in self.policy.queue_sort]
+        return sort_program([key.op for key in keys if key is not None], descending)
 
     def _refused(self, checked: Checked, refusal: Refusal) -> None:
         span = refusal.span

@@ -9,10 +9,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.cluster.tables import NodeTable, NodeView, PodTable
+from policy_sched.cluster.tables import NodeTable, NodeView, PodTable, Scope
 from policy_sched.language.codegen import Functions, Program, generate
 from policy_sched.language.ir import (
-    Dependency,
     Level,
     Reads,
     Site,
@@ -117,7 +116,7 @@ def compile_expression(
     number = rep_of(core.type) in "if"
     program, reads = generate(roots, low.build), find_reads(roots)
     named = all(isinstance(op.data, tuple) for op in reached(roots) if op.kind.by_row)
-    follows = named and reads.scope <= Dependency.NODE and not reads.pod & _ELSEWHERE
+    follows = named and reads.scope <= Scope.NODE and not reads.pod & _ELSEWHERE
     return Expression(
         program=program,
         sites=tuple(low.build.sites),

@@ -15,8 +15,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from policy_sched.language.codegen import ClassProgram, Functions, Program, VictimProgram
-from policy_sched.language.ir import Reads, Site
+from policy_sched.language.codegen import (
+    ClassProgram,
+    Functions,
+    Program,
+    SortProgram,
+    VictimProgram,
+)
+from policy_sched.language.ir import Reads, Recording, Site
 from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.values import KINDS, Failure, Interval, LimitError
 from policy_sched.model import PodInfo
@@ -43,6 +49,11 @@ class Unit(msgspec.Struct, frozen=True):
     """Whether adding a pod to a node may make a filter accept the node."""
     classes: ClassProgram | None = None
     """What tells nodes apart on which the values differ; None: nothing but the node itself."""
+
+    @property
+    def recording(self) -> Recording | None:
+        """What it computes, to fuse it with others; None where that is not possible."""
+        return None if self.program.metered else self.program.recording
 
     @property
     def units(self) -> float:
@@ -218,6 +229,8 @@ class Sections(msgspec.Struct, frozen=True):
     pre_enqueue: tuple[GateRule, ...] = ()
     queue_sort: Unit | None = None
     descending: tuple[bool, ...] = ()
+    sort_program: SortProgram | None = None
+    """The keys as one function of a queued pod; None where they may fail or are no ints."""
     node_names: Unit | None = None
     pre_filter_message: str = ""
     filter: Unit | None = None

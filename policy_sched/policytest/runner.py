@@ -30,7 +30,6 @@ from policy_sched.framework import (
     Status,
     WaitingPod,
 )
-from policy_sched.framework.evaluate import FUSE_AFTER
 from policy_sched.framework.runtime import Runner
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.manifests import set_creation_times
@@ -73,8 +72,7 @@ class ScenarioRun:
     ``wanted`` returns whether the step of a scenario's and a pod's name is compared; the other pods
     are placed all the same, for those that follow. ``roots`` are directories below which tests may
     name policies and configurations, beside those that `References` finds. ``max_cost_limit``: the
-    most that a policy's annotation may let its rules cost. ``fuse_after``: how often plugins run
-    one by one before one function replaces them. ``checks_names``: nodes, pods, plugins
+    most that a policy's annotation may let its rules cost. ``checks_names``: nodes, pods, plugins
     and rules that expectations name and that are not there are errors. ``saw`` is called with the
     profiles of each scenario. ``exact``: steps of recorded lives are compared in everything.
     """
@@ -83,7 +81,6 @@ class ScenarioRun:
     wanted: Callable[[str, str], bool] = lambda _scenario, _pod: True
     roots: tuple[str, ...] = ()
     max_cost_limit: int = MAX_ANNOTATED_COST
-    fuse_after: int = FUSE_AFTER
     checks_names: bool = True
     saw: Callable[[Sequence[CompiledPlan]], None] = lambda _plans: None
     exact: bool = False
@@ -114,7 +111,6 @@ def observe_scenario(
         all_nodes=all_nodes,
         objects=scenario.objects,
         now=lambda: scenario.now,
-        fuse_after=run.fuse_after,
     )
     set_creation_times([*scenario.objects, *scenario.pending], scenario.now)
     load_cluster(scheduler.cache, scenario.objects)

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster.overlay import AddedPods, NodeOverlay
-from policy_sched.framework import CycleState, Status
-from policy_sched.framework.evaluate import FirstRejection, rejections_with_nominated_pods
+from policy_sched.framework import CycleState, FirstRejection, Status
+from policy_sched.framework.evaluate import rejections_with_nominated_pods
 from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
 

@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.cluster.tables import NodeTable, PodRows, PodTable
+from policy_sched.cluster.tables import NodeTable, PodRows, PodTable, Scope
 from policy_sched.language import BoundUnit, Choice, PreemptionChoices
 from policy_sched.language.codegen import Rows, VictimScope
-from policy_sched.language.ir import Dependency, Reads
+from policy_sched.language.ir import Reads
 from policy_sched.language.runtime import Runtime
 from policy_sched.language.values import INT_MAX, INT_MIN, Failure, RuleError
 from policy_sched.model import PodInfo
@@ -98,7 +98,7 @@ def _is_stable(choice: Choice) -> bool:
     reads, program = choice.unit.reads, choice.victims
     if program is None or program.rep == "s":  # texts are ranked among all that are compared
         return False
-    return not reads.pod and not reads.clock and reads.scope <= Dependency.NODE
+    return not reads.pod and not reads.clock and reads.scope <= Scope.NODE
 
 
 class _BoundChoice:

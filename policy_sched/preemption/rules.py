@@ -18,7 +18,6 @@ from policy_sched.cluster import Keys
 from policy_sched.cluster.tables import PodRows, PodTable
 from policy_sched.framework import Scope, Signature
 from policy_sched.framework.evaluate import key_getter
-from policy_sched.language.ir import Dependency as ReadScope
 from policy_sched.model import PodInfo
 from policy_sched.preemption.policy_section import BoundPreemption, Spots
 
@@ -113,6 +112,6 @@ def rules_of(bound: BoundPreemption, pods: PodTable, now: Callable[[], int]) -> 
 
 def _key(bound: BoundPreemption) -> Callable[[PodInfo], Hashable] | None:
     reads = bound.victim_reads | bound.order_reads
-    if reads.scope > ReadScope.NODE or any(path[0] == "namespaceObject" for path in reads.pod):
+    if reads.scope > Scope.NODE or any(path[0] == "namespaceObject" for path in reads.pod):
         return None
     return key_getter(Signature(reads.pod, Scope.NODE, proved=True))

@@ -128,7 +128,7 @@ def worth_judging(
                 signature = runner.pipeline.signatures.get(plugin)
                 stays = still[name, plugin] = (
                     signature is not None
-                    and signature.gates_groups
+                    and signature.gate.by_group
                     and first_objection(runner, queued.info, plugin).plugin == plugin
                 )
             if stays:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.handle import Handle
-from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import (
+from policy_sched.framework import (
     FilterResult,
     PreFilterResult,
     Rows,
@@ -15,6 +12,9 @@ from policy_sched.framework.results import (
     Scores,
     Signature,
 )
+from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.handle import Handle
+from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
 from policy_sched.model.pod_info import PodInfo
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.tables import Scope
 from policy_sched.errors import Diagnostic
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.compile import compile_policy
@@ -21,7 +22,6 @@ from policy_sched.language.diagnostics.problems import (
     Text,
     VariableSource,
 )
-from policy_sched.language.ir.dependencies import Dependency
 from policy_sched.language.runtime.activation import FAILED, Activation
 from policy_sched.language.sections import CompiledPolicy
 from policy_sched.language.values.intervals import Interval
@@ -140,14 +140,14 @@ class TestReads:
     @pytest.mark.parametrize(
         ("text", "scope", "node"),
         [
-            ("node.unschedulable", Dependency.STATIC, {"unschedulable"}),
-            ('node.free["cpu"].units() > 0', Dependency.NODE, {"free"}),
-            ("node.pods.size() > 0", Dependency.NODE, {"podCount"}),
-            ('domain("rack").podCount > 0', Dependency.CLUSTER, {"domain", "labels"}),
-            ("now > node.creationTime", Dependency.VOLATILE, {"creationTime"}),
+            ("node.unschedulable", Scope.STATIC, {"unschedulable"}),
+            ('node.free["cpu"].units() > 0', Scope.NODE, {"free"}),
+            ("node.pods.size() > 0", Scope.NODE, {"podCount"}),
+            ('domain("rack").podCount > 0', Scope.CLUSTER, {"domain", "labels"}),
+            ("now > node.creationTime", Scope.VOLATILE, {"creationTime"}),
         ],
     )
-    def test_the_node(self, text: str, scope: Dependency, node: set[str]) -> None:
+    def test_the_node(self, text: str, scope: Scope, node: set[str]) -> None:
         """The scope says how far a change can reach."""
         found = policy(filter=rule(text))
         assert found.filter_reads.scope is scope

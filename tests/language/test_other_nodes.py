@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.language.ir.dependencies import Dependency
+from policy_sched.cluster.tables import Scope
 from policy_sched.language.runtime.activation import Activation
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
@@ -124,4 +124,4 @@ def test_a_node_that_is_a_value_is_read_as_a_whole() -> None:
     expression = compiled(tree)
     assert expression is not None
     assert {"unschedulable", "labels", "pods", "free"} <= expression.reads.node
-    assert expression.reads.scope is Dependency.NODE
+    assert expression.reads.scope is Scope.NODE

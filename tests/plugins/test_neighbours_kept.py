@@ -57,7 +57,7 @@ def test_a_kept_evaluation_equals_a_fresh_one(data: st.DataObject) -> None:
     for name in NAMES:
         cache.add_node(data.draw(nodes(name)))
     runner = Runner(pipeline(handle_of(cache)))
-    evaluator = Evaluator(runner, cache.nodes, fuse_after=0)
+    evaluator = Evaluator(runner, cache.nodes)
     anew = Evaluator(runner, cache.nodes, cached=False)
     waiting = [data.draw(pods(f"w{i}")) for i in range(2)]
     running: list[PodInfo] = []

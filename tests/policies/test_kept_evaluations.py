@@ -44,7 +44,7 @@ def test_kept_scores_that_read_no_pod(tmp_path: Path) -> None:
 def compare(path: str) -> None:
     """Assert that kept evaluations equal fresh ones while nodes fill up and empty."""
     random = Random(5)
-    scheduler = assemble(read(None, [path])[0], fuse_after=0)
+    scheduler = assemble(read(None, [path])[0])
     cache, profile = scheduler.cache, scheduler.profiles["default-scheduler"]
     for i in range(64):
         labels = {

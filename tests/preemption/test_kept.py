@@ -71,10 +71,7 @@ class Twins:
 
     def __init__(self) -> None:
         budgets = [budget_of(OracleBudget("b", 1), 0)]
-        self.both = [
-            assemble(plans(), objects=budgets, cached=cached, fuse_after=0)
-            for cached in (True, False)
-        ]
+        self.both = [assemble(plans(), objects=budgets, cached=cached) for cached in (True, False)]
         self.running: list[str] = []
         self.nominated: dict[str, Wish] = {}
         for scheduler in self.both:

@@ -213,9 +213,8 @@ class History:
         texts = tuple(policy(random, number) for number in range(random.choice((0, 1, 1, 2, 3))))
         self.plans = compiled(texts, numbers, self.groups)
         self.restarts = Random(seed)
-        warm = random.choice((0, 0, 50))
         self.sides = [
-            Side(assemble(self.plans, seed=seed, now=self.clock, cached=cached, fuse_after=warm))
+            Side(assemble(self.plans, seed=seed, now=self.clock, cached=cached))
             for cached in (True, False)
         ]
         for side in self.sides if self.extended else ():

@@ -65,7 +65,7 @@ class ChaoticAssembly(Assembly):
         runner = Runner(pipeline)
         handle = self._handle
         nominations = Nominations(handle.cache, handle.nominator)
-        evaluator = Evaluator(runner, handle.nodes, nominations=nominations, fuse_after=0)
+        evaluator = Evaluator(runner, handle.nodes, nominations=nominations)
         return replace(made, pipeline=pipeline, runner=runner, evaluator=evaluator)
 
 

@@ -60,7 +60,7 @@ def test_every_decision_is_kube_schedulers(family: str, steps: int) -> None:
 @pytest.mark.parametrize(("family", "steps"), SCENARIOS.items(), ids=SCENARIOS)
 def test_functions_of_all_plugins_decide_so_too(family: str, steps: int) -> None:
     """Scenarios are too short for the functions that replace plugins, so they begin at once."""
-    found = run_files([str(CONFORMANCE / f"{family}.jsonl.gz")], ScenarioRun(fuse_after=0))
+    found = run_files([str(CONFORMANCE / f"{family}.jsonl.gz")], ScenarioRun())
     assert not found.problems
     compare(found.results, steps)
 

@@ -24,6 +24,7 @@ from policy_sched.cluster.tables.schema import (
     Family,
     Key,
     Kind,
+    Scope,
 )
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "NodeView",
     "PodRows",
     "PodTable",
+    "Scope",
     "Strings",
     "distinct",
     "names_of",

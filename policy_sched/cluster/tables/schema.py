@@ -7,7 +7,7 @@ sentences. A column's key is a tuple: the family's name, then its argument if th
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Final, TypeAlias
 
 import msgspec
@@ -33,6 +33,19 @@ class Kind(Enum):
 
     STATIC = "static"
     DYNAMIC = "dynamic"
+
+
+class Scope(IntEnum):
+    """What a result about a node follows from besides the pod: how far a change can reach."""
+
+    STATIC = 0
+    """Only a node's own static fields, and counts over nodes that change with them."""
+    NODE = 1
+    """Also what runs on that node: a bound pod can change this node's result, no other's."""
+    CLUSTER = 2
+    """Also what runs elsewhere: any change can change any node's result."""
+    VOLATILE = 3
+    """Also the time, or anything else that moves by itself: nothing can be kept."""
 
 
 class Family(msgspec.Struct, frozen=True):

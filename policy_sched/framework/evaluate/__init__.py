@@ -20,19 +20,16 @@ from policy_sched.framework.evaluate.placement import (
 )
 from policy_sched.framework.evaluate.pod_signature import Key, key_getter
 from policy_sched.framework.evaluate.results import FEASIBLE, NOT_ASKED, Evaluation
-from policy_sched.framework.evaluate.row_functions import FUSE_AFTER, FirstRejection
 from policy_sched.framework.evaluate.sampling import Rotation, Sample, looks_at_all
 
 __all__ = [
     "FEASIBLE",
-    "FUSE_AFTER",
     "NOT_ASKED",
     "Domain",
     "Domains",
     "Evaluation",
     "Evaluator",
     "FilterDryRun",
-    "FirstRejection",
     "Key",
     "Nominations",
     "Rotation",

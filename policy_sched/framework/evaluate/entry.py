@@ -12,18 +12,20 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from policy_sched.framework import (
+    NO_CODE,
     Code,
     Codes,
     CycleState,
     Describe,
     Incremental,
     RawScores,
+    Rejection,
+    RowFunctions,
     Scope,
     Scores,
 )
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
-from policy_sched.framework.evaluate.plugin_sets import Filters
 from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.framework.evaluate.ranking import Ranking
 from policy_sched.framework.evaluate.results import (
@@ -35,7 +37,6 @@ from policy_sched.framework.evaluate.results import (
     Override,
     PluginScores,
 )
-from policy_sched.framework.evaluate.row_functions import NO_CODE, Rejection, RowFunctions
 from policy_sched.framework.runtime import Hook, Hooks, PointResult
 
 T = TypeVar("T", bound=np.generic)
@@ -90,7 +91,6 @@ class Entry:
         "codes",
         "describes",
         "fatal",
-        "filters",
         "first",
         "fixed",
         "incremental",
@@ -130,7 +130,6 @@ class Entry:
         self.describes: list[Describe] = []
         self.fatal: dict[int, tuple[frozenset[int], bool]] = {}
         self.overrides: dict[int, Override] = {}
-        self.filters: Filters | None = None
         self.scopes: list[Scope] = []
         self.moving: list[int] = []
         self.wide: list[int] = []

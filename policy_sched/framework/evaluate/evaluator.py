@@ -65,7 +65,6 @@ from policy_sched.framework.evaluate.results import (
     Override,
     Scoring,
 )
-from policy_sched.framework.evaluate.row_functions import FUSE_AFTER
 from policy_sched.framework.evaluate.sampling import Sample
 from policy_sched.framework.runtime import Runner, broken
 from policy_sched.model import PodInfo
@@ -97,11 +96,10 @@ class Evaluator:
 
     ``cached=False`` evaluates every pod from scratch. ``nominations``: the nominated pods that
     others give way to. ``sample`` leaves nodes out, and ``extenders`` filter and score after the
-    plugins; neither changes a result that pods share. ``fuse_after``: how often plugins run one by
-    one before a function is generated that runs them together.
+    plugins; neither changes a result that pods share.
     """
 
-    def __init__(  # noqa: PLR0913  # what differs from profile to profile
+    def __init__(  # what differs from profile to profile
         self,
         runner: Runner,
         table: NodeTable,
@@ -110,15 +108,14 @@ class Evaluator:
         nominations: Nominations | None = None,
         sample: Sample | None = None,
         extenders: Sequence[Extender] = (),
-        fuse_after: int = FUSE_AFTER,
     ) -> None:
         self._nominations = nominations
         self._sample = sample
         self._extenders = tuple(extenders)
         self._runner = runner
         self._table = table
-        self._passes = Patches(runner, table, cached=cached, fuse_after=fuse_after)
-        self._few_rows = FewRows(runner, self._passes, fuse_after)
+        self._passes = Patches(runner, table, cached=cached)
+        self._few_rows = FewRows(runner, self._passes)
         signature = runner.pipeline.signature() if cached else None
         if signature is not None and signature.scope is Scope.VOLATILE:
             signature = None

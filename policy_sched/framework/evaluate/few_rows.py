@@ -1,7 +1,7 @@
 """FewRows: updates an evaluation after a change of a few rows, the most frequent one.
 
 Theory of operation. Filters and scores that read no more than a row run for these rows, as the
-generated functions of row_functions.py, whether rows stay feasible or not; where a score is
+compiled functions of `FusedRules.rows`, whether rows stay feasible or not; where a score is
 normalised its plugin runs. Plugins that read more (scope CLUSTER) run for all rows, unless they say
 what changes with these rows (`Incremental`). A plugin that returns the read-only array that it
 returned before has changed nothing. Otherwise rows whose codes differ are shut or opened:
@@ -23,20 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.errors import PluginError
-from policy_sched.framework import Code, Feasible, Scope, Scores
+from policy_sched.framework import Code, Feasible, Rejection, RowFunctions, Scope, Scores
 from policy_sched.framework.evaluate.entry import UNKNOWN, Entry, Moves
 from policy_sched.framework.evaluate.patches import Patches
 from policy_sched.framework.evaluate.results import FEASIBLE
-from policy_sched.framework.evaluate.row_functions import (
-    FUSE_AFTER,
-    Rejection,
-    RowFunctionCache,
-    RowFunctions,
-)
 from policy_sched.framework.runtime import Hook, Runner
 from policy_sched.model import PodInfo
 
-#: Up to this many changed rows the generated functions run, row by row.
+#: Up to this many changed rows the functions of rows run.
 FEW_ROWS: Final = 32
 #: Up to this many feasible rows they also score.
 FEW_SCORED: Final = 16
@@ -48,10 +42,9 @@ _UNKNOWN: Final = None, None
 class FewRows:
     """Updates entries of one pipeline."""
 
-    def __init__(self, runner: Runner, passes: Patches, fuse_after: int = FUSE_AFTER) -> None:
+    def __init__(self, runner: Runner, passes: Patches) -> None:
         self._runner = runner
         self._passes = passes
-        self._made = RowFunctionCache(runner, fuse_after)
         self._functions: dict[
             tuple[frozenset[str], frozenset[str] | None], RowFunctions | None
         ] = {}
@@ -88,8 +81,8 @@ class FewRows:
             if ended is not None:
                 return ended
             feasible, fresh = [*feasible, *moves[1]], None
-        if fresh is None and functions.scores is not None and len(feasible) <= FEW_SCORED:
-            fresh = functions.scores(pod, feasible)
+        if fresh is None and functions.score is not None and len(feasible) <= FEW_SCORED:
+            fresh = functions.score(pod, feasible, entry.first)[1]
         if fresh is None:
             return None if entry.wide else self._rescore(entry, pod, moves)
         total, unshut, wide = entry.total, entry.unshut, bool(entry.wide)
@@ -131,12 +124,15 @@ class FewRows:
             return None  # they see the nominated pods of other rows
         filtering, scoring = entry.result.filtering, entry.result.scoring
         key = filtering.skipped, None if scoring is None else scoring.skipped
+        rules = self._runner.pipeline.rules
+        if rules is None:
+            return None
         if key not in self._functions:
-            moving = [(i, filtering.plugins[i]) for i in entry.moving if i not in entry.wide]
+            moving = [(i, filtering.plugins[i].plugin) for i in entry.moving if i not in entry.wide]
             scores = None  # where one of them is normalised
             if scoring is not None and all(one.part is None for one in entry.moving_scores):
-                scores = [one.hook for one in entry.moving_scores]
-            self._functions[key] = self._made.of(moving, scores)
+                scores = [one.hook.plugin for one in entry.moving_scores]
+            self._functions[key] = rules.rows(moving, scores)
         return self._functions[key]
 
     def passes(self, entry: Entry, pod: PodInfo, row: int) -> bool:
@@ -153,7 +149,7 @@ class FewRows:
             functions = entry.row_functions = self._functions_of(entry)
         if functions is None or entry.static_rejections().item(row) != FEASIBLE:
             return False
-        rejections = functions.rejections(pod, [row], entry.first)
+        rejections = functions.filter(pod, [row], entry.first)[0]
         return rejections is not None and not any(rejections)
 
     def _filter_with_nominated_pods(
@@ -166,7 +162,7 @@ class FewRows:
         before = [row for row in rows if first.item(row) == FEASIBLE]
         overridden = {row: overrides[row] for row in rows if row in overrides}
         entry.override({}, rows)
-        rejections = functions.rejections(pod, rows, first)
+        rejections = functions.filter(pod, rows, first)[0]
         if rejections is None or (rejections and entry.put_rejections(rows, rejections) is None):
             entry.override(overridden, rows)
             return None

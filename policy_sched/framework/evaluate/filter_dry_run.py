@@ -7,7 +7,7 @@ the attempt's plugins over it, without those that it skipped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Final, cast
 
@@ -22,33 +22,18 @@ from policy_sched.framework import (
     Codes,
     CycleState,
     FilterResult,
-    RowFlags,
-    RowRule,
+    FirstRejection,
+    OverlayFilter,
     Rows,
     Scope,
     Status,
 )
 from policy_sched.framework.evaluate.pod_signature import Key
-from policy_sched.framework.evaluate.row_functions import (
-    NO_CODE,
-    FirstRejection,
-    first_rejection_of,
-)
 from policy_sched.framework.runtime import Hook, Runner, broken
 from policy_sched.model import PodInfo
 
 #: Up to so many rows are filtered one by one, if the filters are functions of a row.
 FEW_ROWS: Final = 4
-
-
-class _RowByRow:
-    """Numbered filters that are functions of a row, and one that calls them in turn."""
-
-    __slots__ = ("rejection", "rules")
-
-    def __init__(self, rules: Mapping[int, RowRule]) -> None:
-        self.rules = rules
-        self.rejection = first_rejection_of(list(rules.items()))
 
 
 class FilterDryRun:
@@ -79,14 +64,16 @@ class FilterDryRun:
             hook for hook, scope in zip(filters, scopes, strict=True) if scope is not Scope.STATIC
         )
         signatures = runner.pipeline.signatures
-        self._by_node = {name for name, one in signatures.items() if one.node_by_node}
+        self._by_node = {name for name, one in signatures.items() if one.kernel.node_by_node}
         self._add = runner.active("add_pod", skipped)
         self._remove = runner.active("remove_pod", skipped)
         wide = {
             hook.plugin for hook, scope in zip(filters, scopes, strict=True) if scope > Scope.NODE
         }
-        self._row_by_row: dict[NodeView, _RowByRow | None] = {}  # shared by copies
-        self._flags_over: dict[NodeView, Sequence[RowFlags] | None] = {}
+        self._overlays = self._overlay_filters()
+        self._overlay = next((one.nodes for one in self._overlays.values()), None)
+        """The overlay over which filters are functions; None if one of them is none."""
+        self._rejection = self._first_rejection()
         self._reads: dict[ColumnKey, bool] = {}
         self.node_by_node = bool(wide)
         self._last: FilterDryRun | None = None
@@ -140,28 +127,15 @@ class FilterDryRun:
 
         Return False, with no flag cleared, where the filters must run one by one.
         """
-        every = self._flags(nodes)
+        if self._runner.sampling or (self._moving and nodes is not self._overlay):
+            return False
         try:
-            flags = [] if every is None else [passing(pod) for passing in every]
+            flags = [one.flags(pod) for one in self._overlays.values()]
         except Exception:  # noqa: BLE001 - the plugins, one by one, say which of them broke
             return False
         for one in flags:
             found &= one
-        return every is not None
-
-    def _flags(self, nodes: NodeView) -> Sequence[RowFlags] | None:
-        """Return the filters that read pods as flags of all rows; None if one of them has none."""
-        if self._runner.sampling:
-            return None
-        if nodes not in self._flags_over:
-            signatures = self._runner.pipeline.signatures
-            found = [
-                None if one is None or one.flags_over is None else one.flags_over(nodes)
-                for one in (signatures.get(hook.plugin) for hook in self._moving)
-            ]
-            known = [flags for flags in found if flags is not None]
-            self._flags_over[nodes] = known if len(known) == len(found) else None
-        return self._flags_over[nodes]
+        return True
 
     def static_fits(
         self, nodes: NodeView, state: CycleState, pod: PodInfo
@@ -186,24 +160,30 @@ class FilterDryRun:
         None if one of them is none, counts its steps or can end the attempt, and while plugins are
         measured one by one.
         """
-        found = self._by_row(nodes)
-        return None if found is None else found.rejection
-
-    def _by_row(self, nodes: NodeView) -> _RowByRow | None:
-        if self._runner.sampling:
+        if self._runner.sampling or (self._moving and nodes is not self._overlay):
             return None
-        if nodes not in self._row_by_row:
-            signatures = self._runner.pipeline.signatures
-            known: dict[int, RowRule] = {}
-            for number, hook in enumerate(self.plugins):
-                one = signatures.get(hook.plugin)
-                if hook in self._moving and one is not None and one.row_filter_over is not None:
-                    rule = one.row_filter_over(nodes)
-                    if rule is not None and not rule.metered:
-                        known[number] = rule
-            whole = len(known) == len(self._moving)
-            self._row_by_row[nodes] = _RowByRow(known) if whole else None
-        return self._row_by_row[nodes]
+        return self._rejection
+
+    def _overlay_filters(self) -> dict[int, OverlayFilter]:
+        """Return the filters that read pods over the overlay, by number; none if one has none."""
+        signatures = self._runner.pipeline.signatures
+        overlays: dict[int, OverlayFilter] = {}
+        for number, hook in enumerate(self.plugins):
+            if hook in self._moving:
+                signature = signatures.get(hook.plugin)
+                if signature is None or signature.kernel.overlay is None:
+                    return {}
+                overlays[number] = signature.kernel.overlay
+        return overlays
+
+    def _first_rejection(self) -> FirstRejection | None:
+        rules = self._runner.pipeline.rules
+        if not self._moving:
+            return _passes
+        if rules is None or self._overlay is None:
+            return None
+        numbered = [(number, self.plugins[number].plugin) for number in self._overlays]
+        return rules.first_rejection(numbered, self._overlay)
 
     def reads(self, key: ColumnKey) -> bool:
         """Return whether a filter that reads pods may read a column of the node table."""
@@ -212,7 +192,8 @@ class FilterDryRun:
             signatures = self._runner.pipeline.signatures
             found = [signatures.get(hook.plugin) for hook in self._moving]
             known = self._reads[key] = any(
-                one is None or one.filter_reads is None or one.filter_reads(key) for one in found
+                one is None or one.kernel.filter_reads is None or one.kernel.filter_reads(key)
+                for one in found
             )
         return known
 
@@ -272,19 +253,17 @@ class FilterDryRun:
         self, nodes: NodeView, pod: PodInfo, rows: Sequence[int]
     ) -> dict[int, tuple[int, Status]] | None:
         """Return the rejections of rows by filters that read pods; None if these have to tell."""
-        found = self._by_row(nodes)
-        if found is None:
+        first = self.first_rejection(nodes)
+        if first is None:
             return None
         rejections: dict[int, tuple[int, Status]] = {}
         try:
             for row in rows:
-                rejection = found.rejection(pod, row)
+                rejection = first(pod, row)
                 if rejection is not None:
                     number, code = rejection
-                    explain = found.rules[number].explain
-                    if explain is None or code == NO_CODE:
-                        return None
-                    status = explain(pod, row, code).by(self.plugins[number].plugin)
+                    status = self._overlays[number].explain(pod, row, code)
+                    status = status.by(self.plugins[number].plugin)
                     rejections[row] = number + 1, status
         except Exception:  # noqa: BLE001 - the plugins, one by one, say which of them broke
             return None
@@ -355,3 +334,7 @@ class FilterDryRun:
 def _chosen(rows: Rows, flags: NDArray[np.bool_]) -> NDArray[np.intp]:
     """Return the flagged ones of some rows, or of all rows of a table."""
     return np.flatnonzero(flags) if rows is None else rows[flags]
+
+
+def _passes(_pod: PodInfo, _row: int) -> None:
+    """Reject no row: no filter reads pods."""

@@ -7,6 +7,7 @@ whose table of changes says which one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, cast
 
 import numpy as np
@@ -27,7 +28,6 @@ from policy_sched.framework import (
     Scores,
 )
 from policy_sched.framework.evaluate.entry import UNKNOWN, Entry, read_only
-from policy_sched.framework.evaluate.fused_plugins import FusedPlugins
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
 from policy_sched.framework.evaluate.plugin_sets import NONE, Busy, Filters, PluginSets, Scorers
 from policy_sched.framework.evaluate.pod_signature import Key
@@ -52,17 +52,18 @@ from policy_sched.model import PodInfo
 
 #: Below this share of feasible rows they are gathered first instead of scoring every row.
 GATHER_BELOW: Final = 0.25
+_NO_RESULTS: Final[Mapping[str, FilterResult]] = MappingProxyType({})
+_NO_SCORES: Final[Mapping[str, RawScores]] = MappingProxyType({})
 
 
 class Passes:
     """The plugins of one pipeline over one node table; results are cached if ``cached``."""
 
-    def __init__(self, runner: Runner, table: NodeTable, *, cached: bool, fuse_after: int) -> None:
+    def __init__(self, runner: Runner, table: NodeTable, *, cached: bool) -> None:
         self.runner = runner
         self._table = table
         self._sets = PluginSets(runner)
-        scorers = self._sets.scorers(NONE)
-        self._fused = FusedPlugins(runner, scorers, fuse_after) if cached else None
+        self._cached = cached
         self._parts = StaticParts(runner, table) if cached and runner.pipeline.signature() else None
         self._everywhere: NDArray[np.intp] = np.empty(0, np.intp)
 
@@ -144,7 +145,7 @@ class Passes:
     def _ask_moving_filters(self, entry: Entry, pod: PodInfo, last: int, filters: Filters) -> None:
         """Run the filters that a static part has no results of."""
         plugins, state = filters.plugins, entry.result.state
-        fused = self._fused_filters(entry, pod, filters)
+        fused = self._fused_filters(pod, filters)
         for index in entry.moving:
             hook = plugins[index]
             verdict = fused.get(hook.plugin) or self.ask_filter(hook, state, pod, None)
@@ -159,17 +160,21 @@ class Passes:
                 entry.reject(index, codes, last)
                 last = max(last, index + 1)
 
-    def _fused_filters(
-        self, entry: Entry, pod: PodInfo, filters: Filters
-    ) -> Mapping[str, FilterResult]:
-        """Return the results of the filters that run as one, for all rows; none are left out."""
-        if self._fused is None:
-            return {}
-        entry.filters = filters
-        return self._fused.filter(filters, pod)
+    def _fused_filters(self, pod: PodInfo, filters: Filters) -> Mapping[str, FilterResult]:
+        """Return the results of the filters that run as one, for all rows; none are left out.
+
+        Plugins are called where each is measured, and for results that kept ones are compared with.
+        """
+        fused = filters.fused
+        if fused is None or self.runner.sampling or not self._cached:
+            return _NO_RESULTS
+        try:
+            return fused(pod)
+        except Exception:  # noqa: BLE001 - calling the plugins one by one shows which one failed
+            return _NO_RESULTS
 
     def _ask_filters(self, entry: Entry, pod: PodInfo, rows: Rows, filters: Filters) -> None:
-        fused = self._fused_filters(entry, pod, filters) if rows is None else {}
+        fused = self._fused_filters(pod, filters) if rows is None else _NO_RESULTS
         for index, hook in enumerate(filters.plugins):
             verdict = fused.get(hook.plugin) or self.ask_filter(hook, entry.result.state, pod, rows)
             entry.codes.append(of_all_rows(verdict.codes, rows, len(entry.fixed)))
@@ -301,7 +306,7 @@ class Passes:
         """
         state, n = entry.result.state, len(entry.fixed)
         rows = None if feasible.size >= GATHER_BELOW * n else feasible
-        fused = self._fused_scores(entry, scorers, pod, rows)
+        fused = self._fused_scores(scorers, pod, rows)
         added = False
         for place in scorers.changing:
             plugin = plugins[place]
@@ -323,13 +328,15 @@ class Passes:
             np.putmask(total, entry.first != FEASIBLE, -1)  # half the time of an assignment
         return total
 
-    def _fused_scores(
-        self, entry: Entry, scorers: Scorers, pod: PodInfo, rows: Rows
-    ) -> Mapping[str, RawScores]:
+    def _fused_scores(self, scorers: Scorers, pod: PodInfo, rows: Rows) -> Mapping[str, RawScores]:
         """Return the scores of the plugins that run as one; none of them for a part of all rows."""
-        if rows is not None or self._fused is None or entry.filters is None:
-            return {}
-        return self._fused.score(entry.filters, scorers, pod)
+        fused = scorers.fused
+        if fused is None or rows is not None or self.runner.sampling or not self._cached:
+            return _NO_SCORES
+        try:
+            return fused(pod)
+        except Exception:  # noqa: BLE001 - calling the plugins one by one shows which one failed
+            return _NO_SCORES
 
     def _ask_scores(
         self, entry: Entry, scorers: Scorers, pod: PodInfo, feasible: NDArray[np.intp]
@@ -337,7 +344,7 @@ class Passes:
         scoring, state, n = entry.result.scoring, entry.result.state, len(entry.fixed)
         assert scoring is not None, "it is being made"
         rows = None if feasible.size >= GATHER_BELOW * n else feasible
-        fused = self._fused_scores(entry, scorers, pod, rows)
+        fused = self._fused_scores(scorers, pod, rows)
         for plugin in scoring.plugins:
             own = feasible if plugin.facts.metered and feasible.size < n else rows
             raw = fused.get(plugin.hook.plugin)

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 import msgspec
 
-from policy_sched.framework import Scope
+from policy_sched.framework import FilterResult, RawScores, Scope
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.framework.evaluate.results import ScorePlugin
 from policy_sched.framework.runtime import Hook, Hooks, Runner
+from policy_sched.model import PodInfo
 
 NONE: Final[frozenset[str]] = frozenset()
+FusedFilters: TypeAlias = Callable[[PodInfo], Mapping[str, FilterResult]]
+FusedScores: TypeAlias = Callable[[PodInfo], Mapping[str, RawScores]]
+"""The results of plugins that run as one, for all rows."""
 
 
 class Filters(msgspec.Struct, frozen=True, eq=False):
     """The filters that are not skipped.
 
     ``moving``: the places of those that read more than static fields; ``wide``: of those that read
-    more than the row. ``dry_run`` runs them again on hypothetical pods.
+    more than the row. ``dry_run`` runs them again on hypothetical pods. ``fused`` runs
+    those that are compiled together; None if there are none.
     """
 
     plugins: tuple[Hook, ...]
@@ -27,19 +33,21 @@ class Filters(msgspec.Struct, frozen=True, eq=False):
     moving: list[int]
     wide: list[int]
     dry_run: FilterDryRun
+    fused: FusedFilters | None = None
 
 
 class Scorers(msgspec.Struct, frozen=True, eq=False):
     """The score plugins that are not skipped.
 
     ``moving``: the places of those that read the row, ``wide``: of those that read more;
-    ``changing``: of both.
+    ``changing``: of both. ``fused``: as in `Filters`.
     """
 
     plugins: tuple[ScorePlugin, ...]
     moving: tuple[int, ...]
     wide: tuple[int, ...]
     changing: tuple[int, ...]
+    fused: FusedScores | None = None
 
 
 class Busy(msgspec.Struct, frozen=True, eq=False):
@@ -141,7 +149,9 @@ class PluginSets:
             moving = [i for i, scope in enumerate(scopes) if scope is not Scope.STATIC]
             wide = [i for i, scope in enumerate(scopes) if scope > Scope.NODE]
             dry_run = FilterDryRun(self._runner, plugins, skipped)
-            found = Filters(plugins, scopes, moving, wide, dry_run)
+            rules = self._runner.pipeline.rules
+            fused = None if rules is None else rules.filters([hook.plugin for hook in plugins])
+            found = Filters(plugins, scopes, moving, wide, dry_run, fused)
             self._filters_by_skips[skips, idle] = found
         return found
 
@@ -154,10 +164,13 @@ class PluginSets:
                 for hook in self._runner.active("score", skipped)
             )
             places = list(enumerate(plugins))
+            rules = self._runner.pipeline.rules
+            names = [one.hook.plugin for one in plugins]
             found = self._scorers_by_skips[skipped] = Scorers(
                 plugins,
                 tuple(place for place, one in places if one.scope is Scope.NODE),
                 tuple(place for place, one in places if one.scope > Scope.NODE),
                 tuple(place for place, one in places if one.scope is not Scope.STATIC),
+                None if rules is None else rules.scores(names),
             )
         return found

@@ -295,15 +295,15 @@ class ScorePlugin(msgspec.Struct, frozen=True, eq=False):
         signature = runner.pipeline.signatures.get(hook.plugin)
         if signature is None:
             return ScorePlugin(hook, normalizer, Scope.VOLATILE)
-        row_score = signature.row_score
+        kernel = signature.kernel
         return ScorePlugin(
             hook,
             normalizer,
             signature.scope,
             signature.proved,
-            signature.normalizes_by_row,
-            signature.normalizes_by_extremes,
-            row_score is not None and row_score.metered,
+            kernel.normalizes_by_row,
+            kernel.normalizes_by_extremes,
+            kernel.score is not None and kernel.score.limited is not None,
         )
 
 

@@ -201,9 +201,9 @@ def _asked_taints(pipeline: Pipeline) -> frozenset[Taint] | None:
     found: frozenset[Taint] = frozenset()
     for one in pipeline.signatures.values():
         if one.scope is Scope.STATIC and _TOLERATIONS in one.fields:
-            if one.asked_taints is None:
+            if one.kernel.asked_taints is None:
                 return None
-            found |= one.asked_taints
+            found |= one.kernel.asked_taints
     return found
 
 

@@ -20,7 +20,7 @@ import msgspec
 import pluggy
 
 from policy_sched.errors import PluginError
-from policy_sched.framework import CONFIGURED, POINTS, Scope, Signature, hookspecs
+from policy_sched.framework import CONFIGURED, POINTS, FusedRules, Scope, Signature, hookspecs
 from policy_sched.model import PodInfo
 
 ENTRY_POINT_GROUP: Final = "policy_sched.plugins"
@@ -61,6 +61,8 @@ class Pipeline(msgspec.Struct, frozen=True):
     content_hash: str = ""
     feature_gates: frozenset[str] = frozenset()
     """The feature gates that are on besides those that always are."""
+    rules: FusedRules | None = None
+    """The rules of its policies that run as one."""
 
     def at(self, point: str) -> tuple[Hook, ...]:
         """Return the implementations of one extension point, in order."""

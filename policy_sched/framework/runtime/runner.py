@@ -420,10 +420,10 @@ def _gates(
     fields = {"pod_group"}  # attrgetter needs one
     for hook in pipeline.at("pre_enqueue"):
         signature = pipeline.signatures.get(hook.plugin)
-        if signature is None or signature.gates is None:
+        if signature is None or signature.gate.rejects is None:
             return None
-        found.append(signature.gates)
-        fields |= {field_key(path[0]) for path in signature.gate_fields}
+        found.append(signature.gate.rejects)
+        fields |= {field_key(path[0]) for path in signature.gate.fields}
     return attrgetter(*fields), tuple(found)
 
 

@@ -3,9 +3,20 @@
 For each program one scalar function (one row) and one vector function (many rows).
 """
 
-from policy_sched.language.codegen.fused import FusedFunctions, fuse
-from policy_sched.language.codegen.fused_rows import fuse_rows
-from policy_sched.language.codegen.module import Functions, Program, generate
+from policy_sched.language.codegen.fused import (
+    FusedFunctions,
+    FusedProgram,
+    FusedRule,
+    RuleRoots,
+    fuse,
+)
+from policy_sched.language.codegen.module import (
+    Functions,
+    Program,
+    SortProgram,
+    generate,
+    sort_program,
+)
 from policy_sched.language.codegen.row_classes import ClassProgram, Marks, class_program
 from policy_sched.language.codegen.victims import (
     Rows,
@@ -18,14 +29,18 @@ __all__ = [
     "ClassProgram",
     "Functions",
     "FusedFunctions",
+    "FusedProgram",
+    "FusedRule",
     "Marks",
     "Program",
     "Rows",
+    "RuleRoots",
+    "SortProgram",
     "VictimProgram",
     "VictimScope",
     "class_program",
     "fuse",
-    "fuse_rows",
     "generate",
     "over_victims",
+    "sort_program",
 ]

@@ -1,10 +1,18 @@
-"""Fused programs: the filters of several policies as one function of all rows, and their scores.
+"""Fused programs: the rules of a profile's policies that read no more than a row, as one.
 
 Theory of operation. The recorded graphs of the policies are built again by one builder, so that
 equal operations are one, and what does not read the pod is kept in one set of materialized columns:
-each is computed once for a changed row, whichever policies read it. There are two functions, as
-scores are computed for rows that the filters leave. Their values are those of the policies' own
-programs; where numbers are too great for that they return None, and the policies run one by one.
+each is computed once for a changed row, whichever policies read it. A program has functions of all
+rows, one for filters and one for scores, as scores are computed for rows that the filters leave; a
+function of a few rows, which filters and then scores row by row; and one that returns the first
+rejection of a row. Their values are those of the policies' own programs. Where numbers are too
+great for the functions of all rows they return None, and the policies run one by one.
+
+Not every policy has to do with every pod, so each rule has an argument that says whether it takes
+part; nothing of a rule that does not is computed. In the function of a few rows operations are
+written where they are first needed: what only a later filter or a score needs is not computed for a
+row that is rejected before. Plugins that are not part of the program are called between its rules,
+in the order of the profile.
 """
 
 from __future__ import annotations
@@ -15,7 +23,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from policy_sched.language.codegen.emitter import ConstantPool
+from policy_sched.language.codegen.emitter import INDENT, ConstantPool, Emitter
 from policy_sched.language.codegen.module import (
     OVER_ROWS,
     Columns,
@@ -27,7 +35,9 @@ from policy_sched.language.codegen.module import (
 )
 from policy_sched.language.ir import (
     POD_LIMIT,
+    Block,
     Builder,
+    CodeMotion,
     CountPass,
     Level,
     Op,
@@ -40,81 +50,158 @@ from policy_sched.language.ir import (
     rebuilt,
 )
 from policy_sched.language.runtime import MaterializedColumns, Runtime
-from policy_sched.model import PodInfo
 
 _CONDITIONS: Final = frozenset((ops.AND, ops.OR, ops.NOT))
 
 
-class FusedFunctions:
-    """The functions of a fused program over one table; ``n``: the rows at the last call."""
+class RuleRoots(msgspec.Struct, frozen=True):
+    """A rule of a filter, or a score: the places of its value and its error among the roots.
 
-    __slots__ = ("_filters", "_kept", "_scores", "n")
+    ``error``: None if it cannot fail. ``passes``: whether a row passes on which it fails.
+    """
 
-    def __init__(
-        self, filters: RowFunction, scores: RowFunction, kept: MaterializedColumns
-    ) -> None:
-        self._filters = filters
-        self._scores = scores
-        self._kept = kept
-        self.n = 0
+    value: int
+    error: int | None = None
+    passes: bool = False
 
-    def filters(self, pod: PodInfo, cycle: object) -> Sequence[object] | None:
-        """Return the values of all filters' roots for all ``n`` rows; None if there are none."""
-        arrays = self._kept.arrays()
-        n = self.n = self._kept.n
-        return None if arrays is None else self._filters(pod, cycle, slice(0, n), n, *arrays)
 
-    def scores(self, pod: PodInfo, cycle: object) -> Sequence[object] | None:
-        """Return the values of all scores' roots for all ``n`` rows; None if there are none."""
-        arrays = self._kept.arrays()
-        n = self.n = self._kept.n
-        return None if arrays is None else self._scores(pod, cycle, slice(0, n), n, *arrays)
+class FusedRule(msgspec.Struct, frozen=True):
+    """The filter or the score of a policy, which a program has in it."""
+
+    policy: str
+    recording: Recording
+    tests: tuple[RuleRoots, ...]
+
+    @property
+    def over_all_rows(self) -> bool:
+        """Whether it costs nothing to compute it for all rows at once."""
+        return self.recording.arrays
+
+
+class FusedFunctions(msgspec.Struct, frozen=True):
+    """The functions of a fused program over the node table.
+
+    ``filters(*flags, pod, ctx, rows, n, *columns)`` and ``scores`` return for each rule that can be
+    computed over all rows the values of its roots, None where its flag is false; None alone if
+    numbers are too great. ``kept`` are the columns.
+
+    ``update(ctx, *numbers, *called, *flags, more, pick, pod, rows, first)`` returns rejections and
+    scores of rows. ``numbers``: of each filter, the number with which it rejects a row, -1 where it
+    takes no part. ``called``: after how many filters functions are called, pairs of a number and a
+    function of pod and row. ``flags``: whether each score is computed. ``more``: functions of pod
+    and row that score, too. ``pick``: takes the tuple of all scores and returns those that count;
+    None: all do; False: rows are not scored. A rejection is (number, code); there are none at all
+    where ``first`` is 0 for each row, and they all pass; both are None where a rule raises, and
+    scores are where one of them fails.
+    """
+
+    filters: RowFunction
+    scores: RowFunction
+    update: RowFunction
+    kept: MaterializedColumns
 
 
 class FusedProgram(msgspec.Struct, frozen=True):
-    """The code of the functions, before a table is known."""
+    """The code of the functions, before a table is known.
 
-    text: str
+    ``filters``, ``scores``: the policies in it, in the order of the profile.
+    ``filters_of_all_rows``, ``scores_of_all_rows``: those in the functions of all rows.
+    ``places``: by plugin that is called between filters, in which of ``gaps`` groups.
+    """
+
+    filters: tuple[str, ...]
+    scores: tuple[str, ...]
+    filters_of_all_rows: tuple[str, ...]
+    scores_of_all_rows: tuple[str, ...]
+    places: dict[str, int]
+    gaps: int
     code: bytes
     slots: ConstantPool
+    row_code: bytes
+    row_slots: ConstantPool
     static: Columns
     dynamic: Columns
     compares: bool
-    """Whether the filters compute nothing that NumPy could warn of."""
+    """Whether the filters of all rows compute nothing that NumPy could warn of."""
 
     def bind(self, runtime: Runtime) -> FusedFunctions:
         """Return the functions over the node table."""
-        filters, scores, *rest = bind_factory(self.code, self.slots, runtime)
+        filters, scores, *rest, update = bind_factory(self.code, self.slots, runtime)
         quiet = np.errstate(all="ignore")
         filters, scores = filters if self.compares else quiet(filters), quiet(scores)
         kept = materialized(runtime.table.table, self.static, self.dynamic, rest)
-        return FusedFunctions(filters, scores, kept)
+        return FusedFunctions(filters, scores, update, kept)
+
+    def bind_row(self, runtime: Runtime) -> RowFunction:
+        """Return the function of one row over a table, or over a view of it.
+
+        ``rejection(ctx, *numbers, *called, pod, row)`` returns (number, code) or None.
+        """
+        rejection: RowFunction = bind_factory(self.row_code, self.row_slots, runtime)
+        return rejection
 
 
-def fuse(filters: Sequence[Recording], scores: Sequence[Recording]) -> FusedProgram:
-    """Return the program of some filters and scores."""
-    build, writer = Builder(), Writer(in_place=True)
-    of_filters = [op for one in filters for op in rebuilt(one, build)]
-    roots: list[Op] = [*of_filters, *(op for one in scores for op in rebuilt(one, build))]
-    roots = list(CountPass(roots, build).roots)
+def fuse(
+    filters: Sequence[FusedRule], scores: Sequence[FusedRule], places: Mapping[str, int]
+) -> FusedProgram:
+    """Return the program of some filters and scores.
+
+    ``places``: by plugin that is called between filters, after how many of them.
+    """
+    all_filters = [rule for rule in filters if rule.over_all_rows]
+    all_scores = [rule for rule in scores if rule.over_all_rows]
+    writer = Writer(in_place=True)
+    static, dynamic, compares = _over_all_rows(writer, all_filters, all_scores)
+    row_writer = Writer()
+    gaps = sorted(set(places.values()))
+    _RowBody(row_writer, filters, (), gaps).write_rejection()
+    _RowBody(writer, filters, scores, gaps).write_update()
+    return FusedProgram(
+        tuple([rule.policy for rule in filters]),
+        tuple([rule.policy for rule in scores]),
+        tuple([rule.policy for rule in all_filters]),
+        tuple([rule.policy for rule in all_scores]),
+        {plugin: gaps.index(place) for plugin, place in places.items()},
+        len(gaps),
+        compiled(writer.text()),
+        writer.slots,
+        compiled(row_writer.text()),
+        row_writer.slots,
+        static,
+        dynamic,
+        compares,
+    )
+
+
+def _over_all_rows(
+    writer: Writer, filters: Sequence[FusedRule], scores: Sequence[FusedRule]
+) -> tuple[Columns, Columns, bool]:
+    """Write the functions of all rows; return the kept columns, and what `compares` says."""
+    build = Builder()
+    each = [rebuilt(rule.recording, build) for rule in (*filters, *scores)]
+    counted = CountPass([op for roots in each for op in roots], build).roots
     invariance = PodInvariance()
-    rearranged = Reassociation(roots, build, invariance)
+    rearranged = Reassociation(counted, build, invariance)
     invariants = find_pod_invariants(rearranged.roots, writer.shapes, invariance)
     kept = {op: f"d{op.serial}" for op in (*invariants.static, *invariants.dynamic)}
-    compares = all(_compares(op, kept) for op in rearranged.roots[: len(of_filters)])
     within = f"-{POD_LIMIT} < {{}} < {POD_LIMIT}"
     guards = [(op, within, "return None") for op in rearranged.guards]
-    arguments = ", ".join([OVER_ROWS, *kept.values()])
-    for name, own in (
-        ("filters", rearranged.roots[: len(of_filters)]),
-        ("scores", rearranged.roots[len(of_filters) :]),
-    ):
-        needed = reached(own)
-        checked = [guard for guard in guards if guard[0] in needed]
-        writer.function(name, arguments, own, rows=True, bound=kept, guards=checked)
+    left = iter(rearranged.roots)
+    own = [[next(left) for _ in roots] for roots in each]
+    compares = all(_compares(op, kept) for roots in own[: len(filters)] for op in roots)
+    for name, rules in (("filters", own[: len(filters)]), ("scores", own[len(filters) :])):
+        flags, results = ([f"{letter}{i}" for i in range(len(rules))] for letter in "fr")
+        body = [f"{' = '.join(results)} = None"] if results else []
+        for flag, result, roots in zip(flags, results, rules, strict=True):
+            needed = reached(roots)
+            checked = [guard for guard in guards if guard[0] in needed]
+            lines, values = writer.lines(roots, kept, checked, rows=True)
+            lines.append(f"{result} = ({''.join(v + ', ' for v in values)})")
+            body += [f"if {flag}:", *(INDENT + line for line in lines)]
+        body.append(f"return ({''.join(f'{result}, ' for result in results)})")
+        writer.add(name, ", ".join([*flags, OVER_ROWS, *kept.values()]), body)
     static, dynamic = writer.kept(invariants, rearranged.limits)
-    text = writer.text()
-    return FusedProgram(text, compiled(text), writer.slots, static, dynamic, compares)
+    return static, dynamic, compares
 
 
 def _compares(op: Op, kept: Mapping[Op, str]) -> bool:
@@ -123,3 +210,124 @@ def _compares(op: Op, kept: Mapping[Op, str]) -> bool:
         return True
     conditions = op.kind in _CONDITIONS
     return op.kind is ops.FITS or (conditions and all(_compares(a, kept) for a in op.args))
+
+
+class _RowBody:
+    """What is computed for one row: the codes of filters, and scores."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        filters: Sequence[FusedRule],
+        scores: Sequence[FusedRule],
+        gaps: Sequence[int],
+    ) -> None:
+        self._writer = writer
+        self._gaps = gaps
+        build = Builder()
+        bound: dict[Op, str] = {}
+
+        def flagged(text: str, computed: Op) -> Op:
+            """Return what is computed where an argument holds, else 0."""
+            flag = build.op(ops.PARAM, rep="b", data=text)
+            bound[flag] = text
+            zero = build.const(0, computed.rep)
+            return build.op(ops.WHERE, flag, computed, zero, rep=computed.rep)
+
+        self._codes = [
+            flagged(f"(a{i} >= 0)", _code(rule, build)) for i, rule in enumerate(filters)
+        ]
+        self._scores: list[tuple[Op, Op | None]] = []
+        for i, rule in enumerate(scores):
+            roots, (test,) = rebuilt(rule.recording, build), rule.tests
+            error = None if test.error is None else flagged(f"b{i}", roots[test.error])
+            self._scores.append((flagged(f"b{i}", roots[test.value]), error))
+        wanted = [*self._codes]
+        for value, error in self._scores:
+            wanted += [value] if error is None else [value, error]
+        motion = CodeMotion(wanted, False, bound, writer.shapes)
+        self._block = motion.body
+        self._emitter = Emitter(motion, writer.slots, bound)
+        numbers = [f"a{i}" for i in range(len(filters))]
+        self._arguments = ["ctx", *numbers, *(f"o{k}" for k in range(len(gaps)))]
+
+    def write_rejection(self) -> None:
+        """Write the function of one row."""
+        self._filter("return {}")
+        lines = [*self._emitter.lines(), "return None"]
+        self._writer.add("rejection", ", ".join([*self._arguments, "pod", "row"]), lines)
+
+    def write_update(self) -> None:
+        """Write the function of a few rows."""
+        lines = self._block.lines
+        lines.append("still = still and not first[row]")
+        self._filter("still = False", "found.append({})", "continue")
+        lines += ["found.append(None)", "if failed: continue"]
+        values = []
+        for value, error in self._scores:
+            if error is not None:
+                failing = self._emitter.named(error, self._block)
+                lines += [f"if {failing}:", _block("failed = True", "continue")]
+            values.append(f"{self._emitter.named(value, self._block)}, ")
+        lines += [
+            f"own = ({''.join(values)})",
+            "if more: own += tuple([score(pod, row) for score in more])",
+            "scores.append(own if pick is None else pick(own))",
+        ]
+        flags = [f"b{i}" for i in range(len(self._scores))]
+        given = [*self._arguments, *flags, "more", "pick", "pod", "rows", "first"]
+        body = [
+            "still, found, failed, scores = True, [], pick is False, []",
+            "try:",
+            f"{INDENT}for row in rows:",
+            *(2 * INDENT + line for line in self._emitter.lines()),
+            "except Exception: return None, None",
+            "return () if still else found, None if failed else scores",
+        ]
+        self._writer.add("update", ", ".join(given), body)
+
+    def _filter(self, *rejects: str) -> None:
+        """Write the filters; ``rejects``: what follows a rejection, which stands for {}."""
+        lines = self._block.lines
+        for i, code in enumerate([*self._codes, None]):
+            if i in self._gaps:
+                called = f"o{self._gaps.index(i)}"
+                calls = _block(
+                    "own = reject(pod, row)", "if own:", _block("hit = at, own", "break")
+                )
+                tries = ("hit = None", f"for at, reject in {called}:", calls)
+                ends = _block(*(line.format("hit") for line in rejects))
+                lines += [f"if {called}:", _block(*tries, "if hit:", ends)]
+            if code is not None:
+                own = self._emitter.named(code, self._block)
+                ends = _block(*(line.format(f"(a{i}, {own})") for line in rejects))
+                lines += [f"if {own}:", ends]
+
+
+def _block(*lines: str | Block) -> Block:
+    block = Block()
+    block.lines = list(lines)
+    return block
+
+
+def _code(rule: FusedRule, build: Builder) -> Op:
+    """Return the code of a filter: 0 if each test holds, else that of the first that does not.
+
+    2 * i + 1 was rejected by test i, 2 * i + 2 met an error in it.
+    """
+    roots = rebuilt(rule.recording, build)
+    code = build.const(0, "i")
+    for i, test in reversed(list(enumerate(rule.tests))):
+        holds, rejected = roots[test.value], build.const(2 * i + 1, "i")
+        if test.error is not None:
+            error = roots[test.error]
+            if test.passes:
+                failed = build.op(ops.FAILED, error, rep="b")
+                holds = build.op(ops.OR, failed, holds, rep="b")
+            else:
+                sound = build.op(ops.NO_ERROR, error, rep="b")
+                holds = build.op(ops.AND, sound, holds, rep="b")
+                wrong = build.const(2 * i + 2, "i")
+                rejected = build.op(ops.WHERE, sound, rejected, wrong, rep="i")
+        code = build.op(ops.WHERE, holds, code, rejected, rep="i")
+    return code

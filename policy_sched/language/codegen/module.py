@@ -45,6 +45,7 @@ from policy_sched.language.ir import (
     recorded,
 )
 from policy_sched.language.runtime import (
+    Activation,
     ColumnGroup,
     MaterializedColumn,
     MaterializedColumns,
@@ -54,6 +55,7 @@ from policy_sched.language.runtime import (
     vector,
 )
 from policy_sched.language.values import Some, limits
+from policy_sched.model import QueuedPod
 
 RowFunction = Callable[..., tuple[Any, ...]]
 #: Ops with a test, in which {} stands for the op, and the statement for where it fails.
@@ -103,9 +105,23 @@ _OF_NUMPY: Final = (
 DEFINED: Final[dict[str, object]] = {
     **_functions(scalar, vector, context, limits),
     **{name: getattr(np, name) for name in _OF_NUMPY},
+    "Activation": Activation,
     "inf": math.inf,
     "Some": Some,
 }
+
+
+class SortProgram(msgspec.Struct, frozen=True):
+    """The code of the function that returns a queued pod's sort keys, before a table is known."""
+
+    code: bytes
+    slots: ConstantPool
+
+    def bind(self, runtime: Runtime) -> Callable[[QueuedPod], tuple[int, ...]]:
+        """Return the function."""
+        function: Callable[[QueuedPod], tuple[int, ...]]
+        function = bind_factory(self.code, self.slots, runtime)
+        return function
 
 
 class Functions(msgspec.Struct, frozen=True):
@@ -236,24 +252,38 @@ class Writer:
         ``bound`` are ops that arguments hold; a guard is a test of an op and what is done if it
         fails.
         """
-        known = bound or {}
-        tested = [op for op, _, _ in guards]
-        wanted = [*roots, *tested]
-        if rows and self._joint and not tested:
-            motion = placed_over_rows(wanted, known, self.shapes)
-        else:
-            motion = CodeMotion(wanted, rows, known, self.shapes)
+        motion = self._motion(roots, bound or {}, guards, rows=rows)
         self.costs[name] = cost_of(motion)
         if not self._code:
             return
-        emitter = Emitter(motion, self.slots, known, in_place=self._in_place and rows)
+        body, values = self._lines_of(motion, roots, bound or {}, guards)
+        body.append(f"return ({''.join(v + ', ' for v in values)})")
+        self.add(name, arguments, body)
+
+    def lines(
+        self, roots: Sequence[Op], bound: Mapping[Op, str], guards: Guards = (), *, rows: bool
+    ) -> tuple[list[str], list[str]]:
+        """Return the lines that compute ``roots``, and the texts of these."""
+        return self._lines_of(self._motion(roots, bound, guards, rows=rows), roots, bound, guards)
+
+    def _motion(
+        self, roots: Sequence[Op], bound: Mapping[Op, str], guards: Guards, *, rows: bool
+    ) -> CodeMotion:
+        tested = [op for op, _, _ in guards]
+        wanted = [*roots, *tested]
+        if rows and self._joint and not tested:
+            return placed_over_rows(wanted, bound, self.shapes)
+        return CodeMotion(wanted, rows, bound, self.shapes)
+
+    def _lines_of(
+        self, motion: CodeMotion, roots: Sequence[Op], bound: Mapping[Op, str], guards: Guards
+    ) -> tuple[list[str], list[str]]:
+        emitter = Emitter(motion, self.slots, bound, in_place=self._in_place and motion.rows)
         for op, test, otherwise in guards:
             emitter.guard(op, test, otherwise)
         values = [emitter.root(op) for op in roots]
-        body = [*emitter.lines(), f"return ({''.join(v + ', ' for v in values)})"]
-        if emitter.steps or emitter.refills:
-            body.insert(0, "left = refill()")
-        self.add(name, arguments, body)
+        counting = ["left = refill()"] if emitter.steps or emitter.refills else []
+        return [*counting, *emitter.lines()], values
 
     def add(self, name: str, arguments: str, body: Sequence[str]) -> None:
         """Add a function of a body that is written already."""
@@ -326,6 +356,16 @@ def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = 
     writer.function(_WHOLE, arguments, rearranged.roots, rows=True, bound=kept, guards=guards)
     static, dynamic = writer.kept(invariants, rearranged.limits)
     return writer.program(roots, static, dynamic, recording)
+
+
+def sort_program(keys: Sequence[Op], descending: Sequence[bool]) -> SortProgram:
+    """Return the program of sort keys that are ints; less comes first."""
+    writer = Writer()
+    body, values = writer.lines(keys, {}, rows=False)
+    signed = [f"-{v}, " if down else f"{v}, " for v, down in zip(values, descending, strict=True)]
+    case = "pod, ctx = queued.info, Activation(queued=queued)"
+    writer.add("queue_sort", "queued", [case, *body, f"return ({''.join(signed)})"])
+    return SortProgram(compiled(writer.text()), writer.slots)
 
 
 def _columns(invariants: Sequence[Op], limits: Mapping[Op, float]) -> Columns:

@@ -16,7 +16,6 @@ from policy_sched.language.ir.code_motion import (
 )
 from policy_sched.language.ir.count_pass import CountPass, PodCount, count_op
 from policy_sched.language.ir.dependencies import (
-    Dependency,
     Reads,
     field_of_column,
     find_reads,
@@ -45,7 +44,6 @@ __all__ = [
     "CodeMotion",
     "Cost",
     "CountPass",
-    "Dependency",
     "Level",
     "Loop",
     "LoopKind",

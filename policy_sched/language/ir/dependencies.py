@@ -13,11 +13,12 @@ operation is unknown, the result may change either way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from enum import Enum, IntEnum
+from enum import Enum
 from typing import Final, cast
 
 import msgspec
 
+from policy_sched.cluster.tables import Scope
 from policy_sched.language.ir import ops
 from policy_sched.language.ir.graph import Call, Loop, Op, reached
 from policy_sched.language.ir.ops import LoopKind, Trend
@@ -50,19 +51,6 @@ _DYNAMIC: Final = frozenset(
 _MOVING: Final = frozenset({"now", "pod_group"})
 
 
-class Dependency(IntEnum):
-    """What a node's result depends on besides the pod, from narrow to wide."""
-
-    STATIC = 0
-    """The node object."""
-    NODE = 1
-    """The node object and the pods on the node."""
-    CLUSTER = 2
-    """Other nodes as well: a changed row may change the verdict of every row."""
-    VOLATILE = 3
-    """The time, the attempt or the pod's group: nothing can be kept."""
-
-
 class Reads(msgspec.Struct, frozen=True):
     """What an expression reads.
 
@@ -75,7 +63,7 @@ class Reads(msgspec.Struct, frozen=True):
 
     pod: frozenset[tuple[str, ...]] = frozenset()
     node: frozenset[str] = frozenset()
-    scope: Dependency = Dependency.STATIC
+    scope: Scope = Scope.STATIC
     clock: bool = False
     """Whether the time, or the attempt, is read."""
     columns_only: bool = True
@@ -105,7 +93,7 @@ def find_reads(roots: Iterable[Op]) -> Reads:
     """Return the read set of the ops that ``roots`` need."""
     pod: set[tuple[str, ...]] = set()
     node: set[str] = set()
-    scope, clock, columns_only, preferred = Dependency.STATIC, False, True, False
+    scope, clock, columns_only, preferred = Scope.STATIC, False, True, False
     tolerations, taints = False, set()
     todo, seen = list(roots), set()
     of_node = _taints_of_node(todo)
@@ -130,7 +118,7 @@ def find_reads(roots: Iterable[Op]) -> Reads:
             continue
         if op.kind is ops.FACTS_AT:
             node |= policy_environment().records["Node"].fields.keys()
-            scope = max(scope, Dependency.NODE)
+            scope = max(scope, Scope.NODE)
         if op.kind is ops.FACTS_AT or (op.kind is ops.RUNTIME_OF and op.data == "image_nodes"):
             node.add("nodes")  # how many of them have an image
         if op.kind is ops.FITS:
@@ -147,7 +135,7 @@ def find_reads(roots: Iterable[Op]) -> Reads:
             node.add(name)
             scope = max(scope, _scope_of(name))
         if op.kind is ops.CTX or (op.kind is ops.OF_CTX and op.data in _MOVING):
-            scope = Dependency.VOLATILE
+            scope = Scope.VOLATILE
             clock = clock or op.data != "pod_group"
     return Reads(
         frozenset(pod),
@@ -232,10 +220,10 @@ def _attribute_read(op: Op) -> str | None:
     return None
 
 
-def _scope_of(name: str) -> Dependency:
+def _scope_of(name: str) -> Scope:
     if name in ("domain", "cluster"):
-        return Dependency.CLUSTER
-    return Dependency.NODE if name in _DYNAMIC else Dependency.STATIC
+        return Scope.CLUSTER
+    return Scope.NODE if name in _DYNAMIC else Scope.STATIC
 
 
 class Monotonicity(Enum):

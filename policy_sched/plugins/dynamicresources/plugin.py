@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from policy_sched.cluster.tables import NodeView
 from policy_sched.framework import (
+    NO_CODE,
     SKIP,
     SUCCESS,
     Code,
@@ -28,6 +29,7 @@ from policy_sched.framework import (
     DeadlineExceeded,
     Diagnosis,
     FilterResult,
+    Gate,
     Handle,
     PendingStatus,
     PodGroupCycle,
@@ -36,6 +38,7 @@ from policy_sched.framework import (
     PostFilterResult,
     PreFilterResult,
     RawScores,
+    RowKernel,
     RowRule,
     Rows,
     Scope,
@@ -173,10 +176,8 @@ class DynamicResources:
             self.scope,
             proved=True,
             keys=(self.claims_key,),
-            node_by_node=True,
-            row_filter=RowRule(self._passes, None, "out"),
-            gates=_has_claims,
-            gate_fields=frozenset({("has_claims",)}),
+            gate=Gate(_has_claims, frozenset({("has_claims",)})),
+            kernel=RowKernel(RowRule(self._code), node_by_node=True),
         )
 
     @hookimpl
@@ -237,12 +238,12 @@ class DynamicResources:
             codes, self._statuses.describe, fatal=frozenset(fatal), names_node=False
         )
 
-    def _passes(self, pod: PodInfo, _cycle: object, row: int) -> bool:
-        """Return Filter's result for one row; False also where Filter itself has to say more."""
+    def _code(self, pod: PodInfo, row: int) -> int:
+        """Return 0 if Filter passes a row, else that Filter itself has to say more."""
         try:
-            return self._columns.passes(self._gatherer.of(pod), row)
+            return 0 if self._columns.passes(self._gatherer.of(pod), row) else NO_CODE
         except DeadlineExceeded:
-            return False
+            return NO_CODE
 
     @hookimpl
     def post_filter(

@@ -29,6 +29,7 @@ from policy_sched.framework import (
     Handle,
     PodKey,
     PreFilterResult,
+    RowKernel,
     Rows,
     Scope,
     Scores,
@@ -85,9 +86,9 @@ class InterPodAffinity:
             frozenset(),
             Scope.CLUSTER,
             proved=True,
-            normalizes_by_extremes=True,
             keys=(key,),
             incremental=self._incremental,
+            kernel=RowKernel(normalizes_by_extremes=True),
         )
 
     @hookimpl

@@ -16,6 +16,7 @@ from policy_sched.framework import (
     Code,
     CycleState,
     DryRunMarker,
+    Gate,
     Handle,
     PermitResult,
     PodsToActivate,
@@ -55,10 +56,8 @@ class GangScheduling:
     def sign_pod(self) -> Signature:
         """Only pods of a group can be gated."""
         fields = frozenset({("pod_group",)})
-        gates = attrgetter("pod_group")
-        return Signature(
-            frozenset(), Scope.STATIC, gates=gates, gate_fields=fields, gates_groups=True
-        )
+        gate = Gate(attrgetter("pod_group"), fields, by_group=True)
+        return Signature(frozenset(), Scope.STATIC, gate=gate)
 
     @hookimpl
     def pre_enqueue(self, pod: PodInfo) -> Status:

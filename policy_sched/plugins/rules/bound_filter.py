@@ -13,7 +13,6 @@ from policy_sched.cluster.tables import NodeView
 from policy_sched.framework import ByRow, RowRule
 from policy_sched.language import BoundUnit, FilterRule, Sections
 from policy_sched.language.codegen import Marks
-from policy_sched.language.ir import Recording
 from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.values import Failure, LimitError, one_evaluation
 from policy_sched.model import PodInfo
@@ -91,14 +90,14 @@ class BoundFilter:
         if bound is None:
             return None
         if rows is not None and len(rows) <= FEW_ROWS:
-            return self._few(bound, pod, cycle, rows)
+            return self._row_by_row(pod, cycle, rows.tolist())
         n = self.nodes.n if rows is None else len(rows)
         try:
             out = bound.vector(pod, cycle, rows, n)
         except LimitError as error:
             if error.whole:
                 raise
-            return self._row_by_row(bound, pod, cycle, range(n) if rows is None else rows.tolist())
+            return self._row_by_row(pod, cycle, range(n) if rows is None else rows.tolist())
         return self.codes_of(out, n)
 
     @property
@@ -139,35 +138,12 @@ class BoundFilter:
         """Whether the rules count their steps."""
         return self._unit is not None and self._unit.unit.program.metered
 
-    @property
-    def recording(self) -> Recording | None:
-        """What the rules compute, to fuse it with others; None where that is not possible."""
-        program = None if self._unit is None else self._unit.unit.program
-        return None if program is None or program.metered else program.recording
-
     def row_rule(self, cycle: Activation) -> RowRule | None:
         """Return the filter as a function of one row; None if there is none."""
-        bound = self._unit
-        if bound is None:
+        if self._unit is None:
             return None
-        tests, codes = [], []
-        for i, (root, (rule, _)) in enumerate(zip(bound.unit.roots, self._rules, strict=True)):
-            test, code = f"out[{root.value}]", f"{2 * i + 1}"
-            if root.error is not None:
-                failed = f"out[{root.error}]"
-                if rule.on_error == "Allow":
-                    test = f"({failed} or {test})"
-                else:
-                    test = f"not {failed} and {test}"
-                    code = f"({2 * i + 2} if {failed} else {code})"
-            tests.append(test)
-            codes.append(code)
-        wrong = [f"{code} if not ({test}) else " for code, test in zip(codes, tests, strict=True)]
-        value = "".join([*wrong[:-1], codes[-1]])
-        limited = one_evaluation if bound.unit.program.metered else None
-        holds = " and ".join(tests)
         return RowRule(
-            bound.functions.scalar, cycle, holds, value, limited, recording=self.recording
+            lambda pod, row: self.code(pod, cycle, row), one_evaluation if self.metered else None
         )
 
     def by_rule(
@@ -189,22 +165,19 @@ class BoundFilter:
             found.append((rule.name, filter_codes(None, out[root.value], errors, rule, i, n)))
         return found
 
-    def _few(
-        self, bound: BoundUnit, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp]
-    ) -> Codes | None:
-        return self._row_by_row(bound, pod, cycle, rows.tolist())
-
-    def _row_by_row(
-        self, bound: BoundUnit, pod: PodInfo, cycle: Activation, rows: Iterable[int]
-    ) -> Codes | None:
+    def _row_by_row(self, pod: PodInfo, cycle: Activation, rows: Iterable[int]) -> Codes | None:
         """Return what `codes` does, one row after the other."""
         with one_evaluation():
-            codes = [self._one(bound, pod, cycle, row) for row in rows]
+            codes = [self.code(pod, cycle, row) for row in rows]
         if not any(codes):
             return None
         return np.array(codes, dtype=np.int16)
 
-    def _one(self, bound: BoundUnit, pod: PodInfo, cycle: Activation, row: int) -> int:
+    def code(self, pod: PodInfo, cycle: Activation, row: int) -> int:
+        """Return the code of one row, 0 if it passes."""
+        bound = self._unit
+        if bound is None:
+            return 0
         try:
             out = bound.functions.scalar(pod, cycle, row)
         except LimitError as error:

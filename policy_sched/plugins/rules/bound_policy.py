@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.cluster.tables import NodeTable, NodeView, PodTable
-from policy_sched.framework import RowRule
 from policy_sched.language import (
     BoundUnit,
     CompiledPolicy,
@@ -52,30 +51,6 @@ Test = Callable[[PodInfo, Activation, int], Iterable[Any]]
 _NO_CYCLE: Final = Activation()
 
 
-def _queue_sort(
-    keys: BoundUnit | None, descending: Iterable[bool]
-) -> Callable[[QueuedPod], tuple[int, ...]] | None:
-    """Return `BoundPolicy.queue_key` as one generated function.
-
-    None unless all keys are ints and cannot fail.
-    """
-    if keys is None or keys.unit.program.metered:
-        return None
-    roots = keys.unit.roots
-    if any(type(root.zero) is not int or root.error is not None for root in roots):
-        return None
-    signs = ("-" if down else "" for down in descending)
-    values = [f"{sign}out[{root.value}], " for root, sign in zip(roots, signs, strict=True)]
-    text = f"""\
-def queue_sort(queued):
-    out = scalar(queued.info, Activation(queued=queued), 0)
-    return ({"".join(values)})"""
-    namespace: dict[str, Any] = {"scalar": keys.scalar, "Activation": Activation}
-    exec(compile(text, "<policy>", "exec"), namespace)  # noqa: S102  # our own text
-    function: Callable[[QueuedPod], tuple[int, ...]] = namespace["queue_sort"]
-    return function
-
-
 class BoundPolicy:
     """A policy over one cluster's tables. Its results are right for the tables as they are now.
 
@@ -99,7 +74,8 @@ class BoundPolicy:
             for gate in sections.pre_enqueue
         ]
         self._keys = bound(sections.queue_sort)
-        self.queue_sort = _queue_sort(self._keys, sections.descending)
+        program = sections.sort_program
+        self.queue_sort = None if program is None else program.bind(runtime)
         """Returns what `queue_key` returns for pods of no group; None where keys may fail."""
         self._names = bound(sections.node_names)
         self._filter = BoundFilter(sections, table, runtime)
@@ -255,10 +231,6 @@ class BoundPolicy:
         """Return the raw score per row; where the rule failed, 0 or, if it matters, FAILED."""
         assert self._score is not None, "the policy has a score"
         return self._score.raw(pod, cycle, rows)
-
-    def row_score(self, cycle: Activation) -> RowRule | None:
-        """Return the score as a function of one row; None if there is none."""
-        return None if self._score is None else self._score.row_rule(cycle)
 
     @property
     def score_rule(self) -> BoundScore | None:

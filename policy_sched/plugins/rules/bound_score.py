@@ -20,7 +20,6 @@ import numpy.typing as npt
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.framework import RowRule
 from policy_sched.language import BoundUnit, Score
-from policy_sched.language.ir import Recording
 from policy_sched.language.runtime import (
     FAILED,
     Activation,
@@ -100,15 +99,16 @@ class BoundScore:
     def row_rule(self, cycle: Activation) -> RowRule | None:
         """Return the score as a function of one row; None where it is no integer."""
         bound = self._unit
-        root = bound.unit.roots[0]
         if self._score.double:
             return None
-        holds = "True" if root.error is None else f"not out[{root.error}]"
-        limited = one_evaluation if bound.unit.program.metered else None
-        value = f"out[{root.value}]"
-        return RowRule(
-            bound.functions.scalar, cycle, holds, value, limited, recording=self.recording
-        )
+
+        def score(pod: PodInfo, row: int) -> int:
+            value: int | Failure = bound.evaluate(0, pod, cycle, row)
+            if isinstance(value, Failure):
+                raise RuleError(value.message)
+            return value
+
+        return RowRule(score, one_evaluation if bound.unit.program.metered else None)
 
     def raw(
         self, pod: PodInfo, cycle: Activation, rows: Rows, *, marked: bool = False
@@ -134,12 +134,6 @@ class BoundScore:
             each = range(n) if rows is None else rows.tolist()
             return self._row_by_row(pod, cycle, each, instead)
         return self.scores_of(out, n, instead)
-
-    @property
-    def recording(self) -> Recording | None:
-        """What the rule computes, to fuse it with others; None where that is not possible."""
-        program = self._unit.unit.program
-        return None if program.metered or self._score.double else program.recording
 
     @property
     def only_value(self) -> int | None:

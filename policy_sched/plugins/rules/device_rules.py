@@ -13,7 +13,7 @@ import msgspec
 from policy_sched.framework import Handle, Scope, Signature
 from policy_sched.framework.evaluate import key_getter
 from policy_sched.language import BoundUnit, CompiledPolicy
-from policy_sched.language.ir import Dependency, Reads
+from policy_sched.language.ir import Reads
 from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.values import DeviceFacts, Failure, RequestFacts, RuleError
 from policy_sched.model import ClusterEventWithHint, PodInfo
@@ -55,11 +55,11 @@ class ProfileDeviceRules:
         self._bound = [_Bound(one, runtime, alone=len(rating) == 1) for one in policies]
         found = (one.policy.device_reads for one in policies)
         reads = reduce(or_, (one for one in found if one is not None), Reads())
-        self.scope = Scope(int(reads.scope))
+        self.scope = reads.scope
         """How far a change can reach what the rules say."""
-        self.by_device = reads.scope is Dependency.STATIC and not reads.node
+        self.by_device = reads.scope is Scope.STATIC and not reads.node
         """Whether what they say of a device stays the same as long as the device does."""
-        self.steady = reads.scope <= Dependency.NODE and reads.node.isdisjoint(_CHANGING)
+        self.steady = reads.scope <= Scope.NODE and reads.node.isdisjoint(_CHANGING)
         """Whether what they say stays the same as long as the node and its devices do."""
         self.refuse = any(bound.refuses for bound in self._bound)
         """Whether they may refuse a device."""

@@ -18,8 +18,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from policy_sched.cluster.tables import Scope
 from policy_sched.language import CompiledPolicy, StatedEvents, Unit
-from policy_sched.language.ir import Dependency, Reads
+from policy_sched.language.ir import Reads
 from policy_sched.model import (
     ALL,
     ASSIGNED_POD_ADD,
@@ -178,7 +179,7 @@ def _events(
     veto = policy.veto_reads
     reads = policy.rejecting_reads | veto
     if policy.has_filter or policy.has_pre_filter or veto.node or policy.gate_reads.node:
-        alone = reads.scope <= Dependency.NODE and not veto.node and "nodes" not in reads.node
+        alone = reads.scope <= Scope.NODE and not veto.node and "nodes" not in reads.node
         change = ActionType.ADD
         pods = ActionType(0)
         for field in reads.node:

@@ -1,140 +1,311 @@
-"""Rules of several policies that run as one function of all rows.
+"""The rules of a profile's policies that read no more than a row, as one program.
 
-The results are those that each policy's own functions give. Where one of the rules fails on a row,
-the policies run one by one, which also tells which one failed.
+`fuse_policies` makes the program where plans are compiled; `BoundFusedRules` is the program over
+the tables of a cluster. The results are those that each policy's own functions give. Where one of
+the rules fails on a row, or numbers are too great, the policies run one by one, which also tells
+which one failed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Any, Final, Literal, TypeAlias
 
+import msgspec
 import numpy as np
 
-from policy_sched.framework import PASSES, Codes, FilterResult, Fusable, RawScores, RowRule
-from policy_sched.language.codegen import FusedFunctions, fuse, fuse_rows
-from policy_sched.language.ir import Recording
-from policy_sched.language.runtime import Activation
+from policy_sched.cluster.tables import NodeView
+from policy_sched.framework import (
+    NO_KERNEL,
+    PASSES,
+    Codes,
+    FilterResult,
+    FirstRejection,
+    Handle,
+    NumberedFilters,
+    RawScores,
+    Rejection,
+    RowFunctions,
+    RowRule,
+    Scope,
+    Signature,
+    Update,
+)
+from policy_sched.language import CompiledPolicy
+from policy_sched.language.codegen import FusedProgram, FusedRule, RuleRoots, fuse
+from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.model import PodInfo
-from policy_sched.plugins.rules.bound_policy import BoundPolicy
+from policy_sched.plugins.rules.bound_filter import BoundFilter
+from policy_sched.plugins.rules.bound_score import BoundScore
 
+MOST_OPERATIONS: Final = 10_000
+"""Operations of a program; the rules beyond are called one by one."""
 _INT64: Final = np.dtype(np.int64)
 
 Verdict: TypeAlias = Callable[[PodInfo, Codes], FilterResult]
 """From codes of all rows to the result that a policy's filter returns."""
 
 
-class FusableRules(Fusable):
-    """The filter and the score of a policy, which can be fused with those of others.
+def fuse_policies(
+    policies: Mapping[str, CompiledPolicy],
+    filters: Sequence[str],
+    scores: Sequence[str],
+    *,
+    allocates: bool,
+) -> FusedProgram:
+    """Return the program of a profile.
 
-    ``cycle``: what its rules see of an attempt, which is the same for all attempts.
+    ``filters``, ``scores``: the plugins at these points, in the order of the profile.
+    ``allocates``: rules that read what is allocated follow from more than a row.
     """
-
-    def __init__(self, bound: BoundPolicy, cycle: Activation, verdict: Verdict) -> None:
-        self.bound = bound
-        self.cycle = cycle
-        self.verdict = verdict
-        score = bound.score_rule
-        self.filter_recording = _of_arrays(bound.filters().recording)
-        self.score_recording = None if score is None else _of_arrays(score.recording)
-        self.filters = self.filter_recording is not None
-        self.scores = self.score_recording is not None
-
-    def fused(self, filters: Sequence[Fusable], scores: Sequence[Fusable]) -> FusedRules | None:
-        """Return the filters and scores of policies as one; None if one of them runs by itself."""
-        filtering = [one for one in filters if isinstance(one, FusableRules)]
-        scoring = [one for one in scores if isinstance(one, FusableRules)]
-        if len(filtering) + len(scoring) < len(filters) + len(scores):
-            return None
-        found = _recordings([one.filter_recording for one in filtering])
-        others = _recordings([one.score_recording for one in scoring])
-        if found is None or others is None:
-            return None
-        functions = fuse(found, others).bind(self.bound.runtime)
-        return FusedRules(self, filtering, scoring, functions)
-
-    def fused_rows(
-        self, filters: Sequence[tuple[int, RowRule]], scores: Sequence[RowRule] | None
-    ) -> tuple[Any, Any, Any]:
-        """Return numbered filters and scores of plugins as functions of a few rows."""
-        return fuse_rows(filters, scores, self.cycle, self.bound.runtime)
+    left = MOST_OPERATIONS
+    found: tuple[list[FusedRule], list[FusedRule]] = [], []
+    places: dict[str, int] = {}
+    for rules, names in zip(found, (filters, scores), strict=True):
+        for name in names:
+            policy = policies.get(name)
+            rule = None
+            if policy is not None and by_row(policy, allocates=allocates):
+                rule = _filter_rule(policy) if names is filters else _score_rule(policy)
+            if rule is not None and len(rule.recording.rows) <= left:
+                left -= len(rule.recording.rows)
+                rules.append(rule)
+            elif names is filters:
+                places[name] = len(rules)
+    return fuse(*found, places)
 
 
-class FusedRules:
-    """The filters and the scores of some policies over the node table."""
+def by_row(policy: CompiledPolicy, *, allocates: bool) -> bool:
+    """Return whether a policy's filter and score are functions of the pod and a row."""
+    return policy.reads.scope is Scope.NODE and not (allocates and policy.reads_allocation)
+
+
+def _filter_rule(policy: CompiledPolicy) -> FusedRule | None:
+    unit = policy.sections.filter
+    if unit is None or unit.recording is None:
+        return None
+    tests = [
+        RuleRoots(root.value, root.error, rule.on_error == "Allow")
+        for root, rule in zip(unit.roots, policy.sections.rules, strict=True)
+    ]
+    return FusedRule(policy.name, unit.recording, tuple(tests))
+
+
+def _score_rule(policy: CompiledPolicy) -> FusedRule | None:
+    score = policy.sections.score
+    if score is None or score.double or score.unit.recording is None:
+        return None
+    (root,) = score.unit.roots
+    return FusedRule(policy.name, score.unit.recording, (RuleRoots(root.value, root.error),))
+
+
+class PolicyRules(msgspec.Struct, frozen=True):
+    """The filter and the score of a policy, which make results of what the program computes."""
+
+    filter: BoundFilter
+    score: BoundScore | None
+    verdict: Verdict
+
+
+class BoundFusedRules:
+    """The program of a profile over the tables of a cluster, and over their overlay."""
 
     def __init__(
         self,
-        one: FusableRules,
-        filters: Sequence[FusableRules],
-        scores: Sequence[FusableRules],
-        functions: FusedFunctions,
+        program: FusedProgram,
+        signatures: Mapping[str, Signature],
+        profile: str,
+        handle: Handle,
     ) -> None:
-        self._cycle = one.cycle
-        self._functions = functions
-        self._filters = []
-        place = 0
-        for rules in filters:
-            assert rules.filter_recording is not None, "it was fused"
-            end = place + len(rules.filter_recording.roots)
-            bound = rules.bound.filters()
-            value = bound.only_value
-            only = None if value is None else place + value
-            self._filters.append((bound, rules.verdict, slice(place, end), only))
-            place = end
-        self._scores = []
-        place = 0
-        for rules in scores:
-            assert rules.bound.score_rule is not None, "it was fused"
-            assert rules.score_recording is not None, "it was fused"
-            end = place + len(rules.score_recording.roots)
-            value = rules.bound.score_rule.only_value
-            only = None if value is None else place + value
-            self._scores.append((rules.bound.score_rule, slice(place, end), only))
-            place = end
+        self._program = program
+        self._kernels = {name: one.kernel for name, one in signatures.items()}
+        self._cycle = Activation(profile=profile)
+        self._functions = program.bind(Runtime(handle.nodes, handle.pods))
+        self._overlay = handle.cache.overlay
+        self._rejection = program.bind_row(Runtime(self._overlay, handle.pods))
 
-    def filter(self, pod: PodInfo) -> list[FilterResult] | None:
-        """Return the results of the filters for all rows; None if they must run one by one."""
-        out = self._functions.filters(pod, self._cycle)
-        if out is None:
+    def filters(
+        self, plugins: Sequence[str]
+    ) -> Callable[[PodInfo], Mapping[str, FilterResult]] | None:
+        """Return what filters all rows, by plugin; None if no filter is in the program."""
+        active = self._active(self._program.filters_of_all_rows, plugins)
+        compute = self._over_all_rows(self._functions.filters, active)
+        filters = [
+            (name, place, rules.filter, rules.verdict, rules.filter.only_value)
+            for place, (name, rules) in enumerate(active)
+            if rules is not None
+        ]
+
+        def run(pod: PodInfo) -> Mapping[str, FilterResult]:
+            out, n = compute(pod)
+            if out is None:
+                return {}
+            results = {}
+            for name, place, rules, verdict, only in filters:
+                values = out[place]
+                holds = None if only is None else values[only]
+                # The least of them takes a quarter of the time of all().
+                if isinstance(holds, np.ndarray) and holds.ndim and holds.item(holds.argmin()):
+                    results[name] = PASSES
+                    continue
+                codes = rules.codes_of(values, n)
+                results[name] = PASSES if codes is None else verdict(pod, codes)
+            return results
+
+        return run if filters else None
+
+    def scores(self, plugins: Sequence[str]) -> Callable[[PodInfo], Mapping[str, RawScores]] | None:
+        """Return what scores all rows, by plugin; None if no score is in the program."""
+        active = self._active(self._program.scores_of_all_rows, plugins)
+        compute = self._over_all_rows(self._functions.scores, active)
+        scores = [
+            (name, place, rules.score, rules.score.only_value)
+            for place, (name, rules) in enumerate(active)
+            if rules is not None and rules.score is not None
+        ]
+
+        def run(pod: PodInfo) -> Mapping[str, RawScores]:
+            out, n = compute(pod)
+            if out is None:
+                return {}
+            results = {}
+            for name, place, rule, only in scores:
+                values = out[place]
+                raw = None if only is None else values[only]
+                if (
+                    isinstance(raw, np.ndarray)
+                    and raw.ndim
+                    and raw.dtype is _INT64
+                    and raw.base is None  # else it is a column, which changes with the nodes
+                    and raw.flags.writeable
+                ):
+                    results[name] = raw
+                else:
+                    results[name] = rule.scores_of(values, n)
+            return results
+
+        return run if scores else None
+
+    def _active(
+        self, names: Sequence[str], plugins: Sequence[str]
+    ) -> list[tuple[str, PolicyRules | None]]:
+        """Return policies of the program with their rules; None for one that takes no part."""
+        kernels = self._kernels
+        return [
+            (name, kernels[name].rules if name in plugins and name in kernels else None)
+            for name in names
+        ]
+
+    def _over_all_rows(
+        self, function: Callable[..., Any], active: Sequence[tuple[str, PolicyRules | None]]
+    ) -> Callable[[PodInfo], tuple[Sequence[Any] | None, int]]:
+        """Return the function of active policies, as one that returns the number of rows, too."""
+        flags = [rules is not None for _, rules in active]
+        values, kept, cycle = partial(function, *flags), self._functions.kept, self._cycle
+
+        def compute(pod: PodInfo) -> tuple[Sequence[Any] | None, int]:
+            arrays, n = kept.arrays(), kept.n
+            if arrays is None:
+                return None, n
+            return values(pod, cycle, slice(0, n), n, *arrays), n
+
+        return compute
+
+    def rows(self, filters: NumberedFilters, scores: Sequence[str] | None) -> RowFunctions | None:
+        """Return the functions of a few rows; None if a filter has none."""
+        program = self._program
+        called = self._called("filter", [name for _, name in filters], program.filters)
+        if called is None:
             return None
-        found, n = [], self._functions.n
-        for rules, verdict, places, only in self._filters:
-            holds = None if only is None else out[only]
-            # The least of them takes a quarter of the time of all().
-            if isinstance(holds, np.ndarray) and holds.ndim and holds.item(holds.argmin()):
-                found.append(PASSES)
-                continue
-            codes = rules.codes_of(out[places], n)
-            found.append(PASSES if codes is None else verdict(pod, codes))
-        return found
+        update = self._functions.update
+        arguments = self._arguments(filters, {name: rule.function for name, rule in called.items()})
+        off = [False] * len(program.scores)
+        unscored = partial(update, *arguments, *off, (), False)
+        more = None if scores is None else self._called("score", scores, program.scores)
+        if scores is None or more is None:
+            return _limited(unscored, unscored, None, [*called.values()])
+        flags = [name in scores for name in program.scores]
+        order = [*program.scores, *more]
+        pick = None if order == [*scores] else _picked([order.index(name) for name in scores])
+        scoring = *flags, tuple([rule.function for rule in more.values()]), pick
+        return _limited(
+            partial(update, *arguments, *scoring),
+            unscored,
+            partial(update, *self._arguments((), {}), *scoring),
+            [*called.values(), *more.values()],
+        )
 
-    def score(self, pod: PodInfo) -> list[RawScores] | None:
-        """Return the raw scores of all rows; None if the plugins must run one by one."""
-        out = self._functions.scores(pod, self._cycle)
-        if out is None:
+    def _called(
+        self, kind: Literal["filter", "score"], plugins: Sequence[str], known: Sequence[str]
+    ) -> dict[str, RowRule] | None:
+        """Return the functions of the plugins that are not in the program; None if one has none."""
+        rules: dict[str, RowRule] = {}
+        for name in plugins:
+            if name not in known:
+                rule = getattr(self._kernels.get(name, NO_KERNEL), kind)
+                if rule is None:
+                    return None
+                rules[name] = rule
+        return rules
+
+    def first_rejection(self, filters: NumberedFilters, nodes: NodeView) -> FirstRejection | None:
+        """Return the filters over the overlay; None if one of them has no function there."""
+        if nodes is not self._overlay:
             return None
-        n, found = self._functions.n, []
-        for rule, places, only in self._scores:
-            scores = None if only is None else out[only]
-            if (
-                isinstance(scores, np.ndarray)
-                and scores.ndim
-                and scores.dtype is _INT64
-                and scores.base is None  # else it is a column, which changes with the nodes
-                and scores.flags.writeable
-            ):
-                found.append(scores)
-            else:
-                found.append(rule.scores_of(out[places], n))
-        return found
+        kernels = self._kernels
+        overlays = {name: kernels.get(name, NO_KERNEL).overlay for _, name in filters}
+        codes = {name: one.code for name, one in overlays.items() if one is not None}
+        if len(codes) < len(overlays):
+            return None
+        return partial(self._rejection, *self._arguments(filters, codes))
+
+    def _arguments(
+        self, filters: NumberedFilters, functions: Mapping[str, Callable[[PodInfo, int], int]]
+    ) -> list[Any]:
+        """Return the arguments of functions of rows that say which filters take part."""
+        program = self._program
+        numbers = {name: number for number, name in filters}
+        called: list[list[tuple[int, Callable[[PodInfo, int], int]]]]
+        called = [[] for _ in range(program.gaps)]
+        for number, name in filters:
+            if name not in program.filters:
+                called[program.places[name]].append((number, functions[name]))
+        return [
+            self._cycle,
+            *(numbers.get(name, -1) for name in program.filters),
+            *(tuple(pairs) for pairs in called),
+        ]
 
 
-def _of_arrays(recording: Recording | None) -> Recording | None:
-    """Return a recording if fusing it as a function of all rows costs nothing."""
-    return None if recording is None or not recording.arrays else recording
+def _picked(places: Sequence[int]) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
+    """Return what takes some elements of a tuple."""
+    if len(places) == 1:
+        return itemgetter(slice(places[0], places[0] + 1))
+    return itemgetter(*places) if places else lambda _: ()
 
 
-def _recordings(found: Sequence[Recording | None]) -> list[Recording] | None:
-    known = [one for one in found if one is not None]
-    return known if len(known) == len(found) else None
+def _limited(
+    update: Update, unscored: Update, scored: Update | None, called: Sequence[RowRule]
+) -> RowFunctions:
+    """Return functions in which the steps of all rows count together, if any are counted.
+
+    Filters and scores have steps of their own.
+    """
+    context = next((rule.limited for rule in called if rule.limited is not None), None)
+    if context is None:
+        return RowFunctions(update, unscored, scored)
+
+    def within(function: Update) -> Update:
+        def run(
+            pod: PodInfo, rows: Sequence[int], first: Codes
+        ) -> tuple[Sequence[Rejection] | None, Sequence[tuple[int, ...]] | None]:
+            with context():
+                return function(pod, rows, first)
+
+        return run
+
+    return RowFunctions(
+        within(unscored), within(unscored), None if scored is None else within(scored)
+    )

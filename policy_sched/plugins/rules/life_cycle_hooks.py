@@ -25,11 +25,11 @@ from policy_sched.framework import (
     PermitCondition,
     PermitResult,
     PodsToActivate,
+    Scope,
     Status,
     hookimpl,
 )
 from policy_sched.language import CompiledPolicy
-from policy_sched.language.ir import Dependency
 from policy_sched.language.runtime import Activation
 from policy_sched.language.values import RuleError
 from policy_sched.model import PodInfo
@@ -77,7 +77,7 @@ class _LifeCycle:
         permit = policy.life.permit
         self._permit_reads = None if permit is None else permit.unit.reads
         matching = policy.match_reads
-        self._match_moves = bool(matching.node) or matching.scope is Dependency.VOLATILE
+        self._match_moves = bool(matching.node) or matching.scope is Scope.VOLATILE
 
     @hookimpl
     def reserve(self, pod: PodInfo, node: str) -> Status:

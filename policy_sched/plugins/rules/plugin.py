@@ -30,12 +30,13 @@ from policy_sched.framework import (
     DescribeMasked,
     Feasible,
     FilterResult,
+    Gate,
     Handle,
     Masked,
+    OverlayFilter,
     PreFilterResult,
     RawScores,
-    RowFlags,
-    RowRule,
+    RowKernel,
     Rows,
     Scope,
     Scores,
@@ -63,7 +64,7 @@ from policy_sched.plugins.dynamicresources import Allocating, ResourceClaims
 from policy_sched.plugins.rules.bound_filter import BoundFilter, Explanation
 from policy_sched.plugins.rules.bound_policy import BoundPolicy, bind
 from policy_sched.plugins.rules.events import events_of, newly_served
-from policy_sched.plugins.rules.fused_rules import FusableRules
+from policy_sched.plugins.rules.fused_rules import PolicyRules
 from policy_sched.plugins.rules.life_cycle_hooks import life_cycle_hooks
 from policy_sched.plugins.rules.placement_hooks import placement_hooks
 
@@ -145,76 +146,76 @@ class _Rules:
         self._profile = profile
         self._name = policy.name
         self._still = Activation(profile=profile, allocation=self._allocation)
-        self._moves = Scope(int(policy.reads.scope)) is Scope.VOLATILE
+        self._moves = policy.reads.scope is Scope.VOLATILE
         self._several = policy.sections.filter is not None and len(policy.sections.rules) > 1
         self._like = key_getter(self.sign_pod())
         self._helped: dict[Key, bool] = {}
         self._helped_at: tuple[int, str] = (-1, "")
         self._sorts_groups = ("podGroup",) in policy.sort_reads.pod
         gates = policy.gate_reads
-        self._gates_move = Scope(int(gates.scope)) is Scope.VOLATILE or ("podGroup",) in gates.pod
+        self._gates_move = gates.scope is Scope.VOLATILE or ("podGroup",) in gates.pod
 
     @hookimpl
     def sign_pod(self) -> Signature:
         """Name the pod fields that the rules read; the compiler found them."""
         reads = self._policy.reads
         fields = frozenset(path for path in reads.pod if path[0] not in _OF_THE_ATTEMPT)
-        scope = Scope(int(reads.scope))
-        gates = self._gates if self._gates_read_the_pod() else None
+        scope = reads.scope
         allocating = self._allocating
         if allocating is not None:
             scope = max(scope, allocating.scope)
-        by_node = allocating is None and scope is Scope.NODE
+        gate = self._policy.gate_reads.pod
         return Signature(
             fields,
             scope,
             proved=True,
-            normalizes_by_row=self._policy.normalizes_by_row,
-            normalizes_by_extremes=self._policy.normalizes_by_extremes,
-            asked_taints=None if reads.tolerations else reads.taints,
             writes_state=False,
             keys=() if allocating is None else (allocating.claims_key,),
-            row_filter=self._bound.filters().row_rule(self._still) if by_node else None,
-            row_score=self._bound.row_score(self._still) if by_node else None,
-            row_filter_over=self._row_filter_over if by_node else None,
-            flags_over=self._flags_over if by_node else None,
-            fusable=self._fusable() if by_node else None,
-            filter_reads=self._filter_reads if by_node else None,
-            gates=gates,
-            gate_fields=self._policy.gate_reads.pod if gates else frozenset(),
-            gates_groups=self._policy.gate_reads.pod <= _OF_THE_GROUP,
+            gate=Gate(
+                self._gates if self._gates_read_the_pod() else None,
+                gate,
+                by_group=gate <= _OF_THE_GROUP,
+            ),
+            kernel=self._kernel(by_row=allocating is None and scope is Scope.NODE),
         )
 
-    def _fusable(self) -> FusableRules:
-        rules = self._bound.filters()
-
-        def verdict(pod: PodInfo, codes: Codes) -> FilterResult:
-            return self._verdict(rules, pod, self._still, None, codes)
-
-        return FusableRules(self._bound, self._still, verdict)
+    def _kernel(self, *, by_row: bool) -> RowKernel:
+        """Return what the compiler knows; ``by_row``: filter and score follow from a row."""
+        policy, bound = self._policy, self._bound
+        kernel = RowKernel(
+            normalizes_by_row=policy.normalizes_by_row,
+            normalizes_by_extremes=policy.normalizes_by_extremes,
+            asked_taints=None if policy.reads.tolerations else policy.reads.taints,
+        )
+        if not by_row:
+            return kernel
+        still, rules, score = self._still, bound.filters(), bound.score_rule
+        return replace(
+            kernel,
+            filter=rules.row_rule(still),
+            score=None if score is None else score.row_rule(still),
+            overlay=self._over(self._handle.cache.overlay),
+            filter_reads=self._filter_reads,
+            rules=PolicyRules(
+                rules, score, lambda pod, codes: self._verdict(rules, pod, still, None, codes)
+            ),
+        )
 
     def _filter_reads(self, key: ColumnKey) -> bool:
         return field_of_column(key) in self._policy.filter_reads.node
 
-    def _flags_over(self, nodes: NodeView) -> RowFlags | None:
-        rules, still = self._bound.filters(nodes), self._still
-        if self._bound.aborting or rules.metered:
+    def _over(self, nodes: NodeView) -> OverlayFilter | None:
+        """Return the filter over the overlay; None if it can end the attempt or counts steps."""
+        still = self._still
+        if not self._policy.has_filter or self._bound.aborting or self._bound.filters().metered:
             return None
-        return lambda pod: rules.flags(pod, still)
-
-    def _row_filter_over(self, nodes: NodeView) -> RowRule | None:
-        bound = self._bound
-        if bound.aborting:
-            return None
-        rules, still = bound.filters(nodes), self._still
-        rule = rules.row_rule(still)
-        if rule is None:
-            return None
-
-        def explain(pod: PodInfo, row: int, code: int) -> Status:
-            return _status(rules.explain_row(pod, still, row, code))
-
-        return replace(rule, explain=explain)
+        rules = self._bound.filters(nodes)
+        return OverlayFilter(
+            nodes,
+            lambda pod: rules.flags(pod, still),
+            lambda pod, row, code: _status(rules.explain_row(pod, still, row, code)),
+            lambda pod, row: rules.code(pod, still, row),
+        )
 
     def skipping(
         self, skips: T, passes: T, *, score: bool = False
@@ -240,7 +241,7 @@ class _Rules:
         """Return whether the preEnqueue rules read nothing but the pod."""
         reads = self._policy.gate_reads
         others = _OF_THE_ATTEMPT | {"namespaceObject"}
-        static = Scope(int(reads.scope)) is Scope.STATIC and not reads.node and not reads.clock
+        static = reads.scope is Scope.STATIC and not reads.node and not reads.clock
         return static and all(path[0] not in others for path in reads.pod)
 
     def _gates(self, pod: PodInfo) -> bool:
@@ -383,7 +384,7 @@ class _Rules:
         table, own = self._handle.nodes, self._bound.life.hint(unit)
         reads = self._policy.reads | unit.reads
         fields = frozenset(reads.pod)
-        moves = Scope(int(reads.scope)) is Scope.VOLATILE or reads.clock
+        moves = reads.scope is Scope.VOLATILE or reads.clock
         alike = None
         if not moves and not any(path[0] in _OF_THE_ATTEMPT for path in fields):
             alike = key_getter(Signature(fields, Scope.STATIC))

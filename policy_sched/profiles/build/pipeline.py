@@ -8,10 +8,12 @@ policies.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from policy_sched.client import MemoryClient
 from policy_sched.cluster import Cache
@@ -26,6 +28,7 @@ from policy_sched.framework.runtime import (
     implementations,
 )
 from policy_sched.language import CompiledPolicy
+from policy_sched.language.codegen import FusedProgram
 from policy_sched.language.diagnostics import (
     MAX_ANNOTATED_PROFILE_COST,
     MAX_PROFILE_COST,
@@ -33,7 +36,13 @@ from policy_sched.language.diagnostics import (
 )
 from policy_sched.plugins import GATED_PARTS, HOUSE, factories, plugin_points
 from policy_sched.plugins.dynamicresources import Allocating, Allocations, DynamicResources
-from policy_sched.plugins.rules import DevicePolicy, ProfileDeviceRules, rule_plugin
+from policy_sched.plugins.rules import (
+    BoundFusedRules,
+    DevicePolicy,
+    ProfileDeviceRules,
+    fuse_policies,
+    rule_plugin,
+)
 from policy_sched.profiles.build.compile import PluginHash, compiled, devices_hash, policy_hash
 from policy_sched.profiles.build.rules_cache import rules_cache
 from policy_sched.profiles.build.unprepared import as_enabled
@@ -50,6 +59,9 @@ from policy_sched.profiles.resolve import ProfilePlan, certificate_problems, pla
 from policy_sched.queue import Nominator
 
 DYNAMIC_RESOURCES: Final = "DynamicResources"
+_EVALUATED: Final = ("filter", "score")
+_PROGRAMS: Final = 64
+"""Programs that are kept in a process."""
 
 Key: TypeAlias = tuple[str, str, str]
 """Profile, plugin, and the hash of its content: of a policy, or of arguments."""
@@ -111,7 +123,8 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     """A profile's plan with its policies compiled; it knows no cluster yet.
 
     ``hashes``: of every plugin, by name. ``in_tree``: the plugins that are kube-scheduler's, and
-    not others of their names. Plans are the same in every process.
+    not others of their names. ``program``: the rules that run as one; None where plans are only
+    checked. Plans are the same in every process.
     """
 
     plan: ProfilePlan
@@ -120,6 +133,7 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     hashes: Mapping[str, PluginHash]
 
     in_tree: frozenset[str]
+    program: FusedProgram | None = None
 
     @property
     def own(self) -> list[str]:
@@ -128,9 +142,11 @@ class CompiledPlan(msgspec.Struct, frozen=True):
 
 
 def compile_profiles(
-    config: LoadedConfig, policies: Sequence[LoadedPolicy]
+    config: LoadedConfig, policies: Sequence[LoadedPolicy], *, runs: bool = True
 ) -> tuple[tuple[CompiledPlan, ...], list[Diagnostic]]:
     """Resolve and compile every profile; diagnostics of all of them, warnings included.
+
+    ``runs``: whether pipelines are built of the plans.
 
     The default profile's policies are known, too; a policy in ``policies`` that has the name of
     one of them takes its place. Without plans there are errors among the diagnostics.
@@ -153,12 +169,41 @@ def compile_profiles(
         problems += _unsupported(config, i, plan)
         problems += _too_costly(config, i, plan, ready)
         digest = _plan_hash(plan, hashes)
-        results.append(CompiledPlan(plan, ready, digest, hashes, _in_tree(plan, shipped, policies)))
+        in_tree = _in_tree(plan, shipped, policies)
+        results.append(CompiledPlan(plan, ready, digest, hashes, in_tree))
     cache = rules_cache()
     if cache is not None:
         cache.save()
-    failed = any(d.severity is Severity.ERROR for d in problems)
-    return () if failed else tuple(results), sorted(problems)
+    if any(d.severity is Severity.ERROR for d in problems):
+        return (), sorted(problems)
+    if runs:
+        results = [replace(one, program=_program(one)) for one in results]
+    return tuple(results), sorted(problems)
+
+
+def _program(ready: CompiledPlan) -> FusedProgram:
+    """Return the rules of a plan that run as one."""
+    points = [tuple([name for name, _ in ready.plan.points[point]]) for point in _EVALUATED]
+    hashes = tuple([(name, ready.hashes[name].whole) for name in ready.policies])
+    filters, scores = points
+    allocates = DYNAMIC_RESOURCES in ready.plan.args
+    return _made_program(_Rules(filters, scores, allocates, hashes, ready.policies))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The policies of a plan; equal to others of the same content in the same order."""
+
+    filters: tuple[str, ...]
+    scores: tuple[str, ...]
+    allocates: bool
+    hashes: tuple[tuple[str, str], ...]
+    policies: Mapping[str, CompiledPolicy] = field(compare=False)
+
+
+@lru_cache(maxsize=_PROGRAMS)
+def _made_program(rules: _Rules) -> FusedProgram:
+    return fuse_policies(rules.policies, rules.filters, rules.scores, allocates=rules.allocates)
 
 
 def _in_tree(
@@ -304,7 +349,7 @@ def build_pipeline(
         ]
         for field, hook in CONFIGURED.items()
     }
-    return freeze(
+    pipeline = freeze(
         profile,
         found,
         order,
@@ -313,6 +358,10 @@ def build_pipeline(
         content_hash=ready.content_hash,
         feature_gates=plan.feature_gates,
     )
+    if ready.program is None:
+        return pipeline
+    rules = BoundFusedRules(ready.program, pipeline.signatures, profile, handle)
+    return replace(pipeline, rules=rules)
 
 
 def foreign_problems(config: LoadedConfig, plans: Sequence[CompiledPlan]) -> list[Diagnostic]:

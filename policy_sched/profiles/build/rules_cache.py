@@ -33,7 +33,7 @@ COMPILING: Final = ("language", "cluster", "model")
 """Packages on whose content the result of compiling depends."""
 KIND: Final = "default-rules"
 _SUFFIXES: Final = (".py", ".toml", ".lark")
-_MODULES: Final = ("policy_sched.language.", "policy_sched.model.")
+_MODULES: Final = ("policy_sched.language.", "policy_sched.model.", "policy_sched.cluster.tables.")
 _FUNCTIONS: Final = ("policy_sched.language.stdlib.builtins_", "policy_sched.model.")
 _BUILTINS: Final = frozenset({"abs", "float", "len", "str"})
 """The builtin functions that are functions of rules."""

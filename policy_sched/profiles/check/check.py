@@ -343,5 +343,5 @@ def _resolved(
     enabled = {name for plan in plans for name in plan.policies}
     if not plans or not config.sound or enabled & unsound:
         return problems
-    compiled, problems = compile_profiles(config, policies)
+    compiled, problems = compile_profiles(config, policies, runs=False)
     return [*problems, *foreign_problems(config, compiled)] if compiled and make else problems

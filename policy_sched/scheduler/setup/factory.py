@@ -10,7 +10,6 @@ from policy_sched.client import Client, MemoryClient
 from policy_sched.cluster import ApiObjects, Cache
 from policy_sched.errors import Diagnostic
 from policy_sched.framework import Extender, Handle, WaitingPods
-from policy_sched.framework.evaluate import FUSE_AFTER
 from policy_sched.framework.runtime import Pipeline, Runner
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.profiles.build import CompiledPlan, raise_errors
@@ -74,16 +73,13 @@ def assemble(  # noqa: PLR0913 - all but the plans may be left out
     now: Callable[[], int] | None = None,
     cached: bool = True,
     all_nodes: bool = False,
-    fuse_after: int = FUSE_AFTER,
     timing: Timing | None = None,
     ties: Random | None = None,
 ) -> Scheduler:
     """Return a scheduler with an empty cache that runs compiled plans; see `build`.
 
     ``cached=False`` evaluates every pod from scratch. ``all_nodes`` looks at every node, also where
-    no plugin scores. ``fuse_after``: how often plugins run one by
-    one before one function replaces them. ``timing``: the queue's durations.
-    ``ties`` breaks ties in place of the seed.
+    no plugin scores. ``timing``: the queue's durations. ``ties`` breaks ties in place of the seed.
     """
     return assemble_with_assembly(
         plans,
@@ -93,7 +89,6 @@ def assemble(  # noqa: PLR0913 - all but the plans may be left out
         now=now,
         cached=cached,
         all_nodes=all_nodes,
-        fuse_after=fuse_after,
         timing=timing,
         ties=ties,
     )[0]
@@ -108,7 +103,6 @@ def assemble_with_assembly(  # noqa: PLR0913 - all but the plans may be left out
     now: Callable[[], int] | None = None,
     cached: bool = True,
     all_nodes: bool = False,
-    fuse_after: int = FUSE_AFTER,
     timing: Timing | None = None,
     runner: Callable[[Pipeline], Runner] = Runner,
     ties: Random | None = None,
@@ -136,7 +130,6 @@ def assemble_with_assembly(  # noqa: PLR0913 - all but the plans may be left out
         extenders,
         cached=cached,
         all_nodes=all_nodes,
-        fuse_after=fuse_after,
         runner=runner,
     )
     built = assembly.build(plans)

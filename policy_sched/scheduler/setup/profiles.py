@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from policy_sched.framework import Extender, Handle
 from policy_sched.framework.evaluate import (
-    FUSE_AFTER,
     Evaluator,
     Nominations,
     Rotation,
@@ -39,8 +38,7 @@ class Assembly:
 
     ``extenders`` is the list that the handle has, which changes with the profiles.
     ``cached=False`` evaluates every pod from scratch; ``all_nodes`` looks at every node, also where
-    the first feasible one would do. ``fuse_after``: how often plugins run one by
-    one before one function replaces them. ``runner`` makes what runs a pipeline.
+    the first feasible one would do. ``runner`` makes what runs a pipeline.
     """
 
     def __init__(
@@ -50,14 +48,12 @@ class Assembly:
         *,
         cached: bool = True,
         all_nodes: bool = False,
-        fuse_after: int = FUSE_AFTER,
         runner: Callable[[Pipeline], Runner] = Runner,
     ) -> None:
         self._handle = handle
         self._extenders = extenders
         self._cached = cached
         self._all_nodes = all_nodes
-        self._fuse_after = fuse_after
         self._runner = runner
         self._rotation = Rotation()
         self._nominations = Nominations(handle.cache, handle.nominator)
@@ -107,7 +103,6 @@ class Assembly:
             nominations=self._nominations,
             sample=self._sample(pipeline, extenders),
             extenders=extenders,
-            fuse_after=self._fuse_after,
         )
         return Profile(pipeline, runner, evaluator, extenders)
 

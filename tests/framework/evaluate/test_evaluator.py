@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.tables.journal import FAR_BEHIND
+from policy_sched.framework import PreFilterResult, Scope, Signature
 from policy_sched.framework.evaluate.evaluator import Domain, Evaluator
 from policy_sched.framework.evaluate.pod_signature import key_getter
 from policy_sched.framework.evaluate.ranking import SEARCHES
@@ -19,12 +21,12 @@ from policy_sched.framework.evaluate.results import Evaluation
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import PreFilterResult, Scope, Signature
 from policy_sched.framework.runtime.pipeline import Pipeline, freeze, implementations, points_of
 from policy_sched.framework.runtime.runner import Runner
 from policy_sched.framework.status import SKIP, SUCCESS, Status
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.plugins.rules import BoundFusedRules, fuse_policies
 from policy_sched.queue.nominator import Nominator
 from policy_sched.scheduler.scheduling_cycle import select_host
 from policy_sched.testing import make_node, make_pod
@@ -38,8 +40,11 @@ def handle_of(cache: Cache) -> Handle:
     return Handle(cache, WaitingPods(), Nominator(), MemoryClient(), lambda: 0)
 
 
-def pipeline_of(plugins: dict[str, object]) -> Pipeline:
-    """Return a pipeline that runs each plugin at every point it implements."""
+def pipeline_of(plugins: dict[str, object], cache: Cache | None = None) -> Pipeline:
+    """Return a pipeline that runs each plugin at every point it implements.
+
+    ``cache``: that of plugins that have functions of a row, which are called then.
+    """
     order = {
         field: [
             (name, WEIGHTS.get(name, 1))
@@ -49,7 +54,13 @@ def pipeline_of(plugins: dict[str, object]) -> Pipeline:
         for field, point in CONFIGURED.items()
     }
     implemented = {name: implementations(plugin, name) for name, plugin in plugins.items()}
-    return freeze("default-scheduler", implemented, order)
+    pipeline = freeze("default-scheduler", implemented, order)
+    if cache is None:
+        return pipeline
+    called = ([hook.plugin for hook in pipeline.at(point)] for point in ("filter", "score"))
+    program = fuse_policies({}, *called, allocates=False)
+    rules = BoundFusedRules(program, pipeline.signatures, "default-scheduler", handle_of(cache))
+    return replace(pipeline, rules=rules)
 
 
 def runner_of(cache: Cache, *kinds: type) -> Runner:
@@ -113,7 +124,7 @@ def test_shared_evaluation_equals_a_fresh_one(
         cache.add_node(node)
     runner = runner_of(cache, *kinds)
     evaluator, plain = (
-        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes),
         Evaluator(runner, cache.nodes, cached=False),
     )
     assumed: list[PodInfo] = []
@@ -149,7 +160,7 @@ def test_a_cached_evaluation_of_a_domain_equals_a_fresh_one(
         cache.add_node(node)
     runner = runner_of(cache, *kinds)
     evaluator, plain = (
-        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes),
         Evaluator(runner, cache.nodes, cached=False),
     )
     outside = np.array(sorted(set(range(4)) - inside), np.intp)

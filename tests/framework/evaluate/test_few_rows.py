@@ -11,6 +11,7 @@ from policy_sched.framework import (
     Codes,
     FilterResult,
     RawScores,
+    RowKernel,
     Rows,
     Scope,
     Scores,
@@ -45,7 +46,9 @@ class Grade:
     @hookimpl
     def sign_pod(self) -> Signature:
         """Read nothing that changes."""
-        return Signature(frozenset(), Scope.STATIC, proved=True, normalizes_by_extremes=True)
+        return Signature(
+            frozenset(), Scope.STATIC, proved=True, kernel=RowKernel(normalizes_by_extremes=True)
+        )
 
     @hookimpl
     def score(self, rows: Rows) -> Scores:
@@ -81,9 +84,9 @@ def test_the_answers_are_those_of_a_fresh_evaluation(data: st.DataObject) -> Non
         "PodTopologySpread": PodTopologySpread({}, handle),
         "InterPodAffinity": InterPodAffinity({}, handle),
     }
-    runner = Runner(pipeline_of(plugins))
+    runner = Runner(pipeline_of(plugins, cache))
     kept, plain = (
-        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes),
         Evaluator(runner, cache.nodes, cached=False),
     )
     waiting = [data.draw(pods(f"w{number}")) for number in range(2)]
@@ -111,7 +114,9 @@ class Liked(Grade):
     @hookimpl
     def sign_pod(self) -> Signature:
         """Say that it reads the whole cluster."""
-        return Signature(frozenset(), Scope.CLUSTER, proved=True, normalizes_by_extremes=True)
+        return Signature(
+            frozenset(), Scope.CLUSTER, proved=True, kernel=RowKernel(normalizes_by_extremes=True)
+        )
 
     @hookimpl
     def score(self, rows: Rows) -> Scores:
@@ -129,9 +134,9 @@ class Liked(Grade):
 def test_few_scores_are_normalised_as_all_of_them(steps: list[tuple[int, bool]], each: int) -> None:
     """Whether a changed score is the lowest, the highest or one in between, before or after."""
     cache = world()
-    runner = Runner(pipeline_of({"Few": Few(cache, 3), "Liked": Liked(cache, each)}))
+    runner = Runner(pipeline_of({"Few": Few(cache, 3), "Liked": Liked(cache, each)}, cache))
     kept, plain = (
-        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes),
         Evaluator(runner, cache.nodes, cached=False),
     )
     running: list[PodInfo] = []
@@ -170,7 +175,7 @@ class Sole:
 def test_codes_that_a_plugin_writes_to_are_read_anew() -> None:
     """Only a read-only array that is returned again means that nothing has changed."""
     cache = world()
-    runner = Runner(pipeline_of({"Few": Few(cache), "Sole": Sole(cache)}))
+    runner = Runner(pipeline_of({"Few": Few(cache), "Sole": Sole(cache)}, cache))
     evaluator = Evaluator(runner, cache.nodes)
     for number in range(3):
         filtering = evaluator.evaluate(PodInfo.of(make_pod(f"p{number}"))).filtering

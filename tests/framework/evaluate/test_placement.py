@@ -9,6 +9,7 @@ import pytest
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import PluginError
+from policy_sched.framework import Placement, Placements
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.evaluate.placement import (
     Domains,
@@ -18,7 +19,6 @@ from policy_sched.framework.evaluate.placement import (
 )
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import Placement, Placements
 from policy_sched.framework.runtime.pipeline import freeze, implementations, points_of
 from policy_sched.framework.runtime.runner import Runner
 from policy_sched.framework.status import SKIP, Code, Status

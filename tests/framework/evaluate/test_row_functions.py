@@ -1,4 +1,4 @@
-"""Row functions: one generated function per set of plugins, with the answers of the plugins."""
+"""Functions of rows: what plugins say of a few changed rows, with the answers of their hooks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from policy_sched.cluster import Cache
 from policy_sched.errors import PluginError
 from policy_sched.framework import (
+    NO_CODE,
     CycleState,
     FilterResult,
+    RowKernel,
     RowRule,
     Rows,
     Scope,
@@ -21,7 +23,6 @@ from policy_sched.framework import (
     hookimpl,
 )
 from policy_sched.framework.evaluate import Evaluator
-from policy_sched.framework.evaluate.row_functions import RowFunctionCache
 from policy_sched.framework.runtime import MetricsRecorder, Runner
 from policy_sched.framework.status import Code
 from policy_sched.model import PodInfo
@@ -36,8 +37,8 @@ FULL = Status(Code.UNSCHEDULABLE, ("full",))
 class Few:
     """At most ``most`` pods on a node, and the fewer the better; fails on a node with ``poison``.
 
-    ``coded``: its function of a row has the code, too. ``calls``: how it was called, by rows or by
-    the function of one row.
+    ``coded``: its function of a row knows the code. ``calls``: how it was called, by rows or by
+    the functions of one row.
     """
 
     def __init__(
@@ -52,14 +53,17 @@ class Few:
     @hookimpl
     def sign_pod(self) -> Signature:
         """Read the pods of the node alone."""
-        code = "1" if self._coded else ""
-        passes = RowRule(self._row, None, f"out[0] < {self._most}", code)
-        rating = RowRule(self._row, None, "True", "100 - out[0]")
-        return Signature(frozenset(), Scope.NODE, proved=True, row_filter=passes, row_score=rating)
+        kernel = RowKernel(RowRule(self._row_code), RowRule(self._row_score))
+        return Signature(frozenset(), Scope.NODE, proved=True, kernel=kernel)
 
-    def _row(self, _pod: PodInfo, _cycle: object, row: int) -> tuple[int]:
+    def _row_code(self, _pod: PodInfo, row: int) -> int:
         self.calls.append("row")
-        return (self._count(row),)
+        rejected = 1 if self._coded else NO_CODE
+        return rejected if self._count(row) >= self._most else 0
+
+    def _row_score(self, _pod: PodInfo, row: int) -> int:
+        self.calls.append("row")
+        return 100 - self._count(row)
 
     def _count(self, row: int) -> int:
         count = len(self._table.pods_on(row))
@@ -91,11 +95,11 @@ def world(nodes: int = 3) -> Cache:
     return cache
 
 
-def test_a_row_that_stays_feasible_is_updated_by_a_generated_function() -> None:
+def test_a_row_that_stays_feasible_is_updated_by_its_row_functions() -> None:
     """The plugin itself runs once, for all rows; for the changed row its row functions run."""
     cache = world()
     plugin = Few(cache)
-    runner = Runner(pipeline_of({"Few": plugin}))
+    runner = Runner(pipeline_of({"Few": plugin}, cache))
     evaluator = Evaluator(runner, cache.nodes)
     evaluator.evaluate(PodInfo.of(make_pod("a")))
     plugin.calls.clear()
@@ -110,7 +114,7 @@ def test_a_row_that_no_longer_passes_is_explained_by_its_plugin() -> None:
     """The plugin that rejects a row is named, with its words."""
     cache = world()
     plugin = Few(cache, most=1)
-    evaluator = Evaluator(Runner(pipeline_of({"Few": plugin})), cache.nodes)
+    evaluator = Evaluator(Runner(pipeline_of({"Few": plugin}, cache)), cache.nodes)
     evaluator.evaluate(PodInfo.of(make_pod("a")))
     cache.assume(PodInfo.of(make_pod("b")), "n1")
     filtering = evaluator.evaluate(PodInfo.of(make_pod("c"))).filtering
@@ -120,7 +124,7 @@ def test_a_row_that_no_longer_passes_is_explained_by_its_plugin() -> None:
 def test_a_rule_that_fails_on_a_row_is_named() -> None:
     """The error is that of the plugin, in upstream's words."""
     cache = world()
-    evaluator = Evaluator(Runner(pipeline_of({"Few": Few(cache, poison=1)})), cache.nodes)
+    evaluator = Evaluator(Runner(pipeline_of({"Few": Few(cache, poison=1)}, cache)), cache.nodes)
     evaluator.evaluate(PodInfo.of(make_pod("a")))
     cache.assume(PodInfo.of(make_pod("b")), "n1")
     with pytest.raises(PluginError, match='running "Few" filter plugin: poison'):
@@ -131,7 +135,7 @@ def test_sampled_plugins_are_called_and_measured_one_by_one() -> None:
     """Durations of single plugins are those of the plugins."""
     cache = world()
     plugin, recorder = Few(cache), MetricsRecorder(lambda: 0.0)
-    runner = Runner(pipeline_of({"Few": plugin}), recorder)
+    runner = Runner(pipeline_of({"Few": plugin}, cache), recorder)
     evaluator = Evaluator(runner, cache.nodes)
     evaluator.evaluate(PodInfo.of(make_pod("a")))
     runner.sample(True)
@@ -158,12 +162,11 @@ def test_a_plugin_without_row_functions_is_called() -> None:
             return FilterResult.of(np.zeros(0, np.int16))
 
     cache = world()
-    runner = Runner(pipeline_of({"Few": Few(cache), "Plain": Plain()}))
-    functions, hooks = RowFunctionCache(runner), runner.pipeline.at("filter")
-    assert functions.of(list(enumerate(hooks)), ()) is None
-    alone = [(0, hooks[0])]
-    assert functions.of(alone, ()) is not None
-    assert functions.of(alone, ()) is functions.of(alone, ())
+    runner = Runner(pipeline_of({"Few": Few(cache), "Plain": Plain()}, cache))
+    rules = runner.pipeline.rules
+    assert rules is not None
+    assert rules.rows([(0, "Few"), (1, "Plain")], ()) is None
+    assert rules.rows([(0, "Few")], ()) is not None
 
 
 @settings(max_examples=scaled(60), deadline=None)
@@ -176,10 +179,10 @@ def test_row_functions_answer_as_a_fresh_evaluation(
 ) -> None:
     """Whatever comes and goes, also where a row fills up and empties again."""
     cache = world()
-    pipeline = pipeline_of({"Few": Few(cache, most), "Other": Few(cache, 3)})
+    pipeline = pipeline_of({"Few": Few(cache, most), "Other": Few(cache, 3)}, cache)
     runner = Runner(pipeline)
     kept, plain = (
-        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes),
         Evaluator(runner, cache.nodes, cached=False),
     )
     running: list[PodInfo] = []
@@ -213,9 +216,9 @@ def test_rows_that_come_and_go_are_answered_as_by_a_fresh_evaluation(
         "Other": Few(cache, 3, coded=True),
         **{kind.__name__: kind(handle) for kind in kinds},
     }
-    runner = Runner(pipeline_of(dict(reversed(plugins.items())) if reverse else plugins))
+    runner = Runner(pipeline_of(dict(reversed(plugins.items())) if reverse else plugins, cache))
     kept, plain = (
-        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes),
         Evaluator(runner, cache.nodes, cached=False),
     )
     running: list[PodInfo] = []
@@ -230,11 +233,11 @@ def test_rows_that_come_and_go_are_answered_as_by_a_fresh_evaluation(
             assert_equal(kept.evaluate(pod), plain.evaluate(pod))
 
 
-def test_a_row_that_fills_up_is_rejected_by_a_generated_function() -> None:
+def test_a_row_that_fills_up_is_rejected_by_a_row_function() -> None:
     """Once a filter has described a rejection it is called for no further row."""
     cache = world(4)
     plugin = Few(cache, most=1, coded=True)
-    evaluator = Evaluator(Runner(pipeline_of({"Few": plugin})), cache.nodes)
+    evaluator = Evaluator(Runner(pipeline_of({"Few": plugin}, cache)), cache.nodes)
     for number in range(2):
         evaluator.evaluate(PodInfo.of(make_pod(f"a{number}")))
         cache.assume(PodInfo.of(make_pod(f"b{number}")), f"n{number}")

@@ -17,6 +17,7 @@ from policy_sched.framework import (
     CycleState,
     FilterResult,
     PreFilterResult,
+    RowKernel,
     Rows,
     Scope,
     Scores,
@@ -166,7 +167,7 @@ class Static:
         """Read labels, and of tolerations what they tolerate if ``asked``."""
         fields = frozenset({("labels",), ("tolerations",)})
         asked = frozenset() if self._asked else None
-        return Signature(fields, Scope.STATIC, proved=True, asked_taints=asked)
+        return Signature(fields, Scope.STATIC, proved=True, kernel=RowKernel(asked_taints=asked))
 
     @hookimpl
     def filter(self, rows: Rows) -> FilterResult:
@@ -285,7 +286,8 @@ class Scaled:
     def sign_pod(self) -> Signature:
         """Read labels."""
         fields = frozenset({("labels",)})
-        return Signature(fields, Scope.STATIC, proved=True, normalizes_by_extremes=True)
+        kernel = RowKernel(normalizes_by_extremes=True)
+        return Signature(fields, Scope.STATIC, proved=True, kernel=kernel)
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status:

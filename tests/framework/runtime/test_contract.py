@@ -10,7 +10,7 @@ import pytest
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import PluginError
-from policy_sched.framework.results import (
+from policy_sched.framework import (
     FilterResult,
     PermitResult,
     Placements,

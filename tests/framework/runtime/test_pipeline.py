@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from policy_sched.errors import PluginError
+from policy_sched.framework import Scope, Signature
 from policy_sched.framework.extension_points import CONFIGURED, POINTS
 from policy_sched.framework.hookspecs import SchedulerHooks, hookimpl
-from policy_sched.framework.results import Scope, Signature
 from policy_sched.framework.runtime.pipeline import (
     Implementations,
     freeze,

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from policy_sched.errors import PluginError
-from policy_sched.framework.results import (
+from policy_sched.framework import (
+    Gate,
     PermitResult,
     PostFilterResult,
     PreFilterResult,
@@ -293,7 +294,7 @@ def test_pre_enqueue_runs_for_pods_that_a_plugin_may_gate(
     """A plugin without a promise, or with one that fails, is asked about each pod."""
     hooks = {"pre_enqueue": (Hook("a", lambda *_: SUCCESS),)}
     found = {
-        name: Signature(frozenset(), Scope.STATIC, gates=gates)
+        name: Signature(frozenset(), Scope.STATIC, gate=Gate(gates))
         for name, gates in signatures.items()
     }
     recorder = MetricsRecorder(lambda: 0.0)

@@ -78,9 +78,9 @@ def test_an_updated_evaluation_equals_a_fresh_one(data: st.DataObject) -> None:
         "Grade": Grade(cache, choose([0, 0, 4])),
         "InterPodAffinity": InterPodAffinity({"hardPodAffinityWeight": hard}, handle),
     }
-    runner = Runner(pipeline_of(plugins))
+    runner = Runner(pipeline_of(plugins, cache))
     kept, anew = (
-        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes),
         Evaluator(runner, cache.nodes, cached=False),
     )
     kinds = [(data.draw(AFFINITIES), choose(LABELS)) for _ in range(2)] + [(None, choose(LABELS))]
@@ -128,7 +128,9 @@ def away(key: str) -> dict[str, Any]:
 def test_a_pod_whose_node_is_in_no_domain_rejects_nothing_and_the_next_one_does() -> None:
     """Both have one term, and only the second runs on a node that has the label."""
     cache = world(2, whole=False)
-    runner = Runner(pipeline_of({"InterPodAffinity": InterPodAffinity({}, handle_of(cache))}))
+    runner = Runner(
+        pipeline_of({"InterPodAffinity": InterPodAffinity({}, handle_of(cache))}, cache)
+    )
     kept = Evaluator(runner, cache.nodes)
     pod = PodInfo.of(make_pod("w", labels={"app": "a"}))
     feasible = []
@@ -141,7 +143,9 @@ def test_a_pod_whose_node_is_in_no_domain_rejects_nothing_and_the_next_one_does(
 def test_a_row_that_opens_again_on_some_of_the_nodes_has_no_reason_any_more() -> None:
     """What rejected the row is forgotten with it, also where other nodes are left out."""
     cache = world(2, whole=True)
-    runner = Runner(pipeline_of({"InterPodAffinity": InterPodAffinity({}, handle_of(cache))}))
+    runner = Runner(
+        pipeline_of({"InterPodAffinity": InterPodAffinity({}, handle_of(cache))}, cache)
+    )
     kept, domain = Evaluator(runner, cache.nodes), Domain(np.array([7, 8], np.intp))
     pod = PodInfo.of(make_pod("w", labels={"app": "a"}, affinity=away(HOSTNAME)))
     others: list[PodInfo] = []
@@ -162,9 +166,12 @@ def test_updates_are_measured_as_the_filter_and_the_score_of_the_plugin() -> Non
     cache = world(2, whole=True)
     plugins = {"Few": Few(cache, 9), "InterPodAffinity": InterPodAffinity({}, handle_of(cache))}
     recorder = MetricsRecorder(lambda: 0.0)
-    measured, plain = Runner(pipeline_of(plugins), recorder), Runner(pipeline_of(plugins))
+    measured, plain = (
+        Runner(pipeline_of(plugins, cache), recorder),
+        Runner(pipeline_of(plugins, cache)),
+    )
     kept, anew = (
-        Evaluator(measured, cache.nodes, fuse_after=0),
+        Evaluator(measured, cache.nodes),
         Evaluator(plain, cache.nodes, cached=False),
     )
     term = {"labelSelector": {"matchLabels": {"app": "b"}}, "topologyKey": ZONE}

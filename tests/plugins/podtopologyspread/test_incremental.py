@@ -98,9 +98,9 @@ def test_updated_results_are_those_of_a_fresh_evaluation(data: st.DataObject) ->
     handle = handle_of(cache, (app,))
     spread = PodTopologySpread({}, handle)
     plugins = {"Few": Few(cache, most=choose([2, 4, 9])), "PodTopologySpread": spread}
-    runner = Runner(pipeline_of(plugins))
+    runner = Runner(pipeline_of(plugins, cache))
     kept, plain = (
-        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes),
         Evaluator(runner, cache.nodes, cached=False),
     )
     own = data.draw(st.lists(CONSTRAINTS, max_size=3))
@@ -131,9 +131,11 @@ def test_more_groups_than_are_worth_it_are_scored_row_by_row() -> None:
     cache, names = Cache(), [f"n{number}" for number in range(MANY_GROUPS + 1)]
     for name in names:
         cache.add_node(make_node(name, labels={RACK: name}))
-    runner = Runner(pipeline_of({"PodTopologySpread": PodTopologySpread({}, handle_of(cache))}))
+    runner = Runner(
+        pipeline_of({"PodTopologySpread": PodTopologySpread({}, handle_of(cache))}, cache)
+    )
     kept, plain = (
-        Evaluator(runner, cache.nodes, fuse_after=0),
+        Evaluator(runner, cache.nodes),
         Evaluator(runner, cache.nodes, cached=False),
     )
     constraint = {

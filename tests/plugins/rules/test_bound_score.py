@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.tables import Scope
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.compile import compile_policy
 from policy_sched.language.diagnostics.problems import (
@@ -20,7 +21,6 @@ from policy_sched.language.diagnostics.problems import (
     Text,
     VariableSource,
 )
-from policy_sched.language.ir.dependencies import Dependency
 from policy_sched.language.runtime.activation import FAILED, NORMALIZERS, Activation, normalized
 from policy_sched.language.sections import CompiledPolicy
 from policy_sched.language.values.limits import RuleError
@@ -135,7 +135,7 @@ class TestNormalizing:
         wide = compiled("3", 'node.free["cpu"] > pod.requests["cpu"] ? score : 0')
         assert wide.normalizes_by_row
         assert ("requests",) in wide.score_reads.pod
-        assert wide.score_reads.scope is Dependency.NODE
+        assert wide.score_reads.scope is Scope.NODE
         assert wide.units > compiled("3", "score").units
 
     def test_equal_scores_are_still_normalized_node_by_node(self) -> None:

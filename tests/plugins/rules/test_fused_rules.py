@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from policy_sched.errors import PluginError
 from policy_sched.framework.evaluate import Evaluation, Evaluator
-from policy_sched.framework.evaluate.fused_plugins import FusedPlugins
-from policy_sched.framework.evaluate.plugin_sets import NONE, PluginSets
-from policy_sched.language.codegen import fuse
+from policy_sched.language.codegen import FusedRule, RuleRoots, fuse
 from policy_sched.language.ir import Builder, Level, ops, recorded
 from policy_sched.model import PodInfo
 from policy_sched.profiles.build import CompiledPlan
@@ -94,7 +92,7 @@ def test_fused_rules_answer_as_each_policy_alone(
         cpu = data.draw(st.sampled_from(["2", "4", "9223372036854775"]))
         cache.add_node(make_node(name, cpu=cpu, memory=data.draw(amounts)))
     profile = scheduler.profiles["default-scheduler"]
-    fused = Evaluator(profile.runner, cache.nodes, fuse_after=data.draw(st.sampled_from([0, 5])))
+    fused = Evaluator(profile.runner, cache.nodes)
     alone = Evaluator(profile.runner, cache.nodes, cached=False)
     running: list[PodInfo] = []
     for number in range(data.draw(st.integers(1, 12))):
@@ -131,34 +129,25 @@ def test_policies_of_scope_node_are_fused(plans: dict[str, tuple[CompiledPlan, .
     copied = pickle.loads(pickle.dumps(plans["Reject"]))
     scheduler = assemble(copied)
     scheduler.cache.add_node(make_node("n0"))
-    signatures = scheduler.profiles["default-scheduler"].runner.pipeline.signatures
-    names = ["NodeResourcesFit", "Crowds", "Room", "NodeResourcesBalancedAllocation"]
-    rules = [one for name in names if (one := signatures[name].fusable) is not None]
-    assert [(one.filters, one.scores) for one in rules] == [
-        (True, True), (True, True), (False, True), (False, True),
-    ]  # fmt: skip
-    fused = rules[0].fused(rules[:2], rules)
-    assert fused is not None
+    rules = scheduler.profiles["default-scheduler"].pipeline.rules
+    assert rules is not None
+    filters = rules.filters(["NodeName", "NodeResourcesFit", "Crowds"])
+    scores = rules.scores(
+        ["NodeResourcesFit", "Crowds", "Room", "NodeResourcesBalancedAllocation", "ImageLocality"]
+    )
+    assert filters is not None
+    assert scores is not None
     pod = PodInfo.of(make_pod("p", cpu="1", memory="8Gi"))
-    filtered, scored = fused.filter(pod), fused.score(pod)
-    assert filtered is not None
-    assert [one.codes for one in filtered] == [None, None]
-    assert scored is not None
-    assert [one.tolist() for one in scored] == [[75], [0], [100], [75]]
-
-
-def test_a_pipeline_that_is_soon_replaced_generates_nothing(
-    plans: dict[str, tuple[CompiledPlan, ...]],
-) -> None:
-    """Plugins run one by one until a generated function would have been called often enough."""
-    scheduler = assemble(plans["Reject"])
-    scheduler.cache.add_node(make_node("n0"))
-    runner = scheduler.profiles["default-scheduler"].runner
-    sets = PluginSets(runner)
-    filters, scorers = sets.filters(NONE, NONE), sets.scorers(NONE)
-    fused = FusedPlugins(runner, scorers, fuse_after=2)
-    pod = PodInfo.of(make_pod("p", cpu="1"))
-    assert [len(fused.filter(filters, pod)) for _ in range(3)] == [0, 0, 3]
+    assert {name: one.codes for name, one in filters(pod).items()} == {
+        "NodeResourcesFit": None,
+        "Crowds": None,
+    }
+    assert {name: one.tolist() for name, one in scores(pod).items()} == {
+        "NodeResourcesFit": [75],
+        "Crowds": [0],
+        "Room": [100],
+        "NodeResourcesBalancedAllocation": [75],
+    }
 
 
 def test_what_several_policies_read_of_a_row_is_kept_once() -> None:
@@ -171,6 +160,6 @@ def test_what_several_policies_read_of_a_row_is_kept_once() -> None:
     used = build.op(ops.SUB, all_of_it, free, rep="i")
     recording = recorded([used], [used])
     assert recording is not None
-    program = fuse([recording], [recording, recording])
+    rule = FusedRule("p", recording, (RuleRoots(0),))
+    program = fuse([rule], [rule, rule], {})
     assert len(program.dynamic) == 1
-    assert program.text.count("return (d") == 2

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from policy_sched.framework import FilterResult, Rows
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import FilterResult, Rows
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched.framework import FilterResult, Rows, Scope, Scores, Signature
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import FilterResult, Rows, Scope, Scores, Signature
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.cluster_event import (
     NODE_ADD,

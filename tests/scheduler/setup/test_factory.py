@@ -62,7 +62,7 @@ def test_one_configuration_decides_alike_with_and_without_shared_evaluations(
     plans, _ = read(config, [policy])
 
     def places(*, cached: bool) -> list[str]:
-        scheduler = assemble(plans, seed=7, cached=cached, fuse_after=0)
+        scheduler = assemble(plans, seed=7, cached=cached)
         for i in range(6):
             scheduler.cache.add_node(make_node(f"n{i}", cpu="8"))
         nodes = []
