@@ -85,7 +85,7 @@ WRITERS = {
     "cli/main.py": "/dev/null for closed streams",
     "profiles/reload/limited_process.py": "/dev/null",
     **dict.fromkeys(
-        ("bench/api_processes.py", "bench/api_processes.py", "bench/api_server_process.py",
+        ("bench/api_processes.py", "bench/api_server_process.py",
          "bench/check.py", "bench/reload.py", "bench/snapshot.py"),
         "what is measured, in a private directory",
     ),

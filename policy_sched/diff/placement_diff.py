@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Final, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,8 +33,7 @@ from policy_sched.simulate import (
 PLACED: Final = "pods placed"
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(msgspec.Struct, frozen=True, omit_defaults=True):
     """A pod whose placement differs; None: no node. ``message``: why it has no node in NEW.
 
     ``cause`` is None if it is not known.
@@ -168,8 +168,7 @@ class SeedsDiff:
         return sorted(found, key=lambda one: (-one.by_policy, one.pod))
 
 
-@dataclass(frozen=True, slots=True)
-class PodMoves:
+class PodMoves(msgspec.Struct, frozen=True, rename="camel"):
     """A pod that changes its node with every seed: from which nodes, and to which.
 
     ``by_policy``: with how many seeds a policy makes the move.

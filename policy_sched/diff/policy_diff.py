@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from msgspec.structs import asdict
+import msgspec
 
 from policy_sched.diff.placement_diff import Cause, PlacementDiff, SeedsDiff
 from policy_sched.diff.report import (
@@ -263,7 +263,7 @@ class PolicyDiff:
                 name: {"file": side.config, "notEnabled": list(side.idle)}
                 for name, side in (("old", self.old), ("new", self.new))
             },
-            "differences": [asdict(one) for one in self.differences],
+            "differences": msgspec.to_builtins(self.differences),
         }
         placements = self.placements
         if isinstance(placements, SeedsDiff):

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Final
 
+import msgspec
+
 from policy_sched.diff.placement_diff import (
     Cause,
     Measure,
@@ -146,11 +148,8 @@ def seeds_document(found: SeedsDiff) -> Document:
             }
             for one in found.measures
         ],
-        "fates": [asdict(one) for one in found.fates],
-        "always": [
-            {"pod": one.pod, "old": one.old, "new": one.new, "byPolicy": one.by_policy}
-            for one in found.always
-        ],
+        "fates": msgspec.to_builtins(found.fates),
+        "always": msgspec.to_builtins(found.always),
         "runs": [
             {"seed": seed, **counts_document(run), "placed": [run.old.placed, run.new.placed]}
             for seed, run in zip(found.seeds, found.runs, strict=True)
@@ -270,17 +269,10 @@ def placement_document(placements: PlacementDiff) -> Document:
         "pods": placements.pods,
         "nodes": placements.nodes,
         **counts_document(placements),
-        "moves": [_move(move) for move in placements.moves],
+        "moves": msgspec.to_builtins(placements.moves),
         "old": _side(placements.old),
         "new": _side(placements.new),
     }
-
-
-def _move(move: Move) -> Document:
-    found = asdict(move)
-    if move.cause is None:
-        del found["cause"]
-    return found
 
 
 def _side(side: Side) -> Document:

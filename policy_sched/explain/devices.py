@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from policy_sched.model import counted
 from policy_sched.plugins.dynamicresources import (
     AllocatedClaim,
@@ -88,8 +90,7 @@ class DevicesStep:
     fit: int
 
 
-@dataclass(slots=True)
-class RequestStep:
+class RequestStep(msgspec.Struct, rename="camel"):
     """A request of a claim on the nodes that reject the pod; ``count`` 0 means all devices."""
 
     claim: str
@@ -229,8 +230,7 @@ def _devices_text(step: DevicesStep, count: int) -> str:
     return text
 
 
-@dataclass(slots=True)
-class RatedStep:
+class RatedStep(msgspec.Struct, rename="camel"):
     """A device of the best node, and what rules say of it for a request.
 
     ``refused_by``: the rule that refuses it, and its message; empty where none does.

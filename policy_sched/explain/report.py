@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from policy_sched.explain.devices import (
     ClaimSteps,
@@ -83,8 +85,7 @@ class Alternative:
     amount: str = ""
 
 
-@dataclass(slots=True)
-class Explanation:
+class Explanation(msgspec.Struct, rename="camel"):
     """The reasons for a pod's node, or for having none.
 
     ``best``: the nodes with the highest total, one of which is chosen at random; empty if no node
@@ -111,24 +112,24 @@ class Explanation:
     ignored: bool = False
     gated_by: str = ""
     rejected_by: str = ""
-    filters: list[FilterStep] = field(default_factory=list)
+    filters: list[FilterStep] = []
     feasible: int = 0
-    rejections: dict[str, tuple[str, list[str]]] = field(default_factory=dict)
-    scores: list[NodeScore] = field(default_factory=list)
-    best: list[str] = field(default_factory=list)
+    rejections: dict[str, tuple[str, list[str]]] = {}
+    scores: list[NodeScore] = []
+    best: list[str] = []
     nominated_node: str = ""
-    victims: list[str] = field(default_factory=list)
-    alternatives: list[Alternative] = field(default_factory=list)
-    placements: list[PlacementStep] = field(default_factory=list)
+    victims: list[str] = []
+    alternatives: list[Alternative] = []
+    placements: list[PlacementStep] = []
     placement: str = ""
-    unmatched: list[str] = field(default_factory=list)
-    failed_scores: dict[str, str] = field(default_factory=dict)
+    unmatched: list[str] = []
+    failed_scores: dict[str, str] = {}
     ahead: int = 0
     after_queue: bool = False
     node: str = ""
-    skipped_extenders: dict[str, str] = field(default_factory=dict)
+    skipped_extenders: dict[str, str] = {}
     claims: ClaimSteps | None = None
-    rated: list[RatedStep] = field(default_factory=list)
+    rated: list[RatedStep] = []
 
     def text_lines(self) -> Iterator[str]:
         """Yield the explanation as text."""
@@ -159,8 +160,8 @@ class Explanation:
 
     def document(self) -> Document:
         """Return the explanation as plain data; amounts are in the scheduler's units."""
-        found: Document = _camel(asdict(self))
-        return found
+        document: Document = msgspec.to_builtins(self)
+        return document
 
     def annotations(self) -> dict[str, str]:
         """Return the annotations that kube-scheduler-simulator writes on a pod.
@@ -400,27 +401,3 @@ def _some(one: Alternative) -> str:
 
 def _nodes(count: int) -> str:
     return counted(count, "node")
-
-
-def _camel(value: Any) -> Any:
-    """Return plain data with camelCase keys for fields; keys of maps stay as they are."""
-    if isinstance(value, dict):
-        return {_name(key): _camel(item) for key, item in value.items()}
-    return [_camel(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-_FIELDS: Final = {
-    "content_hash": "contentHash",
-    "gated_by": "gatedBy",
-    "rejected_by": "rejectedBy",
-    "nominated_node": "nominatedNode",
-    "after_queue": "afterQueue",
-    "failed_scores": "failedScores",
-    "skipped_extenders": "skippedExtenders",
-    "device_class": "deviceClass",
-    "refused_by": "refusedBy",
-}
-
-
-def _name(key: str) -> str:
-    return _FIELDS.get(key, key)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from policy_sched.client import VirtualClient
 from policy_sched.errors import PolicySchedError
-from policy_sched.fit.report import Fit, LabelFit, NodeFit, Victim, tally
+from policy_sched.fit.report import Fit, LabelFit, NodeFit, Victim
 from policy_sched.fit.unit import Unit
 from policy_sched.framework import Status
 from policy_sched.framework.evaluate import FEASIBLE
@@ -344,7 +344,9 @@ class _Count:
 
 
 def _tally(statuses: Mapping[int, Status], rows: Iterable[int]) -> dict[str, int]:
-    return tally([statuses[row].reasons for row in rows if row in statuses])
+    """Return how many of some rows have each reason, the most frequent first."""
+    counts = Counter(reason for row in rows if row in statuses for reason in statuses[row].reasons)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _selects(budget: PodDisruptionBudget, pod: PodInfo) -> bool:

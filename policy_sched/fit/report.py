@@ -5,10 +5,12 @@ The machine form has no times, paths or versions: the same input gives the same 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
+
+import msgspec
 
 from policy_sched.model import counted
 from policy_sched.report import Document, table
@@ -18,8 +20,7 @@ SHOWN: Final = 10
 NO_VALUE: Final = "(no label)"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFit:
+class NodeFit(msgspec.Struct, frozen=True):
     """Pods of the unit on one node: in free room, and in room that evictions make."""
 
     node: str
@@ -27,8 +28,7 @@ class NodeFit:
     preempting: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Victim:
+class Victim(msgspec.Struct, frozen=True, rename="camel"):
     """An evicted pod. ``over_budget``: a disruption budget does not allow it."""
 
     pod: str
@@ -38,12 +38,11 @@ class Victim:
     over_budget: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LabelFit:
+class LabelFit(msgspec.Struct, frozen=True, rename={"open": "openNodes", "reasons": "exhausted"}):
     """The nodes with one value of a label; None: without the label.
 
     ``open``: nodes that could take a pod at first. ``reasons``: what keeps the next pod from the
-    open nodes, with the number of nodes.
+    open nodes, with the number of nodes, the most frequent first.
     """
 
     value: str | None
@@ -63,8 +62,9 @@ class Fit:
     `preempting` did. ``evicted``: the number of victims; ``over_budget``: of those that a
     disruption budget does not allow. ``open``: nodes that could take a pod of the unit at first.
     ``excluded``: reasons of the other nodes; ``exhausted``: reasons of the open nodes when no
-    further replica fits. ``message``: kube-scheduler's message about the first replica that does
-    not fit; ``last_message``: about the first that does not fit with evictions either.
+    further replica fits; in both the most frequent first. ``message``: kube-scheduler's message
+    about the first replica that does not fit; ``last_message``: about the first that does not fit
+    with evictions either.
     """
 
     unit: str
@@ -160,7 +160,7 @@ class Fit:
         rows = [(first, "NODES", "OPEN", "PODS", *more, "RUNS OUT FIRST")]
         for one in self.by_label:
             more = (f"{one.preempting:,}",) if evicting else ()
-            why = min(one.reasons, key=lambda r: (-one.reasons[r], r)) if one.reasons else "-"
+            why = next(iter(one.reasons), "-")
             value = NO_VALUE if one.value is None else one.value
             rows.append((value, f"{one.nodes:,}", f"{one.open:,}", f"{one.pods:,}", *more, why))
         yield from table(rows, (1, 2, 3, 4) if evicting else (1, 2, 3))
@@ -189,54 +189,28 @@ class Fit:
             "limitReached": self.limited,
             "nodes": self.nodes,
             "openNodes": self.open,
-            "exhausted": dict(_sorted(self.exhausted)),
-            "excluded": dict(_sorted(self.excluded)),
+            "exhausted": self.exhausted,
+            "excluded": self.excluded,
             "message": self.message,
-            "byNode": [
-                {"node": one.node, "pods": one.pods, "preempting": one.preempting}
-                for one in self.by_node
-            ],
+            "byNode": msgspec.to_builtins(self.by_node),
             "preempting": {
                 "replicas": self.preempting,
                 "limitReached": self.preempting_limited,
                 "message": self.last_message,
                 "evicted": self.evicted,
                 "overBudget": self.over_budget,
-                "victims": [
-                    {
-                        "pod": one.pod,
-                        "node": one.node,
-                        "priority": one.priority,
-                        "owner": one.owner,
-                        "overBudget": one.over_budget,
-                    }
-                    for one in self.victims
-                ],
+                "victims": msgspec.to_builtins(self.victims),
             },
         }
         if self.label:
             found["label"] = self.label
-            found["byLabel"] = [
-                {
-                    "value": one.value,
-                    "nodes": one.nodes,
-                    "openNodes": one.open,
-                    "pods": one.pods,
-                    "preempting": one.preempting,
-                    "exhausted": dict(_sorted(one.reasons)),
-                }
-                for one in self.by_label
-            ]
+            found["byLabel"] = msgspec.to_builtins(self.by_label)
         return found
-
-
-def _sorted(reasons: Mapping[str, int]) -> Sequence[tuple[str, int]]:
-    return sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _reasons(reasons: Mapping[str, int]) -> Iterator[str]:
     width = max(len(f"{count:,}") for count in reasons.values())
-    for reason, count in _sorted(reasons)[:SHOWN]:
+    for reason, count in islice(reasons.items(), SHOWN):
         yield f"  {count:>{width},}  {reason}"
     yield from _rest(len(reasons), "reason")
 
@@ -244,8 +218,3 @@ def _reasons(reasons: Mapping[str, int]) -> Iterator[str]:
 def _rest(count: int, what: str) -> Iterator[str]:
     if count > SHOWN:
         yield f"... and {counted(count - SHOWN, f'more {what}')}"
-
-
-def tally(reasons: Sequence[Sequence[str]]) -> dict[str, int]:
-    """Return the number of nodes for each reason, given the reasons of each node."""
-    return dict(Counter(reason for one in reasons for reason in one))

@@ -14,7 +14,6 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
@@ -42,7 +41,7 @@ class RuleHits(msgspec.Struct, frozen=True):
     nodes: int
 
 
-class Applied(msgspec.Struct, frozen=True):
+class Applied(msgspec.Struct, frozen=True, omit_defaults=True):
     """The pods and nodes that a policy applied to.
 
     ``matched`` of ``pods`` are of its profile, and no matchCondition is false for them.
@@ -351,10 +350,7 @@ class Run(msgspec.Struct, frozen=True):
                 "unschedulable": len(self.placements) - self.placed,
                 "unschedulableByReason": dict(by_count(self.unschedulable_by)),
                 "policies": policy_document(self.policies),
-                "preemptions": [
-                    {"pod": p.pod, "node": p.node, "victims": list(p.victims)}
-                    for p in self.preemptions
-                ],
+                "preemptions": msgspec.to_builtins(self.preemptions),
                 "allocation": {
                     a.resource: {
                         "requested": a.amounts[0],
@@ -408,11 +404,8 @@ def applied_text(one: Applied) -> str:
 
 def policy_document(policies: Sequence[Applied]) -> list[dict[str, object]]:
     """Return the number of pods and nodes that each policy applied to, as plain data."""
-    optional = ("failed", "error", "rules")
-    return [
-        {name: value for name, value in asdict(one).items() if value or name not in optional}
-        for one in policies
-    ]
+    document: list[dict[str, object]] = msgspec.to_builtins(policies)
+    return document
 
 
 def by_count(counts: Mapping[str, int]) -> Sequence[tuple[str, int]]:
