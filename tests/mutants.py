@@ -308,62 +308,41 @@ MUTANTS: Final = (
         "            self._resolved[terms] = found",
         "            self._resolved[terms] = found[:1]",
     ),
-    Mutant(f"{COUNTS}/domain_scores.py", "if table.tobytes() == self.table.tobytes():", "if True:"),
-    Mutant(f"{COUNTS}/domain_scores.py", "if self._rows is not rows:", "if self._rows is None:"),
+    # Sums by group of rows.
+    Mutant(f"{COUNTS}/grouped_sums.py", "amounts[number] = amount", "pass"),
+    Mutant(
+        f"{COUNTS}/grouped_sums.py",
+        "self.values[number] = amount * self.weight + self.more",
+        "pass",
+    ),
+    Mutant(f"{COUNTS}/grouped_sums.py", "changed += addend.groups.get(number, ())", "pass"),
+    Mutant(f"{COUNTS}/grouped_sums.py", "if feasible is not self._feasible:", "if False:"),
+    Mutant(f"{COUNTS}/grouped_sums.py", "self.raw[group] = self._raw(self._keys[group])", "pass"),
+    Mutant(f"{COUNTS}/grouped_sums.py", "            groups[row] = new\n", ""),
+    Mutant(f"{COUNTS}/grouped_sums.py", "                members[old] -= 1\n", ""),
+    Mutant(f"{COUNTS}/grouped_sums.py", "                reweighed = True\n", ""),
+    Mutant(f"{COUNTS}/grouped_sums.py", "if extremes == self._extremes:", "if True:"),
     # Topology spread and pod affinity.
-    Mutant(f"{SPREAD}/filtering.py", "and before.version == counter.version", "and True"),
     Mutant(
         f"{SPREAD}/filtering.py",
-        "if domain is not other or table.tobytes() != kept.tobytes():",
-        "if False:",
-    ),
-    Mutant(
-        f"{SPREAD}/incremental.py",
-        "            if was <= fewest or now < fewest:\n                recount = True\n",
+        "        if was <= fewest or now < fewest:\n            recount = True\n",
         "",
     ),
     Mutant(
-        f"{SPREAD}/incremental.py",
+        f"{SPREAD}/filtering.py",
         "turned = np.union1d(turned, others) if turned.size else others",
         "turned = others",
     ),
     Mutant(
-        f"{SPREAD}/incremental.py", "changed = [*changed, *self.groups.get(number, ())]", "pass"
-    ),
-    Mutant(f"{SPREAD}/incremental.py", "                members[old] -= 1\n", ""),
-    Mutant(f"{SPREAD}/incremental.py", "if feasible is not self._feasible:", "if False:"),
-    Mutant(
-        f"{SPREAD}/incremental.py",
-        "self._extremes, changed = extremes, range(len(raw))",
-        "self._extremes = extremes",
-    ),
-    Mutant(
         f"{SPREAD}/constraints.py",
-        "            self._affine.clear()\n            self._tolerated.clear()\n",
-        "            self._tolerated.clear()\n",
+        "            self._included.clear()\n        spread",
+        "            pass\n        spread",
     ),
+    Mutant(f"{AFFINITY}/plugin.py", "if self._version != self._counts.version:", "if False:"),
     Mutant(
-        f"{SPREAD}/constraints.py",
-        "            self._affine.clear()\n            self._tolerated.clear()\n",
-        "            self._affine.clear()\n",
-    ),
-    Mutant(
-        f"{SPREAD}/constraints.py",
-        "            self._version = self._table.static_version\n            self._forget()\n",
-        "            self._version = self._table.static_version\n",
-    ),
-    Mutant(f"{AFFINITY}/incremental.py", "if self._version != self._counts.version:", "if False:"),
-    Mutant(
-        f"{AFFINITY}/incremental.py",
+        f"{AFFINITY}/plugin.py",
         "return preferred is None or preferred.same_counts()",
         "return True",
-    ),
-    Mutant(f"{AFFINITY}/scoring.py", "sums[place] = now", "pass"),
-    Mutant(f"{AFFINITY}/scoring.py", "                members[was] -= 1\n", ""),
-    Mutant(
-        f"{AFFINITY}/scoring.py",
-        "            settled = self._members = self._counted()\n",
-        "            settled = self._members\n",
     ),
     # Preemption.
     Mutant(

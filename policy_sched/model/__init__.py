@@ -29,6 +29,7 @@ from policy_sched.model.cluster_event import (
     Hint,
     QueueingHint,
     action_label,
+    before_and_after,
 )
 from policy_sched.model.cluster_objects import (
     DaemonSet,
@@ -392,6 +393,7 @@ __all__ = [
     "Workload",
     "action_label",
     "admit",
+    "before_and_after",
     "check_overhead",
     "container_sum",
     "counted",

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
 from policy_sched.model.pod_info import PodInfo
+
+T = TypeVar("T")
 
 
 class EventResource(Enum):
@@ -66,6 +68,16 @@ class QueueingHint(Enum):
 
     QUEUE = "Queue"
     SKIP = "QueueSkip"
+
+    @staticmethod
+    def queue_if(matters: bool) -> QueueingHint:
+        """Return QUEUE for an event that may make the pod schedulable, else SKIP."""
+        return QueueingHint.QUEUE if matters else QueueingHint.SKIP
+
+
+def before_and_after(kind: type[T], old: object, new: object) -> tuple[T | None, T | None]:
+    """Return the forms of an object that an event brings, None where it is not of this kind."""
+    return (old if isinstance(old, kind) else None), (new if isinstance(new, kind) else None)
 
 
 @dataclass(frozen=True, slots=True)

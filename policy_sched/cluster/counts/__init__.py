@@ -5,23 +5,21 @@ recount.
 """
 
 from policy_sched.cluster.counts.counts import ROW, Counts, Domain, Domains
-from policy_sched.cluster.counts.domain_scores import DomainScores
 from policy_sched.cluster.counts.existing_terms import TermCounts
+from policy_sched.cluster.counts.grouped_sums import Addend, GroupedSums
 from policy_sched.cluster.counts.registry import PodCounts
-from policy_sched.cluster.counts.row_groups import GroupKey, group_rows
 from policy_sched.cluster.counts.selector_counts import Part, PodMatch, SelectorIndex
 
 __all__ = [
     "ROW",
+    "Addend",
     "Counts",
     "Domain",
-    "DomainScores",
     "Domains",
-    "GroupKey",
+    "GroupedSums",
     "Part",
     "PodCounts",
     "PodMatch",
     "SelectorIndex",
     "TermCounts",
-    "group_rows",
 ]

@@ -24,6 +24,7 @@ from policy_sched.model import (
     PodInfo,
     ResourceClaim,
     ResourceSlice,
+    before_and_after,
     nanos,
 )
 from policy_sched.plugins.dynamicresources.device_table import DeviceTable
@@ -247,8 +248,7 @@ class ResourceClaims:
 
     def _slice_seen(self, old: ApiObject | None, new: ApiObject | None) -> None:
         """The watch shows a slice, or that it has gone."""
-        before = old if isinstance(old, ResourceSlice) else None
-        after = new if isinstance(new, ResourceSlice) else None
+        before, after = before_and_after(ResourceSlice, old, new)
         names, gone = self.slices.change(before, after)
         self.devices.slices_changed(names, gone)
         self._table.refresh_devices()

@@ -19,13 +19,10 @@ from policy_sched.model import (
     Node,
     PodInfo,
     QueueingHint,
+    before_and_after,
 )
 
 _NO_LABELS: Final[dict[str, str]] = {}
-
-
-def _hint(matters: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if matters else QueueingHint.SKIP
 
 
 def _selected(terms: Sequence[AffinityTerm], pod: PodInfo | None) -> list[bool]:
@@ -37,10 +34,9 @@ def _selected(terms: Sequence[AffinityTerm], pod: PodInfo | None) -> list[bool]:
 
 def _pod_changed(pod: PodInfo, old: object, new: object) -> QueueingHint:
     """Queue for the pod's own labels, and for a pod that it needs, or that no longer repels."""
-    before = old if isinstance(old, PodInfo) else None
-    after = new if isinstance(new, PodInfo) else None
+    before, after = before_and_after(PodInfo, old, new)
     if after is not None and after.uid == pod.uid:
-        return _hint(before is None or before.labels != after.labels)
+        return QueueingHint.queue_if(before is None or before.labels != after.labels)
     if not all(one.node_name or one.nominated_node_name for one in (before, after) if one):
         return QueueingHint.SKIP
     needed, repelled = pod.affinity_terms.affinity, pod.affinity_terms.anti_affinity
@@ -51,7 +47,9 @@ def _pod_changed(pod: PodInfo, old: object, new: object) -> QueueingHint:
         return QueueingHint.SKIP
     if any(_selected(repelled, before)) and not any(_selected(repelled, after)):
         return QueueingHint.QUEUE
-    return _hint(after is None and any(_selected(before.affinity_terms.anti_affinity, pod)))
+    return QueueingHint.queue_if(
+        after is None and any(_selected(before.affinity_terms.anti_affinity, pod))
+    )
 
 
 def _node_changed(pod: PodInfo, old: object, new: object) -> QueueingHint:

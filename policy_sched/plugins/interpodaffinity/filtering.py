@@ -66,8 +66,7 @@ class TopologyPairCounts(msgspec.Struct, eq=False):
 
     ``existing``: pods with anti-affinity that selects the pod. ``anti_affinity`` and
     ``affinity``: pods that the pod's own terms select. ``alone``: the pod selects itself, and
-    ``first``: there is no other that it must be near. ``tables`` and ``result``, the codes of all
-    rows, are computed when they are wanted. ``before``: those of an equal pod before, until then.
+    ``first``: there is no other that it must be near. ``tables`` are computed when they are wanted.
     ``in_domains``: whether each node is in a domain of the pods in ``existing``.
     """
 
@@ -80,20 +79,12 @@ class TopologyPairCounts(msgspec.Struct, eq=False):
     in_domains: bool = True
     first: bool = False
     tables: tuple[DomainCodes, ...] | None = None
-    result: FilterResult | None = None
-    before: tuple[tuple[DomainCodes, ...], FilterResult] | None = None
 
 
 def topology_pair_counts(
-    counts: PodCounts,
-    pod: PodInfo,
-    own: OwnTerms | None,
-    before: TopologyPairCounts | None = None,
+    counts: PodCounts, pod: PodInfo, own: OwnTerms | None
 ) -> TopologyPairCounts:
-    """Return the counts for a pod; there are no domains if no term applies.
-
-    ``before``: the counts for an equal pod.
-    """
+    """Return the counts for a pod; there are no domains if no term applies."""
     existing: Totals = {}
     domains: dict[str, Domain] = {}
     in_domains = True
@@ -119,52 +110,30 @@ def topology_pair_counts(
     alone = False
     if own.affinity is not None:
         selected = counts.selected.of(own.affinity)
-        same = before is not None and before.own is own
-        alone = before.alone if before is not None and same else own.affinity.selects(pod)
+        alone = own.affinity.selects(pod)
         for key in own.affinity_keys:
             domain = domains[key] = counts.domains.of(key)
             affinity[key] = (selected.by(domain),)
-    found = TopologyPairCounts(own, domains, existing, anti_affinity, affinity, alone, in_domains)
-    if before is not None:
-        if before.tables is not None and before.result is not None:
-            found.before = before.tables, before.result
-        else:
-            found.before = before.before
-    return found
+    return TopologyPairCounts(own, domains, existing, anti_affinity, affinity, alone, in_domains)
 
 
 def verdict(state: TopologyPairCounts, rows: Rows) -> FilterResult:
     """Return the result of the filter for the rows."""
     if state.tables is None:
         state.tables = _tables(state)
-        if state.before is not None and _equal(state.tables, state.before[0]):
-            state.result = state.before[1]
-        state.before = None
-    if rows is None and state.result is not None:
-        return state.result
     codes: Codes | None = None
     for table in state.tables:
         if table.rejects:
             domain = table.domain
-            found = domain.of_rows(table.codes) if rows is None else table.codes[domain.ids[rows]]
-            codes = found if codes is None else np.maximum(codes, found)
+            others = domain.of_rows(table.codes) if rows is None else table.codes[domain.ids[rows]]
+            codes = others if codes is None else np.maximum(codes, others)
     if codes is None:
         return PASSES
-    result = FilterResult.of(codes, *_STATUSES)
     if rows is None:
         if codes.base is not None:
-            codes = codes.copy()
-            result = FilterResult.of(codes, *_STATUSES)
-        codes.flags.writeable = False
-        state.result = result
-    return result
-
-
-def _equal(tables: Sequence[DomainCodes], others: Sequence[DomainCodes]) -> bool:
-    return len(tables) == len(others) and all(
-        table.domain is other.domain and table.codes.tobytes() == other.codes.tobytes()
-        for table, other in zip(tables, others, strict=True)
-    )
+            codes = codes.copy()  # the codes of domains change with the pods
+        codes.flags.writeable = False  # the evaluator keeps it without a copy
+    return FilterResult.of(codes, *_STATUSES)
 
 
 def changed_codes(state: TopologyPairCounts, rows: Sequence[int]) -> Refiltered | None:
@@ -192,9 +161,8 @@ def changed_codes(state: TopologyPairCounts, rows: Sequence[int]) -> Refiltered 
                 changed.append(domain.rows_of(place))
     if not changed:
         return SAME_CODES
-    state.result = None
-    found = changed[0] if len(changed) == 1 else np.unique(np.concatenate(changed))
-    return Refiltered(found, verdict(state, found))
+    turned = changed[0] if len(changed) == 1 else np.unique(np.concatenate(changed))
+    return Refiltered(turned, verdict(state, turned))
 
 
 def _code(state: TopologyPairCounts, key: str, place: int, before: int) -> int | None:

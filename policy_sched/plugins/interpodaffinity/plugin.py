@@ -13,22 +13,26 @@ select the pod, and hardPodAffinityWeight for each required affinity term that d
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
-from policy_sched.cluster.counts import Domain
+from policy_sched.cluster.counts import Domain, GroupedSums, PodCounts
 from policy_sched.cluster.tables import NodeView
 from policy_sched.framework import (
     PASSES,
+    SAME_CODES,
     SKIP,
     SUCCESS,
     Code,
     CycleState,
     Feasible,
     FilterResult,
+    GroupedScores,
     Handle,
     PodKey,
     PreFilterResult,
+    Refiltered,
+    Rescored,
     RowKernel,
     Rows,
     Scope,
@@ -44,13 +48,14 @@ from policy_sched.model import (
 from policy_sched.plugins.interpodaffinity.events import EVENTS
 from policy_sched.plugins.interpodaffinity.filtering import (
     TopologyPairCounts,
+    changed_codes,
     moved,
     topology_pair_counts,
     verdict,
 )
-from policy_sched.plugins.interpodaffinity.incremental import AffinityUpdates
 from policy_sched.plugins.interpodaffinity.scoring import (
     PreferredTerms,
+    grouped,
     normalized,
     preferred_terms,
     score,
@@ -108,7 +113,7 @@ class InterPodAffinity:
             own = self._book.of(terms)
         elif not self._carried.anti_affinity.live:
             return _SKIP_FILTER
-        found = topology_pair_counts(self._counts, pod, own, state.read(TopologyPairCounts))
+        found = topology_pair_counts(self._counts, pod, own)
         state.write(found)
         return _ASK_FILTER if found.domains else _SKIP_FILTER
 
@@ -137,10 +142,9 @@ class InterPodAffinity:
             hard = self._hard_weight and self._carried.affinity.live
             if self._own_only or not (hard or self._carried.preferred.live):
                 return SKIP
-        before = state.read(PreferredTerms)
-        found = preferred_terms(self._counts, pod, own, self._hard_weight, before)
+        found = preferred_terms(self._counts, pod, own, self._hard_weight)
         state.write(found)
-        return SUCCESS if found.tables else SKIP
+        return SUCCESS if found.weighted else SKIP
 
     @hookimpl
     def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
@@ -153,13 +157,8 @@ class InterPodAffinity:
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:
         """Scale the scores to 0..100."""
-        del pod
-        found, feasible = state.read(PreferredTerms), state.read(Feasible)
-        if found is None or feasible is None or found.by_domain is None:
-            return normalized(scores)
-        if scores.size != feasible.rows.size:
-            return normalized(scores)  # some of them, with the lowest and the highest
-        return found.by_domain.normalized(feasible.rows, normalized)
+        del state, pod
+        return normalized(scores)
 
     def _incremental(self, state: CycleState, pod: PodInfo) -> AffinityUpdates | None:
         """Return what brings the results for the pod up to date."""
@@ -192,3 +191,64 @@ class InterPodAffinity:
             for term in other.affinity_terms.anti_affinity
             if term.matches(pod.namespace, pod.labels, labels)
         ]
+
+
+class AffinityUpdates:
+    """What updates the results for one pod; either part is None where the plugin skips.
+
+    Theory of operation. Each part keeps to the counts that PreFilter and PreScore found. Which
+    counts these are follows from the terms that pods on nodes carry and from the labels of the
+    namespaces; ``version`` rises when that changes, and then the plugin is called again.
+    """
+
+    __slots__ = ("_counts", "_filter", "_preferred", "_sums", "_version", "scores")
+
+    def __init__(
+        self,
+        counts: PodCounts,
+        filtering: TopologyPairCounts | None,
+        preferred: PreferredTerms | None,
+        sums: GroupedSums | None,
+    ) -> None:
+        self._counts = counts
+        self._version = counts.version
+        self._filter = filtering
+        self._preferred = preferred
+        self._sums = sums
+        self.scores = (
+            None if sums is None else GroupedScores(sums.groups, sums.raw, sums.normalized)
+        )
+
+    @staticmethod
+    def of(state: CycleState, counts: PodCounts) -> AffinityUpdates | None:
+        """Return what updates the results that belong to a state; None if nothing does."""
+        filtering, preferred = state.read(TopologyPairCounts), state.read(PreferredTerms)
+        if filtering is not None and not filtering.in_domains:
+            return None
+        feasible, sums = state.read(Feasible), None
+        if preferred is not None and preferred.weighted and feasible is not None:
+            sums = grouped(preferred, feasible)
+            if sums is None:
+                return None
+        return AffinityUpdates(counts, filtering, preferred, sums)
+
+    def holds(self) -> bool:
+        """Return whether PreFilter and PreScore would find the same counts, or skip again."""
+        if self._version != self._counts.version:
+            return False
+        preferred = self._preferred
+        return preferred is None or preferred.same_counts()
+
+    def filter(self, state: CycleState, rows: Sequence[int]) -> Refiltered | None:
+        """Return the rows of domains whose code is another one."""
+        del state
+        filtering = self._filter
+        return SAME_CODES if filtering is None else changed_codes(filtering, rows)
+
+    def score(self, state: CycleState, rows: Sequence[int]) -> Rescored | None:
+        """Update the scores of groups of rows."""
+        feasible = state.read(Feasible)
+        if self._sums is None or feasible is None:
+            return None
+        gains = self._sums.update(rows, feasible.rows)
+        return None if gains is None else Rescored(*gains)

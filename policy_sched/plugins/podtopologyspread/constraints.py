@@ -5,8 +5,8 @@ ReplicaSet or StatefulSet selects it; their selectors count the pods. The facts 
 kube-scheduler's podtopologyspread/common.go, of plugins/helper/spread.go and of component-helpers'
 ``nodeaffinity``.
 
-Theory of operation: masks over all rows are cached per selector, or list of tolerations, until a
-node's static fields change.
+Theory of operation: the rows that count for a constraint are cached until a node's static fields
+change, and pods by domain follow each pod that comes or goes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from policy_sched.model import (
     NAME_FIELD,
     NOTHING,
     ApiObject,
-    NodeAffinity,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     PodInfo,
@@ -216,7 +215,7 @@ def _counted(constraint: SpreadConstraint, namespace: str) -> Constraint:
 
 Mask: TypeAlias = NDArray[np.bool_]
 
-#: Number of different masks of each kind that are cached.
+#: Number of different sets of rows that are cached.
 KEPT_RESULTS: Final = 512
 #: Effects that keep a pod off a node.
 _KEEPS_OFF: Final = ("NoSchedule", "NoExecute")
@@ -227,9 +226,6 @@ class NodeInclusion:
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
-        self._version = -1
-        self._affine: dict[tuple[object, NodeAffinity | None], Mask] = {}
-        self._tolerated: dict[tuple[Toleration, ...], Mask | None] = {}
 
     def affinity(self, pod: PodInfo) -> Mask | None:
         """Return the rows that the pod's node selector and required node affinity allow."""
@@ -237,39 +233,26 @@ class NodeInclusion:
         required = affinity is not None and affinity.required is not None
         if not pod.node_selector and not required:
             return None
-        self._renew()
-        key = (pod.node_selector_key, affinity if required else None)
-        mask = self._affine.get(key)
-        if mask is None:
-            mask = self._selected(pod)
-            if affinity is not None and affinity.required is not None:
-                mask &= self._terms(affinity.required.node_selector_terms)
-            if len(self._affine) >= KEPT_RESULTS:
-                self._affine.clear()
-            self._affine[key] = mask
+        mask = np.ones(self._table.n, np.bool_)
+        for key, value in pod.node_selector.items():
+            mask &= self._codes(key) == self._table.strings.find(value)
+        if affinity is not None and affinity.required is not None:
+            mask &= self._terms(affinity.required.node_selector_terms)
         return mask
 
     def taints(self, pod: PodInfo) -> Mask | None:
         """Return the rows without a taint that rejects the pod."""
-        self._renew()
-        tolerations = pod.tolerations
-        if tolerations not in self._tolerated:
-            if len(self._tolerated) >= KEPT_RESULTS:
-                self._tolerated.clear()
-            self._tolerated[tolerations] = self._borne(tolerations)
-        return self._tolerated[tolerations]
-
-    def _renew(self) -> None:
-        if self._version != self._table.static_version:
-            self._affine.clear()
-            self._tolerated.clear()
-            self._version = self._table.static_version
-
-    def _selected(self, pod: PodInfo) -> Mask:
-        mask = np.ones(self._table.n, np.bool_)
-        for key, value in pod.node_selector.items():
-            mask &= self._codes(key) == self._table.strings.find(value)
-        return mask
+        table = self._table
+        ids = table.lookup(("taints",)).values[: table.n]
+        sets = table.taint_sets
+        borne = np.array(
+            [
+                all(_bears(pod.tolerations, taint) for taint in sets.members(number))
+                for number in range(len(sets.sets))
+            ],
+            np.bool_,
+        )
+        return None if borne.all() else borne[ids]
 
     def _terms(self, terms: tuple[NodeSelectorTerm, ...]) -> Mask:
         """Return the rows that one of the terms matches; empty and invalid terms match none."""
@@ -314,19 +297,6 @@ class NodeInclusion:
         codes: NDArray[np.int32] = self._table.lookup(("label", key)).values[: self._table.n]
         return codes
 
-    def _borne(self, tolerations: tuple[Toleration, ...]) -> Mask | None:
-        table = self._table
-        ids = table.lookup(("taints",)).values[: table.n]
-        sets = table.taint_sets
-        borne = np.array(
-            [
-                all(_bears(tolerations, taint) for taint in sets.members(number))
-                for number in range(len(sets.sets))
-            ],
-            np.bool_,
-        )
-        return None if borne.all() else borne[ids]
-
 
 def _bears(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
     return taint.effect not in _KEEPS_OFF or any(
@@ -346,25 +316,25 @@ class Included(msgspec.Struct, frozen=True):
     exists: Mask
 
 
-class Spread(msgspec.Struct, frozen=True):
-    """The distribution of one constraint's pods.
+class Distribution(msgspec.Struct, frozen=True, eq=False):
+    """The pods that count for one constraint, as they come and go.
 
-    ``totals``: int64, shape (domain.count + 1,), pods by domain, a copy; the last is of nodes
-    without the label. ``included``: the rows that count, None for all.
+    ``totals``: int64, shape (domain.count + 1,), pods by domain; the last is of nodes without the
+    label. ``included``: the rows that count, None for all.
     """
 
     domain: Domain
-    totals: NDArray[np.int64]
     included: Included | None
-
-
-class LiveTotals(msgspec.Struct, frozen=True, eq=False):
-    """Pods by domain, shape (count + 1,), kept up to date as long as ``counts`` has a version."""
-
     totals: NDArray[np.int64]
     view: memoryview[int]
+    """The same numbers, which are read faster one by one."""
     counts: Counts
     version: int
+
+    @property
+    def stale(self) -> bool:
+        """Whether the totals are not kept up to date any more."""
+        return self.counts.version != self.version
 
 
 class SpreadCounter:
@@ -375,15 +345,12 @@ class SpreadCounter:
         self._counts = counts
         self._nodes = NodeInclusion(table)
         self._version = -1
-        self._numbers: dict[tuple[str, ...], int] = {(): 0}
-        self._last: tuple[tuple[str, ...], int] = (), 0
-        self._labelled: dict[int, Mask | None] = {}
         self._included: dict[tuple[object, ...], Included | None] = {}
 
     @property
-    def version(self) -> int:
-        """Rises when a node changes: domains and the rows that count may be others then."""
-        return self._table.static_version
+    def live_count(self) -> int:
+        """The number of nodes."""
+        return self._table.live_count
 
     def domain(self, key: str) -> Domain:
         """Return the current domains of a label."""
@@ -391,65 +358,42 @@ class SpreadCounter:
 
     def labelled(self, keys: tuple[str, ...]) -> Mask | None:
         """Return the rows that have all of the labels; None if every node has them."""
-        self._renew()
-        number = self._number(keys)
-        if number not in self._labelled:
-            mask: Mask | None = None
-            for key in keys:
-                domain = self._counts.domains.of(key)
-                if not domain.complete:
-                    mask = domain.present if mask is None else mask & domain.present
-            self._labelled[number] = mask
-        return self._labelled[number]
+        mask: Mask | None = None
+        for key in keys:
+            domain = self._counts.domains.of(key)
+            if not domain.complete:
+                mask = _both(mask, domain.present)
+        return mask
 
-    def _number(self, keys: tuple[str, ...]) -> int:
-        """Return an id for a set of labels, which is a short cache key."""
-        if keys is not self._last[0]:
-            if len(self._numbers) >= KEPT_RESULTS:
-                self._forget()
-            self._last = keys, self._numbers.setdefault(keys, len(self._numbers))
-        return self._last[1]
-
-    def spread(self, pod: PodInfo, constraint: Constraint, keys: tuple[str, ...]) -> Spread:
-        """Count by domain over the rows with all labels `keys` that count."""
+    def distribution(
+        self, pod: PodInfo, constraint: Constraint, keys: tuple[str, ...]
+    ) -> Distribution:
+        """Return the pods by domain over the rows with all labels ``keys`` that count."""
         domain = self._counts.domains.of(constraint.spread.topology_key)
-        included = self._rows(pod, constraint, keys, domain)
-        return Spread(domain, self.totals(constraint, domain, included), included)
+        return self._distribution(constraint, domain, self._rows(pod, constraint, keys, domain))
 
-    def totals(
+    def by_row(self, constraint: Constraint) -> Distribution:
+        """Return the pods that count on each row."""
+        return self._distribution(constraint, self._counts.domains.of(ROW), None)
+
+    def _distribution(
         self, constraint: Constraint, domain: Domain, included: Included | None
-    ) -> NDArray[np.int64]:
-        """Return the pods that count by domain, shape (domain.count + 1,), a copy."""
-        return self.live(constraint, domain, included).totals.copy()
-
-    def live(self, constraint: Constraint, domain: Domain, included: Included | None) -> LiveTotals:
-        """Return the pods that count by domain, as they come and go."""
+    ) -> Distribution:
         counts = self._counts.selected.of(constraint.match)
-        by_domain = counts.by(domain) if included is None else counts.by(included.part)[:-1]
-        return LiveTotals(by_domain, by_domain.data, counts, counts.version)
-
-    def live_by_row(self, constraint: Constraint) -> LiveTotals:
-        """Return the pods that count by row, as they come and go."""
-        return self.live(constraint, self._counts.domains.of(ROW), None)
-
-    def recount(self, constraint: Constraint, spread: Spread) -> Spread:
-        """Count again as no node has changed."""
-        totals = self.totals(constraint, spread.domain, spread.included)
-        return Spread(spread.domain, totals, spread.included)
-
-    def by_row(self, constraint: Constraint) -> NDArray[np.int64]:
-        """Return the pods that count on each row itself, shape (n,)."""
-        return self._counts.selected.of(constraint.match).by(self._counts.domains.of(ROW))[:-1]
+        totals = counts.by(domain) if included is None else counts.by(included.part)[:-1]
+        return Distribution(domain, included, totals, totals.data, counts, counts.version)
 
     def _rows(
         self, pod: PodInfo, constraint: Constraint, keys: tuple[str, ...], domain: Domain
     ) -> Included | None:
-        self._renew()
+        if self._version != self._table.static_version:
+            self._version = self._table.static_version
+            self._included.clear()
         spread = constraint.spread
         by_affinity = spread.honor_affinity and (pod.node_selector or pod.node_affinity is not None)
         key = (
             domain.key,
-            self._number(keys),
+            keys,
             (pod.node_selector_key, pod.node_affinity) if by_affinity else None,
             pod.tolerations if spread.honor_taints else None,
         )
@@ -463,17 +407,6 @@ class SpreadCounter:
                 mask = _both(mask, self._nodes.taints(pod))
             self._included[key] = None if mask is None else _included(mask, domain)
         return self._included[key]
-
-    def _renew(self) -> None:
-        if self._version != self._table.static_version:
-            self._version = self._table.static_version
-            self._forget()
-
-    def _forget(self) -> None:
-        self._numbers = {(): 0}
-        self._last = (), 0
-        self._labelled.clear()
-        self._included.clear()
 
 
 def _included(mask: Mask, domain: Domain) -> Included:

@@ -13,6 +13,7 @@ from policy_sched.model import (
     Node,
     PodInfo,
     QueueingHint,
+    before_and_after,
 )
 from policy_sched.plugins.podtopologyspread.constraints import Constraint, Constraints
 
@@ -32,19 +33,18 @@ def of(constraints_of: Callable[[PodInfo], Constraints]) -> tuple[ClusterEventWi
 
     def pod_changed(pod: PodInfo, old: object, new: object) -> QueueingHint:
         """Queue for a pod that counts, or counted, for one of the hard constraints."""
-        before = old if isinstance(old, PodInfo) else None
-        after = new if isinstance(new, PodInfo) else None
+        before, after = before_and_after(PodInfo, old, new)
         if not all(_involved(one, pod) for one in (before, after) if one):
             return QueueingHint.SKIP
         hard = constraints_of(pod).hard
         if before is None or after is None:
             other = before or after
             counts = other is not None and all(one.selector.matches(other.labels) for one in hard)
-            return _hint(counts)
+            return QueueingHint.queue_if(counts)
         tolerates_more = after.uid == pod.uid and after.tolerations != before.tolerations
         if tolerates_more and any(one.spread.honor_taints for one in hard):
             return QueueingHint.QUEUE
-        return _hint(
+        return QueueingHint.queue_if(
             any(
                 one.selector.matches(before.labels) != one.selector.matches(after.labels)
                 for one in hard
@@ -54,13 +54,12 @@ def of(constraints_of: Callable[[PodInfo], Constraints]) -> tuple[ClusterEventWi
     def node_changed(pod: PodInfo, old: object, new: object) -> QueueingHint:
         """Queue for a node that has, or had, all labels of the hard constraints."""
         hard = constraints_of(pod).hard
-        before = old if isinstance(old, Node) else None
-        after = new if isinstance(new, Node) else None
+        before, after = before_and_after(Node, old, new)
         was = before is not None and _labelled(before.metadata.labels, hard)
         now = after is not None and _labelled(after.metadata.labels, hard)
         if before is None or after is None or was is not now:
-            return _hint(was or now)
-        return _hint(
+            return QueueingHint.queue_if(was or now)
+        return QueueingHint.queue_if(
             now
             and (
                 before.spec.taints != after.spec.taints
@@ -72,10 +71,6 @@ def of(constraints_of: Callable[[PodInfo], Constraints]) -> tuple[ClusterEventWi
         ClusterEventWithHint(ClusterEvent(EventResource.POD, _PODS), pod_changed),
         ClusterEventWithHint(ClusterEvent(EventResource.NODE, _NODES), node_changed),
     )
-
-
-def _hint(matters: bool) -> QueueingHint:
-    return QueueingHint.QUEUE if matters else QueueingHint.SKIP
 
 
 def _involved(other: PodInfo, pod: PodInfo) -> bool:

@@ -2,23 +2,27 @@
 
 A node passes if it has the label and ``pods there + itself - fewest anywhere <= maxSkew``, for
 every hard constraint in order (kube-scheduler's podtopologyspread/filtering.go).
+
+Theory of operation. After pods came to or left some rows only the domains of these rows have other
+counts. A constraint allows as many pods in a domain as before unless the fewest pods anywhere have
+changed. The rows of the domains that it opens or shuts have other codes (`update`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from policy_sched.cluster.counts import Domain
 from policy_sched.framework import PASSES, Code, Codes, FilterResult, Rows, Status
-from policy_sched.model import PodInfo, SpreadConstraint
+from policy_sched.model import PodInfo
 from policy_sched.plugins.podtopologyspread.constraints import (
     Constraint,
+    Distribution,
     Mask,
-    Spread,
     SpreadCounter,
 )
 
@@ -36,91 +40,71 @@ _NO_MINIMUM: Final = 2**31 - 1
 #: The fewest of so many numbers are found faster without arrays.
 _FEW_DOMAINS: Final = 32
 
+_NO_ROWS: Final = np.empty(0, np.intp)
 
-Tables: TypeAlias = tuple[tuple[Domain, Codes], ...]
+
+class Hard(msgspec.Struct, frozen=True, eq=False):
+    """One hard constraint with the pods that count for it."""
+
+    constraint: Constraint
+    itself: int
+    """Whether the pod counts for the constraint, 1 or 0."""
+    live: Distribution
+    totals: NDArray[np.int64]
+    """The pods by domain in this attempt, shape (domain.count + 1,)."""
+    allowed: int
+    """How many pods a domain may have for a node in it to pass."""
+    codes: Codes | None
+    """The code of a node in each domain, shape (count + 1,); None if every node passes."""
+
+    @staticmethod
+    def of(
+        constraint: Constraint, itself: int, live: Distribution, totals: NDArray[np.int64]
+    ) -> Hard:
+        """Return the constraint with these totals, which are not to change."""
+        allowed = _allowed(constraint, live, totals, itself)
+        codes = _codes(live, totals, allowed)
+        return Hard(constraint, itself, live, totals, allowed, codes)
 
 
-class HardSpread(msgspec.Struct, eq=False):
-    """The pod's hard constraints and their counts, for the filter of this attempt.
+class HardSpread(msgspec.Struct, frozen=True, eq=False):
+    """The pod's hard constraints, for the filter of this attempt.
 
-    ``version``: the counter's. ``itself``: whether the pod counts for a constraint, 1 or 0.
-    ``labelled``: rows that have every constraint's label, None for all. ``tables``: for each
-    constraint that some node violates, in order, its domains and the code of each. ``result``: that
-    of all rows, once it was wanted. Nothing else changes after it is made.
+    ``labelled``: rows that have every constraint's label, None for all.
     """
 
-    constraints: tuple[Constraint, ...]
-    version: int
-    itself: tuple[int, ...]
-    spreads: tuple[Spread, ...]
     labelled: Mask | None
-    tables: Tables
-    result: FilterResult | None = None
+    each: tuple[Hard, ...]
 
 
 def hard_spread(
-    counter: SpreadCounter,
-    pod: PodInfo,
-    constraints: tuple[Constraint, ...],
-    before: HardSpread | None = None,
+    counter: SpreadCounter, pod: PodInfo, constraints: Sequence[Constraint]
 ) -> HardSpread:
-    """Count pods for the hard constraints of a pod.
-
-    ``before``: the counts for an equal pod, which hold but for pods that came or went since.
-    """
-    if (
-        before is not None
-        and before.constraints is constraints
-        and before.version == counter.version
-    ):
-        return _counted_again(counter, before)
+    """Count pods for the hard constraints of a pod."""
     keys = tuple([c.spread.topology_key for c in constraints])
     # A single constraint's nodes without the label have their own domain.
     wanted = keys if len(keys) > 1 else ()
-    spreads = tuple([counter.spread(pod, c, wanted) for c in constraints])
-    itself = tuple([int(c.selector.matches(pod.labels)) for c in constraints])
-    tables = tables_of(constraints, spreads, itself)
-    return HardSpread(constraints, counter.version, itself, spreads, counter.labelled(keys), tables)
-
-
-def _counted_again(counter: SpreadCounter, before: HardSpread) -> HardSpread:
-    """Return the counts as they are now; the result is the same one if no table has changed."""
-    constraints = before.constraints
-    spreads = [counter.recount(c, s) for c, s in zip(constraints, before.spreads, strict=True)]
-    tables, result = tables_of(constraints, spreads, before.itself), None
-    if len(tables) == len(before.tables):
-        for (domain, table), (other, kept) in zip(tables, before.tables, strict=True):
-            if domain is not other or table.tobytes() != kept.tobytes():
-                break
-        else:
-            tables, result = before.tables, before.result
-    return HardSpread(
-        constraints,
-        before.version,
-        before.itself,
-        tuple(spreads),
-        before.labelled,
-        tables,
-        result,
-    )
+    each = []
+    for constraint in constraints:
+        live = counter.distribution(pod, constraint, wanted)
+        itself = int(constraint.selector.matches(pod.labels))
+        each.append(Hard.of(constraint, itself, live, live.totals.copy()))
+    return HardSpread(counter.labelled(keys), tuple(each))
 
 
 def verdict(state: HardSpread, rows: Rows) -> FilterResult:
     """Return the result of the filter for the rows."""
-    if not state.tables:
-        return PASSES
-    if rows is None and state.result is not None:
-        return state.result
     codes: Codes | None = None
-    for domain, table in state.tables:
-        found = domain.of_rows(table) if rows is None else table[domain.ids[rows]]
-        codes = found if codes is None else np.where(codes == 0, found, codes)
-    assert codes is not None, "there is a table"
-    result = FilterResult.of(codes, *_STATUSES)
+    for hard in state.each:
+        if hard.codes is not None:
+            domain, table = hard.live.domain, hard.codes
+            others = domain.of_rows(table) if rows is None else table[domain.ids[rows]]
+            codes = others if codes is None else np.where(codes == 0, others, codes)
+    if codes is None:
+        return PASSES
     if rows is None:
-        codes.flags.writeable = False
-        state.result = result
-    return result
+        codes.flags.writeable = False  # the evaluator keeps it without a copy
+    return FilterResult.of(codes, *_STATUSES)
 
 
 def moved(state: HardSpread, pod: PodInfo, other: PodInfo, row: int, by: int) -> HardSpread:
@@ -132,54 +116,96 @@ def moved(state: HardSpread, pod: PodInfo, other: PodInfo, row: int, by: int) ->
         return state
     if state.labelled is not None and not state.labelled[row]:
         return state
-    spreads, changed = list(state.spreads), False
-    for index, (constraint, spread) in enumerate(zip(state.constraints, spreads, strict=True)):
-        outside = spread.included is not None and not spread.included.mask[row]
-        if outside or not constraint.selector.matches(other.labels):
+    each, changed = list(state.each), False
+    for place, hard in enumerate(each):
+        included = hard.live.included
+        outside = included is not None and not included.mask[row]
+        if outside or not hard.constraint.selector.matches(other.labels):
             continue
-        totals = spread.totals.copy()
-        totals[spread.domain.ids[row]] += by
-        spreads[index] = Spread(spread.domain, totals, spread.included)
+        totals = hard.totals.copy()
+        totals[hard.live.domain.ids[row]] += by
+        each[place] = Hard.of(hard.constraint, hard.itself, hard.live, totals)
         changed = True
-    if not changed:
-        return state
-    tables = tables_of(state.constraints, spreads, state.itself)
-    return msgspec.structs.replace(state, spreads=tuple(spreads), tables=tables, result=None)
+    return HardSpread(state.labelled, tuple(each)) if changed else state
 
 
-def tables_of(
-    constraints: Sequence[Constraint], spreads: Sequence[Spread], itself: Sequence[int]
-) -> Tables:
-    """Return the codes of nodes by domain; leave out the constraints that every node meets."""
-    tables: list[tuple[Domain, Codes]] = []
-    for constraint, spread, one in zip(constraints, spreads, itself, strict=True):
-        table = table_of(spread, most_allowed(constraint.spread, spread, one))
-        if table is not None:
-            tables.append((spread.domain, table))
-    return tuple(tables)
+def update(state: HardSpread, rows: Sequence[int]) -> tuple[HardSpread, NDArray[np.intp]] | None:
+    """Count again in the domains of these rows, to which pods came or which they left.
+
+    Returns the state now, and the rows that may have another code, ascending; None if totals are
+    not kept up to date any more.
+    """
+    each: list[Hard] | None = None
+    turned = _NO_ROWS
+    for place, hard in enumerate(state.each):
+        live = hard.live
+        if live.stale:
+            return None
+        ids, now, before = live.domain.id_view, live.view, hard.totals
+        changed: list[int] = []
+        for row in rows:
+            number = ids[row]
+            if now[number] != before.item(number):
+                changed.append(number)
+        if changed:
+            each = list(state.each) if each is None else each
+            each[place], others = _recounted(hard, changed)
+            if others.size:
+                turned = np.union1d(turned, others) if turned.size else others
+    return (state if each is None else HardSpread(state.labelled, tuple(each))), turned
 
 
-def most_allowed(constraint: SpreadConstraint, spread: Spread, itself: int) -> int:
+def _recounted(hard: Hard, changed: Sequence[int]) -> tuple[Hard, NDArray[np.intp]]:
+    """Return the constraint with the counts as they are, and the rows that it opens or shuts.
+
+    ``changed``: the domains with another count.
+    """
+    live, before, after, limit = hard.live, hard.totals, hard.live.totals.copy(), hard.allowed
+    fewest, recount = limit - hard.constraint.spread.max_skew + hard.itself, False
+    turned: list[int] = []
+    for number in changed:
+        was, now = before.item(number), after.item(number)
+        if was <= fewest or now < fewest:
+            recount = True
+        if (was > limit) != (now > limit):
+            turned.append(number)
+    allowed = _allowed(hard.constraint, live, after, hard.itself) if recount else limit
+    rows, codes = _NO_ROWS, hard.codes
+    if allowed != limit or len(turned) > 1:
+        differs = (before > limit) != (after > allowed)
+        turned = differs.nonzero()[0].tolist()
+        if len(turned) > 1:
+            rows = differs.take(live.domain.ids).nonzero()[0]
+    if len(turned) == 1:
+        rows = live.domain.rows_of(turned[0])
+    if turned:
+        codes = _codes(live, after, allowed)
+    return Hard(hard.constraint, hard.itself, live, after, allowed, codes), rows
+
+
+def _allowed(
+    constraint: Constraint, live: Distribution, totals: NDArray[np.int64], itself: int
+) -> int:
     """Return how many pods a domain may have for a node in it to pass."""
-    counted = spread.totals[:-1]
-    if spread.included is not None:
-        counted = counted[spread.included.exists]
-    if counted.size < constraint.min_domains:
+    counted, spread = totals[:-1], constraint.spread
+    if live.included is not None:
+        counted = counted[live.included.exists]
+    if counted.size < spread.min_domains:
         fewest = 0
     elif counted.size <= _FEW_DOMAINS:
         fewest = min(counted.tolist(), default=_NO_MINIMUM)
     else:
         fewest = int(np.minimum.reduce(counted))
-    return constraint.max_skew + fewest - itself
+    return spread.max_skew + fewest - itself
 
 
-def table_of(spread: Spread, allowed: int) -> Codes | None:
+def _codes(live: Distribution, totals: NDArray[np.int64], allowed: int) -> Codes | None:
     """Return the code of a node in each domain, shape (count + 1,); None if every node passes."""
-    domain = spread.domain
-    skewed = spread.totals[:-1] > allowed
+    domain = live.domain
+    skewed = totals[:-1] > allowed
     if domain.complete and not np.count_nonzero(skewed):
         return None
-    table = np.empty(domain.count + 1, np.int16)
-    np.multiply(skewed, _SKEWED, out=table[:-1], casting="unsafe")
-    table[-1] = _MISSING
-    return table
+    codes = np.empty(domain.count + 1, np.int16)
+    np.multiply(skewed, _SKEWED, out=codes[:-1], casting="unsafe")
+    codes[-1] = _MISSING
+    return codes

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
-import msgspec
-
+from policy_sched.cluster import ApiObjects
+from policy_sched.cluster.counts import GroupedSums
 from policy_sched.cluster.tables import NodeView
 from policy_sched.framework import (
     PASSES,
+    SAME_CODES,
     SKIP,
     SUCCESS,
     Code,
     CycleState,
     Feasible,
     FilterResult,
+    GroupedScores,
     Handle,
     Incremental,
     PodKey,
     PreFilterResult,
+    Refiltered,
+    Rescored,
     Rows,
     Scope,
     Scores,
@@ -35,22 +39,18 @@ from policy_sched.model import (
 from policy_sched.plugins.podtopologyspread import events
 from policy_sched.plugins.podtopologyspread.constraints import (
     ConstraintCache,
-    Constraints,
     SpreadCounter,
 )
 from policy_sched.plugins.podtopologyspread.filtering import (
     HardSpread,
     hard_spread,
     moved,
+    update,
     verdict,
-)
-from policy_sched.plugins.podtopologyspread.incremental import (
-    HardUpdates,
-    SpreadUpdates,
-    soft_updates,
 )
 from policy_sched.plugins.podtopologyspread.scoring import (
     SoftSpread,
+    grouped,
     normalized,
     score,
     soft_spread,
@@ -72,18 +72,10 @@ _SKIP_FILTER: Final = PreFilterResult(SKIP)
 _ASK_FILTER: Final = PreFilterResult()
 
 
-class _Known(msgspec.Struct, frozen=True, eq=False):
-    """The constraints of a pod, and the version of the objects that they were found in."""
-
-    constraints: Constraints
-    version: int
-
-
 class PodTopologySpread:
     """Rejects nodes that violate a hard constraint and scores the soft ones."""
 
     def __init__(self, args: Mapping[str, object], handle: Handle) -> None:
-        self._table = handle.nodes
         self._objects = handle.objects
         self._book = ConstraintCache(args, handle.objects)
         self._counter = SpreadCounter(handle.nodes, handle.cache.counts)
@@ -105,13 +97,12 @@ class PodTopologySpread:
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
         """Count pods for the hard constraints; skip without any."""
-        constraints = self._constraints(state, pod)
+        constraints = self._book.of(pod)
         if constraints.error:
             return PreFilterResult(Status(Code.ERROR, (constraints.error,)))
         if not constraints.hard:
             return _SKIP_FILTER
-        before = state.read(HardSpread)
-        state.write(hard_spread(self._counter, pod, constraints.hard, before))
+        state.write(hard_spread(self._counter, pod, constraints.hard))
         return _ASK_FILTER
 
     @hookimpl
@@ -134,41 +125,25 @@ class PodTopologySpread:
     @hookimpl
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status:
         """Count pods for the soft constraints; skip without any."""
-        constraints = self._constraints(state, pod)
+        constraints = self._book.of(pod)
         if constraints.error:
             return Status(Code.ERROR, (constraints.error,))
         if not constraints.soft:
             return SKIP
-        feasible, before = state.read(Feasible), state.read(SoftSpread)
-        assert feasible is not None, "PreScore runs after the filters"
-        live = self._table.live_count
-        state.write(soft_spread(self._counter, pod, constraints, feasible, live, before))
+        state.write(soft_spread(self._counter, pod, constraints))
         return SUCCESS
-
-    def _constraints(self, state: CycleState, pod: PodInfo) -> Constraints:
-        """Return the pod's constraints, which the state keeps for equal pods."""
-        known = state.read(_Known)
-        if known is None or known.version != self._objects.version:
-            known = _Known(self._book.of(pod), self._objects.version)
-            state.write(known)
-        return known.constraints
 
     def _incremental(self, state: CycleState, pod: PodInfo) -> Incremental | None:
         """Return what updates the results of an evaluation; None if they need a look at all."""
-        constraints = self._constraints(state, pod)
+        constraints, feasible = self._book.of(pod), state.read(Feasible)
         hard = state.read(HardSpread) if constraints.hard else None
         soft = state.read(SoftSpread) if constraints.soft else None
-        feasible = state.read(Feasible)
         if feasible is None or (hard is None and soft is None):
             return None
-        scores = None
-        if soft is not None:
-            live = self._table.live_count
-            scores = soft_updates(self._counter, soft, feasible, live)
-            if scores is None:
-                return None
-        filters = None if hard is None else HardUpdates(self._counter, hard)
-        return SpreadUpdates(self._objects, filters, scores)
+        sums = None if soft is None else grouped(soft, feasible)
+        if soft is not None and sums is None:
+            return None
+        return SpreadUpdates(self._objects, hard, soft, sums)
 
     def _key(self, pod: PodInfo) -> Hashable:
         if pod.pod.spec.topology_spread_constraints:
@@ -179,18 +154,64 @@ class PodTopologySpread:
     def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
         """Return the weighted number of pods in the nodes' domains: fewer is better."""
         del pod
-        soft = state.read(SoftSpread)
+        soft, feasible = state.read(SoftSpread), state.read(Feasible)
         assert soft is not None, "PreScore stored it"
-        return score(soft, rows)
+        assert feasible is not None, "PreScore runs after the filters"
+        return score(soft, feasible, rows)
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:
         """Reverse the scores, into 0..100."""
-        del pod
-        soft, feasible = state.read(SoftSpread), state.read(Feasible)
-        if soft is None or feasible is None or soft.by_domain is None:
-            return normalized(scores)
-        return soft.by_domain.normalized(feasible.rows, normalized)
+        del state, pod
+        return normalized(scores)
+
+
+class SpreadUpdates:
+    """What updates the results for one pod after pods came to or left some rows.
+
+    ``hard``, ``soft``: None without such constraints.
+    """
+
+    def __init__(
+        self,
+        objects: ApiObjects,
+        hard: HardSpread | None,
+        soft: SoftSpread | None,
+        sums: GroupedSums | None,
+    ) -> None:
+        self._objects, self._version = objects, objects.version
+        self._hard, self._live = hard, () if soft is None else [one.live for one in soft.each]
+        self._sums = sums
+        self.scores = (
+            None if sums is None else GroupedScores(sums.groups, sums.raw, sums.normalized)
+        )
+
+    def holds(self) -> bool:
+        """Return whether the same services and workloads select the pod."""
+        return self._objects.version == self._version
+
+    def filter(self, state: CycleState, rows: Sequence[int]) -> Refiltered | None:
+        """Count again in the domains of the rows; write the counts to the state."""
+        if self._hard is None:
+            return SAME_CODES
+        updated = update(self._hard, rows)
+        if updated is None:
+            return None
+        hard, turned = updated
+        if hard is not self._hard:
+            self._hard = hard
+            state.write(hard)
+        return Refiltered(turned, verdict(hard, turned)) if turned.size else SAME_CODES
+
+    def score(self, state: CycleState, rows: Sequence[int]) -> Rescored | None:
+        """Update the scores of groups of rows."""
+        for live in self._live:
+            if live.stale:
+                return None
+        feasible = state.read(Feasible)
+        assert feasible is not None, "it is there from PreScore on"
+        gains = None if self._sums is None else self._sums.update(rows, feasible.rows)
+        return None if gains is None else Rescored(*gains)
 
 
 def _move(state: CycleState, pod: PodInfo, other: PodInfo, row: int, by: int) -> Status:

@@ -2,11 +2,13 @@
 
 The score of a node is, over the constraints, the pods of its domain times the logarithm of the
 number of domains, rounded; fewer is better, and normalisation reverses the order. Float operations
-are those of podtopologyspread/scoring.go, in its order.
+are those of podtopologyspread/scoring.go, in its order. `score` computes all rows; `grouped` does
+so by group of rows, and follows pods that come and go.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import log
 from typing import Final, TypeAlias
 
@@ -14,15 +16,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.counts import Domain, DomainScores
+from policy_sched.cluster.counts import Addend, Domain, GroupedSums
 from policy_sched.framework import Feasible, Rows, Scores
 from policy_sched.model import PodInfo
 from policy_sched.plugins.podtopologyspread.constraints import (
     HOSTNAME,
     Constraint,
     Constraints,
+    Distribution,
     Mask,
-    Spread,
     SpreadCounter,
 )
 
@@ -33,141 +35,99 @@ BEST: Final = 100
 Floats: TypeAlias = NDArray[np.float64]
 
 
-class SoftSpread(msgspec.Struct, eq=False):
-    """The input of scoring in this attempt.
+class Soft(msgspec.Struct, frozen=True, eq=False):
+    """One soft constraint with the pods that count for it, by row where it is over hosts."""
 
-    ``version``: the counter's. ``spreads``: the counts by domain, None of constraints over hosts,
-    which count by row. ``feasible``: the rows for which ``weights`` holds, the logarithms of the
-    sizes. ``by_domain``: the scores, where one domain decides; else ``credits`` has per constraint
-    a number per group of rows, and the group of each row (None: the groups are the rows).
-    ``labelled``: rows that have every label, None for all; the others are ignored. ``scores``: of
-    all rows, once they were wanted. Nothing else changes after it is made.
-    """
+    constraint: Constraint
+    live: Distribution
+    present: Mask
+    """The rows that have the label."""
+    merged: bool
+    """Pods on nodes without the label count for the domain of the empty value, as upstream."""
 
-    constraints: Constraints
-    version: int
+    @property
+    def by_host(self) -> bool:
+        """Whether each node is a domain of its own, whatever its label says."""
+        return self.constraint.spread.topology_key == HOSTNAME
+
+
+class SoftSpread(msgspec.Struct, frozen=True, eq=False):
+    """The pod's soft constraints, for the scores of this attempt."""
+
+    each: tuple[Soft, ...]
+    all_labels: bool
+    """Nodes without one of the labels are ignored; else a missing label is the empty value."""
     labelled: Mask | None
-    spreads: tuple[Spread | None, ...]
-    feasible: Feasible
-    weights: tuple[float, ...]
-    by_domain: DomainScores | None = None
-    credits: tuple[tuple[Floats, NDArray[np.intp] | None], ...] = ()
-    scores: Scores | None = None
+    """Rows that have every label, None for all; the others are ignored."""
+    live_count: int
+    """The number of nodes."""
+
+    @property
+    def ignored(self) -> int | None:
+        """The raw score of nodes without one of the labels; None if they have one as others do."""
+        return IGNORED if self.all_labels else None
+
+    def weights(self, rows: NDArray[np.intp]) -> list[tuple[float, int]]:
+        """Return of each constraint what its counts are multiplied by, and what is added.
+
+        ``rows``: the feasible ones.
+        """
+        scored = rows if self.labelled is None else rows[self.labelled[rows]]
+        some = None if scored.size == self.live_count else scored
+        weights = []
+        for soft in self.each:
+            size = scored.size
+            if not soft.by_host:
+                size = _size(soft.live.domain, some, not self.all_labels)
+            weights.append((log(size + 2), soft.constraint.spread.max_skew - 1))
+        return weights
+
+    def rounded(self, total: float) -> int:
+        """Round half away from zero; see `_rounded`."""
+        return int(total + 0.5)
+
+    def normalized(self, scores: Sequence[int], lowest: int, highest: int) -> list[int]:
+        """Reverse raw scores, into 0..100, as the function of that name does."""
+        if not highest:
+            return [0 if score == IGNORED else BEST for score in scores]
+        both = lowest + highest
+        return [0 if one == IGNORED else (both - one) * BEST // highest for one in scores]
 
 
-def soft_spread(
-    counter: SpreadCounter,
-    pod: PodInfo,
-    constraints: Constraints,
-    feasible: Feasible,
-    live: int,
-    before: SoftSpread | None = None,
-) -> SoftSpread:
-    """Count pods for the soft constraints of a pod; ``live``: the number of nodes.
-
-    ``before``: the counts for an equal pod, which hold but for pods that came or went since.
-    """
-    if before is None or before.constraints is not constraints or before.version != counter.version:
-        state = _counted(counter, pod, constraints, feasible)
-    else:
-        pairs = zip(constraints.soft, before.spreads, strict=True)
-        spreads = [None if spread is None else counter.recount(c, spread) for c, spread in pairs]
-        state = SoftSpread(
-            constraints,
-            before.version,
-            before.labelled,
-            tuple(spreads),
-            feasible,
-            before.weights if before.feasible is feasible else (),
-            before.by_domain,
-        )
-    if not state.weights:
-        state.weights = weights_of(state, live)
-    _credit_all(counter, state)
-    return state
-
-
-def _counted(
-    counter: SpreadCounter, pod: PodInfo, constraints: Constraints, feasible: Feasible
-) -> SoftSpread:
-    """Count pods anew; nothing is weighted yet."""
+def soft_spread(counter: SpreadCounter, pod: PodInfo, constraints: Constraints) -> SoftSpread:
+    """Count pods for the soft constraints of a pod."""
     keys = tuple([c.spread.topology_key for c in constraints.soft])
     wanted = keys if constraints.all_labels else ()
-    spreads = [
-        None if key == HOSTNAME else counter.spread(pod, constraint, wanted)
-        for key, constraint in zip(keys, constraints.soft, strict=True)
-    ]
+    each = []
+    for key, constraint in zip(keys, constraints.soft, strict=True):
+        by_host, domain = key == HOSTNAME, counter.domain(key)
+        live = counter.by_row(constraint) if by_host else None
+        live = live or counter.distribution(pod, constraint, wanted)
+        merged = not (by_host or constraints.all_labels) and domain.empty < domain.count
+        each.append(Soft(constraint, live, domain.present, merged))
     labelled = counter.labelled(wanted)
-    return SoftSpread(constraints, counter.version, labelled, tuple(spreads), feasible, ())
+    return SoftSpread(tuple(each), constraints.all_labels, labelled, counter.live_count)
 
 
-def weights_of(state: SoftSpread, live: int) -> tuple[float, ...]:
-    """Return the logarithm that each constraint's counts are multiplied by."""
-    rows, labelled = state.feasible.rows, state.labelled
-    scored = rows if labelled is None else rows[labelled[rows]]
-    weights = []
-    for spread in state.spreads:
-        if spread is None:
-            size = scored.size
-        else:
-            some = None if scored.size == live else scored
-            size = _size(spread.domain, some, not state.constraints.all_labels)
-        weights.append(log(size + 2))
-    return tuple(weights)
-
-
-def _credit_all(counter: SpreadCounter, state: SoftSpread) -> None:
-    """Work out the scores, or the parts that they are summed from."""
-    constraints = state.constraints
-    found: list[tuple[Floats, NDArray[np.intp] | None]] = []
-    for constraint, spread, weight in zip(
-        constraints.soft, state.spreads, state.weights, strict=True
-    ):
-        if spread is None:
-            credit = _credit(constraint, counter.by_row(constraint), weight)
-            domain = counter.domain(HOSTNAME)
-            if not domain.complete:
-                credit[~domain.present] = 0.0
-            found.append((credit, None))
-            continue
-        domain, totals = spread.domain, spread.totals
-        if not constraints.all_labels and domain.empty < domain.count:
-            # A missing label and an empty one are the same value if nodes without it count.
-            totals[domain.empty] += totals[-1]
-        credit = _credit(constraint, totals, weight)
-        credit[-1] = 0.0
-        if len(constraints.soft) == 1 and DomainScores.pays(domain):
-            table = _rounded(credit)
-            if state.labelled is not None:
-                table[-1] = IGNORED
-            known = state.by_domain
-            state.by_domain = DomainScores(domain, table) if known is None else known.changed(table)
-            return
-        found.append((credit, domain.ids))
-    state.credits = tuple(found)
-
-
-def score(state: SoftSpread, rows: Rows) -> Scores:
+def score(state: SoftSpread, feasible: Feasible, rows: Rows) -> Scores:
     """Return the raw scores of the rows: fewer is better, IGNORED marks ignored rows."""
-    if state.by_domain is not None:
-        scores = state.by_domain.raw()
-        return scores if rows is None else scores[rows]
-    if rows is None and state.scores is not None:
-        return state.scores
     total: Floats | None = None
-    for credit, ids in state.credits:
-        if ids is None:
-            part = credit if rows is None else credit[rows]
-        else:
-            part = credit.take(ids if rows is None else ids[rows], mode="clip")
+    for soft, (weight, more) in zip(state.each, state.weights(feasible.rows), strict=True):
+        domain, totals = soft.live.domain, soft.live.totals
+        if soft.merged:
+            totals = totals.copy()
+            totals[domain.empty] += totals[-1]
+        credit = np.multiply(totals, weight, dtype=np.float64)
+        credit += more
+        credit[-1] = 0.0
+        if soft.by_host:
+            credit[:-1][~soft.present] = 0.0
+        part = domain.of_rows(credit) if rows is None else credit[domain.ids[rows]]
         total = part if total is None else total + part
     assert total is not None, "without constraints PreScore skips"
     scores = _rounded(total)
     if state.labelled is not None:
         scores[~(state.labelled if rows is None else state.labelled[rows])] = IGNORED
-    if rows is None:
-        scores.flags.writeable = False
-        state.scores = scores
     return scores
 
 
@@ -194,10 +154,14 @@ def normalized(scores: Scores) -> Scores:
     return normalized
 
 
-def _credit(constraint: Constraint, totals: NDArray[np.int64], weight: float) -> Floats:
-    credit = np.multiply(totals, weight, dtype=np.float64)
-    credit += constraint.spread.max_skew - 1
-    return credit
+def grouped(state: SoftSpread, feasible: Feasible) -> GroupedSums | None:
+    """Return the scores by group of rows; None if all rows must be scored each time."""
+    if any(soft.merged for soft in state.each):
+        return None  # an amount would be that of two domains
+    addends = [
+        Addend(soft.live.domain, ((soft.live.totals, 1),), soft.present) for soft in state.each
+    ]
+    return GroupedSums.of(addends, state, feasible.rows)
 
 
 def _size(domain: Domain, rows: NDArray[np.intp] | None, with_missing: bool) -> int:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_sched.cluster import Cache
+from policy_sched.cluster.counts.grouped_sums import MANY_GROUPS
 from policy_sched.framework import CycleState
 from policy_sched.framework.evaluate import Evaluation, Evaluator
 from policy_sched.framework.runtime import Runner
@@ -15,7 +16,6 @@ from policy_sched.model import PodInfo
 from policy_sched.model.cluster_objects import Service, ServiceSpec
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.plugins.podtopologyspread import PodTopologySpread
-from policy_sched.plugins.podtopologyspread.incremental import MANY_GROUPS
 from policy_sched.testing import make_node, make_pod
 from tests import finite
 from tests.examples import scaled
@@ -57,7 +57,7 @@ def labels_of(app: str) -> dict[str, str]:
 
 def world(data: st.DataObject) -> tuple[Cache, list[str]]:
     """Return nodes, of which some lack labels."""
-    cache, names = Cache(), [f"n{number}" for number in range(data.draw(st.integers(3, 9)))]
+    cache, names = Cache(), [f"n{number}" for number in range(data.draw(st.integers(3, 14)))]
     for name in names:
         facts = data.draw(NODES)
         labels = {key: facts[key] for key in (ZONE, RACK) if key in facts}
