@@ -69,6 +69,7 @@ COUNTS: Final = "cluster/counts"
 SPREAD: Final = "plugins/podtopologyspread"
 AFFINITY: Final = "plugins/interpodaffinity"
 CLAIMS: Final = "plugins/dynamicresources"
+NEIGHBOURS: Final = ("tests/plugins/podtopologyspread", "tests/plugins/interpodaffinity")
 
 MUTANTS: Final = (
     # Evaluations: journal, scopes, nominations.
@@ -309,36 +310,53 @@ MUTANTS: Final = (
         "            self._resolved[terms] = found[:1]",
     ),
     # Sums by group of rows.
-    Mutant(f"{COUNTS}/grouped_sums.py", "amounts[number] = amount", "pass"),
+    Mutant(f"{COUNTS}/grouped_sums.py", "amounts[number] = amount", "pass", NEIGHBOURS),
     Mutant(
         f"{COUNTS}/grouped_sums.py",
         "self.values[number] = amount * self.weight + self.more",
         "pass",
+        NEIGHBOURS,
     ),
-    Mutant(f"{COUNTS}/grouped_sums.py", "changed += addend.groups.get(number, ())", "pass"),
-    Mutant(f"{COUNTS}/grouped_sums.py", "if feasible is not self._feasible:", "if False:"),
-    Mutant(f"{COUNTS}/grouped_sums.py", "self.raw[group] = self._raw(self._keys[group])", "pass"),
-    Mutant(f"{COUNTS}/grouped_sums.py", "            groups[row] = new\n", ""),
-    Mutant(f"{COUNTS}/grouped_sums.py", "                members[old] -= 1\n", ""),
-    Mutant(f"{COUNTS}/grouped_sums.py", "                reweighed = True\n", ""),
-    Mutant(f"{COUNTS}/grouped_sums.py", "if extremes == self._extremes:", "if True:"),
+    Mutant(
+        f"{COUNTS}/grouped_sums.py", "changed += addend.groups.get(number, ())", "pass", NEIGHBOURS
+    ),
+    Mutant(
+        f"{COUNTS}/grouped_sums.py", "if feasible is not self._feasible:", "if False:", NEIGHBOURS
+    ),
+    Mutant(
+        f"{COUNTS}/grouped_sums.py",
+        "self.raw[group] = self._raw(self._keys[group])",
+        "pass",
+        NEIGHBOURS,
+    ),
+    Mutant(f"{COUNTS}/grouped_sums.py", "            groups[row] = new\n", "", NEIGHBOURS),
+    Mutant(f"{COUNTS}/grouped_sums.py", "                members[old] -= 1\n", "", NEIGHBOURS),
+    Mutant(f"{COUNTS}/grouped_sums.py", "                reweighed = True\n", "", NEIGHBOURS),
+    Mutant(f"{COUNTS}/grouped_sums.py", "if extremes == self._extremes:", "if True:", NEIGHBOURS),
     # Topology spread and pod affinity.
     Mutant(
         f"{SPREAD}/filtering.py",
         "        if was <= fewest or now < fewest:\n            recount = True\n",
         "",
+        NEIGHBOURS,
     ),
     Mutant(
         f"{SPREAD}/filtering.py",
         "turned = np.union1d(turned, others) if turned.size else others",
         "turned = others",
+        NEIGHBOURS,
     ),
     Mutant(
         f"{SPREAD}/constraints.py",
         "            self._included.clear()\n        spread",
         "            pass\n        spread",
     ),
-    Mutant(f"{AFFINITY}/plugin.py", "if self._version != self._counts.version:", "if False:"),
+    Mutant(
+        f"{AFFINITY}/plugin.py",
+        "if self._version != self._counts.version:",
+        "if False:",
+        NEIGHBOURS,
+    ),
     Mutant(
         f"{AFFINITY}/plugin.py",
         "return preferred is None or preferred.same_counts()",
