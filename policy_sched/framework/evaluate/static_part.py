@@ -266,7 +266,7 @@ class StaticParts:
         table = self._table
         numbers = table.lookup(("taints",)).values[: table.n]
         found = set(self._asked)
-        for number in np.unique(numbers[table.live.values[: table.n]]).tolist():
+        for number in np.bincount(numbers[table.live.values[: table.n]]).nonzero()[0].tolist():
             found.update(table.taint_sets.members(number))
             if len(found) > FEW_TAINTS:
                 return None

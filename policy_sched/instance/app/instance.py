@@ -24,6 +24,8 @@ from functools import partial
 from math import inf
 from typing import Final, TypeAlias, TypeVar
 
+import numpy.ma  # noqa: F401 - else the first pod for which np.unique runs imports it, in 40 ms
+
 from policy_sched.client import Client
 from policy_sched.errors import Diagnostic, Severity, TakesLong
 from policy_sched.instance.app.cache_debugger import Comparer, Seen, dump

@@ -100,6 +100,7 @@ def rule_plugin(
             hooks["queue_sort"] = hookimpl(bound.queue_sort)
     if policy.has_filter:
         hooks["filter"] = rules.filter
+        bound.filters(handle.cache.overlay)  # else the first dry run binds it, at pod time
     if policy.has_pre_filter or (policy.has_filter and policy.has_match):
         skipping = None if policy.has_pre_filter else rules.skipping(_SKIPPED, _EVERYWHERE)
         hooks["pre_filter"] = skipping or rules.pre_filter
