@@ -29,6 +29,7 @@ from policy_sched.model import (
     Node,
     PersistentVolume,
     PersistentVolumeClaim,
+    Pod,
     PodGroup,
     PodInfo,
     ResourceClaim,
@@ -61,6 +62,22 @@ _RESOURCES: Final[dict[type[ApiObject], EventResource]] = {
     CoschedulingGroup: EventResource.POD_GROUP,
 }
 """The kinds whose changes a plugin can wait for; others are only looked up."""
+
+
+def object_changed(scheduler: Scheduler, old: ApiObject | None, new: ApiObject | None) -> Happened:
+    """Hand a change of any kind to its handler.
+
+    ``old`` is None for an object that came, ``new`` for one that was deleted.
+    """
+    changed = old if new is None else new
+    if isinstance(changed, Pod):
+        info = PodInfo.of(changed)
+        return pod_gone(scheduler, info) if new is None else pod_seen(scheduler, info)
+    if isinstance(changed, Node):
+        return node_gone(scheduler, changed) if new is None else node_seen(scheduler, changed)
+    if new is not None:
+        return object_seen(scheduler, old, new)
+    return _NOTHING if old is None else object_gone(scheduler, old)
 
 
 def node_seen(scheduler: Scheduler, node: Node) -> Happened:

@@ -15,6 +15,7 @@ from policy_sched.client.apimachinery.resources import POD
 from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.embedded.store.watch_history import DELETED, Change
 from policy_sched.instance.app.embedded_instance import ENDED, Informer
+from policy_sched.instance.app.instance import adopt
 from policy_sched.model.cluster_objects import Node
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod
@@ -135,7 +136,8 @@ class Overheard(Informer):
             pod = stored.typed
             if isinstance(pod, Pod) and not pod.spec.node_name:
                 self._witness.came(pod)
-        super().adopt(profiles)
+        pods = [one.typed for one in self._store.select(POD) if isinstance(one.typed, Pod)]
+        adopt(self._scheduler, pods, profiles)
 
     def _dispatch(self, change: Change) -> Happened:
         if change.type != DELETED:

@@ -10,7 +10,6 @@ from policy_sched.instance.app.cluster_instance import (
     Candidacy,
     ClusterInstance,
     LeaseLost,
-    handle_change,
 )
 from policy_sched.instance.app.gc_tuning import GcPauses, freeze_loaded, tuned_gc
 from policy_sched.instance.app.instance import Instance, Sources
@@ -33,7 +32,6 @@ __all__ = [
     "Sources",
     "Worker",
     "freeze_loaded",
-    "handle_change",
     "in_event_loop",
     "manifests_below",
     "tuned_gc",

@@ -40,7 +40,7 @@ from policy_sched.client.kube.time import SECOND, SteadyClock
 from policy_sched.errors import ClusterError
 from policy_sched.instance.app.cache_debugger import Seen
 from policy_sched.instance.app.instance import Instance
-from policy_sched.instance.app.manifest_sync import Applied, Contents, ManifestFiles
+from policy_sched.instance.app.manifest_sync import ManifestFiles
 from policy_sched.instance.observability import (
     ERROR,
     HANDLED,
@@ -55,19 +55,10 @@ from policy_sched.instance.observability import (
     LogThrottle,
     Write,
 )
-from policy_sched.model import DEFAULT_SCHEDULER, Node, Pod, PodInfo
+from policy_sched.model import Node, Pod, PodInfo
 from policy_sched.profiles.build import kinds_read
 from policy_sched.profiles.reload import Compilation, PolicyStore, Reload
-from policy_sched.scheduler import (
-    Happened,
-    Scheduler,
-    node_gone,
-    node_seen,
-    object_gone,
-    object_seen,
-    pod_gone,
-    pod_seen,
-)
+from policy_sched.scheduler import object_changed
 
 WARNING: Final = "warning"
 CHANGES_PER_STEP: Final = 500
@@ -158,6 +149,13 @@ class ClusterInstance(Instance):
             candidacy.api.observe, candidacy.api.traffic = api.observe, api.traffic
         self.metrics.queues.append(self.client.events.queue)
         self.metrics.refresh.append(self._look)
+        if candidacy is not None:  # as upstream's watchdog
+            self.live_checks = (Check(LEADER_ELECTION, candidacy.overdue),)
+        self.ready_checks = (
+            Check(SYNCED, self._unsynced),
+            Check(HANDLED, self._unhandled),
+            Check(READABLE, self._unreadable),
+        )
 
     def _selections(self) -> tuple[Selection, ...]:
         """Return what the policies in force read."""
@@ -205,22 +203,17 @@ class ClusterInstance(Instance):
     def _in_loop(self, act: Callable[[], None]) -> None:
         self._worker.call_in_loop(act)
 
-    def _step(self) -> int:
+    @property
+    def behind(self) -> bool:
+        """Whether changes were received that the scheduler does not know yet."""
+        return self.informers.behind
+
+    def _take_in(self) -> None:
         self.informers.drain(self._handle, CHANGES_PER_STEP, self._slice())
         if not self._ready and self.informers.synced and not self.informers.behind:
             self._ready = True
             self.log.write(INFO, "Read the cluster", nodes=self.scheduler.cache.nodes.live_count)
             self.log.write(INFO, "Handlers synced")
-        return self._decide(begin=self.may_begin)
-
-    def next_wakeup(self) -> int | None:
-        """Return the time of the next step, the present included; None: none is scheduled."""
-        if self.deciding:
-            return self.now() if self.executing else None  # the worker wakes us
-        ready = self.may_begin and not self.scheduler.queue.idle()
-        if self.informers.behind or ready:
-            return self.now()
-        return self.scheduler.next_wakeup()
 
     @property
     def stopped(self) -> bool:
@@ -229,10 +222,6 @@ class ClusterInstance(Instance):
         Events are not awaited: another instance may lead before they are written.
         """
         return super().stopped and not self.client.lanes.busy
-
-    def apply(self, contents: Contents) -> Applied:
-        """Ignore manifests: the cluster's objects come from its API server."""
-        return Applied(problems=contents.problems)
 
     def pods(self) -> Iterable[Pod]:
         """Return the cluster's pods that have not ended, from the informers' cache."""
@@ -251,19 +240,6 @@ class ClusterInstance(Instance):
             await asyncio.sleep(TAKING_IN)
         await self.settled()
         return Seen([node.metadata.name for node in first.items], last.items)
-
-    def _lease_checks(self) -> tuple[Check, ...]:
-        """Return the check of a leader's lease, as upstream's watchdog does it."""
-        if self.candidacy is None:
-            return ()
-        return (Check(LEADER_ELECTION, self.candidacy.overdue),)
-
-    def _sync_checks(self) -> tuple[Check, ...]:
-        return (
-            Check(SYNCED, self._unsynced),
-            Check(HANDLED, self._unhandled),
-            Check(READABLE, self._unreadable),
-        )
 
     def _unsynced(self) -> str:
         kinds = [r.selection.kind[1] for r in self.informers.reflectors if not r.synced.is_set()]
@@ -328,17 +304,11 @@ class ClusterInstance(Instance):
             for work in (self.informers.run(), self.client.events.run(), *others):
                 tasks.create_task(work)
 
-    def _adopt(self, profiles: Collection[str]) -> None:
-        for pod in list(self.informers.objects(POD)) if profiles else ():
-            name = pod.spec.scheduler_name or DEFAULT_SCHEDULER
-            if name in profiles and not pod.spec.node_name:
-                pod_seen(self.scheduler, PodInfo.of(pod))
-
     def _handle(self, change: Change[Any]) -> None:
         """Apply one change to the scheduler, and measure the time."""
         metrics = self.metrics.attempts
         start = metrics.timer()
-        events = handle_change(self.scheduler, change)
+        events = object_changed(self.scheduler, change.old, change.new)
         metrics.happened(events, metrics.timer() - start)
         if change.new is None and isinstance(change.old, Pod):
             self.log.failures.pop(PodInfo.of(change.old).key, None)
@@ -381,17 +351,3 @@ class ClusterInstance(Instance):
         if unsaid is not None:
             more = {"unsaid": unsaid} if unsaid else {}
             self.log.write(WARNING, text, **facts, error=what, **more)
-
-
-def handle_change(scheduler: Scheduler, change: Change[Any]) -> Happened:
-    """Apply one change to the scheduler; return its cluster events."""
-    old, new = change.old, change.new
-    thing = change.object
-    if isinstance(thing, Pod):
-        seen = pod_gone if new is None else pod_seen
-        return seen(scheduler, PodInfo.of(thing))
-    if isinstance(thing, Node):
-        return node_gone(scheduler, thing) if new is None else node_seen(scheduler, thing)
-    if new is None:
-        return object_gone(scheduler, thing)
-    return object_seen(scheduler, old, new)

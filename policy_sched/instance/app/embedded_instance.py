@@ -7,7 +7,7 @@ the cluster and its API continue; the scheduler applies their changes afterwards
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from policy_sched.client.apimachinery import NODE, POD, Expired, Stored
 from policy_sched.embedded import EmbeddedClient, EmbeddedCluster, Occurrence
@@ -27,21 +27,10 @@ from policy_sched.instance.observability import (
     UpstreamMetrics,
     Write,
 )
-from policy_sched.model import DEFAULT_SCHEDULER, ApiObject, Node, Pod, PodInfo
+from policy_sched.model import ApiObject, Pod
 from policy_sched.profiles.reload import PolicyFiles, PolicyStore
-from policy_sched.scheduler import (
-    Happened,
-    Scheduler,
-    node_gone,
-    node_seen,
-    object_gone,
-    object_seen,
-    pod_gone,
-    pod_seen,
-)
-
-ENDED = frozenset({"Succeeded", "Failed"})
-"""Phases in which a pod holds no resources; kube-scheduler does not watch such pods."""
+from policy_sched.scheduler import Happened, Scheduler, object_changed
+from policy_sched.scheduler.setup import ENDED
 
 
 class Informer:
@@ -83,15 +72,6 @@ class Informer:
             applied += 1
         return applied
 
-    def adopt(self, profiles: Collection[str]) -> None:
-        """Queue the pending pods of new profiles."""
-        for stored in self._store.select(POD) if profiles else ():
-            pod = stored.typed
-            assert isinstance(pod, Pod)
-            name = pod.spec.scheduler_name or DEFAULT_SCHEDULER
-            if name in profiles and not pod.spec.node_name and not _over(pod):
-                pod_seen(self._scheduler, PodInfo.of(pod))
-
     def _relist(self) -> list[Change]:
         """Return the objects of the store after the watch expired; apply deletions at once."""
         self._watch = self._store.watch()
@@ -110,23 +90,12 @@ class Informer:
         if type(new) is ApiObject:
             return ()  # a kind that no decision reads
         self._known[key] = new
-        if isinstance(new, Pod):
-            seen = pod_gone if _over(new) else pod_seen
-            return seen(self._scheduler, PodInfo.of(new))
-        if isinstance(new, Node):
-            return node_seen(self._scheduler, new)
-        return object_seen(self._scheduler, old, new)
+        if isinstance(new, Pod) and new.status.phase in ENDED:
+            return object_changed(self._scheduler, new, None)
+        return object_changed(self._scheduler, old, new)
 
     def _gone(self, old: ApiObject) -> Happened:
-        if isinstance(old, Pod):
-            return pod_gone(self._scheduler, PodInfo.of(old))
-        if isinstance(old, Node):
-            return node_gone(self._scheduler, old)
-        return () if type(old) is ApiObject else object_gone(self._scheduler, old)
-
-
-def _over(pod: Pod) -> bool:
-    return pod.status.phase in ENDED
+        return () if type(old) is ApiObject else object_changed(self._scheduler, old, None)
 
 
 def _key(stored: Stored) -> Key:
@@ -152,6 +121,7 @@ class EmbeddedInstance(Instance):
         self.metrics.registry.register(ClusterMetrics(self.cluster.store))
         if lost := self.cluster.store.lost:
             self.log.write(ERROR, "Changes of the cluster are lost", error=lost)
+        self.ready_checks = (Check(STORAGE, self.cluster.store.trouble),)
         self.feed = Informer(self.cluster.store, self.scheduler, self.metrics.attempts)
         self.apply(contents)
 
@@ -165,22 +135,16 @@ class EmbeddedInstance(Instance):
             else:
                 self.log.write(INFO, "Changes of the cluster are written again")
 
-    def _sync_checks(self) -> tuple[Check, ...]:
-        return (Check(STORAGE, self.cluster.store.trouble),)
+    @property
+    def behind(self) -> bool:
+        """Whether the store holds changes that the scheduler does not know yet."""
+        return self.feed.behind
 
-    def _step(self) -> int:
+    def _take_in(self) -> None:
         self.feed.process(self._slice())
-        return self._decide()
 
-    def next_wakeup(self) -> int | None:
-        """Return the time of the next step, the present included; None: none is scheduled."""
-        if self.deciding:
-            return self.now() if self.executing else self.cluster.next_wakeup()
-        ready = not (self.stopping or self.scheduler.queue.idle())
-        if self.feed.behind or ready:
-            return self.now()
-        times = (self.cluster.next_wakeup(), self.scheduler.next_wakeup())
-        return min((time for time in times if time is not None), default=None)
+    def _cluster_wakeup(self) -> int | None:
+        return self.cluster.next_wakeup()
 
     def apply(self, contents: Contents) -> Applied:
         """Apply the files of objects to the cluster; on errors the cluster stays as it is."""
@@ -219,9 +183,6 @@ class EmbeddedInstance(Instance):
         """Call ``wake`` after every change of an object."""
         super().wakes(wake)
         self.cluster.store.on_commit.append(wake)
-
-    def _adopt(self, profiles: Collection[str]) -> None:
-        self.feed.adopt(profiles)
 
 
 def _loaded(files: PolicyFiles, contents: Contents, now: Callable[[], int]) -> PolicyStore:

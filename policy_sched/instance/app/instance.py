@@ -45,13 +45,21 @@ from policy_sched.instance.observability import (
     VerboseLogging,
     nothing_wrong,
 )
-from policy_sched.model import Pod, PodInfo, QueueState
+from policy_sched.model import DEFAULT_SCHEDULER, Pod, PodInfo, QueueState
 from policy_sched.profiles.build import policy_names
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, Result
 from policy_sched.queue import SECOND, Timing
-from policy_sched.scheduler import Attempt, Decision, GroupDecision, Outcome, Reject
-from policy_sched.scheduler.setup import Reloader, assemble_with_assembly
+from policy_sched.scheduler import (
+    Attempt,
+    Decision,
+    GroupDecision,
+    Outcome,
+    Reject,
+    Scheduler,
+    pod_seen,
+)
+from policy_sched.scheduler.setup import ENDED, Reloader, assemble_with_assembly
 
 T = TypeVar("T")
 Choice: TypeAlias = Decision | GroupDecision | None
@@ -132,6 +140,14 @@ def in_vain(chosen: Choice) -> bool:
     return isinstance(chosen, Reject)
 
 
+def adopt(scheduler: Scheduler, pods: Iterable[Pod], profiles: Collection[str]) -> None:
+    """Queue those of the pods that wait for one of the profiles."""
+    for pod in pods:
+        waits = not pod.spec.node_name and pod.status.phase not in ENDED
+        if waits and (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in profiles:
+            pod_seen(scheduler, PodInfo.of(pod))
+
+
 class Instance(ABC):
     """A scheduler behind a client; ``now`` returns nanoseconds since 1970."""
 
@@ -166,6 +182,9 @@ class Instance(ABC):
         self.reloader = Reloader(self.scheduler, assembly, store)
         self.stopping = False
         self._abandoned = False
+        self.live_checks: tuple[Check, ...] = ()
+        """Checks of a subclass for healthz and livez; ``ready_checks``: for readyz alone."""
+        self.ready_checks: tuple[Check, ...] = ()
         self._debugging = asyncio.Lock()
         self._wake: Callable[[], None] = _no_op
         self._worker = Worker(self._woken)
@@ -195,17 +214,10 @@ class Instance(ABC):
 
     def checks(self) -> dict[str, tuple[Check, ...]]:
         """Return the checks of healthz, livez and readyz."""
-        ping = Check(PING, nothing_wrong)
-        alive = (ping, *self._lease_checks())
-        ready = (*alive, Check(SHUTDOWN, self._going_on), *self._sync_checks())
+        alive = (Check(PING, nothing_wrong), *self.live_checks)
+        ready = (*alive, Check(SHUTDOWN, self._going_on), *self.ready_checks)
         policies = Check(POLICIES, nothing_wrong)  # an instance starts only with valid policies
         return {"healthz": alive, "livez": alive, "readyz": (*ready, policies)}
-
-    def _lease_checks(self) -> tuple[Check, ...]:
-        return ()
-
-    def _sync_checks(self) -> tuple[Check, ...]:
-        return ()
 
     def _going_on(self) -> str:
         return "process is shutting down" if self.stopping else ""
@@ -222,21 +234,50 @@ class Instance(ABC):
             return 0
         return 0 if self._worker.busy else self._step()
 
-    @abstractmethod
     def _step(self) -> int:
-        """Do the part of a step that uses the scheduler."""
+        """Do the part of a step that uses the scheduler; return how many pods were decided."""
+        self._take_in()
+        return self._decide()
 
     @abstractmethod
     def _beforehand(self) -> None:
         """Do the part of a step that does not use the scheduler."""
 
     @abstractmethod
+    def _take_in(self) -> None:
+        """Apply changes of the cluster to the scheduler."""
+
+    @property
+    @abstractmethod
+    def behind(self) -> bool:
+        """Whether there are changes that the scheduler does not know yet."""
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether a pod may be decided now."""
+        return not self.stopping
+
     def next_wakeup(self) -> int | None:
         """Return the time of the next step, the present included; None: none is scheduled."""
+        if self.deciding:
+            return self.now() if self.executing else self._cluster_wakeup()  # the worker wakes us
+        if self.behind or (self.may_begin and not self.scheduler.queue.idle()):
+            return self.now()
+        own, other = self._cluster_wakeup(), self.scheduler.next_wakeup()
+        if own is None or other is None:
+            return other if own is None else own
+        return min(own, other)
 
-    @abstractmethod
+    def _cluster_wakeup(self) -> int | None:
+        """Return when the cluster itself has something to do."""
+        return None
+
     def apply(self, contents: Contents) -> Applied:
-        """Apply the files of objects to the cluster; on errors the cluster stays as it is."""
+        """Apply the files of objects to the cluster; on errors the cluster stays as it is.
+
+        A cluster behind an API server has its objects from there.
+        """
+        return Applied(problems=contents.problems)
 
     def close(self) -> None:
         """Close the cluster and the connections to extenders."""
@@ -254,9 +295,10 @@ class Instance(ABC):
         """Return the tasks that run beside the steps."""
         return []
 
-    @abstractmethod
     def _adopt(self, profiles: Collection[str]) -> None:
         """Queue the pods of new profiles."""
+        if profiles:
+            adopt(self.scheduler, self.pods(), profiles)
 
     @property
     def deciding(self) -> bool:
@@ -271,9 +313,9 @@ class Instance(ABC):
         """Call a function that uses the scheduler in the worker; steps wait for it."""
         return await self._worker.run(work)
 
-    def _decide(self, *, begin: bool = True) -> int:
-        """Do what is due, decide pods, and return their number. ``begin``: whether to pop pods."""
-        decided, scheduler = 0, self.scheduler
+    def _decide(self) -> int:
+        """Do what is due, decide pods, and return their number."""
+        decided, scheduler, begin = 0, self.scheduler, self.may_begin
         over, threaded = self._slice(), in_event_loop()
         if self.stopping and not self._abandoned:
             self._abandon()
@@ -281,7 +323,7 @@ class Instance(ABC):
         while True:
             if scheduler.has_woken():
                 self._run_due()
-            if self.stopping or not begin or decided >= PODS_PER_STEP or (decided and over()):
+            if not begin or decided >= PODS_PER_STEP or (decided and over()):
                 break
             attempt = scheduler.pop()
             if attempt is None:

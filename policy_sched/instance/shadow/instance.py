@@ -19,7 +19,7 @@ from policy_sched.client.kube.cache import Change, ReflectorSettings
 from policy_sched.client.kube.rest import Api
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import ClusterError, PolicySchedError
-from policy_sched.instance.app import ClusterInstance, handle_change, in_event_loop
+from policy_sched.instance.app import ClusterInstance, in_event_loop
 from policy_sched.instance.observability import ERROR, INFO, Decided, Write
 from policy_sched.instance.shadow.comparison import PATIENCE, Shadow
 from policy_sched.instance.shadow.log import (
@@ -36,7 +36,7 @@ from policy_sched.instance.shadow.log import (
 )
 from policy_sched.model import Node, PersistentVolumeClaim, Pod, PodInfo
 from policy_sched.profiles.reload import PolicyStore
-from policy_sched.scheduler import pod_gone, pod_seen
+from policy_sched.scheduler import object_changed, pod_gone, pod_seen
 
 CHANGES_PER_STEP: Final = 64
 """Changes that one step applies; each may be a decision."""
@@ -176,7 +176,7 @@ class ShadowInstance(ClusterInstance):
             else:
                 self._pod_seen(info)
             return
-        if handle_change(self.scheduler, change):
+        if object_changed(self.scheduler, change.old, change.new):
             self.shadow.changes.note(thing.kind, thing.metadata.name)
         if isinstance(thing, PersistentVolumeClaim) and change.old is None:
             self.shadow.claim_seen(thing)
