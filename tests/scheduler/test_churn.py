@@ -47,7 +47,7 @@ BOUNDED: Final = {
     "EvaluationCache._ghost": 4096,
     "EvaluationCache._main": 32_768,  # 256 MiB, likewise
     "EvaluationCache._probation": 512,  # 4 MiB
-    "Gatherer._specs": 10_000,
+    "ClaimStores._specs": 10_000,
     "Journal._ends": 65_536,
     "Journal._log": 65_536,
     "Nominator._log": 4096,

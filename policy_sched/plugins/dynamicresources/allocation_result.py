@@ -15,7 +15,7 @@ from policy_sched.model import (
     NodeSelectorTerm,
     ResourceClaim,
 )
-from policy_sched.plugins.dynamicresources.allocator import Taken
+from policy_sched.plugins.dynamicresources.allocator import AllocatedDevice
 from policy_sched.plugins.dynamicresources.requests import AllocationError, Classes, Request
 
 FROM_CLASS = "FromClass"
@@ -24,24 +24,24 @@ FROM_CLAIM = "FromClaim"
 
 def allocation_result(
     claim: ResourceClaim,
-    taken: Sequence[Taken],
+    allocated: Sequence[AllocatedDevice],
     node: str,
     classes: Classes,
     share_id: Callable[[], str],
 ) -> AllocationResult:
     """Return the result of one claim. Raises AllocationError."""
-    results = tuple([_result(one, share_id) for one in taken])
-    chosen = {one.request.parent: one.request for one in taken}
+    results = tuple([_result(one, share_id) for one in allocated])
+    chosen = {one.request.parent: one.request for one in allocated}
     config = _class_configs(chosen, classes)
     if claim.spec.devices.config:
         config += _claim_configs(claim, chosen)
     return AllocationResult(
         devices=DeviceAllocationResult(results=results, config=tuple(config)),
-        node_selector=_node_selector(claim, taken, node),
+        node_selector=_node_selector(claim, allocated, node),
     )
 
 
-def _result(one: Taken, share_id: Callable[[], str]) -> DeviceRequestAllocationResult:
+def _result(one: AllocatedDevice, share_id: Callable[[], str]) -> DeviceRequestAllocationResult:
     device, request, amounts = one.device.device, one.request, one.consumed
     consumed: dict[str, Amount] = (
         {} if not amounts else {name: str(amount) for name, amount in amounts.items()}
@@ -99,11 +99,13 @@ def _claim_configs(
     return found
 
 
-def _node_selector(claim: ResourceClaim, taken: Sequence[Taken], node: str) -> NodeSelector | None:
+def _node_selector(
+    claim: ResourceClaim, allocated: Sequence[AllocatedDevice], node: str
+) -> NodeSelector | None:
     """Return what keeps a pod with the claim on the nodes that reach its devices."""
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []
-    for one in taken:
+    for one in allocated:
         spec, device = one.device.slice.spec, one.device.device
         place = device if spec.per_device_node_selection else spec
         if place.node_name is not None or device.binds_to_node:

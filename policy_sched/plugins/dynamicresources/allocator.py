@@ -19,15 +19,21 @@ from typing import Final, TypeAlias
 import msgspec
 
 from policy_sched.model import Quantity
-from policy_sched.plugins.dynamicresources.capacity import consumption
-from policy_sched.plugins.dynamicresources.constraints import Constraint, MatchAttribute
 from policy_sched.plugins.dynamicresources.device_rules import Ranking
-from policy_sched.plugins.dynamicresources.devices import DeviceId, DeviceView, NodeView, Value
+from policy_sched.plugins.dynamicresources.devices import (
+    DeviceId,
+    DeviceView,
+    NodeView,
+    Value,
+    consumption,
+)
 from policy_sched.plugins.dynamicresources.pools import AllocatedState, NodePools, Pool
 from policy_sched.plugins.dynamicresources.requests import (
     ALL,
     AllocationError,
     ClaimPlan,
+    Constraint,
+    MatchAttribute,
     PreparedClaim,
     Request,
 )
@@ -49,7 +55,7 @@ class NodeError(AllocationError):
     """Nothing was found on this node, and something is wrong with its devices."""
 
 
-class Taken(msgspec.Struct, frozen=True):
+class AllocatedDevice(msgspec.Struct, frozen=True):
     """A device that was chosen; ``consumed`` where it may be shared."""
 
     request: Request
@@ -90,8 +96,8 @@ class Allocator:
     spend: Callable[[int], None] = lambda _units: None
     results: SelectorResults = field(default_factory=SelectorResults)
     _claims: list[PreparedClaim] = field(default_factory=list)
-    _results: list[list[Taken]] = field(default_factory=list)
-    _taken: dict[DeviceId, list[int]] = field(default_factory=dict)
+    _results: list[list[AllocatedDevice]] = field(default_factory=list)
+    _allocated: dict[DeviceId, list[int]] = field(default_factory=dict)
     _consumed: dict[DeviceId, dict[str, int]] = field(default_factory=dict)
     _available: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
     _charged: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
@@ -102,7 +108,7 @@ class Allocator:
     _equal: Callable[[Candidate], Hashable] | None = None
     """What a device has in common with those that are equal to it; None: no two are."""
 
-    def allocate(self, plans: Sequence[ClaimPlan]) -> list[list[Taken]] | None:
+    def allocate(self, plans: Sequence[ClaimPlan]) -> list[list[AllocatedDevice]] | None:
         """Return the devices of each claim, None if they cannot all be had.
 
         Raises AllocationError, NodeError where only this node is concerned, and DeadlineExceeded.
@@ -414,18 +420,18 @@ class Allocator:
             for name, amount in consumed.items():
                 total[name] = total.get(name, 0) + amount.nanos
         else:
-            self._taken.setdefault(device.id, []).append(index)
+            self._allocated.setdefault(device.id, []).append(index)
         score = 0.0 if self.ranking is None else self.ranking.score(request, device.id)
         self._results[index].append(
-            Taken(request, device, consumed if device.shareable else None, score)
+            AllocatedDevice(request, device, consumed if device.shareable else None, score)
         )
         return True
 
     def _in_use(self, index: int, request: Request, device: DeviceView) -> bool:
-        taken = self._taken.get(device.id, ())
+        indexes = self._allocated.get(device.id, ())
         if request.admin_access:
-            return index in taken
-        return bool(taken) or device.id in self.state.devices
+            return index in indexes
+        return bool(indexes) or device.id in self.state.devices
 
     def _forget(
         self, constraints: Sequence[Constraint], request: Request, device: DeviceView
@@ -435,14 +441,14 @@ class Allocator:
 
     def _undo(self, index: int, request: Request, device: DeviceView, pool: Pool) -> None:
         """Give back the device that was taken last."""
-        taken = self._results[index].pop()
+        last = self._results[index].pop()
         self._forget(self._claims[index].constraints, request, device)
-        if taken.consumed is not None:
+        if last.consumed is not None:
             total = self._consumed[device.id]
-            for capacity, consumed in taken.consumed.items():
+            for capacity, consumed in last.consumed.items():
                 total[capacity] -= consumed.nanos
             return
-        self._taken[device.id].pop()
+        self._allocated[device.id].pop()
         if device.consumed_counters:
             charged = self._charged[pool.id[1]]
             for counters, name, amount in device.consumed_counters:

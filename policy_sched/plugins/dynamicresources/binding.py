@@ -1,20 +1,24 @@
-"""PreBind: what was reserved is written, and then devices may have conditions to wait for."""
+"""PreBind: what was reserved is written, and then devices may have conditions to wait for.
+
+A binding condition is what a driver must say of an allocated device before its pod is bound.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
 
-from policy_sched.errors import ClusterError
+from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.framework import SUCCESS, Code, Handle, PendingStatus, Status
-from policy_sched.model import AllocationResult, PodInfo, ResourceClaim
-from policy_sched.plugins.dynamicresources.binding_conditions import (
-    BindingError,
-    check,
-    conditional,
-    timed_out,
+from policy_sched.model import (
+    AllocationResult,
+    DeviceRequestAllocationResult,
+    PodInfo,
+    ResourceClaim,
+    nanoseconds,
 )
 from policy_sched.plugins.dynamicresources.claim_writes import (
     Run,
@@ -24,8 +28,86 @@ from policy_sched.plugins.dynamicresources.claim_writes import (
     written,
 )
 from policy_sched.plugins.dynamicresources.extended_resources import IN_MEMORY, Variant
-from policy_sched.plugins.dynamicresources.pod_claims import is_reserved
-from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims, key_of, uid_of
+from policy_sched.plugins.dynamicresources.resource_claims import (
+    ResourceClaims,
+    is_reserved,
+    key_of,
+    uid_of,
+)
+
+
+class BindingError(PolicySchedError):
+    """A device cannot be used after all."""
+
+
+class Readiness(Enum):
+    """Whether the devices of a claim can be used."""
+
+    READY = "ready"
+    WAITING = "waiting"
+    FAILED = "failed"
+    TIMED_OUT = "timed out"
+
+
+def conditional(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
+    """Return the devices of a claim that have binding conditions."""
+    allocation = claim.status.allocation
+    results = () if allocation is None else allocation.devices.results
+    return [one for one in results if one.binding_conditions]
+
+
+def check(claim: ResourceClaim) -> bool:
+    """Tell whether all binding conditions of a claim hold. Raises BindingError for a failed one."""
+    if claim.status.allocation is None:
+        return False
+    ready = True
+    for result in conditional(claim):
+        found = dict(_conditions(claim, result))
+        for name in result.binding_failure_conditions:
+            status, reason, message = found.get(name, ("", "", ""))
+            if status == "True":
+                raise BindingError(
+                    f"device binding failed: claim={claim.metadata.name}, reason={reason}, "
+                    f'message="{message}"'
+                )
+        ready = ready and all(
+            found.get(name, ("",))[0] == "True" for name in result.binding_conditions or ()
+        )
+    return ready
+
+
+def _conditions(
+    claim: ResourceClaim, result: DeviceRequestAllocationResult
+) -> Iterator[tuple[str, tuple[str, str, str]]]:
+    for device in claim.status.devices:
+        if (device.driver, device.pool, device.device) == (
+            result.driver,
+            result.pool,
+            result.device,
+        ):
+            for one in device.conditions:
+                yield one.type, (one.status, one.reason, one.message)
+
+
+def timed_out(claim: ResourceClaim, now: int, timeout: int) -> bool:
+    """Tell whether a claim has waited for longer than the time-out, both in nanoseconds."""
+    allocation = claim.status.allocation
+    if allocation is None or allocation.allocation_timestamp is None:
+        return False
+    if all(one.binding_conditions is None for one in allocation.devices.results):
+        return False
+    return nanoseconds(allocation.allocation_timestamp) + timeout < now
+
+
+def readiness(claim: ResourceClaim, now: int, timeout: int) -> Readiness:
+    """Return whether an allocated claim can be used now."""
+    try:
+        if check(claim):
+            return Readiness.READY
+    except BindingError:
+        return Readiness.FAILED
+    return Readiness.TIMED_OUT if timed_out(claim, now, timeout) else Readiness.WAITING
+
 
 POLL: Final = 5 * 10**9
 """How often conditions are looked at, in nanoseconds."""
@@ -47,7 +129,7 @@ class Reservation:
 
     pod: str
     user: list[ResourceClaim]
-    special: ResourceClaim | None = None
+    extended_claim: ResourceClaim | None = None
     variant: Variant | None = None
     shared: bool = False
     _results: dict[str, tuple[ResourceClaim, AllocationResult]] = field(default_factory=dict)
@@ -129,23 +211,23 @@ class Binding:
                 finally:
                     self._claims.release(claim, pod)
                 reservation.user[index] = found
-            if reservation.special is not None:
-                yield from self._special(reservation, pod)
+            if reservation.extended_claim is not None:
+                yield from self._write_extended_claim(reservation, pod)
         except ClusterError as error:
             return Status(Code.ERROR, (str(error),))
         return SUCCESS
 
-    def _special(self, reservation: Reservation, pod: PodInfo) -> Writing[None]:
+    def _write_extended_claim(self, reservation: Reservation, pod: PodInfo) -> Writing[None]:
         """Make the claim for extended resources, and write it and the pod's status."""
-        special, variant = reservation.special, reservation.variant
-        assert special is not None, "there are extended resources"
+        extended_claim, variant = reservation.extended_claim, reservation.variant
+        assert extended_claim is not None, "there are extended resources"
         if variant is None:
             if not reservation.user:
                 return
             text = f"nil or empty request mappings, no update of pod {pod.key} "
             raise ClusterError(text + "ExtendedResourceClaimStatus")
         try:
-            if special.metadata.name == IN_MEMORY:
+            if extended_claim.metadata.name == IN_MEMORY:
                 try:
                     made = yield creation(variant)
                 except ClusterError as error:
@@ -155,13 +237,13 @@ class Binding:
                 assert isinstance(made, ResourceClaim), "it was created"
                 self._counts.creates[SUCCEEDED] += 1
             else:
-                made = special
-            result = reservation.result(special)
+                made = extended_claim
+            result = reservation.result(extended_claim)
             found = yield from written(made, pod, result, self._handle.now())
             self._claims.assume(found)
-            reservation.special = found
+            reservation.extended_claim = found
         finally:
-            self._claims.release(special, pod)
+            self._claims.release(extended_claim, pod)
         try:
             yield mapping(pod, found, variant)
         except ClusterError as error:
@@ -171,8 +253,8 @@ class Binding:
     def _await(self, reservation: Reservation, pod: PodInfo, node: str) -> Status | PendingStatus:
         """Wait until the devices' binding conditions hold."""
         claims = list(reservation.user)
-        if reservation.special is not None and reservation.variant is not None:
-            claims.append(reservation.special)
+        if reservation.extended_claim is not None and reservation.variant is not None:
+            claims.append(reservation.extended_claim)
         if not any(map(conditional, claims)):
             return SUCCESS  # an allocation stays as it was written
         claims = [self._claims.get(*key_of(claim)) or claim for claim in claims]

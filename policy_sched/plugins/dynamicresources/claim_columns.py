@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from policy_sched.framework import SUCCESS, Code, Codes, DeadlineExceeded, Rows, Status
 from policy_sched.model import NodeSelector, NodeSelectorTerm, ResourceClaim
+from policy_sched.plugins.dynamicresources.claim_store import ClaimStore
 from policy_sched.plugins.dynamicresources.devices import NodeView, selects
-from policy_sched.plugins.dynamicresources.gathered import Gathered
 from policy_sched.plugins.dynamicresources.node_search import (
     INVALID,
     NOT_ALLOCATED,
     UNAVAILABLE,
-    Found,
+    NodeAllocation,
     NodeSearch,
     PodSearch,
 )
@@ -111,7 +111,7 @@ class _Column:
         self.codes: Codes = np.empty(0, np.int16)
         self.seen: NDArray[np.int64] = np.empty(0, np.int64)
         self.late: NDArray[np.int64] = np.empty(0, np.int64)
-        self.found: dict[int, tuple[int, Found]] = {}
+        self.found: dict[int, tuple[int, NodeAllocation]] = {}
         self.hopeless: dict[int, int] = {}
         self.bounds: _Bounds | None = None
         self.layout: Hashable = None
@@ -144,7 +144,7 @@ class ClaimColumns:
 
     # Filter.
 
-    def codes(self, found: Gathered, rows: Rows, unavailable: set[str] | None = None) -> Codes:
+    def codes(self, found: ClaimStore, rows: Rows, unavailable: set[str] | None = None) -> Codes:
         """Return the numbers of Filter's statuses, of all rows or of some.
 
         ``unavailable`` takes the UIDs of allocated claims that keep the pod from a node.
@@ -168,9 +168,9 @@ class ClaimColumns:
         spread[searched] = codes
         return spread
 
-    def _allocated(self, begun: PodSearch, found: Gathered, searched: Numbers) -> Codes:
+    def _allocated(self, begun: PodSearch, found: ClaimStore, searched: Numbers) -> Codes:
         """Return the numbers of the statuses as far as claims are to be allocated."""
-        if not found.plans and found.special is None:
+        if not found.plans and found.extended_claim is None:
             return np.zeros(searched.size, np.int16)
         column = self._column(self._shape(found) if self._ruled else found.plans_shape)
         generation = self._devices.generation
@@ -181,7 +181,7 @@ class ClaimColumns:
             self._refresh(column, begun, found, stale)
         return column.codes[searched]
 
-    def _shape(self, found: Gathered) -> Hashable:
+    def _shape(self, found: ClaimStore) -> Hashable:
         """Return what results depend on besides nodes and devices; None where nothing is kept."""
         rules = self._search.rules
         if rules is None or found.plans_shape is None:
@@ -203,7 +203,9 @@ class ClaimColumns:
             column.fit(self._table.n)
         return column
 
-    def _refresh(self, column: _Column, begun: PodSearch, found: Gathered, stale: Numbers) -> None:
+    def _refresh(
+        self, column: _Column, begun: PodSearch, found: ClaimStore, stale: Numbers
+    ) -> None:
         """Evaluate rows anew."""
         budget, cancelled = self._search.budget, bool(self._search.cancelled())
         try:
@@ -261,7 +263,7 @@ class ClaimColumns:
 
     # Without a search.
 
-    def _bounds(self, column: _Column, found: Gathered) -> _Bounds | None:
+    def _bounds(self, column: _Column, found: ClaimStore) -> _Bounds | None:
         """Return how many devices a node needs; None where a claim is more than that."""
         devices = self._devices
         layout = devices.epoch, len(devices.views)
@@ -275,12 +277,12 @@ class ClaimColumns:
                     self._search.requests.refresh(one)
         return column.bounds
 
-    def _requests(self, found: Gathered) -> list[Alternatives] | None:
+    def _requests(self, found: ClaimStore) -> list[Alternatives] | None:
         """Return the alternatives of each request with their columns.
 
         None where there is more to a claim than so many devices for each request.
         """
-        if found.special is not None or self._must_search:
+        if found.extended_claim is not None or self._must_search:
             return None
         requests: list[Alternatives] = []
         for plan in found.plans:
@@ -332,7 +334,7 @@ class ClaimColumns:
         column.seen[row] = devices.generation[row]
         return True
 
-    def passes(self, found: Gathered, row: int) -> bool:
+    def passes(self, found: ClaimStore, row: int) -> bool:
         """Return whether Filter accepts a row."""
         self._search.enter()
         if found.shape is None:
@@ -383,7 +385,7 @@ class ClaimColumns:
 
     # One node.
 
-    def find(self, found: Gathered, row: int, *, anew: bool = False) -> Found | None:
+    def find(self, found: ClaimStore, row: int, *, anew: bool = False) -> NodeAllocation | None:
         """Return what a node gives, None if it has not enough; ``anew``: as the node is now.
 
         Raises AllocationError, DeadlineExceeded and ExtendedResourceError.
@@ -394,7 +396,7 @@ class ClaimColumns:
         generation = int(self._devices.generation[row])
         kept = None if anew else column.found.get(row)
         if kept is not None and kept[0] == generation and kept[1].variant is None:
-            return Found([plan.claim for plan in found.plans], kept[1].taken)
+            return NodeAllocation([plan.claim for plan in found.plans], kept[1].devices)
         bounds = None if self._search.rules is not None else self._bounds(column, found)
         got = None
         if bounds is not None and bounds.only is not None and not bounds.failing:
@@ -405,13 +407,13 @@ class ClaimColumns:
             column.found[row] = generation, got
         return got
 
-    def names(self, found: Gathered, row: int) -> list[frozenset[str]]:
+    def names(self, found: ClaimStore, row: int) -> list[frozenset[str]]:
         """Return of each of the user's claims the requests with devices on a node, in order.
 
         Raises AllocationError and ExtendedResourceError where the node does not suit.
         """
         got = self.find(found, row)
-        fresh = iter([] if got is None else got.taken)
+        fresh = iter([] if got is None else got.devices)
         names = []
         for claim in found.user:
             allocation = claim.status.allocation
@@ -421,7 +423,7 @@ class ClaimColumns:
                 names.append(frozenset(one.request.full_name for one in next(fresh, [])))
         return names
 
-    def keeping_from(self, found: Gathered, rows: Sequence[int]) -> set[str]:
+    def keeping_from(self, found: ClaimStore, rows: Sequence[int]) -> set[str]:
         """Return the UIDs of the allocated claims that some of these nodes cannot use."""
         self._devices.sync()
         begun, searched = self._search.begin(found), np.array(rows, np.intp)
@@ -433,7 +435,7 @@ _NO_FLAGS: Final[Flags] = np.empty(0, np.bool_)
 _NO_GENERATIONS: Final[NDArray[np.int64]] = np.empty(0, np.int64)
 
 
-def _bounds(requests: Sequence[Alternatives], found: Gathered) -> _Bounds:
+def _bounds(requests: Sequence[Alternatives], found: ClaimStore) -> _Bounds:
     """Return the bounds of requests.
 
     Enough devices are a result where no two requests want one device, whatever is taken.

@@ -29,9 +29,8 @@ from policy_sched.model import (
     ResourceClaim,
 )
 from policy_sched.plugins.dynamicresources.extended_resources import Variant
-from policy_sched.plugins.dynamicresources.pod_claims import is_reserved
 from policy_sched.plugins.dynamicresources.requests import claim_name
-from policy_sched.plugins.dynamicresources.resource_claims import key_of
+from policy_sched.plugins.dynamicresources.resource_claims import is_reserved, key_of
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 DEALLOCATED: Final = "deallocation of ResourceClaim completed"

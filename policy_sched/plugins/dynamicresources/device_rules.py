@@ -26,8 +26,8 @@ from policy_sched.language.values import (
     RuleError,
 )
 from policy_sched.model import Amount, ClusterEventWithHint, PodInfo, Quantity, units
+from policy_sched.plugins.dynamicresources.device_table import NodeDevice
 from policy_sched.plugins.dynamicresources.devices import DeviceId, DeviceView
-from policy_sched.plugins.dynamicresources.node_devices import NodeDevice
 from policy_sched.plugins.dynamicresources.pools import Pool
 from policy_sched.plugins.dynamicresources.requests import ALL, AllocationError, Request
 
@@ -254,7 +254,7 @@ def as_facts(request: Request) -> RequestFacts:
     )
 
 
-class TakenDevice(Protocol):
+class DeviceAllocation(Protocol):
     """A device that the allocator chose."""
 
     @property
@@ -275,7 +275,7 @@ class TakenDevice(Protocol):
 
 
 def allocation_facts(
-    taken: Sequence[Sequence[TakenDevice]], devices: Sequence[NodeDevice]
+    allocated: Sequence[Sequence[DeviceAllocation]], devices: Sequence[NodeDevice]
 ) -> AllocationFacts:
     """Return an allocation as rules see it; ``devices``: those of the node."""
     known = {one.view.id: one.facts for one in devices}
@@ -290,7 +290,7 @@ def allocation_facts(
                     {name: amount.units(name) for name, amount in (one.consumed or {}).items()},
                 ),
             )
-            for claim in taken
+            for claim in allocated
             for one in claim
         )
     )

@@ -15,8 +15,12 @@ from policy_sched.model import (
     QueueingHint,
     ResourceClaim,
 )
-from policy_sched.plugins.dynamicresources.pod_claims import ClaimError, Lookup, claims_of
-from policy_sched.plugins.dynamicresources.resource_claims import uid_of
+from policy_sched.plugins.dynamicresources.resource_claims import (
+    ClaimError,
+    Lookup,
+    claims_of,
+    uid_of,
+)
 
 QUEUE: Final = QueueingHint.QUEUE
 SKIP: Final = QueueingHint.SKIP

@@ -19,6 +19,7 @@ from msgspec.structs import replace as replaced
 from policy_sched.framework import AttemptBudget, DeadlineExceeded, Handle
 from policy_sched.model import ContainerExtendedResourceRequest, Node, PodInfo, Taint, Toleration
 from policy_sched.plugins.dynamicresources.allocator import MAX_RESULTS, Allocator
+from policy_sched.plugins.dynamicresources.claim_store import ClaimStore, ClaimStores
 from policy_sched.plugins.dynamicresources.device_rules import Allocations, Ranking
 from policy_sched.plugins.dynamicresources.devices import (
     DeviceView,
@@ -31,7 +32,6 @@ from policy_sched.plugins.dynamicresources.extended_resources import (
     ExtendedResources,
     variant_on,
 )
-from policy_sched.plugins.dynamicresources.gathered import Gathered, Gatherer
 from policy_sched.plugins.dynamicresources.pools import AllocatedState, Pool, PoolError
 from policy_sched.plugins.dynamicresources.requests import (
     ALL,
@@ -184,7 +184,7 @@ def _explain(
 ) -> None:
     claims = handle.shared(ResourceClaims)
     extended = handle.shared(ExtendedResources)
-    found = Gatherer(handle.objects, claims, extended).of(pod)
+    found = ClaimStores(handle.objects, claims, extended).of(pod)
     if not found.status.ok or found.empty:
         return
     table = handle.nodes
@@ -210,36 +210,36 @@ def _explain(
     if not served:
         for change in _changes(found.plans, user, tried, cluster):
             explained.changes.append(change)
-    for special in served:
+    for variant in served:
         own = [
-            special.titled(_devices(plan, one, special.nodes, cluster))
-            for plan, one in _requests([special.plan])
+            variant.titled(_devices(plan, one, variant.nodes, cluster))
+            for plan, one in _requests([variant.plan])
         ]
         explained.requests += own
-        names = {node.name for node in special.nodes}
+        names = {node.name for node in variant.nodes}
         there = [node for node in tried if node.name in names]
-        plans = [*found.plans, special.plan]
+        plans = [*found.plans, variant.plan]
         for change in _changes(plans, [*user, *own], there, cluster):
             explained.changes.append(change)
 
 
 def _served(
-    found: Gathered, nodes: Iterable[tuple[Node, NodeView]], extended: ExtendedResources
+    found: ClaimStore, nodes: Iterable[tuple[Node, NodeView]], extended: ExtendedResources
 ) -> list[_Served]:
     """Return the claims for the pod's extended resources, one for nodes that need the same."""
-    if found.special is None:
+    if found.extended_claim is None:
         return []
     served: dict[object, _Served] = {}
     for node, view in nodes:
         try:
-            special = variant_on(node, found.special, found.pod, extended)
+            variant = variant_on(node, found.extended_claim, found.pod, extended)
         except ExtendedResourceError:
             continue
-        if special is not None:
-            key = tuple((one.request_name, one.resource_name) for one in special.mappings)
+        if variant is not None:
+            key = tuple((one.request_name, one.resource_name) for one in variant.mappings)
             if key not in served:
-                plan = ClaimPlan.of(special.claim, extended.device_class)
-                served[key] = _Served(plan, [], special.mappings)
+                plan = ClaimPlan.of(variant.claim, extended.device_class)
+                served[key] = _Served(plan, [], variant.mappings)
             served[key].nodes.append(view)
     return list(served.values())
 
@@ -256,7 +256,7 @@ def _pools_of(claims: ResourceClaims) -> Callable[[NodeView], list[Pool]]:
     return pools
 
 
-def _allocated(found: Gathered, cluster: _Cluster) -> Iterator[AllocatedClaim]:
+def _allocated(found: ClaimStore, cluster: _Cluster) -> Iterator[AllocatedClaim]:
     for claim in found.user:
         allocation = claim.status.allocation
         if allocation is None:

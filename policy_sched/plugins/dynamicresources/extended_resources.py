@@ -141,7 +141,7 @@ class Variant(msgspec.Struct, frozen=True):
     mappings: tuple[ContainerExtendedResourceRequest, ...]
 
 
-def variant(special: ResourceClaim, pod: PodInfo, classes: Mapping[str, str]) -> Variant:
+def variant(extended_claim: ResourceClaim, pod: PodInfo, classes: Mapping[str, str]) -> Variant:
     """Return the claim for the resources that are served by devices: the class of each by name."""
     requests: dict[str, ExactDeviceRequest] = {}
     mappings: list[ContainerExtendedResourceRequest] = []
@@ -149,17 +149,17 @@ def variant(special: ResourceClaim, pod: PodInfo, classes: Mapping[str, str]) ->
         _serve(resource, classes[resource], pod, requests, mappings)
     ordered = tuple(DeviceRequest(name=n, exactly=requests[n]) for n in sorted(requests))
     spec = ResourceClaimSpec(devices=DeviceClaim(requests=ordered))
-    return Variant(replace(special, spec=spec), tuple(mappings))
+    return Variant(replace(extended_claim, spec=spec), tuple(mappings))
 
 
 def variant_on(
-    node: Node, special: ResourceClaim, pod: PodInfo, extended: ExtendedResources
+    node: Node, extended_claim: ResourceClaim, pod: PodInfo, extended: ExtendedResources
 ) -> Variant | None:
     """Return the claim for what devices serve on a node; None if there is nothing.
 
     Raises ExtendedResourceError.
     """
-    if special.spec.devices.requests:
+    if extended_claim.spec.devices.requests:
         raise ExtendedResourceError("cannot schedule extended resource claim")
     served: dict[str, str] = {}
     allocatable = node.status.allocatable
@@ -172,7 +172,7 @@ def variant_on(
             served[resource] = device_class
         elif there is None:
             raise ExtendedResourceError("cannot fit resource")
-    return variant(special, pod, served) if served else None
+    return variant(extended_claim, pod, served) if served else None
 
 
 @dataclass(slots=True)

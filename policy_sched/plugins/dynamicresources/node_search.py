@@ -12,23 +12,22 @@ from policy_sched.framework import SUCCESS, Code, DeadlineExceeded, Handle, Stat
 from policy_sched.model import Node, ResourceClaim
 from policy_sched.plugins.dynamicresources.allocator import (
     INVALID_POOLS,
+    AllocatedDevice,
     Allocator,
     Candidate,
     NodeError,
     Offered,
-    Taken,
 )
-from policy_sched.plugins.dynamicresources.binding_conditions import Readiness, readiness
-from policy_sched.plugins.dynamicresources.capacity import consumption
+from policy_sched.plugins.dynamicresources.binding import Readiness, readiness
+from policy_sched.plugins.dynamicresources.claim_store import UNRESOLVABLE, ClaimStore
 from policy_sched.plugins.dynamicresources.device_rules import DeviceRules, Ranking, Ratings
-from policy_sched.plugins.dynamicresources.devices import NodeView, selects
+from policy_sched.plugins.dynamicresources.devices import NodeView, consumption, selects
 from policy_sched.plugins.dynamicresources.extended_resources import (
     ExtendedResourceError,
     ExtendedResources,
     Variant,
     variant_on,
 )
-from policy_sched.plugins.dynamicresources.gathered import UNRESOLVABLE, Gathered
 from policy_sched.plugins.dynamicresources.pools import NodePools, PoolError
 from policy_sched.plugins.dynamicresources.request_columns import RequestColumn, RequestColumns
 from policy_sched.plugins.dynamicresources.requests import AllocationError, ClaimPlan, Request
@@ -49,11 +48,11 @@ TIMED_OUT: Final = "timed out trying to allocate devices"
 
 
 @dataclass(slots=True)
-class Found:
+class NodeAllocation:
     """What a node gives: the claims that were to be allocated, each with its devices."""
 
     claims: list[ResourceClaim]
-    taken: list[list[Taken]]
+    devices: list[list[AllocatedDevice]]
     variant: Variant | None = None
 
 
@@ -92,7 +91,7 @@ class NodeSearch:
         """Begin work that the attempt pays for."""
         self.budget.enter(len(self._row_of), self.filter_timeout)
 
-    def first(self, plan: ClaimPlan, column: RequestColumn, row: int) -> Found | None:
+    def first(self, plan: ClaimPlan, column: RequestColumn, row: int) -> NodeAllocation | None:
         """Return the first devices for the only request of a claim; None if there are too few."""
         ((request,),) = plan.requests
         assert isinstance(request, Request), "the request is not wrong"
@@ -100,15 +99,15 @@ class NodeSearch:
         if len(numbers) < request.count:
             return None
         views, consumed = self.claims.devices.views, self.claims.state.consumed
-        taken = []
+        allocated = []
         for device in [views[number] for number in numbers]:
             amounts = None
             if device.shareable:
                 amounts = consumption(device, request.capacity, consumed.get(device.id))
-            taken.append(Taken(request, device, amounts))
-        return Found([plan.claim], [taken])
+            allocated.append(AllocatedDevice(request, device, amounts))
+        return NodeAllocation([plan.claim], [allocated])
 
-    def begin(self, found: Gathered) -> PodSearch:
+    def begin(self, found: ClaimStore) -> PodSearch:
         """Begin the search for a pod."""
         self.enter()
         return PodSearch(self, found)
@@ -120,7 +119,7 @@ class PodSearch:
     ``columns`` is False where each device is looked at: the results are the same.
     """
 
-    def __init__(self, search: NodeSearch, found: Gathered, *, columns: bool = True) -> None:
+    def __init__(self, search: NodeSearch, found: ClaimStore, *, columns: bool = True) -> None:
         self._search = search
         self._found = found
         self._table = search.handle.nodes
@@ -135,7 +134,7 @@ class PodSearch:
             return UNAVAILABLE
         return status
 
-    def allocation(self, row: int) -> tuple[Status, Found | None]:
+    def allocation(self, row: int) -> tuple[Status, NodeAllocation | None]:
         """Return Filter's status as far as claims are to be allocated, and what was found."""
         try:
             got = self.find(row)
@@ -179,7 +178,7 @@ class PodSearch:
         assert node is not None, "only live rows are searched"
         return node, NodeView(node.metadata.name, node.metadata.labels)
 
-    def find(self, row: int) -> Found | None:
+    def find(self, row: int) -> NodeAllocation | None:
         """Return what a node gives; None if nothing is found.
 
         Raises AllocationError and DeadlineExceeded, and ExtendedResourceError where extended
@@ -187,31 +186,33 @@ class PodSearch:
         """
         node, view = self._view(row)
         found = self._found
-        plans, claims, special = found.plans, [plan.claim for plan in found.plans], None
-        if found.special is not None:
-            special = variant_on(node, found.special, found.pod, self._search.extended)
-            if special is not None:
-                plans = [*plans, self._plan(special.claim)]
-                claims.append(special.claim)
+        plans, claims, variant = found.plans, [plan.claim for plan in found.plans], None
+        if found.extended_claim is not None:
+            variant = variant_on(node, found.extended_claim, found.pod, self._search.extended)
+            if variant is not None:
+                plans = [*plans, self._plan(variant.claim)]
+                claims.append(variant.claim)
         if not plans:
-            return Found([], [], special)
+            return NodeAllocation([], [], variant)
         pools, offered = self._pools(row, view)
         ranking = None if self._search.rules is None else self.ranking(row)
         search = self._search
         paid = search.budget.spend, search.claims.selectors
 
-        def allocate(plans: Sequence[ClaimPlan]) -> list[list[Taken]] | None:
+        def allocate(plans: Sequence[ClaimPlan]) -> list[list[AllocatedDevice]] | None:
             return Allocator(
                 view, pools, self._state, search.cancelled, offered, ranking, *paid
             ).allocate(plans)
 
         try:
-            taken = allocate(plans)
+            allocated = allocate(plans)
         except AllocationError:
             if not any(plan.borrowed for plan in plans):
                 raise
-            taken = allocate([self._plan(plan.claim) if plan.borrowed else plan for plan in plans])
-        return None if taken is None else Found(claims, taken, special)
+            allocated = allocate(
+                [self._plan(plan.claim) if plan.borrowed else plan for plan in plans]
+            )
+        return None if allocated is None else NodeAllocation(claims, allocated, variant)
 
     def _pools(self, row: int, view: NodeView) -> tuple[NodePools, Offered | None]:
         """Return the pools that a node reaches, and the devices of each request that are worth

@@ -66,6 +66,7 @@ from policy_sched.plugins.dynamicresources import events
 from policy_sched.plugins.dynamicresources.allocation_result import allocation_result
 from policy_sched.plugins.dynamicresources.binding import Binding, Reservation
 from policy_sched.plugins.dynamicresources.claim_columns import ClaimColumns, Statuses
+from policy_sched.plugins.dynamicresources.claim_store import MOST_SPECS, ClaimStore, ClaimStores
 from policy_sched.plugins.dynamicresources.claim_writes import (
     DEALLOCATED,
     FINALIZER,
@@ -90,15 +91,17 @@ from policy_sched.plugins.dynamicresources.extended_resources import (
     ExtendedResourceError,
     ExtendedResources,
 )
-from policy_sched.plugins.dynamicresources.gathered import MOST_SPECS, Gathered, Gatherer
 from policy_sched.plugins.dynamicresources.node_search import (
     NOT_AVAILABLE,
     TIMED_OUT,
     NodeSearch,
 )
-from policy_sched.plugins.dynamicresources.pod_claims import is_reserved
 from policy_sched.plugins.dynamicresources.requests import AllocationError
-from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims, uid_of
+from policy_sched.plugins.dynamicresources.resource_claims import (
+    ResourceClaims,
+    is_reserved,
+    uid_of,
+)
 
 SECOND: Final = 10**9
 _NOTHING_NEW: Final = "no new claims to deallocate"
@@ -146,7 +149,7 @@ class DynamicResources:
         self._extended = handle.shared(ExtendedResources)
         self.claims_key = PodKey(self._claims_key, "may_use_devices")
         """What of a pod decides what its claims get on a node."""
-        self._gatherer = Gatherer(handle.objects, self._claims, self._extended)
+        self._claim_stores = ClaimStores(handle.objects, self._claims, self._extended)
         self._search = NodeSearch(
             handle,
             self._claims,
@@ -187,9 +190,9 @@ class DynamicResources:
         return found if self._rules is None else (*found, *self._rules.events)
 
     def _claims_key(self, pod: PodInfo) -> Hashable:
-        if not pod.has_claims and not self._gatherer.concerns(pod):
+        if not pod.has_claims and not self._claim_stores.concerns(pod):
             return None
-        found = self._gatherer.of(pod)
+        found = self._claim_stores.of(pod)
         late = self._named.get(found.shape)
         if found.shape is not None and late is None:
             return found.shape if self._rules is None else (found.shape, self._rules.key(pod))
@@ -199,17 +202,17 @@ class DynamicResources:
     @hookimpl
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Let a pod wait outside of the queue until its claims are there."""
-        return self._gatherer.missing(pod) if pod.has_claims else SUCCESS
+        return self._claim_stores.missing(pod) if pod.has_claims else SUCCESS
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
         """Look the claims up; reject the pod where one cannot be allocated anywhere."""
-        if not pod.may_use_devices or not self._gatherer.concerns(pod):
+        if not pod.may_use_devices or not self._claim_stores.concerns(pod):
             state.write(_UNCONCERNED)
             return _SKIPPED
         mark = PodClaims()
         state.write(mark)
-        found = self._gatherer.of(pod)
+        found = self._claim_stores.of(pod)
         if not found.status.ok:
             return PreFilterResult(found.status)
         if found.empty:
@@ -220,7 +223,7 @@ class DynamicResources:
     @hookimpl
     def filter(self, state: CycleState, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
         """Refuse nodes that do not reach an allocated claim, or lack devices for another."""
-        found = self._gatherer.of(pod)
+        found = self._claim_stores.of(pod)
         mark = state.read(PodClaims)
         dry_run = nodes is not self._table
         unavailable = mark.unavailable if mark is not None and dry_run else None
@@ -241,7 +244,7 @@ class DynamicResources:
     def _code(self, pod: PodInfo, row: int) -> int:
         """Return 0 if Filter passes a row, else that Filter itself has to say more."""
         try:
-            return 0 if self._columns.passes(self._gatherer.of(pod), row) else NO_CODE
+            return 0 if self._columns.passes(self._claim_stores.of(pod), row) else NO_CODE
         except DeadlineExceeded:
             return NO_CODE
 
@@ -253,14 +256,16 @@ class DynamicResources:
         mark = state.read(PodClaims)
         if mark is None:
             return _NOT_FOUND
-        if not mark.passed or not self._gatherer.concerns(pod):
+        if not mark.passed or not self._claim_stores.concerns(pod):
             return _NO_CLAIMS
-        found = self._gatherer.of(pod)
+        found = self._claim_stores.of(pod)
         if found.empty:
             return _NO_CLAIMS
-        special = found.special
-        if special is not None and special.metadata.name != IN_MEMORY:
-            return _done("deletion of ResourceClaim completed", partial(self._delete, special))
+        extended_claim = found.extended_claim
+        if extended_claim is not None and extended_claim.metadata.name != IN_MEMORY:
+            return _done(
+                "deletion of ResourceClaim completed", partial(self._delete, extended_claim)
+            )
         rows = [
             row
             for row, status in diagnosis.statuses.items()
@@ -281,9 +286,9 @@ class DynamicResources:
     @hookimpl
     def pre_score(self, pod: PodInfo) -> Status:
         """Leave scoring out where no request has alternatives: all scores are 0 then."""
-        if not self._gatherer.concerns(pod):
+        if not self._claim_stores.concerns(pod):
             return SKIP
-        found = self._gatherer.of(pod)
+        found = self._claim_stores.of(pod)
         if not found.unallocated:
             return SKIP
         for claim in found.user:
@@ -294,7 +299,7 @@ class DynamicResources:
     @hookimpl
     def score(self, pod: PodInfo, rows: Rows) -> RawScores:
         """Prefer nodes on which requests get their first alternatives."""
-        found = self._gatherer.of(pod)
+        found = self._claim_stores.of(pod)
         searched = self._table.row_of.values() if rows is None else rows.tolist()
         scores = np.zeros(self._table.n if rows is None else rows.size, np.int64)
         for place, row in enumerate(searched):
@@ -315,9 +320,9 @@ class DynamicResources:
     @hookimpl
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
         """Allocate devices on the node for the claims that have none."""
-        if not self._gatherer.concerns(pod):
+        if not self._claim_stores.concerns(pod):
             return SUCCESS
-        found = self._gatherer.of(pod)
+        found = self._claim_stores.of(pod)
         if found.empty or not found.status.ok:
             return found.status
         try:
@@ -342,31 +347,31 @@ class DynamicResources:
                 reservation.shared = True
         return SUCCESS
 
-    def _allocated(self, found: Gathered, node: str) -> Reservation | None:
+    def _allocated(self, found: ClaimStore, node: str) -> Reservation | None:
         """Return what a pod gets on a node, None if that has gone.
 
         Raises AllocationError and DeadlineExceeded.
         """
         row = self._table.row_of.get(node)
-        reservation = Reservation(found.pod.uid, found.user, found.special)
+        reservation = Reservation(found.pod.uid, found.user, found.extended_claim)
         if row is None or not found.unallocated:
             return reservation if row is not None else None
         got = self._columns.find(found, row)
         if got is None:
             return None
         reservation.variant = got.variant
-        for claim, taken in zip(got.claims, got.taken, strict=True):
+        for claim, devices in zip(got.claims, got.devices, strict=True):
             result = allocation_result(
-                claim, taken, node, self._gatherer.device_class, self._share_id
+                claim, devices, node, self._claim_stores.device_class, self._share_id
             )
             reservation.add(claim, result)
         return reservation
 
     def would_allocate(self, pod: PodInfo, row: int) -> AllocationFacts:
         """Return what a pod would get on a node; nothing where its claims cannot be allocated."""
-        if not pod.may_use_devices or not self._gatherer.concerns(pod):
+        if not pod.may_use_devices or not self._claim_stores.concerns(pod):
             return NO_ALLOCATION
-        found = self._gatherer.of(pod)
+        found = self._claim_stores.of(pod)
         if not found.status.ok or not found.unallocated or self._table.nodes[row] is None:
             return NO_ALLOCATION
         anew = self._rules is not None and not self._rules.steady
@@ -375,14 +380,17 @@ class DynamicResources:
         except (AllocationError, ExtendedResourceError):
             return NO_ALLOCATION
         devices = self._claims.node_devices.on(row)
-        return NO_ALLOCATION if got is None else allocation_facts(got.taken, devices)
+        return NO_ALLOCATION if got is None else allocation_facts(got.devices, devices)
 
     def considered(self, pod: PodInfo, row: int) -> Iterator[tuple[RequestFacts, DeviceFacts]]:
         """Yield a pod's requests with the devices of a row's node that rules are evaluated on."""
         node = self._table.nodes[row]
-        if not pod.may_use_devices or not self._gatherer.concerns(pod) or node is None:
+        if not pod.may_use_devices or not self._claim_stores.concerns(pod) or node is None:
             return
-        found, view = self._gatherer.of(pod), DeviceNode(node.metadata.name, node.metadata.labels)
+        found, view = (
+            self._claim_stores.of(pod),
+            DeviceNode(node.metadata.name, node.metadata.labels),
+        )
         requests = [
             request
             for plan in found.plans
@@ -400,7 +408,7 @@ class DynamicResources:
 
     def ranking(self, pod: PodInfo, row: int) -> Ranking | None:
         """Return what rules make of the devices of a row's node, None without rules."""
-        return self._search.begin(self._gatherer.of(pod)).ranking(row)
+        return self._search.begin(self._claim_stores.of(pod)).ranking(row)
 
     def rated(self, pod: PodInfo, row: int) -> list[RatedDevice]:
         """Return what rules say about the devices of a row's node; nothing without rules."""
@@ -431,11 +439,11 @@ class DynamicResources:
             current = self._claims.get(claim.metadata.namespace, claim.metadata.name)
             if current is not None and current.status.allocation and is_reserved(current, pod):
                 drop(client, unreservation(current, pod), self._assume)
-        special = reservation.special
-        if special is not None:
-            self._claims.release(special, pod)
-            if special.metadata.name != IN_MEMORY:
-                self._delete(special)
+        extended_claim = reservation.extended_claim
+        if extended_claim is not None:
+            self._claims.release(extended_claim, pod)
+            if extended_claim.metadata.name != IN_MEMORY:
+                self._delete(extended_claim)
 
     def _assume(self, response: ApiObject | None) -> None:
         if isinstance(response, ResourceClaim):
@@ -492,7 +500,7 @@ def _reserved_form(claim: ResourceClaim, result: AllocationResult) -> ResourceCl
     )
 
 
-def _score(found: Gathered, allocations: Sequence[frozenset[str]]) -> int:
+def _score(found: ClaimStore, allocations: Sequence[frozenset[str]]) -> int:
     """Add up what the alternatives score that were chosen, claim by claim."""
     score = 0
     for claim, names in zip(found.user, allocations, strict=False):

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.framework import AttemptBudget
-from policy_sched.plugins.dynamicresources.capacity import consumption
 from policy_sched.plugins.dynamicresources.device_table import DeviceTable
-from policy_sched.plugins.dynamicresources.devices import DeviceView
+from policy_sched.plugins.dynamicresources.devices import DeviceView, consumption
 from policy_sched.plugins.dynamicresources.pools import AllocatedState
 from policy_sched.plugins.dynamicresources.requests import Request
 from policy_sched.plugins.dynamicresources.selector_columns import (

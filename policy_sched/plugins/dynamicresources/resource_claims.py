@@ -10,10 +10,11 @@ journal: a kept evaluation is refreshed for these rows only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from policy_sched.cluster.tables import DYNAMIC, STRUCTURE
+from policy_sched.errors import PolicySchedError
 from policy_sched.framework import Handle
 from policy_sched.language.values import DeviceFacts
 from policy_sched.model import (
@@ -22,12 +23,13 @@ from policy_sched.model import (
     DeviceClass,
     Node,
     PodInfo,
+    PodResourceClaim,
     ResourceClaim,
     ResourceSlice,
     before_and_after,
     nanos,
 )
-from policy_sched.plugins.dynamicresources.device_table import DeviceTable
+from policy_sched.plugins.dynamicresources.device_table import DeviceTable, NodeDevices
 from policy_sched.plugins.dynamicresources.devices import (
     DeviceId,
     DeviceView,
@@ -35,9 +37,64 @@ from policy_sched.plugins.dynamicresources.devices import (
     SelectorError,
 )
 from policy_sched.plugins.dynamicresources.extended_resources import ExtendedResources
-from policy_sched.plugins.dynamicresources.node_devices import NodeDevices
 from policy_sched.plugins.dynamicresources.pools import AllocatedState, SliceIndex
+from policy_sched.plugins.dynamicresources.requests import claim_name
 from policy_sched.plugins.dynamicresources.selector_columns import SelectorResults
+
+Lookup = Callable[[str, str], ResourceClaim | None]
+"""Finds a claim by namespace and name."""
+
+
+class ClaimError(PolicySchedError):
+    """A claim of a pod that cannot be used (yet)."""
+
+
+def claims_of(pod: PodInfo, lookup: Lookup) -> list[ResourceClaim]:
+    """Return the claims of a pod in order. Raises ClaimError with the first thing wrong."""
+    found = []
+    for entry in pod.pod.spec.resource_claims:
+        named = entry.resource_claim_name or _name(pod, entry)
+        if named is None:
+            continue
+        claim = lookup(pod.namespace, named)
+        if claim is None:
+            raise ClaimError(f'could not find ResourceClaim "{pod.namespace}/{named}"')
+        if claim.metadata.deletion_timestamp is not None:
+            raise ClaimError(f'resourceclaim "{named}" is being deleted')
+        if entry.resource_claim_name is None and not is_owned(claim, pod):
+            raise ClaimError(
+                f"ResourceClaim {claim_name(claim)} was not created for Pod {pod.key} "
+                "(Pod is not owner)"
+            )
+        found.append(claim)
+    return found
+
+
+def _name(pod: PodInfo, entry: PodResourceClaim) -> str | None:
+    """Return the name of the claim of an entry, None where none is needed. Raises ClaimError."""
+    if entry.resource_claim_name is not None:
+        return entry.resource_claim_name
+    if entry.resource_claim_template_name is None:
+        raise ClaimError(
+            f'pod "{pod.key}", spec.resourceClaim "{entry.name}": none of the supported fields '
+            "are set"
+        )
+    for status in pod.pod.status.resource_claim_statuses:
+        if status.name == entry.name:
+            return status.resource_claim_name
+    raise ClaimError(f'pod "{pod.key}": ResourceClaim not created yet')
+
+
+def is_owned(claim: ResourceClaim, pod: PodInfo) -> bool:
+    """Tell whether a claim was made for a pod."""
+    uid = pod.pod.metadata.uid
+    return any(owner.controller and owner.uid == uid for owner in claim.metadata.owner_references)
+
+
+def is_reserved(claim: ResourceClaim, pod: PodInfo) -> bool:
+    """Tell whether a pod may use a claim already."""
+    return any(one.uid == pod.uid for one in claim.status.reserved_for)
+
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -57,7 +114,7 @@ _NO_USE = _Use()
 
 
 @dataclass(slots=True)
-class _Taken:
+class _Allocated:
     """All that claims take; the dictionaries have no entries without a use."""
 
     devices: Counter[DeviceId] = field(default_factory=Counter)
@@ -117,12 +174,14 @@ class ResourceClaims:
         self._table = handle.nodes
         self._assumed: dict[Key, ResourceClaim] = {}
         self._uses: dict[str, _Use] = {}
-        self._taken = _Taken()
+        self._allocated = _Allocated()
         self.classes_version = 0
         """Rises with every change of a device class."""
         self.slices = SliceIndex(self._objects.of(ResourceSlice))
         """The devices of the cluster."""
-        self.state = AllocatedState(self._taken.devices, self._taken.shared, self._taken.consumed)
+        self.state = AllocatedState(
+            self._allocated.devices, self._allocated.shared, self._allocated.consumed
+        )
         """The devices that are in use now; it changes when claims do."""
         self.devices = DeviceTable(self._table, self.slices, self.state)
         self.node_devices = NodeDevices(self.devices, self.state)
@@ -238,9 +297,9 @@ class ResourceClaims:
             self._uses.pop(uid, None)
         else:
             self._uses[uid] = use
-            self._taken.change(use, 1)
+            self._allocated.change(use, 1)
         if before is not _NO_USE:
-            self._taken.change(before, -1)
+            self._allocated.change(before, -1)
         changed = {*use.devices, *before.devices}
         if use.shares or before.shares:
             changed.update(device for one in (use, before) for device, _ in one.shares)

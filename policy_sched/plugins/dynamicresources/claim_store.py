@@ -1,4 +1,4 @@
-"""What a pod requests of devices, looked up once per attempt: its claims and their plans."""
+"""The claims of a pod, looked up once per attempt, and the plans of those to be allocated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from policy_sched.cluster import ApiObjects
 from policy_sched.framework import SUCCESS, Code, Status
 from policy_sched.model import DeviceClass, PodInfo, ResourceClaim
-from policy_sched.plugins.dynamicresources.binding_conditions import conditional
+from policy_sched.plugins.dynamicresources.binding import conditional
 from policy_sched.plugins.dynamicresources.devices import node_selector_fault
 from policy_sched.plugins.dynamicresources.extended_resources import (
     ExtendedResources,
@@ -20,9 +20,13 @@ from policy_sched.plugins.dynamicresources.extended_resources import (
     left_over,
     wanted,
 )
-from policy_sched.plugins.dynamicresources.pod_claims import ClaimError, claims_of
 from policy_sched.plugins.dynamicresources.requests import ClaimPlan, claim_name
-from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims, uid_of
+from policy_sched.plugins.dynamicresources.resource_claims import (
+    ClaimError,
+    ResourceClaims,
+    claims_of,
+    uid_of,
+)
 
 UNRESOLVABLE: Final = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 _MOST_PLANS: Final = 1000
@@ -31,8 +35,8 @@ MOST_SPECS: Final = 10_000
 
 
 @dataclass(slots=True)
-class Gathered:
-    """A pod's claims: the user's, in order, and the special one for its extended resources.
+class ClaimStore:
+    """A pod's claims: the user's, in order, and the claim for its extended resources.
 
     ``status`` is PreFilter's result. ``shape`` is equal for pods whose claims are alike and all
     to be allocated; None where nothing is known of another pod from this one. ``plans_shape`` is
@@ -42,7 +46,7 @@ class Gathered:
     pod: PodInfo
     status: Status = SUCCESS
     user: list[ResourceClaim] = field(default_factory=list)
-    special: ResourceClaim | None = None
+    extended_claim: ResourceClaim | None = None
     plans: list[ClaimPlan] = field(default_factory=list)
     shape: Hashable = None
     plans_shape: Hashable = None
@@ -52,22 +56,22 @@ class Gathered:
     @property
     def empty(self) -> bool:
         """Whether there are no claims at all."""
-        return not self.user and self.special is None
+        return not self.user and self.extended_claim is None
 
     @property
     def claims(self) -> list[ResourceClaim]:
-        """All claims, the special one at the end."""
-        return self.user if self.special is None else [*self.user, self.special]
+        """All claims, the claim at the end."""
+        return self.user if self.extended_claim is None else [*self.user, self.extended_claim]
 
     @property
     def unallocated(self) -> bool:
         """Whether a claim is to be allocated."""
         return bool(self.plans) or (
-            self.special is not None and self.special.status.allocation is None
+            self.extended_claim is not None and self.extended_claim.status.allocation is None
         )
 
 
-class Gatherer:
+class ClaimStores:
     """Looks up the claims of pods; the last result is kept as long as nothing changes."""
 
     def __init__(
@@ -77,7 +81,7 @@ class Gatherer:
         self._claims = claims
         self._extended = extended
         self._served = extended.names()
-        self._last: tuple[PodInfo | None, int, int, Gathered | None] = (None, 0, 0, None)
+        self._last: tuple[PodInfo | None, int, int, ClaimStore | None] = (None, 0, 0, None)
         self._specs: dict[bytes, int] = {}
         self._numbers = count()
         self._plans: tuple[int, dict[int, ClaimPlan]] = (-1, {})
@@ -89,15 +93,15 @@ class Gatherer:
         served = self._served
         return bool(served) and wanted(pod, served)
 
-    def of(self, pod: PodInfo) -> Gathered:
+    def of(self, pod: PodInfo) -> ClaimStore:
         """Return the claims of a pod as they are now."""
-        known, objects, claims, found = self._last
+        known, objects, claims, store = self._last
         if known is pod and objects == self._objects.version and claims == self._claims.version:
-            assert found is not None, "it was gathered for the pod"
-            return found
-        found = self._gather(pod)
-        self._last = pod, self._objects.version, self._claims.version, found
-        return found
+            assert store is not None, "it was gathered for the pod"
+            return store
+        store = self._gather(pod)
+        self._last = pod, self._objects.version, self._claims.version, store
+        return store
 
     def missing(self, pod: PodInfo) -> Status:
         """Return what keeps a pod from being tried at all, Success if nothing does."""
@@ -111,44 +115,44 @@ class Gatherer:
         """Return a device class by name."""
         return self._objects.named(DeviceClass, "", name)
 
-    def _gather(self, pod: PodInfo) -> Gathered:
-        found = Gathered(pod)
+    def _gather(self, pod: PodInfo) -> ClaimStore:
+        store = ClaimStore(pod)
         try:
-            found.user = claims_of(pod, self._claims.get)
+            store.user = claims_of(pod, self._claims.get)
         except ClaimError as error:
-            found.status = Status(UNRESOLVABLE, (str(error),))
-            return found
+            store.status = Status(UNRESOLVABLE, (str(error),))
+            return store
         served = self._extended.names()
         if served and wanted(pod, served):
-            found.special = left_over(pod, self._claims.all()) or in_memory(pod)
+            store.extended_claim = left_over(pod, self._claims.all()) or in_memory(pod)
         shapes: list[Hashable] = []
-        for place, claim in enumerate(found.user):
+        for place, claim in enumerate(store.user):
             if claim.status.allocation is not None:
                 fault = node_selector_fault(claim.status.allocation.node_selector)
                 if fault:
-                    found.status = Status(Code.ERROR, (fault,))
-                    return found
-                found.clocked = found.clocked or bool(conditional(claim))
+                    store.status = Status(Code.ERROR, (fault,))
+                    return store
+                store.clocked = store.clocked or bool(conditional(claim))
                 continue
             pending = self._claims.pending(claim, pod)
             if pending is not None:
-                found.user[place] = pending
+                store.user[place] = pending
                 continue
             if uid_of(claim) in self._claims.in_flight:
                 name = claim_name(claim)
-                found.status = _no(f"resource claim {name} is in the process of being allocated")
-                return found
+                store.status = _no(f"resource claim {name} is in the process of being allocated")
+                return store
             number = self._spec_number(claim)
             plan = self._plan(claim, number)
             if isinstance(plan, Status):
-                found.status = plan
-                return found
-            found.plans.append(plan)
+                store.status = plan
+                return store
+            store.plans.append(plan)
             shapes.append(number)
-        found.plans_shape = self._shape(found, shapes)
-        if len(found.plans) == len(found.user):
-            found.shape = found.plans_shape
-        return found
+        store.plans_shape = self._shape(store, shapes)
+        if len(store.plans) == len(store.user):
+            store.shape = store.plans_shape
+        return store
 
     def _plan(self, claim: ResourceClaim, number: int) -> ClaimPlan | Status:
         """Return the plan of a claim, or why it cannot be allocated."""
@@ -165,13 +169,13 @@ class Gatherer:
         plan = plans[number] = ClaimPlan.of(claim, self.device_class)
         return plan
 
-    def _shape(self, found: Gathered, shapes: list[Hashable]) -> Hashable:
-        special = found.special
-        if special is None:
+    def _shape(self, store: ClaimStore, shapes: list[Hashable]) -> Hashable:
+        extended_claim = store.extended_claim
+        if extended_claim is None:
             return tuple(shapes)
-        if special.spec.devices.requests or special.status.allocation is not None:
+        if extended_claim.spec.devices.requests or extended_claim.status.allocation is not None:
             return None
-        spec = found.pod.pod.spec
+        spec = store.pod.pod.spec
         return (*shapes, msgspec.json.encode((spec.init_containers, spec.containers)))
 
     def _spec_number(self, claim: ResourceClaim) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.plugins.dynamicresources import gathered
+from policy_sched.plugins.dynamicresources import claim_store
+from policy_sched.plugins.dynamicresources.claim_store import ClaimStores
 from policy_sched.plugins.dynamicresources.extended_resources import ExtendedResources
-from policy_sched.plugins.dynamicresources.gathered import Gatherer
 from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims
 
 from .world import device_class, exactly, pod_with, resource_claim, scheduler_with
@@ -14,14 +14,14 @@ from .world import device_class, exactly, pod_with, resource_claim, scheduler_wi
 
 def test_claims_of_many_kinds_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods whose claims differ for ever take bounded memory, and no two specs share a shape."""
-    monkeypatch.setattr(gathered, "MOST_SPECS", 3)
+    monkeypatch.setattr(claim_store, "MOST_SPECS", 3)
     claims = [resource_claim(f"c{i}", exactly("r", count=i + 1)) for i in range(8)]
     again = resource_claim("again", exactly("r", count=8))
     handle = scheduler_with(["n0"], [device_class(), *claims, again]).handle
     known = handle.shared(ResourceClaims), handle.shared(ExtendedResources)
-    gatherer = Gatherer(handle.objects, *known)
-    shapes = [gatherer.of(pod_with(f"p{i}", f"c{i}")).shape for i in range(8)]
+    stores = ClaimStores(handle.objects, *known)
+    shapes = [stores.of(pod_with(f"p{i}", f"c{i}")).shape for i in range(8)]
     assert len(set(shapes)) == 8
-    assert gatherer.of(pod_with("p", "again")).shape == shapes[-1]
-    assert gatherer.of(pod_with("q", "c0")).shape not in shapes[1:]
-    assert len(gatherer._specs) <= 3
+    assert stores.of(pod_with("p", "again")).shape == shapes[-1]
+    assert stores.of(pod_with("q", "c0")).shape not in shapes[1:]
+    assert len(stores._specs) <= 3
