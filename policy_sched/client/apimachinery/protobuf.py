@@ -45,16 +45,16 @@ def fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
     """
     at, end = 0, len(data)
     while at < end:
-        key, at = _varint(data, at)
+        key, at = _read_varint(data, at)
         number, wire = key >> 3, key & 7
         if not number:
             raise ValueError("proto: illegal tag 0")
         if wire == VARINT:
-            value, at = _varint(data, at)
+            value, at = _read_varint(data, at)
             yield number, wire, value
             continue
         if wire == BYTES:
-            length, at = _varint(data, at)
+            length, at = _read_varint(data, at)
         elif wire in (EIGHT, FOUR):
             length = 8 if wire == EIGHT else 4
         else:
@@ -65,7 +65,7 @@ def fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
         at += length
 
 
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
+def _read_varint(data: memoryview, at: int) -> tuple[int, int]:
     value = shift = 0
     while shift < 70:
         if at >= len(data):
@@ -81,13 +81,13 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 
 def field(number: int, value: Any, wire: int = BYTES) -> bytes:
     """Return a field as it lies on the wire."""
-    head = _number(number << 3 | wire)
+    head = varint(number << 3 | wire)
     if wire == VARINT:
-        return head + _number(value)
-    return head + (_number(len(value)) if wire == BYTES else b"") + bytes(value)
+        return head + varint(value)
+    return head + (varint(len(value)) if wire == BYTES else b"") + bytes(value)
 
 
-def _number(value: int) -> bytes:
+def varint(value: int) -> bytes:
     """Return a number, seven bits a byte; a negative one as 64 bits."""
     value %= 2**64
     found = bytearray()

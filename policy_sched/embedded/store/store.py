@@ -52,6 +52,7 @@ from policy_sched.embedded.admission import (
     check_name,
     complete,
     conflict,
+    default,
     finalized,
     forbidden,
     not_found,
@@ -106,6 +107,8 @@ _SERVER_FIELDS: Final = (
 )
 """Metadata that only the server writes."""
 
+Checked = Callable[[Stored, Plain], None]
+"""Raises ApiError if an object must not become what the second argument is."""
 Place = tuple[str, str]
 """Namespace ("" where a kind has none) and name."""
 
@@ -280,16 +283,20 @@ class ObjectStore:
         new = seal(found, data, self.version + 1, checked=found.key == POD)
         return self._commit([Change(ADDED, 0, new)])
 
-    def update(self, given: Mapping[str, Any], subresource: str = "") -> Stored:
+    def update(
+        self, given: Mapping[str, Any], subresource: str = "", check: Checked | None = None
+    ) -> Stored:
         """Replace an object, or what a subresource is; its version must be the present one.
 
-        An object without resourceVersion replaces any version.
+        An object without resourceVersion replaces any version. ``check`` is called with the object
+        as it is and, complete, as it will be.
         """
         found = resource((str(given.get("apiVersion") or ""), str(given.get("kind") or "")))
         data = typed(found.key, copied(given))
         meta = data["metadata"]
         namespace = (meta.get("namespace") or "default") if found.namespaced else ""
-        return self._replace(self.get(found.key, namespace, meta["name"]), data, subresource)
+        stored = self.get(found.key, namespace, meta["name"])
+        return self._replace(stored, data, subresource, check)
 
     def patch(
         self, key: Key, patch: Any, content_type: str = MERGE, subresource: str = ""
@@ -395,14 +402,20 @@ class ObjectStore:
             assert isinstance(one.typed, PriorityClass)
             yield one.typed
 
-    def _replace(self, stored: Stored, data: Plain, subresource: str) -> Stored:
+    def _replace(
+        self, stored: Stored, data: Plain, subresource: str, check: Checked | None = None
+    ) -> Stored:
+        """Replace an object by typed data."""
         found, old = stored.resource, stored.data
-        data = typed(found.key, data)
         meta = data["metadata"] = data.get("metadata") or {}
         if meta.get("uid") not in (None, "", stored.uid):
             raise wrong_uid(found, stored.namespace, stored.name, meta["uid"], stored.uid)
         if meta.get("resourceVersion") not in (None, "", str(stored.version)):
             raise conflict(found, stored.name, MODIFIED)
+        default(found, data)
+        write_nulls(found.key, data)
+        if check is not None:
+            check(stored, data)
         if subresource == STATUS:
             data = {**old, STATUS: data.get(STATUS) or {}, "metadata": managed(old, meta)}
             return self._changed(stored, data)

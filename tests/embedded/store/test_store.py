@@ -11,6 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import (
+    DEPLOYMENT,
     NAMESPACE,
     NODE,
     POD,
@@ -222,6 +223,19 @@ def test_generations_count_changes_of_the_spec() -> None:
     operations = [{"op": "remove", "path": "/spec/schedulingGates"}]
     store.patch(key, operations, JSON)
     assert store.get(POD, "default", "p").data["metadata"]["generation"] == 2
+
+
+def test_a_field_that_is_null_does_not_change_the_spec() -> None:
+    """A label on a deployment with a projected volume raised its generation."""
+    store = new_store()
+    volumes = [{"name": "v", "projected": {}}]
+    inner = {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": inner}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    head = {"apiVersion": DEPLOYMENT[0], "kind": DEPLOYMENT[1], "metadata": {"name": "d"}}
+    store.create({**head, "spec": spec})
+    changed = store.patch(Key(DEPLOYMENT, "default", "d"), {"metadata": {"labels": {"x": "y"}}})
+    assert changed.data["metadata"]["generation"] == 1
 
 
 def test_immutable_fields_of_a_pod_are_kept() -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from policy_sched.client.apimachinery import NAMESPACE, Stored, bad_request, encoded, timestamp
-from policy_sched.embedded.admission import conflict, default, forbidden, invalid, write_nulls
+from policy_sched.embedded.admission import conflict, forbidden, invalid
 from policy_sched.embedded.apiserver.endpoints.list import selection
 from policy_sched.embedded.apiserver.endpoints.negotiation import (
     check_fields,
@@ -106,19 +106,18 @@ class Writing:
         _check_size(data)
         old = self._store.find(key.kind, key.namespace, key.name)
         self._granting.check(sent.user, target, data, old)
-        default(target.served.resource, data)
-        write_nulls(key.kind, data)
-        if old is not None and _current(old, data):
-            checks.check_change(old, data, target.subresource)
+
+        def check(old: Stored, new: Plain) -> None:
+            checks.check_change(old, new, target.subresource)
+            if not already_noted:
+                self.note(sent, old, new)
+
         with self.perhaps(dry=sent.options.dry_run):
-            if old is None:
-                if target.served.kind in _CREATED_BY_UPDATE and not target.subresource:
-                    self._granting.check_create(sent.user, target)
-                    return 201, self._store.create(data)
-                self._store.get(key.kind, key.namespace, key.name)
-            elif not already_noted:
-                self.note(sent, old, data)
-            return 200, self._store.update(data, target.subresource)
+            named = target.served.kind in _CREATED_BY_UPDATE and not target.subresource
+            if old is None and named:
+                self._granting.check_create(sent.user, target)
+                return 201, self._store.create(data)
+            return 200, self._store.update(data, target.subresource, check)
 
     def patch(self, sent: Sent) -> Stored:
         """Patch an object, or its status."""
@@ -276,13 +275,6 @@ def _check_size(data: Plain) -> None:
     check_values(data, raw)
     if len(raw) > STORED:
         raise too_large(f"limit of an object is {STORED}")
-
-
-def _current(stored: Stored, data: Plain) -> bool:
-    """Return whether a change is meant for an object as it is; others are refused as such."""
-    meta = data["metadata"]
-    version = meta.get("resourceVersion") in (None, "", str(stored.version))
-    return version and meta.get("uid") in (None, "", stored.uid)
 
 
 def _check_uid(stored: Stored, data: Plain) -> None:

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policy_sched.client.apimachinery.protobuf import varint
 from policy_sched.embedded.apiserver.endpoints.negotiation import PROTOBUF
 from policy_sched.embedded.apiserver.protobuf.decoding import NotReadError, read
 from policy_sched.embedded.schema.types import LEAVES, MESSAGES
-from tests.embedded.apiserver.protobuf.wire import envelope, message, meta, varint
+from tests.embedded.apiserver.protobuf.wire import envelope, message, meta
 from tests.embedded.apiserver.world import PODS, World, pod, serving
 from tests.embedded.world import node
 
