@@ -221,7 +221,7 @@ class Columns(RuleBasedStateMachine):
             verdict = plugin.filter(state, pod, None, self.handle.nodes)
             assert verdict.codes is not None
             got = verdict.describe(np.array(rows), verdict.codes[rows])
-            search = PodSearch(plugin._search, plugin._pod_claims.of(pod), columns=False)
+            search = PodSearch(plugin._search, plugin._claim_stores.of(pod), columns=False)
             assert got == [search.status(row) for row in rows], names
             assert [self._devices(pod, row) for row in rows] == [
                 _devices(search, row) for row in rows
@@ -242,7 +242,7 @@ class Columns(RuleBasedStateMachine):
 
     def _devices(self, pod: Any, row: int) -> object:
         try:
-            found = self.plugin._columns.find(self.plugin._pod_claims.of(pod), row)
+            found = self.plugin._columns.find(self.plugin._claim_stores.of(pod), row)
         except (AllocationError, ExtendedResourceError) as error:
             return str(error)
         return None if found is None else _ids(found)
