@@ -1,27 +1,32 @@
 """Experiments: many runs of a workload with variants of the policies, and what they show.
 
 An Experiment is read and compiled (reading, variants, inputs, measures, sweep), its runs are done
-by an engine and kept by their keys (runs, engine, running, results), and become tables, statistics
-and figures (statistics, report, figures, page). tune searches for the best variant.
+by an engine and kept by their keys (runs, engine, results), and become tables, statistics and
+figures (statistics, report, figures, page). tune searches for the best variant.
 """
 
 from policy_sched.experiments.engine import Engine, engine_of, require
 from policy_sched.experiments.figures import Drawn, axis_label, draw
-from policy_sched.experiments.objective import Objective
 from policy_sched.experiments.page import MEASURES, sweep_page
-from policy_sched.experiments.report import SweepReport
+from policy_sched.experiments.report import (
+    SweepReport,
+    folders_of_results,
+    keep_experiment,
+    stored_report,
+)
 from policy_sched.experiments.results import (
+    Outcome,
     Store,
     Table,
     by_variant,
     curve_names,
     points,
+    run_tasks,
     tables,
     values_of,
     write,
     write_tables,
 )
-from policy_sched.experiments.running import Outcome, run_tasks
 from policy_sched.experiments.statistics import (
     LEVEL,
     Distribution,
@@ -30,12 +35,10 @@ from policy_sched.experiments.statistics import (
     Significance,
     distribution,
     estimate,
+    named,
+    number_text,
     paired,
-)
-from policy_sched.experiments.stored import (
-    folders_of_results,
-    keep_experiment,
-    stored_report,
+    told,
 )
 from policy_sched.experiments.sweep import (
     Sweep,
@@ -45,12 +48,12 @@ from policy_sched.experiments.sweep import (
     read_sweep,
 )
 from policy_sched.experiments.tune import (
+    Objective,
     Tuning,
     patch_of_winner,
     search_lines,
     trials_table,
 )
-from policy_sched.experiments.words import named, number_text, told
 
 __all__ = [
     "LEVEL",

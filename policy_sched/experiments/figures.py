@@ -23,8 +23,7 @@ from policy_sched.experiments.results import (
     points,
     values_of,
 )
-from policy_sched.experiments.statistics import distribution
-from policy_sched.experiments.words import named, number_text
+from policy_sched.experiments.statistics import distribution, named, number_text
 from policy_sched.profiles.models import ExperimentSpec, Figure, Measure
 
 Form = Literal["svg", "png"]

@@ -8,9 +8,16 @@ from typing import Final
 from policy_sched.experiments.figures import Drawn
 from policy_sched.experiments.report import SweepReport
 from policy_sched.experiments.results import by_variant, comparisons, values_of
-from policy_sched.experiments.statistics import Significance, distribution
+from policy_sched.experiments.statistics import (
+    Significance,
+    distribution,
+    named,
+    number_text,
+    signed,
+    told,
+    verdict_text,
+)
 from policy_sched.experiments.sweep import AsRun
-from policy_sched.experiments.words import named, number_text, signed, told, verdict_text
 from policy_sched.simulate import DIGITS, origin
 from policy_sched.web import (
     Badge,

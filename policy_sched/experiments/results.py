@@ -1,9 +1,9 @@
 """The results of a sweep: one file for each run by its key, and tables of all of them.
 
 Theory of operation. A run's file is written as soon as the run has ended, beside its place first,
-so there is never half of one. A file with the key of a run is its result.
-Tables are made anew from the files, in the order of the experiment, so they are the same bytes
-however the runs came about.
+so there is never half of one. A file with the key of a run is its result, and a run that has one
+is not run again. Tables are made anew from the files, in the order of the experiment, so they are
+the same bytes however the runs came about.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from policy_sched.errors import PolicySchedError
-from policy_sched.experiments.engine import require
+from policy_sched.experiments.engine import Engine, Failure, Order, Work, require
 from policy_sched.experiments.runs import RunResult
 from policy_sched.experiments.statistics import Paired, distribution, paired
-from policy_sched.experiments.sweep import Task
+from policy_sched.experiments.sweep import Sweep, Task
 from policy_sched.profiles.models import ExperimentSpec
 from policy_sched.source import read_bytes, write_file
 
@@ -289,3 +289,53 @@ def parquet_of(table: Table) -> bytes:
 def _of_one_kind(cells: Iterator[_CELL]) -> bool:
     kinds = {float if type(one) is int else type(one) for one in cells if one is not None}
     return len(kinds) <= 1
+
+
+# Runs whose results are kept.
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The results of tasks in their order, those that failed, and how many were known already."""
+
+    results: list[tuple[Task, RunResult]] = field(default_factory=list)
+    failures: list[tuple[Task, str]] = field(default_factory=list)
+    found: int = 0
+
+
+def run_tasks(
+    sweep: Sweep,
+    tasks: Sequence[Task],
+    store: Store,
+    engine: Engine,
+    advance: Callable[[int], None] = lambda _more: None,
+) -> Outcome:
+    """Run the tasks that have no result; ``advance`` is called with how many more are done.
+
+    Raises PolicySchedError if a result cannot be written.
+    """
+    known = {task.key: store.known(task.key, sweep.spec) for task in tasks}
+    outcome = Outcome(found=sum(known[task.key] is not None for task in tasks))
+    advance(outcome.found)
+    missing = {task.key: task for task in tasks if known[task.key] is None}
+    orders = [Order(task.number, task.variant, task.seed) for task in missing.values()]
+    keys = {task.number: key for key, task in missing.items()}
+    failed: dict[str, str] = {}
+    if orders:
+        variants = {order.variant: sweep.variants[order.variant] for order in orders}
+        work = Work(sweep.inputs, sweep.spec, variants)
+        for order, result in engine(work, orders):
+            key = keys[order.number]
+            if isinstance(result, Failure):
+                failed[key] = result.message
+            else:
+                store.keep(key, result)
+                known[key] = result
+            advance(1)
+    for task in tasks:
+        found = known[task.key]
+        if found is None:
+            outcome.failures.append((task, failed[task.key]))
+        else:
+            outcome.results.append((task, found))
+    return outcome

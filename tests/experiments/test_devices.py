@@ -8,8 +8,16 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from policy_sched.cli.main import run
+from policy_sched.cluster import Cache
+from policy_sched.experiments.devices import NO_CYCLE, RuleValues
+from policy_sched.language import Expression
+from policy_sched.model import PodInfo
+from policy_sched.testing import make_node, make_pod
+from tests.language.harness import checked, compiled
 
 POLICY = """\
 apiVersion: policysched.dev/v1alpha1
@@ -152,3 +160,58 @@ def test_a_rule_that_fails_ends_its_run(tmp_path: Path, capsys: pytest.CaptureFi
     policy.write_text(POLICY.replace("? [variables.wants, 0]", "? [0 - variables.wants, 0]"))
     assert run(["sweep", path, "--jobs", "1", "--results", str(tmp_path / "found")]) == 1
     assert "no devices for pod default/a on node node-0001" in "".join(capsys.readouterr())
+
+
+# Values of rules.
+
+FOLLOWS = (
+    'node.free["cpu"].units() + int(pod.annotations["n"]) * node.labels[?"a"].orValue("").size()'
+)
+MORE = "node.pods.map(p, p.name.size()).sum()"
+
+
+def rule(text: str) -> Expression:
+    """Return a compiled rule."""
+    tree, problems = checked(text)
+    assert tree is not None, problems
+    found = compiled(tree)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (FOLLOWS, True),
+        (MORE, False),
+        ('node.labels[pod.name] == "a"', False),
+        ("cluster.podCount > 1", False),
+        ('namespaceObject.labels[?"a"].orValue("") == node.name', False),
+        ("pod.requests.fitsIn(node.free)", False),
+    ],
+)
+def test_what_a_value_follows_from(text: str, kept: bool) -> None:
+    """Values are kept where they follow from the pod and columns of the row alone."""
+    assert (rule(text).columns is not None) is kept
+
+
+@given(
+    events=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from(["1", "2", "x"])),
+        max_size=12,
+    )
+)
+@pytest.mark.parametrize("text", [FOLLOWS, MORE])
+def test_kept_values_are_the_rules(text: str, events: list[tuple[int, int, str]]) -> None:
+    """Whatever comes to the nodes, a kept value is the one that the rule has now."""
+    cache = Cache()
+    for number in range(4):
+        cache.add_node(make_node(f"n{number}", cpu=9, labels={"a": "xy"[: number % 2]}))
+    found = rule(text)
+    values = RuleValues(found, cache.nodes, cache.pods)
+    plain = found.bind(cache.nodes, cache.pods).scalar
+    for number, (row, cpu, text_of) in enumerate(events):
+        pod = PodInfo.of(make_pod(f"p{number}", requests={"cpu": cpu}, annotations={"n": text_of}))
+        for each in range(4):
+            assert values(pod, each) == plain(pod, NO_CYCLE, each)
+        cache.add_pod(pod.on(f"n{row}"))

@@ -193,7 +193,7 @@ def test_results_are_regular_files_of_limited_size(
         path.unlink()
         path.write_bytes(data)
     assert stored_report(results).failures == []
-    monkeypatch.setattr("policy_sched.experiments.stored.MAX_BYTES", len(kept[0]) - 1)
+    monkeypatch.setattr("policy_sched.experiments.report.MAX_BYTES", len(kept[0]) - 1)
     whys = {why for _, why in stored_report(results).failures}
     assert whys == {"the results before it have more than 512 MiB"}
 

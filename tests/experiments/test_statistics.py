@@ -12,8 +12,8 @@ from policy_sched.experiments.statistics import (
     estimate,
     paired,
     seeds_to_tell,
+    told,
 )
-from policy_sched.experiments.words import told
 
 #: Pods that a policy placed more than another one on a real cluster, with six seeds.
 OPENB = (-8.0, -2.0, 6.0, -19.0, 14.0, -25.0)

@@ -11,8 +11,8 @@ import pytest
 
 from policy_sched.cli.main import run
 from policy_sched.errors import PolicyError
-from policy_sched.experiments.objective import Objective
 from policy_sched.experiments.patch import NEW_FILE
+from policy_sched.experiments.tune import Objective
 from tests.experiments.examples import tiny
 
 POLICY = """\
