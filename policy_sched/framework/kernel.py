@@ -30,7 +30,7 @@ FirstRejection: TypeAlias = Callable[[PodInfo, int], Rejection]
 """The first rejection of a row. It raises where a rule fails that has no code for that."""
 Update: TypeAlias = Callable[
     [PodInfo, Sequence[int], Codes],
-    tuple[Sequence[Rejection] | None, Sequence[tuple[int, ...]] | None],
+    tuple[Sequence[Rejection] | None, Sequence[Sequence[int]] | None],
 ]
 """Rejections of rows, and the raw scores of the rows that are not rejected, one per score plugin.
 

@@ -72,11 +72,9 @@ def test_fused_rows_are_filtered_and_scored_as_by_each_rule(
         if rule is None:
             code = partial(code_of, one, world)
             called[program.places[f"f{i}"]].append((3 * i, code))
-    arguments = [cycle, *(numbers.get(rule.policy, -1) for rule in fused), *map(tuple, called)]
+    arguments = [cycle, *(numbers.get(rule.policy) for rule in fused), *map(tuple, called)]
     rates = [drawn[3 + i] for i in range(len(scoring))]
     values_of = [one for (one, _), rated in zip(scoring, rates, strict=True) if rated]
-    places_of = [i for i, rated in enumerate(rates) if rated]
-    pick = None if all(rates) else lambda values: tuple(values[i] for i in places_of)
     rows = list(range(len(world.nodes)))
     first = np.array([data.draw(st.integers(0, 1)) for _ in rows], np.int16)
     try:
@@ -86,7 +84,7 @@ def test_fused_rows_are_filtered_and_scored_as_by_each_rule(
     except LimitError:
         return
     still = () if not first.any() and not any(expected) else expected
-    assert functions.update(*arguments, *rates, (), pick, pod, rows, first) == (
+    assert functions.update(*arguments, *rates, (), None, pod, rows, first) == (
         still,
         Same(None if None in values else values),
     )
@@ -174,10 +172,10 @@ def rejection_of(
 
 def scores_of(
     scores: list[BoundExpression], world: World, pod: PodInfo, row: int
-) -> tuple[Any, ...] | None:
+) -> list[Any] | None:
     """Return the scores of a row; None where a rule fails."""
     found = [one.scalar(pod, cycle_of(world), row) for one in scores]
-    return None if any(error for _, error in found) else tuple(value for value, _ in found)
+    return None if any(error for _, error in found) else [value for value, _ in found]
 
 
 def test_a_column_is_read_once_for_all_rules() -> None:

@@ -85,13 +85,13 @@ class FusedFunctions(msgspec.Struct, frozen=True):
     computed over all rows the values of its roots, None where its flag is false; None alone if
     numbers are too great. ``kept`` are the columns.
 
-    ``update(ctx, *numbers, *called, *flags, more, pick, pod, rows, first)`` returns rejections and
-    scores of rows. ``numbers``: of each filter, the number with which it rejects a row, -1 where it
-    takes no part. ``called``: after how many filters functions are called, pairs of a number and a
-    function of pod and row. ``flags``: whether each score is computed. ``more``: functions of pod
-    and row that score, too. ``pick``: takes the tuple of all scores and returns those that count;
-    None: all do; False: rows are not scored. A rejection is (number, code); there are none at all
-    where ``first`` is 0 for each row, and they all pass; both are None where a rule raises, and
+    ``update(ctx, *numbers, *called, *flags, more, order, pod, rows, first)`` returns rejections
+    and scores of rows. ``numbers``: of each filter, the number with which it rejects a row, None
+    where it takes no part. ``called``: by gap between filters, pairs of a number and a function of
+    pod and row. ``flags``: whether each score is computed. ``more``: functions of pod and row that
+    score, too. ``order``: brings the scores of a row into another order; None: as they are, those
+    of ``more`` last; False: rows are not scored. A rejection is (number, code); there are none at
+    all where ``first`` is 0 for each row, and they all pass; both are None where a rule raises, and
     scores are where one of them fails.
     """
 
@@ -225,29 +225,19 @@ class _RowBody:
         self._writer = writer
         self._gaps = gaps
         build = Builder()
-        bound: dict[Op, str] = {}
-
-        def flagged(text: str, computed: Op) -> Op:
-            """Return what is computed where an argument holds, else 0."""
-            flag = build.op(ops.PARAM, rep="b", data=text)
-            bound[flag] = text
-            zero = build.const(0, computed.rep)
-            return build.op(ops.WHERE, flag, computed, zero, rep=computed.rep)
-
         self._codes = [
-            flagged(f"(a{i} >= 0)", _code(rule, build)) for i, rule in enumerate(filters)
+            _optional(f"a{i} is not None", _code(rule, build), build)
+            for i, rule in enumerate(filters)
         ]
-        self._scores: list[tuple[Op, Op | None]] = []
-        for i, rule in enumerate(scores):
-            roots, (test,) = rebuilt(rule.recording, build), rule.tests
-            error = None if test.error is None else flagged(f"b{i}", roots[test.error])
-            self._scores.append((flagged(f"b{i}", roots[test.value]), error))
-        wanted = [*self._codes]
-        for value, error in self._scores:
-            wanted += [value] if error is None else [value, error]
-        motion = CodeMotion(wanted, False, bound, writer.shapes)
+        self._scores = [
+            _optional(f"b{i}", _score(rule, build), build) for i, rule in enumerate(scores)
+        ]
+        self._fails = any(test.error is not None for rule in scores for test in rule.tests)
+        rules = [*self._codes, *self._scores]
+        flags = {op.args[0]: str(op.args[0].data) for op in rules}
+        motion = CodeMotion(rules, False, flags, writer.shapes)
         self._block = motion.body
-        self._emitter = Emitter(motion, writer.slots, bound)
+        self._emitter = Emitter(motion, writer.slots, flags)
         numbers = [f"a{i}" for i in range(len(filters))]
         self._arguments = ["ctx", *numbers, *(f"o{k}" for k in range(len(gaps)))]
 
@@ -262,22 +252,18 @@ class _RowBody:
         lines = self._block.lines
         lines.append("still = still and not first[row]")
         self._filter("still = False", "found.append({})", "continue")
-        lines += ["found.append(None)", "if failed: continue"]
-        values = []
-        for value, error in self._scores:
-            if error is not None:
-                failing = self._emitter.named(error, self._block)
-                lines += [f"if {failing}:", _block("failed = True", "continue")]
-            values.append(f"{self._emitter.named(value, self._block)}, ")
+        lines += ["found.append(None)", "if failed: continue", "own = []"]
+        for op in self._scores:
+            self._if_active(op, "own.append({})")
         lines += [
-            f"own = ({''.join(values)})",
-            "if more: own += tuple([score(pod, row) for score in more])",
-            "scores.append(own if pick is None else pick(own))",
+            "if more: own += [score(pod, row) for score in more]",
+            *(["if None in own: failed = True"] if self._fails else []),
+            "scores.append(own if order is None else order(own))",
         ]
         flags = [f"b{i}" for i in range(len(self._scores))]
-        given = [*self._arguments, *flags, "more", "pick", "pod", "rows", "first"]
+        given = [*self._arguments, *flags, "more", "order", "pod", "rows", "first"]
         body = [
-            "still, found, failed, scores = True, [], pick is False, []",
+            "still, found, failed, scores = True, [], order is False, []",
             "try:",
             f"{INDENT}for row in rows:",
             *(2 * INDENT + line for line in self._emitter.lines()),
@@ -288,26 +274,54 @@ class _RowBody:
 
     def _filter(self, *rejects: str) -> None:
         """Write the filters; ``rejects``: what follows a rejection, which stands for {}."""
-        lines = self._block.lines
-        for i, code in enumerate([*self._codes, None]):
+        for i, op in enumerate([*self._codes, None]):
             if i in self._gaps:
                 called = f"o{self._gaps.index(i)}"
-                calls = _block(
-                    "own = reject(pod, row)", "if own:", _block("hit = at, own", "break")
-                )
+                ends = _block("hit = at, own", "break")
+                calls = _block("own = reject(pod, row)", "if own:", ends)
                 tries = ("hit = None", f"for at, reject in {called}:", calls)
                 ends = _block(*(line.format("hit") for line in rejects))
-                lines += [f"if {called}:", _block(*tries, "if hit:", ends)]
-            if code is not None:
-                own = self._emitter.named(code, self._block)
-                ends = _block(*(line.format(f"(a{i}, {own})") for line in rejects))
-                lines += [f"if {own}:", ends]
+                self._block.lines += [f"if {called}:", _block(*tries, "if hit:", ends)]
+            if op is not None:
+                ends = _block(*(line.format(f"(a{i}, {{0}})") for line in rejects))
+                self._if_active(op, "if {0}:", ends)
+
+    def _if_active(self, op: Op, *lines: str | Block) -> None:
+        """Write what an active rule computes, and what is done with it, which stands for {0}."""
+        flag, computed, _ = op.args
+        inside = self._emitter.branch(op, 1)
+        value = self._emitter.named(computed, inside)
+        inside.lines += [_filled(line, value) for line in lines]
+        self._block.lines += [f"if {flag.data}:", inside]
 
 
 def _block(*lines: str | Block) -> Block:
     block = Block()
     block.lines = list(lines)
     return block
+
+
+def _filled(line: str | Block, value: str) -> str | Block:
+    if isinstance(line, str):
+        return line.format(value)
+    return _block(*(_filled(one, value) for one in line.lines))
+
+
+def _optional(flag: str, computed: Op, build: Builder) -> Op:
+    """Return an op in a branch of its own: nothing of it is computed where a flag is false."""
+    other = build.const(0, computed.rep)
+    test = build.op(ops.PARAM, rep="b", data=flag)
+    return build.op(ops.WHERE, test, computed, other, rep=computed.rep)
+
+
+def _score(rule: FusedRule, build: Builder) -> Op:
+    """Return a score, None where it fails."""
+    roots, (test,) = rebuilt(rule.recording, build), rule.tests
+    value = roots[test.value]
+    if test.error is None:
+        return value
+    sound = build.op(ops.NO_ERROR, roots[test.error], rep="b")
+    return build.op(ops.WHERE, sound, value, build.const(None, value.rep), rep=value.rep)
 
 
 def _code(rule: FusedRule, build: Builder) -> Op:

@@ -66,8 +66,10 @@ def fuse_policies(
     for rules, names in zip(found, (filters, scores), strict=True):
         for name in names:
             policy = policies.get(name)
+            if policy is not None and not by_row(policy, allocates=allocates):
+                continue
             rule = None
-            if policy is not None and by_row(policy, allocates=allocates):
+            if policy is not None:
                 rule = _filter_rule(policy) if names is filters else _score_rule(policy)
             if rule is not None and len(rule.recording.rows) <= left:
                 left -= len(rule.recording.rows)
@@ -227,9 +229,11 @@ class BoundFusedRules:
         if scores is None or more is None:
             return _limited(unscored, unscored, None, [*called.values()])
         flags = [name in scores for name in program.scores]
-        order = [*program.scores, *more]
-        pick = None if order == [*scores] else _picked([order.index(name) for name in scores])
-        scoring = *flags, tuple([rule.function for rule in more.values()]), pick
+        names = [*(name for name in program.scores if name in scores), *more]
+        order = None
+        if names != [*scores]:  # the program has its own scores first
+            order = itemgetter(*(names.index(name) for name in scores))
+        scoring = *flags, tuple([rule.function for rule in more.values()]), order
         return _limited(
             partial(update, *arguments, *scoring),
             unscored,
@@ -274,16 +278,9 @@ class BoundFusedRules:
                 called[program.places[name]].append((number, functions[name]))
         return [
             self._cycle,
-            *(numbers.get(name, -1) for name in program.filters),
+            *(numbers.get(name) for name in program.filters),
             *(tuple(pairs) for pairs in called),
         ]
-
-
-def _picked(places: Sequence[int]) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
-    """Return what takes some elements of a tuple."""
-    if len(places) == 1:
-        return itemgetter(slice(places[0], places[0] + 1))
-    return itemgetter(*places) if places else lambda _: ()
 
 
 def _limited(
@@ -300,7 +297,7 @@ def _limited(
     def within(function: Update) -> Update:
         def run(
             pod: PodInfo, rows: Sequence[int], first: Codes
-        ) -> tuple[Sequence[Rejection] | None, Sequence[tuple[int, ...]] | None]:
+        ) -> tuple[Sequence[Rejection] | None, Sequence[Sequence[int]] | None]:
             with context():
                 return function(pod, rows, first)
 
