@@ -93,9 +93,9 @@ from policy_sched.model.pod import (
     ResourceRequirements,
     SchedulingGroup,
 )
-from policy_sched.model.pod_group import LABEL as POD_GROUP_LABEL
 from policy_sched.model.pod_group import (
     NO_GROUP,
+    POD_GROUP_LABEL,
     SCHEDULED,
     SCHEDULING_VERSION,
     WHOLE_GROUP,

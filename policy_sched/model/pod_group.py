@@ -17,7 +17,7 @@ from policy_sched.model.meta import ApiObject, ApiStruct, Condition, Int32
 SCHEDULING_VERSION: Final = "scheduling.k8s.io/v1alpha2"
 """The version of PodGroup and Workload; Kubernetes 1.37 replaces it."""
 
-LABEL: Final = "scheduling.x-k8s.io/pod-group"
+POD_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 """The label with a pod's group for the coscheduling plugin."""
 
 SCHEDULED: Final = "PodGroupScheduled"

@@ -28,7 +28,7 @@ from policy_sched.model.meta import (
     nanoseconds,
 )
 from policy_sched.model.pod import ContainerPort, ContainerSpec, Pod, PodSpec
-from policy_sched.model.pod_group import LABEL as POD_GROUP_LABEL
+from policy_sched.model.pod_group import POD_GROUP_LABEL
 from policy_sched.model.pod_terms import (
     NO_TERMS,
     PodTerms,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.group_index import GroupIndex, group_differences
-from policy_sched.model.pod_group import LABEL
+from policy_sched.model.pod_group import POD_GROUP_LABEL
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 
@@ -13,7 +13,7 @@ RING = ("default", "ring")
 
 def member(name: str, of: str = "ring", **spec: str) -> PodInfo:
     """Return a pod of a group."""
-    return PodInfo.of(make_pod(name, labels={LABEL: of}, **spec))
+    return PodInfo.of(make_pod(name, labels={POD_GROUP_LABEL: of}, **spec))
 
 
 def test_pods_are_found_by_namespace_and_group() -> None:

@@ -14,7 +14,7 @@ from policy_sched.explain.report import Explanation
 from policy_sched.model.cluster_objects import Node
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod import Pod
-from policy_sched.model.pod_group import LABEL, CoschedulingGroup, CoschedulingSpec
+from policy_sched.model.pod_group import POD_GROUP_LABEL, CoschedulingGroup, CoschedulingSpec
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.setup.factory import build
 from policy_sched.testing import make_node, make_pod
@@ -160,7 +160,7 @@ def gang(*, cpus: Sequence[int], needed: int = 3) -> Explanation:
     scheduler = build(None, [RACK_GANG], objects=[group])
     for i, cpu in enumerate(cpus):
         scheduler.cache.add_node(make_node(f"n{i}", cpu=str(cpu), labels={RACK: f"r{i}"}))
-    pods = [PodInfo.of(make_pod(name, cpu="1", labels={LABEL: "ring"})) for name in "xyz"]
+    pods = [PodInfo.of(make_pod(name, cpu="1", labels={POD_GROUP_LABEL: "ring"})) for name in "xyz"]
     for pod in pods:
         scheduler.handle.groups.seen(pod)
     found = explain(scheduler, pods[1])

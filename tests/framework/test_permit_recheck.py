@@ -7,7 +7,7 @@ import pytest
 from policy_sched.errors import PluginError
 from policy_sched.framework.status import SUCCESS, WAIT, Code, Status
 from policy_sched.framework.waiting_pods import PermitCondition, WaitingPod, WaitingPods
-from policy_sched.model.pod_group import LABEL
+from policy_sched.model.pod_group import POD_GROUP_LABEL
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_pod
 
@@ -24,7 +24,7 @@ class Plugin:
 
     def hold(self, name: str, of: str = "ring") -> WaitingPod:
         """Let a pod wait."""
-        pod = PodInfo.of(make_pod(name, labels={LABEL: of}))
+        pod = PodInfo.of(make_pod(name, labels={POD_GROUP_LABEL: of}))
 
         def ask() -> Status:
             self.asked += 1

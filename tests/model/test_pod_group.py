@@ -6,7 +6,7 @@ from pathlib import Path
 
 from policy_sched.manifests.load import load
 from policy_sched.model.pod import SchedulingGroup
-from policy_sched.model.pod_group import LABEL, CoschedulingGroup, PodGroup
+from policy_sched.model.pod_group import POD_GROUP_LABEL, CoschedulingGroup, PodGroup
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_pod
 
@@ -54,7 +54,7 @@ def test_groups_of_both_kinds_are_read(tmp_path: Path) -> None:
 def test_a_pod_names_its_group_in_its_spec_or_in_a_label() -> None:
     """The spec comes first; a pod that names none has an empty name."""
     group = SchedulingGroup(pod_group_name="star")
-    labels = {LABEL: "ring"}
+    labels = {POD_GROUP_LABEL: "ring"}
     assert PodInfo.of(make_pod("a", labels=labels)).pod_group == "ring"
     assert PodInfo.of(make_pod("a", scheduling_group=group)).pod_group == "star"
     both = make_pod("a", labels=labels, scheduling_group=group)

@@ -9,7 +9,7 @@ import pytest
 
 from policy_sched.model.meta import Container, HostPort, ObjectMeta, Toleration
 from policy_sched.model.pod import Pod
-from policy_sched.model.pod_group import LABEL as GROUP
+from policy_sched.model.pod_group import POD_GROUP_LABEL as GROUP
 from policy_sched.model.pod_info import (
     FIELDS,
     PodInfo,

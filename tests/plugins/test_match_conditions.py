@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from policy_sched.client.memory import MemoryClient
-from policy_sched.model.pod_group import LABEL
+from policy_sched.model.pod_group import POD_GROUP_LABEL
 from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.profiles.check.check import check_files
 from policy_sched.scheduler import event_handlers
@@ -184,10 +184,10 @@ def test_a_failed_member_without_the_policy_rejects_no_other_member(tmp_path: Pa
     """A group's pods wait for a policy; one of the group to which it does not apply is undone."""
     permit = "permit: {allow: 'pod.priority > 9', timeout: 10m, message: waits}\n"
     cluster = Cluster(tmp_path, BATCH + permit)
-    cluster.decide("batch", labels={"tier": "batch", LABEL: "ring"})
+    cluster.decide("batch", labels={"tier": "batch", POD_GROUP_LABEL: "ring"})
     waiting = cluster.scheduler.handle.waiting_pods
     assert len(tuple(waiting)) == 1
-    web = PodInfo.of(make_pod("web", labels={"tier": "web", LABEL: "ring"}))
+    web = PodInfo.of(make_pod("web", labels={"tier": "web", POD_GROUP_LABEL: "ring"}))
     cluster.scheduler.add_pod(web)
     cluster.client.bindings[web.uid] = "elsewhere"  # so the API server refuses to bind it
     outcome = cluster.scheduler.schedule_one()

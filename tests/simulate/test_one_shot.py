@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from policy_sched.explain.report import Explanation
 from policy_sched.model.meta import ApiObject, ObjectMeta
 from policy_sched.model.pod import Pod
-from policy_sched.model.pod_group import LABEL, CoschedulingGroup, CoschedulingSpec
+from policy_sched.model.pod_group import POD_GROUP_LABEL, CoschedulingGroup, CoschedulingSpec
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.profiles.build.pipeline import CompiledPlan
 from policy_sched.scheduler.setup.cluster import load_cluster
@@ -156,7 +156,7 @@ def gang(members: int, nodes: int) -> Run:
     return decided(
         CoschedulingGroup(metadata=meta, spec=CoschedulingSpec(min_member=3)),
         *(make_node(f"n{i}") for i in range(nodes)),
-        *(make_pod(f"p{i}", cpu="3", labels={LABEL: "ring"}) for i in range(members)),
+        *(make_pod(f"p{i}", cpu="3", labels={POD_GROUP_LABEL: "ring"}) for i in range(members)),
         policies=[GANG],
     )
 

@@ -11,8 +11,13 @@ from policy_sched.cluster.tables.journal import DYNAMIC, STATIC, STRUCTURE, Chan
 from policy_sched.cluster.tables.node_readers import reader
 from policy_sched.cluster.tables.node_table import NodeTable
 from policy_sched.cluster.tables.node_view import NodeView
-from policy_sched.cluster.tables.pod_table import NO_NODE, TEXT_ATTRIBUTES, PodRows, PodTable
-from policy_sched.cluster.tables.pod_table import reader as pod_table_reader
+from policy_sched.cluster.tables.pod_table import (
+    NO_NODE,
+    TEXT_ATTRIBUTES,
+    PodRows,
+    PodTable,
+    pod_table_reader,
+)
 from policy_sched.cluster.tables.requested import SMALL, total
 from policy_sched.cluster.tables.schema import (
     CODE_UNIT,

@@ -112,7 +112,7 @@ class PodTable:
     def _materialise(self, key: Key) -> Column:
         column = Column(key, family_of(key, POD_COLUMNS), self._capacity)
         self.eviction.numbered(column)
-        read = reader(key, self.strings)
+        read = pod_table_reader(key, self.strings)
         found = [0 if info is None else read(info) for info in self.infos]
         column.values[: len(found)] = found
         self._columns[key] = column
@@ -263,7 +263,7 @@ class PodRows:
         return found
 
 
-def reader(key: Key, strings: Strings) -> Reader:
+def pod_table_reader(key: Key, strings: Strings) -> Reader:
     """Return the function that reads the column ``key`` from a pod."""
     code = strings.code
     name, argument = key[0], key[-1]

@@ -65,10 +65,11 @@ from policy_sched.profiles.models.plugin_args import (
     UtilizationShapePoint,
     VolumeBindingArgs,
 )
-from policy_sched.profiles.models.policy import API_VERSION as POLICY_API_VERSION
 from policy_sched.profiles.models.policy import (
     EXPERIMENT_KIND,
     GROUP,
+    POLICY_API_VERSION,
+    POLICY_KIND,
     TEST_KINDS,
     BindRule,
     Devices,
@@ -86,7 +87,6 @@ from policy_sched.profiles.models.policy import (
     SortKey,
     VetoRule,
 )
-from policy_sched.profiles.models.policy import KIND as POLICY_KIND
 from policy_sched.profiles.models.problem import (
     BAD_VALUE,
     DUPLICATE,

@@ -169,9 +169,9 @@ class Requeue(Document):
     """The pod is tried again at least so often: a duration such as 1m, or a rule over params."""
 
 
-API_VERSION: Final = "policysched.dev/v1alpha1"
+POLICY_API_VERSION: Final = "policysched.dev/v1alpha1"
 GROUP: Final = "policysched.dev/"
-KIND: Final = "Policy"
+POLICY_KIND: Final = "Policy"
 TEST_KINDS: Final = frozenset({"PolicyTest", "Scenario"})
 """Kinds of the same group that ``policy-sched test`` reads; policies skip them."""
 EXPERIMENT_KIND: Final = "Experiment"

@@ -17,8 +17,13 @@ from policy_sched.profiles.reload.inputs import (
     compiled_set,
     read_policy_set,
 )
-from policy_sched.profiles.reload.store import PolicySet as StorePolicySet
-from policy_sched.profiles.reload.store import PolicyStore, Reload, Result, StoreStatus
+from policy_sched.profiles.reload.store import (
+    PolicyStore,
+    Reload,
+    Result,
+    StorePolicySet,
+    StoreStatus,
+)
 
 if TYPE_CHECKING:
     from policy_sched.profiles.reload.compiler_process import CompilerProcess

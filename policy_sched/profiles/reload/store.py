@@ -29,7 +29,7 @@ from policy_sched.profiles.models import NOT_BUILT, KubeSchedulerConfiguration, 
 from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles, compile_consistently
 
 
-class PolicySet(msgspec.Struct, frozen=True):
+class StorePolicySet(msgspec.Struct, frozen=True):
     """Everything that decides, frozen; generations count from 1."""
 
     plans: tuple[CompiledPlan, ...]
@@ -61,7 +61,7 @@ class Reload(msgspec.Struct, frozen=True):
     """
 
     result: Result
-    policies: PolicySet
+    policies: StorePolicySet
     problems: tuple[Diagnostic, ...] = ()
     changes: PlanDiff = msgspec.field(default_factory=PlanDiff)
     restart: tuple[str, ...] = ()
@@ -91,12 +91,12 @@ class StoreStatus(msgspec.Struct, frozen=True):
         return not self.refused_at
 
 
-Enact = Callable[[PolicySet, PlanDiff], None]
+Enact = Callable[[StorePolicySet, PlanDiff], None]
 """Builds a set's pipelines and activates them, or raises PolicyError or PluginError and
 leaves everything as it was."""
 
 
-def _nothing(_policies: PolicySet, _changes: PlanDiff) -> None:
+def _nothing(_policies: StorePolicySet, _changes: PlanDiff) -> None:
     """No-op: no scheduler uses the set."""
 
 
@@ -118,7 +118,7 @@ class PolicyStore:
         self.compiler: Callable[[PolicyFiles], Compilation] = compile_consistently
         """Reads and compiles the files at a reload, here or in another process."""
         self._now = now
-        self.current = PolicySet(found.plans, found.settings, 1, found.problems)
+        self.current = StorePolicySet(found.plans, found.settings, 1, found.problems)
         self.status = StoreStatus(1, self.current.content_hash, now(), now())
 
     def reload(self, enact: Enact = _nothing) -> Reload:
@@ -140,7 +140,7 @@ class PolicyStore:
             return self._done(Reload(Result.UNCHANGED, old, found.problems, changes, restart))
         # Settings that need a restart are compared with the active ones, not with the last file.
         settings = old.settings
-        new = PolicySet(found.plans, settings, old.generation + 1, found.problems)
+        new = StorePolicySet(found.plans, settings, old.generation + 1, found.problems)
         try:
             enact(new, changes)
         except PolicyError as error:

@@ -12,7 +12,7 @@ from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.evaluate.placement import domains, placement_scores
 from policy_sched.framework.results import Placement
 from policy_sched.model.cluster_event import ActionType, ClusterEventWithHint, EventResource
-from policy_sched.model.pod_group import LABEL
+from policy_sched.model.pod_group import POD_GROUP_LABEL
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.setup.factory import build
@@ -43,7 +43,7 @@ def _scheduler(tmp_path: Path) -> Scheduler:
 
 def member(name: str, of: str = "ring", **spec: str) -> PodInfo:
     """Return a pod of a group."""
-    return PodInfo.of(make_pod(name, labels={LABEL: of}, **spec))  # type: ignore[arg-type]  # its keywords
+    return PodInfo.of(make_pod(name, labels={POD_GROUP_LABEL: of}, **spec))  # type: ignore[arg-type]  # its keywords
 
 
 def parted(scheduler: Scheduler, pod: PodInfo) -> list[str] | None:

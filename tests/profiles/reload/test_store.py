@@ -10,7 +10,7 @@ from policy_sched.errors import PluginError, PolicyError
 from policy_sched.profiles.build.plan_diff import PlanDiff
 from policy_sched.profiles.models import NOT_BUILT
 from policy_sched.profiles.reload.inputs import PolicyFiles
-from policy_sched.profiles.reload.store import PolicySet, PolicyStore, Result
+from policy_sched.profiles.reload.store import PolicyStore, Result, StorePolicySet
 from tests.profiles.policy_texts import config, keeping, write
 
 FIRST = keeping("Mine", 'node.name == "a"')
@@ -78,7 +78,7 @@ def test_a_broken_set_keeps_the_old_one(folder: Path, store: PolicyStore) -> Non
     before, status = store.current, store.status
     write(folder / "policy.yaml", keeping("Mine", "node.nam == pod.nme"))
     write(folder / "other.yaml", "kind: Policy\nmetadata: [")
-    asked: list[PolicySet] = []
+    asked: list[StorePolicySet] = []
     reload = store.commit(store.prepare(), lambda policies, _: asked.append(policies))
     assert reload.result is Result.REFUSED
     assert not asked, "what is broken is not enacted"
@@ -108,7 +108,7 @@ def test_a_set_that_cannot_be_built(folder: Path, store: PolicyStore, error: Exc
     """A set that its runner refuses is as good as broken."""
     before = store.current
 
-    def refuse(_policies: PolicySet, _changes: PlanDiff) -> None:
+    def refuse(_policies: StorePolicySet, _changes: PlanDiff) -> None:
         raise error
 
     write(folder / "policy.yaml", keeping("Mine", 'node.name == "b"'))
