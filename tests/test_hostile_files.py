@@ -9,8 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from policy_sched.cli.output.diagnostics import write_diagnostics
 from policy_sched.client.kube.auth.kubeconfig_reader import read

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -133,8 +134,8 @@ class Facts:
 
 
 @cache
-def facts(path: Path) -> Facts:
-    """Read a file, once."""
+def facts(path: Path, root: Path = PACKAGE) -> Facts:
+    """Read a file of the package in ``root``, or one of the tests, once."""
     module = tree(path)
     nodes = list(ast.walk(module))
     functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -142,7 +143,7 @@ def facts(path: Path) -> Facts:
     return Facts(
         path.read_text(encoding="utf-8").count("\n"),
         ast.get_docstring(module) or "",
-        () if path.is_relative_to(ROOT / "tests") else tuple(imports(path, nodes)),
+        () if path.is_relative_to(ROOT / "tests") else tuple(imports(root, nodes)),
         tuple(node.name for node in nodes if isinstance(node, ast.ClassDef)),
         tuple((node.name, length(node)) for node in functions),
         tuple(n.name for n in functions if is_test(n) and not ast.get_docstring(n)),
@@ -155,8 +156,15 @@ def is_test(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
 
 
-def imports(path: Path, nodes: Iterable[ast.AST]) -> Iterator[Import]:
-    """Yield every import of our own code, those for type checkers and in functions too."""
+def imports(root: Path, nodes: Sequence[ast.AST]) -> Iterator[Import]:
+    """Yield every import of our own code, those for type checkers and in functions too.
+
+    Of a module that is imported itself the names are the attributes that the file reads.
+    """
+    read = defaultdict[str, set[str]](set)
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            read[node.value.id].add(node.attr)
     for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -164,15 +172,22 @@ def imports(path: Path, nodes: Iterable[ast.AST]) -> Iterator[Import]:
                 if first == "policy_sched" and rest:
                     yield Import(node.lineno, tuple(rest), ())
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            assert node.level == 0, f"line {node.lineno}: relative import"
             first, *rest = (node.module or "").split(".")
-            names = tuple(alias.name for alias in node.names)
-            if first == "policy_sched" and rest:
-                yield Import(node.lineno, tuple(rest), names)
-            elif first == "policy_sched":
-                for name in names:
-                    if not name.startswith("__"):
-                        yield Import(node.lineno, (name,), ())
+            if first != "policy_sched":
+                continue
+            names = []
+            for alias in node.names:
+                module = root.joinpath(*rest, alias.name)
+                if alias.name in surface(root, "/".join(rest)):
+                    names.append(alias.name)
+                elif module.is_dir() or module.with_suffix(".py").is_file():
+                    attributes = sorted(read[alias.asname or alias.name])
+                    yield Import(node.lineno, (*rest, alias.name), tuple(attributes))
+                elif rest or not alias.name.startswith("__"):
+                    names.append(alias.name)
+            if names:
+                yield Import(node.lineno, tuple(rest) or (names[0],), tuple(names))
 
 
 def unit(root: Path, parts: tuple[str, ...]) -> str:
@@ -210,19 +225,26 @@ def misplaced(importer: str, imported: str) -> bool:
 
 @cache
 def surface(root: Path, name: str) -> set[str]:
-    """Return the names in a package's ``__all__``."""
+    """Return what a package offers: what it makes itself, and imports as ``Name as Name``."""
     init = root / name / "__init__.py"
-    for node in tree(init).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return set(ast.literal_eval(node.value))
-    return set()
+    names = set[str]()
+    for node in ast.walk(tree(init)) if name and init.is_file() else ():
+        if isinstance(node, ast.ImportFrom):
+            names |= {alias.name for alias in node.names if alias.name == alias.asname}
+    for node in tree(init).body if names else ():
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return {one for one in names if not one.startswith("_")}
 
 
 def violations(root: Path, path: Path) -> list[str]:
     """Return what is wrong with a file's imports."""
     importer = own_unit(root, path)
     found = []
-    for one in facts(path).imports:
+    for one in facts(path, root).imports:
         imported = unit(root, one.module)
         if imported == importer or imported.split("/")[0] == "testing":
             continue
@@ -263,7 +285,7 @@ def files_of(folder: Path, paths: Iterable[Path]) -> list[Path]:
 
 @pytest.mark.parametrize("folder", folders(SOURCES), ids=identify)
 def test_imports_point_down_and_enter_packages_by_their_surface(folder: Path) -> None:
-    """A module imports its own package, and what the packages below offer in their ``__all__``."""
+    """A module imports its own package, and what the packages below offer in their ``__init__``."""
     wrong = [one for path in files_of(folder, SOURCES) for one in violations(PACKAGE, path)]
     assert not wrong, "\n".join(wrong)
 
@@ -298,7 +320,12 @@ def test_every_package_documents_its_contents() -> None:
             "if TYPE_CHECKING:\n    from policy_sched.scheduler import Scheduler",
             "not below",
         ),
+        ("queue/a.py", "from policy_sched import model\nmodel.hidden", "inside model: hidden"),
+        ("queue/a.py", "from policy_sched.cluster import tables\ntables.Pod", "not below"),
+        ("model/a.py", "from policy_sched import cluster\ncluster.Cache", "not below"),
+        ("scheduler/a.py", "from policy_sched.cluster import tables\ntables.hidden", "inside"),
         ("queue/a.py", "from policy_sched.model import Pod", ""),
+        ("queue/a.py", "from policy_sched import model\nmodel.Pod", ""),
     ],
 )
 def test_violations_are_found(tmp_path: Path, file: str, text: str, complaint: str) -> None:
@@ -313,9 +340,9 @@ def test_violations_are_found(tmp_path: Path, file: str, text: str, complaint: s
     ):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "__init__.py").write_text(
-            '__all__ = ["Pod", "Cache", "Overlay", "Scheduler"]\n'
+            "".join(f"from a import {n} as {n}\n" for n in ("Pod", "Cache", "Overlay", "Scheduler"))
         )
-    (tmp_path / "cluster" / "__init__.py").write_text('__all__ = ["Cache"]\n')
+    (tmp_path / "cluster" / "__init__.py").write_text("from a import Cache as Cache\n")
     (tmp_path / "cluster" / "tables" / "column.py").write_text("")
     (tmp_path / file).write_text(text + "\n")
     found = violations(tmp_path, tmp_path / file)

@@ -17,15 +17,12 @@ import pytest
 from policy_sched.cli.app import VERBS
 from policy_sched.cli.main import run
 from policy_sched.client.kube.auth.credentials import Trust, tls_context
-from policy_sched.client.kube.rest import client as api
-from policy_sched.client.kube.rest import decoding as lines
-from policy_sched.client.kube.rest import retry
+from policy_sched.client.kube.rest import client as api, decoding as lines, retry
 from policy_sched.embedded.apiserver.endpoints import negotiation as bodies
 from policy_sched.embedded.apiserver.endpoints.server import BOUNDS
 from policy_sched.embedded.apiserver.registry import errors as refusals
 from policy_sched.http import accepting
-from policy_sched.instance.http import delegated_auth as doorkeeper
-from policy_sched.instance.http import listener as listening
+from policy_sched.instance.http import delegated_auth as doorkeeper, listener as listening
 from policy_sched.language.diagnostics import problems as codes
 from policy_sched.policytest import scenario
 from policy_sched.profiles.load.configuration import MAX_PROFILES

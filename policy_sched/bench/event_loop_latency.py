@@ -15,21 +15,7 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.bench.api_processes import (
-    ONE_RACK,
-    PATIENCE,
-    POD_PATH,
-    RACK,
-    Session,
-    bound_pods,
-    create,
-    filling_pod,
-    named,
-    racked,
-    racked_nodes,
-    session,
-    side_by_side,
-)
+from policy_sched.bench import api_processes
 from policy_sched.bench.manifests import Manifest, node_name, pod
 from policy_sched.bench.result import Result
 from policy_sched.client.apimachinery import NODE, POD
@@ -89,8 +75,8 @@ class Turns(Result, frozen=True):
 
 async def run_turns(nodes: int = NODES, pods: int = PODS, existing: int = EXISTING) -> Turns:
     """Let everything happen. Raises PolicySchedError if something does not come to an end."""
-    objects = racked_nodes(nodes), bound_pods(existing, nodes)
-    async with session(objects, ONE_RACK, ["Together"]) as running:
+    objects = api_processes.racked_nodes(nodes), api_processes.bound_pods(existing, nodes)
+    async with api_processes.session(objects, api_processes.ONE_RACK, ["Together"]) as running:
         await running.scheduler.state()
         events = _Events(running, nodes, pods)
         cases = {name: await events.case(act) for name, act in events.cases()}
@@ -102,7 +88,7 @@ async def run_turns(nodes: int = NODES, pods: int = PODS, existing: int = EXISTI
 class _Events:
     """What may happen to a cluster."""
 
-    def __init__(self, running: Session, nodes: int, pods: int) -> None:
+    def __init__(self, running: api_processes.Session, nodes: int, pods: int) -> None:
         self._running = running
         self._nodes = nodes
         self._pods = pods
@@ -133,7 +119,7 @@ class _Events:
         )
 
     async def _quiet(self) -> None:
-        until = time.perf_counter() + PATIENCE
+        until = time.perf_counter() + api_processes.PATIENCE
         last, since = -1, time.perf_counter()
         while time.perf_counter() - since < QUIET:
             count = (await self._running.server.request("requests"))["writes"]
@@ -147,10 +133,13 @@ class _Events:
     # What happens.
 
     async def _crowd(self) -> None:
-        await self._create(POD_PATH, (filling_pod("wide", i) for i in range(self._pods)))
+        await self._create(
+            api_processes.POD_PATH,
+            (api_processes.filling_pod("wide", i) for i in range(self._pods)),
+        )
 
     async def _node_comes(self) -> None:
-        await self._create(collection_path(NODE), [racked(self._nodes)])
+        await self._create(collection_path(NODE), [api_processes.racked(self._nodes)])
 
     async def _pod_goes(self) -> None:
         await self._delete("there-000000")
@@ -169,25 +158,29 @@ class _Events:
             await scheduler.wait_for("Reloaded policies")
 
     async def _preempts(self) -> None:
-        terms = [{"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": RACK}]
+        terms = [
+            {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": api_processes.RACK}
+        ]
         rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
         for i in range(3):
             spec: Manifest = {"priority": 1000 + i, "affinity": rule}
-            await self._create(POD_PATH, [filling_pod("vip", i, spec, {"app": "x"})])
+            await self._create(
+                api_processes.POD_PATH, [api_processes.filling_pod("vip", i, spec, {"app": "x"})]
+            )
 
     async def _gang(self) -> None:
         labels = {"scheduling.x-k8s.io/pod-group": "gang"}
-        pods = (named(pod("member", i, labels=labels)) for i in range(GANG))
-        await self._create(POD_PATH, pods)
+        pods = (api_processes.named(pod("member", i, labels=labels)) for i in range(GANG))
+        await self._create(api_processes.POD_PATH, pods)
 
     async def _relist(self) -> None:
         await self._running.server.request("forget")
 
     async def _all_go(self) -> None:
-        await side_by_side(self._delete(f"wide-{i:06d}") for i in range(self._pods))
+        await api_processes.side_by_side(self._delete(f"wide-{i:06d}") for i in range(self._pods))
 
     async def _create(self, path: str, objects: Iterable[Manifest]) -> None:
-        await create(self._running.api, path, objects)
+        await api_processes.create(self._running.api, path, objects)
 
     async def _delete(self, name: str) -> None:
         grace = {"gracePeriodSeconds": 0}

@@ -17,20 +17,7 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.bench import device_manifests as devices
-from policy_sched.bench.api_processes import (
-    ONE_RACK,
-    POD_PATH,
-    RACK_SIZE,
-    Session,
-    create,
-    filling_pod,
-    named,
-    pending,
-    racked_nodes,
-    session,
-    side_by_side,
-)
+from policy_sched.bench import api_processes, device_manifests as devices
 from policy_sched.bench.manifests import Manifest, pod
 from policy_sched.bench.result import Latency, Result
 from policy_sched.client.apimachinery import DEVICE_CLAIM
@@ -67,7 +54,7 @@ spec:
       x != "" || y != ""))
     message: no words
 ---
-{ONE_RACK}"""
+{api_processes.ONE_RACK}"""
 _ELECTION: Final = {"leaderElection": {"retryPeriod": "200ms"}}
 """Renewals are to come five times in a second, so that a gap shows."""
 
@@ -123,13 +110,18 @@ class Beside(Result, frozen=True):
 async def run_hostile(nodes: int = NODES, pods: int = PODS, count: int = COUNT) -> Beside:
     """Run all cases. Raises PolicySchedError if an ordinary pod is not bound."""
     made = HostilePods(pods, count)
-    slices = (named(machine_slice(index)) for index in range(min(_MACHINES, nodes)))
+    slices = (api_processes.named(machine_slice(index)) for index in range(min(_MACHINES, nodes)))
     objects = (
-        racked_nodes(nodes),
-        (collection_path(("resource.k8s.io/v1", "DeviceClass")), [named(devices.device_class())]),
+        api_processes.racked_nodes(nodes),
+        (
+            collection_path(("resource.k8s.io/v1", "DeviceClass")),
+            [api_processes.named(devices.device_class())],
+        ),
         (collection_path(("resource.k8s.io/v1", "ResourceSlice")), slices),
     )
-    async with session(objects, POLICIES, ["Wordy", "Together"], _ELECTION) as running:
+    async with api_processes.session(
+        objects, POLICIES, ["Wordy", "Together"], _ELECTION
+    ) as running:
         cases = {name: await _case(running, made, make()) for name, make in made.cases()}
     return Beside.of(nodes, pods, cases)
 
@@ -165,7 +157,7 @@ def _request(name: str, count: int, expression: str = "") -> Manifest:
 
 def _claiming(index: int, name: str) -> Manifest:
     entry: Manifest = {"name": "devices", "resourceClaimName": name}
-    return named(pod("claiming", index, {"resourceClaims": [entry]}))
+    return api_processes.named(pod("claiming", index, {"resourceClaims": [entry]}))
 
 
 _MATCH: Final[Manifest] = {"matchAttribute": f"{devices.DRIVER}/g"}
@@ -191,10 +183,8 @@ class HostilePods:
         yield f"{count} such claims where all devices differ", partial(self._claims, unequal)
         yield f"{count} claims with a selector of 900,000 units", self._selectors
         yield f"{count} pods whose rule loops 10,000,000 times", self._wordy
-        yield (
-            f"a group of {GROUPED * self.pods} pods, for one rack of {RACK_SIZE} nodes",
-            self._group,
-        )
+        size = api_processes.RACK_SIZE
+        yield f"a group of {GROUPED * self.pods} pods, for one rack of {size} nodes", self._group
 
     def _claims(self, constraints: list[Manifest]) -> Objects:
         """Return claims of which no two are alike, and their pods."""
@@ -218,24 +208,30 @@ class HostilePods:
     ) -> Objects:
         name = f"hostile-{index}"
         claim = collection_path(DEVICE_CLAIM, "default"), _claim(name, requests, constraints)
-        return [claim, (POD_PATH, _claiming(index, name))]
+        return [claim, (api_processes.POD_PATH, _claiming(index, name))]
 
     def _wordy(self) -> Objects:
         found: Objects = []
         for index in self.numbers(self._count):
-            made = named(pod("wordy", index))
+            made = api_processes.named(pod("wordy", index))
             metadata = made["metadata"]
             assert isinstance(metadata, dict)
             words = f"{index}," + ",".join("a" * _WORDS)
             found.append(
-                (POD_PATH, {**made, "metadata": {**metadata, "annotations": {"words": words}}})
+                (
+                    api_processes.POD_PATH,
+                    {**made, "metadata": {**metadata, "annotations": {"words": words}}},
+                )
             )
         return found
 
     def _group(self) -> Objects:
         labels = {"scheduling.x-k8s.io/pod-group": "hostile"}
         numbers = self.numbers(GROUPED * self.pods)
-        return [(POD_PATH, filling_pod("member", index, labels=labels)) for index in numbers]
+        return [
+            (api_processes.POD_PATH, api_processes.filling_pod("member", index, labels=labels))
+            for index in numbers
+        ]
 
     def numbers(self, count: int) -> range:
         """Return numbers that no other object has."""
@@ -243,26 +239,26 @@ class HostilePods:
         return range(self._made - count, self._made)
 
 
-async def _case(running: Session, made: HostilePods, hostile: Objects) -> HostileCase:
+async def _case(running: api_processes.Session, made: HostilePods, hostile: Objects) -> HostileCase:
     """Let them come beside ordinary pods, wait until all of those are bound, and clear up."""
     await running.scheduler.state()
     await running.server.request("begin")
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(side_by_side(_created(running, hostile)))
+        tasks.create_task(api_processes.side_by_side(_created(running, hostile)))
         tasks.create_task(_ordinary(running, made.numbers(made.pods)))
     await running.bound(made.pods, _PATIENCE)
     report, state = await running.server.request("report"), await running.scheduler.state()
-    await side_by_side(_deleted(running, hostile))
+    await api_processes.side_by_side(_deleted(running, hostile))
     gap, turn = float(report["lease_gap"]), float(state["longestTurnSeconds"])
     percentiles = Latency.of(report["latencies"]).milliseconds
     return HostileCase(len(hostile), round(gap * 1e3), round(turn * 1e3, 1), *percentiles)
 
 
-def _created(running: Session, objects: Objects) -> Iterator[Awaitable[object]]:
+def _created(running: api_processes.Session, objects: Objects) -> Iterator[Awaitable[object]]:
     return (running.api.request("POST", path, one) for path, one in objects)
 
 
-def _deleted(running: Session, objects: Objects) -> Iterator[Awaitable[object]]:
+def _deleted(running: api_processes.Session, objects: Objects) -> Iterator[Awaitable[object]]:
     for path, one in reversed(objects):
         metadata = one["metadata"]
         assert isinstance(metadata, dict)
@@ -270,7 +266,7 @@ def _deleted(running: Session, objects: Objects) -> Iterator[Awaitable[object]]:
         yield running.api.request("DELETE", f"{path}/{metadata['name']}", at_once)
 
 
-async def _ordinary(running: Session, numbers: range) -> None:
+async def _ordinary(running: api_processes.Session, numbers: range) -> None:
     """Create ordinary pods with these numbers, so many in a second."""
     began = time.perf_counter()
     for first in range(0, len(numbers), _BATCH):
@@ -278,4 +274,6 @@ async def _ordinary(running: Session, numbers: range) -> None:
         if late > 0:
             await running.api.environment.sleep(late)
         some = min(_BATCH, len(numbers) - first)
-        await create(running.api, POD_PATH, pending(numbers.start + first, some))
+        await api_processes.create(
+            running.api, api_processes.POD_PATH, api_processes.pending(numbers.start + first, some)
+        )

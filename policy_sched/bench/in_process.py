@@ -26,23 +26,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from policy_sched.bench import workloads
 from policy_sched.bench.result import Latency, Result
-from policy_sched.bench.workloads import (
-    Workload,
-    churn_json,
-    claims_json,
-    init_pods_json,
-    node_json,
-)
-from policy_sched.model import (
-    KINDS,
-    ApiObject,
-    Namespace,
-    Node,
-    Pod,
-    PodInfo,
-    ResourceClaim,
-)
+from policy_sched.model import KINDS, ApiObject, Namespace, Node, Pod, PodInfo, ResourceClaim
 from policy_sched.profiles.reload import Config
 from policy_sched.scheduler import Outcome, Preempt, Scheduler, object_gone, object_seen, pod_gone
 from policy_sched.scheduler.setup import build
@@ -126,7 +112,7 @@ class Throughput(Result, frozen=True):
 
 
 def run_benchmark(
-    workload: Workload, nodes: int, pods: int, policies: Sequence[str] = ()
+    workload: workloads.Workload, nodes: int, pods: int, policies: Sequence[str] = ()
 ) -> Throughput:
     """Run a workload, cold and then warm; ``policies``: files of policies that take part."""
     scheduler, init_pods = loaded(workload, nodes, policies=policies)
@@ -151,7 +137,7 @@ def run_benchmark(
 
 
 def run_phases(
-    workload: Workload,
+    workload: workloads.Workload,
     scheduler: Scheduler,
     sizes: Sequence[int],
     around: Callable[[], AbstractContextManager[None]],
@@ -161,8 +147,8 @@ def run_phases(
     first = 0  # no pod comes twice, so that distinct pods stay distinct
     for pods in sizes:
         texts = [msgspec.json.encode(workload.pod(first + i)) for i in range(pods)]
-        claims = claims_json(workload, first, pods)
-        run = _Phase(scheduler, churn_json(workload, first, pods), claims)
+        claims = workloads.claims_json(workload, first, pods)
+        run = _Phase(scheduler, workloads.churn_json(workload, first, pods), claims)
         with around():
             phases.append(run.timed(texts))
         run.undo()
@@ -171,7 +157,7 @@ def run_phases(
 
 
 def loaded(
-    workload: Workload, nodes: int, config: Config = None, policies: Sequence[str] = ()
+    workload: workloads.Workload, nodes: int, config: Config = None, policies: Sequence[str] = ()
 ) -> tuple[Scheduler, int]:
     """Return a scheduler with nodes and bound init pods, and how many those are."""
     scheduler = with_nodes(workload, nodes, config, policies)
@@ -188,7 +174,7 @@ def unseen(_more: int) -> None:
 
 
 def with_nodes(
-    workload: Workload,
+    workload: workloads.Workload,
     nodes: int,
     config: Config = None,
     policies: Sequence[str] = (),
@@ -204,19 +190,19 @@ def with_nodes(
             scheduler.cache.set_namespace(one)
     decode = msgspec.json.Decoder(Node).decode
     for i in range(nodes):
-        scheduler.cache.add_node(decode(node_json(workload, i)))
+        scheduler.cache.add_node(decode(workloads.node_json(workload, i)))
         if (i + 1) % STEP == 0:
             advance(STEP)
     return scheduler
 
 
 def add_init_pods(
-    scheduler: Scheduler, workload: Workload, nodes: int, advance: Advance = unseen
+    scheduler: Scheduler, workload: workloads.Workload, nodes: int, advance: Advance = unseen
 ) -> int:
     """Add the bound init pods; return how many there are. See `Advance`."""
     decode = msgspec.json.Decoder(Pod).decode
     count = 0
-    for text in init_pods_json(workload, nodes):
+    for text in workloads.init_pods_json(workload, nodes):
         scheduler.cache.add_pod(PodInfo.of(decode(text)))
         count += 1
         if count % STEP == 0:

@@ -31,9 +31,9 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from policy_sched.bench import workloads
 from policy_sched.bench.in_process import loaded, run_phases
 from policy_sched.bench.result import Result
-from policy_sched.bench.workloads import BASIC, DRY_RUN, WORKLOADS, Workload
 from policy_sched.errors import PolicySchedError
 from policy_sched.report import Document
 
@@ -107,7 +107,7 @@ class Ledger(Result, frozen=True):
         yield ""
         dry_run = self.dry_run
         yield (
-            f"{DRY_RUN.name}: {dry_run['nodes']:,} nodes, {dry_run['pods']:,} pods, "
+            f"{workloads.DRY_RUN.name}: {dry_run['nodes']:,} nodes, {dry_run['pods']:,} pods, "
             f"from scratch {dry_run['scratch_median_ms']:.3f} ms "
             f"({dry_run['ratio_to_floor']:.2f} of the floor of {dry_run['floor']:,}/s), "
             f"else {dry_run['median_ms']:.3f} ms"
@@ -127,9 +127,9 @@ def run_all(nodes: int | None, pods: int | None) -> Ledger:
     rows = []
     for name, size in plan(nodes):
         found = _measured(name, size, pods)
-        counted = calls_per_pod(WORKLOADS[name], COUNTED_NODES)
+        counted = calls_per_pod(workloads.WORKLOADS[name], COUNTED_NODES)
         rows.append(_row(found, floor_of(found["nodes"]), counted))
-    dry_run = _measured(DRY_RUN.name, nodes, pods)
+    dry_run = _measured(workloads.DRY_RUN.name, nodes, pods)
     bare = floor_of(dry_run["nodes"])
     ratio = round(1000 / dry_run["scratch_median_ms"] / bare, 3)
     return Ledger(NAME, tuple(rows), {**dry_run, "floor": round(bare), "ratio_to_floor": ratio})
@@ -137,10 +137,10 @@ def run_all(nodes: int | None, pods: int | None) -> Ledger:
 
 def plan(nodes: int | None) -> list[tuple[str, int | None]]:
     """Return workloads and numbers of nodes; None is the workload's own."""
-    names = dict.fromkeys(workload.name for workload in WORKLOADS.values())
-    del names[BASIC.name]
+    names = dict.fromkeys(workload.name for workload in workloads.WORKLOADS.values())
+    del names[workloads.BASIC.name]
     large = LARGE if nodes is None else ()
-    basic: list[tuple[str, int | None]] = [(BASIC.name, size) for size in (nodes, *large)]
+    basic: list[tuple[str, int | None]] = [(workloads.BASIC.name, size) for size in (nodes, *large)]
     return basic + [(name, nodes) for name in names]
 
 
@@ -245,7 +245,7 @@ class _Profile:
             self._last = file
 
 
-def calls_per_pod(workload: Workload, nodes: int) -> Calls:
+def calls_per_pod(workload: workloads.Workload, nodes: int) -> Calls:
     """Count what one more pod of a workload costs on so many nodes.
 
     A file counts if every second pod enters it.

@@ -31,8 +31,8 @@ from policy_sched.profiles.reload import (
     CompilerProcess,
     PolicyFiles,
     PolicyStore,
+    Result as ReloadResult,
 )
-from policy_sched.profiles.reload import Result as ReloadResult
 from policy_sched.scheduler import Outcome, Scheduler
 from policy_sched.scheduler.setup import Reloader, assemble_with_assembly
 

@@ -17,17 +17,7 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.bench.in_process import (
-    COLD,
-    WARM,
-    Advance,
-    Phase,
-    add_init_pods,
-    quiet_collector,
-    run_phases,
-    unseen,
-    with_nodes,
-)
+from policy_sched.bench import in_process
 from policy_sched.bench.result import Result
 from policy_sched.bench.workloads import BASIC
 from policy_sched.errors import PolicySchedError
@@ -65,8 +55,8 @@ class Size(Result, frozen=True):
     decisions_per_cpu_second: int
     p50_us: float
     p99_us: float
-    cold: Phase
-    warm: Phase
+    cold: in_process.Phase
+    warm: in_process.Phase
 
     def text_lines(self) -> Iterator[str]:
         """Yield the result for people."""
@@ -75,7 +65,7 @@ class Size(Result, frozen=True):
         for one in self.loaded:
             memory = f"{one.mebibytes:8,.1f} MiB, {one.bytes_each:7,} bytes each"
             yield f"  {one.kind:<5} {memory}   loaded in {one.cpu_seconds:,.1f} s of CPU"
-        for name, phase in ((COLD, self.cold), (WARM, self.warm)):
+        for name, phase in ((in_process.COLD, self.cold), (in_process.WARM, self.warm)):
             latency = f"p50 {phase.p50_us:,.1f} us   p99 {phase.p99_us:,.1f} us"
             yield f"  {name}  {phase.rate_text(self.pods)}   {latency}"
 
@@ -86,20 +76,24 @@ class Size(Result, frozen=True):
         return document
 
 
-def run_size(nodes: int, pods: int, existing: int, advance: Advance = unseen) -> Size:
+def run_size(
+    nodes: int, pods: int, existing: int, advance: in_process.Advance = in_process.unseen
+) -> Size:
     """Load so many nodes and bound pods, and decide ``pods`` more, cold and warm. See `Advance`.
 
     Raises PolicySchedError where the system does not tell the size of a process.
     """
     workload = replace(BASIC, init_per_node=existing / nodes)
     memory, cpu = _resident(), time.process_time()
-    scheduler = with_nodes(workload, nodes, advance=advance)
+    scheduler = in_process.with_nodes(workload, nodes, advance=advance)
     took, between = time.process_time() - cpu, _resident()
     first = Loaded.of("nodes", nodes, took, between - memory)
     cpu = time.process_time()
-    count = add_init_pods(scheduler, workload, nodes, advance)
+    count = in_process.add_init_pods(scheduler, workload, nodes, advance)
     second = Loaded.of("pods", count, time.process_time() - cpu, _resident() - between)
-    cold, warm = run_phases(workload, scheduler, (pods, pods), quiet_collector)
+    cold, warm = in_process.run_phases(
+        workload, scheduler, (pods, pods), in_process.quiet_collector
+    )
     rate, cpu_rate = warm.decisions_per_second, round(pods / max(warm.cpu_seconds, 1e-4))
     objects = first, second
     return Size(NAME, objects, pods, rate, cpu_rate, warm.p50_us, warm.p99_us, cold, warm)

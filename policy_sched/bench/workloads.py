@@ -13,8 +13,7 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.bench import device_manifests as devices
-from policy_sched.bench import manifests as make
+from policy_sched.bench import device_manifests as devices, manifests as make
 from policy_sched.bench.manifests import HOSTNAME, ZONE, Maker, Manifest, node_name
 from policy_sched.errors import PolicySchedError
 from policy_sched.model import Node, Pod

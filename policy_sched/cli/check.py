@@ -14,22 +14,7 @@ from msgspec.structs import replace
 from policy_sched.cli.input.parallel_map import parallel_map
 from policy_sched.cli.input.paths import PathsOrStdin
 from policy_sched.cli.input.values import MaxCostLimit
-from policy_sched.cli.output.diagnostics import (
-    FAILED,
-    LINTED,
-    OK,
-    require_files,
-    write_diagnostics,
-    write_hints,
-)
-from policy_sched.cli.output.junit_tap_sarif import (
-    as_gitlab,
-    as_junit,
-    as_sarif,
-    as_tap,
-    cases_of,
-    failures,
-)
+from policy_sched.cli.output import diagnostics, junit_tap_sarif
 from policy_sched.cli.output.report import write_report
 from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
@@ -96,7 +81,7 @@ def check(  # noqa: PLR0913  # one parameter for each option
     """
     if snapshot and kubeconfig is not None:
         raise PolicySchedError("--kubeconfig does not go together with --snapshot")
-    require_files([*paths, *snapshot])
+    diagnostics.require_files([*paths, *snapshot])
     if ignore_unknown:
         paths = tuple(files_of_ours(paths))
     checked = partial(
@@ -120,12 +105,12 @@ def check(  # noqa: PLR0913  # one parameter for each option
 
 
 def _exit_code(checkup: Checkup, *, strict: bool, lint_fatal: bool) -> int:
-    if failures(checkup.diagnostics, strict=False):
-        return FAILED
-    warned = bool(failures(checkup.diagnostics, strict=True))
+    if junit_tap_sarif.failures(checkup.diagnostics, strict=False):
+        return diagnostics.FAILED
+    warned = bool(junit_tap_sarif.failures(checkup.diagnostics, strict=True))
     if warned and lint_fatal:
-        return LINTED
-    return FAILED if warned and strict else OK
+        return diagnostics.LINTED
+    return diagnostics.FAILED if warned and strict else diagnostics.OK
 
 
 def _against(
@@ -135,17 +120,13 @@ def _against(
     # API objects and the cluster take 50 ms to import.
     from policy_sched.cli.input.cluster_files import read_files  # noqa: PLC0415  see above
     from policy_sched.manifests import Manifests, load  # noqa: PLC0415  see above
-    from policy_sched.profiles.check import (  # noqa: PLC0415  see above
-        device_names,
-        selectors_of,
-        snapshot_of,
-    )
+    from policy_sched.profiles.check import device_names, selectors_of, snapshot_of  # noqa: PLC0415  see above
 
     if kubeconfig is None:
         manifests = load(snapshot, sys.stdin)
     else:
         manifests = Manifests(read_files((), kubeconfig=kubeconfig).objects, [])
-    write_hints(manifests.hints)
+    diagnostics.write_hints(manifests.hints)
     lint = None if manifests.diagnostics else snapshot_of(manifests.objects).lint
     checkup = checked(lint, devices=device_names(manifests.objects))
     found = sorted({*checkup.diagnostics, *manifests.diagnostics, *selectors_of(manifests)})
@@ -162,11 +143,17 @@ def _experiment(marked: Marked) -> list[Diagnostic]:
 def _write(checkup: Checkup, output: Output, *, strict: bool) -> None:
     found = checkup.diagnostics
     if output in ("text", "json", "github"):
-        write_diagnostics(found, sys.stdout, output)
+        diagnostics.write_diagnostics(found, sys.stdout, output)
         if output == "text" and not found:
             print("no problems found")
     elif output in ("junit", "tap"):
-        cases = cases_of(checkup.files, found, checkup.seconds, strict=strict)
-        sys.stdout.write(as_junit(cases) if output == "junit" else as_tap(cases))
+        cases = junit_tap_sarif.cases_of(checkup.files, found, checkup.seconds, strict=strict)
+        sys.stdout.write(
+            junit_tap_sarif.as_junit(cases) if output == "junit" else junit_tap_sarif.as_tap(cases)
+        )
     else:
-        sys.stdout.write(as_gitlab(found) if output == "gitlab" else as_sarif(found))
+        sys.stdout.write(
+            junit_tap_sarif.as_gitlab(found)
+            if output == "gitlab"
+            else junit_tap_sarif.as_sarif(found)
+        )

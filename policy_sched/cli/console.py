@@ -20,7 +20,7 @@ from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.values import clock
 from policy_sched.cli.options.console_flags import Listen, own_host
 from policy_sched.cli.options.policies import PolicyFlags
-from policy_sched.cli.output.diagnostics import OK, STDIN, require_files, write_diagnostics
+from policy_sched.cli.output import diagnostics
 from policy_sched.client.kube.rest import Api, Settings
 from policy_sched.console import (
     FilesSource,
@@ -98,7 +98,7 @@ def console(  # noqa: PLR0913  # the options of the verb
     if not 0 <= port <= 65535:
         raise PolicySchedError(f"--port {port}: must be between 0 and 65535")
     host = own_host("--address", address)
-    require_files([*cluster, *results])
+    diagnostics.require_files([*cluster, *results])
     files = (policy or PolicyFlags()).files()
     pages = Served(results, Listen(host, port), browser)
     if kubeconfig is not None:
@@ -129,7 +129,7 @@ class Served:
 
 def _reader(paths: Sequence[str]) -> Callable[[], ClusterFiles]:
     """Return a function that reads a cluster; standard input is read once."""
-    if STDIN in paths:
+    if diagnostics.STDIN in paths:
         found = read_files(paths)
         return lambda: found
     return lambda: read_files(paths)
@@ -139,13 +139,13 @@ async def _of_files(inputs: Inputs, pages: Served) -> int:
     """Serve pages about files until the process is interrupted."""
     source = FilesSource(inputs) if inputs.paths else None
     if source is not None:
-        write_diagnostics(source.problems(), sys.stderr)
+        diagnostics.write_diagnostics(source.problems(), sys.stderr)
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     async with pages.of(source):
         await ended.wait()
-    return OK
+    return diagnostics.OK
 
 
 async def _live(source: RunningSource, pages: Served) -> int:
@@ -157,7 +157,7 @@ async def _live(source: RunningSource, pages: Served) -> int:
             await running.run()
     finally:
         instance.close()
-    return OK
+    return diagnostics.OK
 
 
 def _open(server: Server, files: ExitStack) -> None:
@@ -183,7 +183,7 @@ def announce(server: Server) -> None:
 def _watching(files: PolicyFiles, kubeconfig: str, seed: int) -> RunningSource:
     """Return what watches a live cluster; it connects when it runs, and cannot write."""
     store, valid = open_store(files, time.time_ns)
-    write_diagnostics(store.status.problems, sys.stderr)
+    diagnostics.write_diagnostics(store.status.problems, sys.stderr)
     return watched(store, kubeconfig, seed, fallback=not valid)
 
 

@@ -16,13 +16,7 @@ from policy_sched.cli.input.parallel_map import parallel_map
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.values import MaxCostLimit, clock, policy_set_path
 from policy_sched.cli.options.report_file import require_report, write_page
-from policy_sched.cli.output.diagnostics import (
-    FAILED,
-    OK,
-    require_files,
-    write_diagnostics,
-    write_hints,
-)
+from policy_sched.cli.output import diagnostics
 from policy_sched.cli.output.progress import progress
 from policy_sched.cli.output.report import write_report
 from policy_sched.diff import (
@@ -101,9 +95,11 @@ class ClusterFlags:
             return None
         require_cluster("diff", self.cluster, self.kubeconfig)
         found = read_files(self.cluster, self.nodes, self.kubeconfig)
-        write_diagnostics(found.problems, sys.stderr)
+        diagnostics.write_diagnostics(found.problems, sys.stderr)
         if not any(map(waits, found.objects)):
-            write_hints(["the cluster has no pending pods, so no placement is compared"])
+            diagnostics.write_hints(
+                ["the cluster has no pending pods, so no placement is compared"]
+            )
         return found.objects
 
 
@@ -161,7 +157,7 @@ def diff(  # noqa: PLR0913  # the options of the verb
     clocked = clock(on.now, on.kubeconfig)
     now = EPOCH if clocked is None else clocked()
     old, new = policy_set_path(old), policy_set_path(new)
-    require_files(on.cluster)
+    diagnostics.require_files(on.cluster)
     before, after = (_policy_set(one, max_cost_limit) for one in (old, new))
     objects = on.objects()
     contents = contents_of(objects) if report is not None and objects is not None else None
@@ -177,7 +173,7 @@ def diff(  # noqa: PLR0913  # the options of the verb
         made = origin(facts, {"OLD": before.plans, "NEW": after.plans}, *_idle(before, after))
         write_page(report, diff_page(found), made)
     write_report(found, output)
-    return FAILED if fail_on and _worse(placements) else OK
+    return diagnostics.FAILED if fail_on and _worse(placements) else diagnostics.OK
 
 
 def _placements(
@@ -212,7 +208,7 @@ def _idle(old: PolicySet, new: PolicySet) -> list[Table]:
 
 
 def _shadow(paths: Sequence[str], output: str, report: str | None, *, fails: bool) -> int:
-    require_files(paths)
+    diagnostics.require_files(paths)
     found = summarize(paths)
     for place in found.broken:
         print(f"{place}: left out, it is no whole record", file=sys.stderr)
@@ -225,12 +221,12 @@ def _shadow(paths: Sequence[str], output: str, report: str | None, *, fails: boo
         write_page(report, shadow_page(found), origin((), {}, table))
     write_report(found, output)
     worse = _worse(found.placements) or found.results[Result.ERROR] > 0
-    return FAILED if fails and worse else OK
+    return diagnostics.FAILED if fails and worse else diagnostics.OK
 
 
 def _policy_set(path: str, max_cost_limit: int) -> PolicySet:
     found = read_policy_set(path, max_cost_limit)
-    write_diagnostics(found.warnings, sys.stderr)
+    diagnostics.write_diagnostics(found.warnings, sys.stderr)
     return found
 
 

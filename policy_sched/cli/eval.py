@@ -12,13 +12,7 @@ from cyclopts import Parameter
 from policy_sched.cli.input.cluster_files import expanded, read_files
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.values import MaxCostLimit, moment
-from policy_sched.cli.output.diagnostics import (
-    OK,
-    exit_code,
-    require_files,
-    write_diagnostics,
-    write_hints,
-)
+from policy_sched.cli.output import diagnostics
 from policy_sched.cli.output.report import write_report
 from policy_sched.cluster import Cache
 from policy_sched.errors import PolicyError, PolicySchedError
@@ -86,11 +80,13 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
     """
     if cluster and kubeconfig is not None:
         raise PolicySchedError("--kubeconfig does not go together with --cluster")
-    require_files([*node, *cluster, *([pod] if pod else []), *([policy] if policy else [])])
+    diagnostics.require_files(
+        [*node, *cluster, *([pod] if pod else []), *([policy] if policy else [])]
+    )
     if section == SELECTOR or (section == ANY and is_over_devices(expression)):
         unread = {"--pod": pod, "--node": node, "--policy": policy, "--now": now}
         write_report(_on_devices(expression, _objects(cluster, 0, kubeconfig), unread), output)
-        return OK
+        return diagnostics.OK
     _require_section(section)
     seen = time.time_ns() if now is None else moment(now)
     cache = Cache()
@@ -99,7 +95,7 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
     source = None if policy is None else _source(policy, max_cost_limit)
     info = None if pod is None else _pod(pod, seen, objects)
     write_report(evaluated(expression, section, source, cache, info, seen), output)
-    return OK
+    return diagnostics.OK
 
 
 def _on_devices(
@@ -132,10 +128,10 @@ def _objects(
     """
     live = [] if kubeconfig is None else read_files((), kubeconfig=kubeconfig).objects
     manifests = load(list(paths), sys.stdin, cluster=[*live, *cluster])
-    write_hints(manifests.hints)
-    if exit_code(manifests.diagnostics) != OK:
+    diagnostics.write_hints(manifests.hints)
+    if diagnostics.exit_code(manifests.diagnostics) != diagnostics.OK:
         raise PolicyError(manifests.diagnostics)
-    write_diagnostics(manifests.diagnostics, sys.stderr)
+    diagnostics.write_diagnostics(manifests.diagnostics, sys.stderr)
     objects = [*expanded(manifests.objects, paths, cluster), *live]
     set_creation_times(objects, now)
     return objects
@@ -155,9 +151,9 @@ def _source(path: str, max_cost_limit: int) -> PolicySource:
     """Return the one policy of a file."""
     policies, problems = load_policies([path])
     problems += beyond_ceiling(policies, max_cost_limit)
-    if exit_code(problems) != OK:
+    if diagnostics.exit_code(problems) != diagnostics.OK:
         raise PolicyError(problems)
-    write_diagnostics(problems, sys.stderr)
+    diagnostics.write_diagnostics(problems, sys.stderr)
     if len(policies) != 1:
         raise PolicySchedError(f"{path}: one policy is needed here, not {len(policies)}")
     return policy_source(policies[0])

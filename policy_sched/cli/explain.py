@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
+from policy_sched import simulate
 from policy_sched.cli.input.cluster_files import read_files, require_cluster, source_names
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.values import clock
@@ -25,18 +26,6 @@ from policy_sched.model import ApiObject, Pod, PodInfo
 from policy_sched.report import json_text
 from policy_sched.scheduler import Scheduler
 from policy_sched.scheduler.setup import assemble, load_cluster, read_policies
-from policy_sched.simulate import (
-    Application,
-    add_policies,
-    cluster_facts,
-    contents_of,
-    explain_after_queue,
-    explain_now,
-    origin,
-    policy_facts,
-    time_text,
-    waiting_with,
-)
 from policy_sched.web import Fact
 
 
@@ -93,24 +82,26 @@ def explain(  # noqa: PLR0913  # the options of the verb
     cluster_files = read_files(cluster, kubeconfig=kubeconfig)
     plans, warnings = read_policies(files)
     write_diagnostics([*cluster_files.problems, *warnings], sys.stderr)
-    contents = contents_of(cluster_files.objects) if report is not None else None
+    contents = simulate.contents_of(cluster_files.objects) if report is not None else None
     scheduler = assemble(plans, seed=seed, objects=cluster_files.objects, now=clocked)
     infos, info = _waiting(scheduler, cluster_files.objects, pod)
-    act = explain_after_queue if after_queue else explain_now
+    act = simulate.explain_after_queue if after_queue else simulate.explain_now
     with progress("deciding"):
         shown = scheduler.cache.nodes.n if output == "annotations" else top
         found = act(scheduler, infos, info.uid, shown)
-    add_policies(found, Application(scheduler, plans).report([info]), info.scheduler_name)
+    simulate.add_policies(
+        found, simulate.Application(scheduler, plans).report([info]), info.scheduler_name
+    )
     if found.claims is not None:
         locate_selectors(found.claims, cluster_files.places, cluster_files.objects)
     if report is not None and contents is not None:
-        seen = Fact("Time that rules see", time_text(scheduler.handle.now()))
+        seen = Fact("Time that rules see", simulate.time_text(scheduler.handle.now()))
         facts = [
-            *cluster_facts(source_names(cluster, kubeconfig), contents),
+            *simulate.cluster_facts(source_names(cluster, kubeconfig), contents),
             Fact("Seed", str(seed)),
             seen,
         ]
-        made = origin([*facts, *policy_facts(files)], {"": plans})
+        made = simulate.origin([*facts, *simulate.policy_facts(files)], {"": plans})
         write_page(report, explanation_page(found), made)
     _write(found, output)
     return OK
@@ -124,7 +115,7 @@ def _waiting(
     pods = [one for one in objects if isinstance(one, Pod)]
     wanted = _find(name, pods)
     pending = load_cluster(scheduler.cache, [one for one in objects if one is not wanted])
-    infos = waiting_with(wanted, pods, pending)
+    infos = simulate.waiting_with(wanted, pods, pending)
     uid = PodInfo.of(wanted).uid
     return infos, next(one for one in infos if one.uid == uid)
 

@@ -12,17 +12,11 @@ from policy_sched.cli.input.cluster_files import read_files, require_cluster
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.values import clock
 from policy_sched.cli.options.policies import PolicyFlags
-from policy_sched.cli.output.diagnostics import (
-    OK,
-    STDIN,
-    require_files,
-    write_diagnostics,
-)
+from policy_sched.cli.output.diagnostics import OK, STDIN, require_files, write_diagnostics
 from policy_sched.cli.output.progress import progress
 from policy_sched.cli.output.report import write_report
 from policy_sched.errors import PolicySchedError
-from policy_sched.fit import LIMIT, PREEMPTING, FitCluster, unit_of
-from policy_sched.fit import fit as count_fit
+from policy_sched.fit import LIMIT, PREEMPTING, FitCluster, fit as count_fit, unit_of
 from policy_sched.manifests import load
 from policy_sched.profiles.build import raise_errors
 from policy_sched.scheduler.setup import read_policies

@@ -10,21 +10,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from policy_sched import source
 from policy_sched.cli.input.paths import PathsOrStdin
-from policy_sched.cli.output.diagnostics import FAILED, OK, STDIN, require_files, write_diagnostics
+from policy_sched.cli.output import diagnostics
 from policy_sched.errors import Diagnostic, PolicySchedError, one_line
 from policy_sched.profiles.format import format_file
 from policy_sched.profiles.load import files_below, files_of_ours
 from policy_sched.profiles.models import MISSING_KEY
-from policy_sched.source import (
-    MAX_POLICY_BYTES,
-    UNREADABLE,
-    decode_text,
-    read_bytes,
-    read_text,
-    write_file,
-    written_in_place,
-)
 
 _YAML = (".yaml", ".yml")
 
@@ -54,7 +46,7 @@ def fmt(
         Skip files that are not policies, tests or configurations, judged by their content: for
         hooks that get every YAML file.
     """
-    require_files(paths)
+    diagnostics.require_files(paths)
     if ignore_unknown:
         paths = tuple(path for path in files_of_ours(paths) if not path.endswith(".json"))
     problems: list[Diagnostic] = []
@@ -72,30 +64,30 @@ def fmt(
         changed = changed or different
         if diff:
             sys.stdout.writelines(_difference(name, unix, shown))
-        elif name == STDIN and not check and not found:
+        elif name == diagnostics.STDIN and not check and not found:
             sys.stdout.write(shown)
         elif different:
             print(one_line(name))
             if not check:
                 mended = shown.replace("\n", "\r\n") if unix != text else shown
                 problems += _replaced(name, mended)
-    write_diagnostics(problems, sys.stderr)
-    return FAILED if problems or (check and changed) else OK
+    diagnostics.write_diagnostics(problems, sys.stderr)
+    return diagnostics.FAILED if problems or (check and changed) else diagnostics.OK
 
 
 def _texts(paths: Sequence[str]) -> Iterator[tuple[str, str | Diagnostic]]:
     """Yield names and texts, or why a file is none; of a directory only YAML files."""
     for path in dict.fromkeys(paths):
-        if path == STDIN:
-            yield STDIN, read_text(sys.stdin, STDIN)
+        if path == diagnostics.STDIN:
+            yield diagnostics.STDIN, source.read_text(sys.stdin, diagnostics.STDIN)
             continue
         root = Path(path)
         if root.suffix == ".json":
             raise PolicySchedError(f"{path}: JSON has no form to choose; fmt reads YAML files")
         for file in files_below(root):
             if file.suffix in _YAML or file == root:
-                data = read_bytes(file, MAX_POLICY_BYTES, "split it")
-                yield str(file), decode_text(str(file), data)
+                data = source.read_bytes(file, source.MAX_POLICY_BYTES, "split it")
+                yield str(file), source.decode_text(str(file), data)
 
 
 def _without_files(path: str) -> bool:
@@ -111,9 +103,9 @@ def _nothing_in(path: str) -> Diagnostic:
 def _replaced(name: str, text: str) -> list[Diagnostic]:
     """Replace a file; return why that is not possible, as for a link out of the repository."""
     try:
-        write_file(written_in_place(name), text.encode())
+        source.write_file(source.written_in_place(name), text.encode())
     except OSError as error:
-        return [Diagnostic(name, 1, 1, UNREADABLE, f"cannot be written: {error.strerror}")]
+        return [Diagnostic(name, 1, 1, source.UNREADABLE, f"cannot be written: {error.strerror}")]
     return []
 
 

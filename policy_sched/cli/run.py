@@ -23,14 +23,7 @@ from policy_sched.cli.output.diagnostics import FAILED, OK, require_files
 from policy_sched.cli.output.live_view import Dashboard
 from policy_sched.cli.output.log_format import gathered, writer
 from policy_sched.http import raise_descriptors
-from policy_sched.instance.app import (
-    LONGEST_SLEEP,
-    ClusterInstance,
-    LeaseLost,
-    RunLoop,
-    Sources,
-    tuned_gc,
-)
+from policy_sched.instance import app
 from policy_sched.instance.observability import Write, measured_loop
 from policy_sched.instance.shadow import ShadowOptions
 from policy_sched.profiles.reload import CompilerProcess
@@ -45,7 +38,7 @@ Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 class RunOptions:
     """The parsed command line. ``kubeconfig`` is None for the embedded cluster."""
 
-    sources: Sources
+    sources: app.Sources
     serving: Serving
     endpoint: EndpointFlags
     overrides: Overrides
@@ -107,7 +100,7 @@ def run(  # noqa: PLR0913  # the options of the verb
     overrides.check_read(shadow=watching is not None)
     beside = endpoint.wanted(remote=kubeconfig is not None)
     options = RunOptions(
-        Sources(files, cluster, data, seed, api.controllers),
+        app.Sources(files, cluster, data, seed, api.controllers),
         Serving(api.serve, api.believing(endpoint.client_ca_file), api.write_kubeconfig, beside),
         endpoint,
         overrides,
@@ -122,7 +115,7 @@ def _ended(options: RunOptions) -> int:
     """Run to the end; return the exit code."""
     try:
         _begin(options)
-    except LeaseLost as error:
+    except app.LeaseLost as error:
         print(f"policy-sched: {error}", file=sys.stderr)
         return FAILED
     return OK
@@ -133,11 +126,11 @@ def _begin(options: RunOptions) -> None:
     if not sys.stdout.isatty():
         client = options.overrides.client
         instance = _instance(options, writer(client.logging_format))
-        _run(instance, RunLoop(instance, lambda: None, LONGEST_SLEEP), options)
+        _run(instance, app.RunLoop(instance, lambda: None, app.LONGEST_SLEEP), options)
         return
     with Dashboard(sys.stdout) as view:
         instance = _instance(options, view.take)
-        running = RunLoop(
+        running = app.RunLoop(
             instance,
             lambda: view.show(instance),
             view.every,
@@ -147,10 +140,10 @@ def _begin(options: RunOptions) -> None:
         view.show(instance, now=True)
 
 
-def _instance(options: RunOptions, write: Write) -> EmbeddedInstance | ClusterInstance:
+def _instance(options: RunOptions, write: Write) -> EmbeddedInstance | app.ClusterInstance:
     sources, overrides = options.sources, options.overrides
     longest = overrides.client.longest_wait
-    instance: EmbeddedInstance | ClusterInstance
+    instance: EmbeddedInstance | app.ClusterInstance
     if options.kubeconfig is None:
         from policy_sched.instance.app import EmbeddedInstance  # noqa: PLC0415 - see there
 
@@ -168,10 +161,10 @@ def _instance(options: RunOptions, write: Write) -> EmbeddedInstance | ClusterIn
 
 @asynccontextmanager
 async def _served(
-    instance: EmbeddedInstance | ClusterInstance, options: RunOptions
+    instance: EmbeddedInstance | app.ClusterInstance, options: RunOptions
 ) -> AsyncIterator[None]:
     """Serve the embedded cluster's API, if that is options."""
-    if isinstance(instance, ClusterInstance):
+    if isinstance(instance, app.ClusterInstance):
         yield
         return
     async with options.serving.of(instance):
@@ -179,8 +172,8 @@ async def _served(
 
 
 async def _serve(
-    instance: EmbeddedInstance | ClusterInstance,
-    running: RunLoop,
+    instance: EmbeddedInstance | app.ClusterInstance,
+    running: app.RunLoop,
     options: RunOptions,
     compiler: CompilerProcess,
 ) -> None:
@@ -197,7 +190,7 @@ async def _serve(
 
 
 def _run(
-    instance: EmbeddedInstance | ClusterInstance, running: RunLoop, options: RunOptions
+    instance: EmbeddedInstance | app.ClusterInstance, running: app.RunLoop, options: RunOptions
 ) -> None:
     store = instance.reloader.store
     raise_descriptors()
@@ -205,7 +198,7 @@ def _run(
         with (
             gathered(instance.log),
             CompilerProcess(store.files) as compiler,
-            tuned_gc(instance.gc_pauses),
+            app.tuned_gc(instance.gc_pauses),
         ):
             store.compiler = compiler.compile
             with asyncio.Runner(loop_factory=lambda: measured_loop(instance.turns)) as runner:

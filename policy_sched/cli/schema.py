@@ -6,19 +6,13 @@ import sys
 from typing import Literal
 
 from policy_sched.cli.output.diagnostics import OK
-from policy_sched.profiles.models import (
-    CONFIGURATION_FILE,
-    EXPERIMENT_FILE,
-    POLICY_FILE,
-    TEST_FILE,
-    schemas_directory,
-)
+from policy_sched.profiles import models
 
 FILES = {
-    "policy": POLICY_FILE,
-    "configuration": CONFIGURATION_FILE,
-    "test": TEST_FILE,
-    "experiment": EXPERIMENT_FILE,
+    "policy": models.POLICY_FILE,
+    "configuration": models.CONFIGURATION_FILE,
+    "test": models.TEST_FILE,
+    "experiment": models.EXPERIMENT_FILE,
 }
 
 
@@ -31,5 +25,5 @@ def schema(kind: Literal["policy", "configuration", "test", "experiment"] = "pol
         policy: Policy; configuration: KubeSchedulerConfiguration; test: PolicyTest;
         experiment: Experiment.
     """
-    sys.stdout.write((schemas_directory() / FILES[kind]).read_text(encoding="utf-8"))
+    sys.stdout.write((models.schemas_directory() / FILES[kind]).read_text(encoding="utf-8"))
     return OK

@@ -16,21 +16,14 @@ from policy_sched.cli.input.paths import PathsOrStdin
 from policy_sched.cli.input.values import clock
 from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.options.report_file import require_report, write_page
-from policy_sched.cli.output.diagnostics import (
-    FAILED,
-    OK,
-    require_files,
-    write_diagnostics,
-    write_hints,
-    write_lines,
-)
+from policy_sched.cli.output import diagnostics
 from policy_sched.cli.output.progress import progress
 from policy_sched.cli.output.report import write_report
 from policy_sched.errors import PolicySchedError
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, PodInfo, nanoseconds_of
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.scheduler.setup import EPOCH, assemble, load_cluster, read_policies
+from policy_sched.scheduler import setup
 from policy_sched.simulate import (
     Application,
     cluster_facts,
@@ -114,7 +107,7 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     """
     if (kubeconfig is None) == (not paths):
         raise PolicySchedError("simulate needs either manifests or --kubeconfig")
-    require_files(paths)
+    diagnostics.require_files(paths)
     require_report(report)
     files = (policy or PolicyFlags()).files()
     if retry != "backoff" and not timeline:
@@ -125,9 +118,11 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     cluster = read_files(paths, nodes, kubeconfig)
     objects = cluster.objects
     if not any(map(waits, objects)):
-        write_hints(["there are no pending pods: every pod has a node already, or there is none"])
-    plans, warnings = read_policies(files)
-    write_diagnostics([*cluster.problems, *warnings], sys.stderr)
+        diagnostics.write_hints(
+            ["there are no pending pods: every pod has a node already, or there is none"]
+        )
+    plans, warnings = setup.read_policies(files)
+    diagnostics.write_diagnostics([*cluster.problems, *warnings], sys.stderr)
     told: list[Fact] = []
     if report is not None:
         sources = source_names(paths, kubeconfig, nodes)
@@ -136,7 +131,7 @@ def simulate(  # noqa: PLR0913  # the options of the verb
         told += policy_facts(files)
     act = partial(_played, times, retry) if timeline else partial(_decided, times.now)
     everywhere = act(objects, plans, seed, _Form(output, report, origin(told, {"": plans})))
-    return FAILED if fail_on and not everywhere else OK
+    return diagnostics.FAILED if fail_on and not everywhere else diagnostics.OK
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +151,9 @@ def _decided(
     form: _Form,
 ) -> bool:
     """Decide all pods once, print the placements, and return whether every pod has a node."""
-    scheduler = assemble(plans, seed=seed, objects=objects, now=now)
+    scheduler = setup.assemble(plans, seed=seed, objects=objects, now=now)
     set_creation_times(objects, scheduler.handle.now())
-    infos = [PodInfo.of(pod) for pod in load_cluster(scheduler.cache, objects)]
+    infos = [PodInfo.of(pod) for pod in setup.load_cluster(scheduler.cache, objects)]
     application = Application(scheduler, plans)
     with progress("deciding", len(infos)) as advance:
         run = run_queue(scheduler, infos, advance)
@@ -167,7 +162,7 @@ def _decided(
         page = run_page(run, node_usages(scheduler.cache.nodes))
         write_page(form.report, page, form.origin)
     if form.output == "wide":
-        write_lines(run.text_lines(wide=True))
+        diagnostics.write_lines(run.text_lines(wide=True))
     else:
         write_report(run, form.output)
     print(run.speed_line(), file=sys.stderr)
@@ -215,7 +210,7 @@ class _Times:
 
     def facts(self) -> list[Fact]:
         """Return the time that rules see."""
-        now = EPOCH if self.now is None else self.now()
+        now = setup.EPOCH if self.now is None else self.now()
         return [Fact("Time that rules see", time_text(now))]
 
     @classmethod

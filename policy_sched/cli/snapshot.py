@@ -12,13 +12,7 @@ from cyclopts import Parameter
 from policy_sched.cli.input.cluster_files import read_files, require_cluster
 from policy_sched.cli.input.live_cluster import read_live
 from policy_sched.cli.input.paths import ClusterPaths
-from policy_sched.cli.output.diagnostics import (
-    OK,
-    require_files,
-    write_diagnostics,
-    write_hints,
-    write_lines,
-)
+from policy_sched.cli.output import diagnostics
 from policy_sched.cli.output.progress import progress
 from policy_sched.errors import PolicySchedError, one_line
 from policy_sched.model import ApiObject
@@ -90,7 +84,7 @@ def snapshot(  # noqa: PLR0913  # the options of the verb
     check_path(file)
     pseudonyms = Pseudonyms(_secret(key), keep) if anonymize else None
     found = _from_files(cluster) if kubeconfig is None else read_live(kubeconfig)
-    write_hints(map(one_line, found.notes))
+    diagnostics.write_hints(map(one_line, found.notes))
     objects = reduced(found.objects, keep_annotation)
     with progress("writing the snapshot"):
         if pseudonyms is not None:
@@ -98,8 +92,8 @@ def snapshot(  # noqa: PLR0913  # the options of the verb
         size = write_objects(file, objects)
     if pseudonyms is not None and names is not None:
         write_names(names, pseudonyms.names)
-    write_lines([f"{file}: {summary(objects)}, {_size(size)}"])
-    return OK
+    diagnostics.write_lines([f"{file}: {summary(objects)}, {_size(size)}"])
+    return diagnostics.OK
 
 
 def _secret(path: str | None) -> bytes:
@@ -113,9 +107,9 @@ def _secret(path: str | None) -> bytes:
 
 
 def _from_files(paths: tuple[str, ...]) -> Collected:
-    require_files(paths)
+    diagnostics.require_files(paths)
     found = read_files(paths)
-    write_diagnostics(found.problems, sys.stderr)
+    diagnostics.write_diagnostics(found.problems, sys.stderr)
     return Collected(list[ApiObject](found.objects))
 
 

@@ -10,33 +10,13 @@ from typing import Annotated, Literal, TypeAlias
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from policy_sched import experiments
 from policy_sched.cli.input.parallel_map import cores
 from policy_sched.cli.options.report_file import require_report, write_page
-from policy_sched.cli.output.diagnostics import (
-    FAILED,
-    OK,
-    require_files,
-    write_diagnostics,
-    write_hints,
-)
+from policy_sched.cli.output import diagnostics
 from policy_sched.cli.output.progress import progress
 from policy_sched.cli.output.report import write_report
 from policy_sched.errors import PolicyError, PolicySchedError
-from policy_sched.experiments import (
-    Store,
-    Sweep,
-    SweepReport,
-    draw,
-    engine_of,
-    keep_experiment,
-    read_sweep,
-    require,
-    run_tasks,
-    sweep_page,
-    tables,
-    write,
-    write_tables,
-)
 
 Form: TypeAlias = Literal["svg", "png"]
 Settings = Annotated[tuple[str, ...], Parameter(name="--set", negative="", show_default=False)]
@@ -87,21 +67,23 @@ def sweep(  # noqa: PLR0913  # the options of the verb
     """
     require_report(report)
     if figures or report:
-        require("matplotlib", "plot")
+        experiments.require("matplotlib", "plot")
     if parquet:
-        require("pyarrow", "parquet")
+        experiments.require("pyarrow", "parquet")
     prepared = read(experiment, settings)
-    store = Store(Path(results or f"{prepared.name}-results"))
+    store = experiments.Store(Path(results or f"{prepared.name}-results"))
     workers = jobs or cores()
     notes: list[str] = []
-    chosen = engine_of(engine, workers, notes.append)
+    chosen = experiments.engine_of(engine, workers, notes.append)
     with progress("running", len(prepared.tasks)) as advance:
-        outcome = run_tasks(prepared, prepared.tasks, store, chosen, advance)
-    write_hints(notes)
-    write_tables(tables(prepared.spec, outcome.results), store.folder, parquet=parquet)
+        outcome = experiments.run_tasks(prepared, prepared.tasks, store, chosen, advance)
+    diagnostics.write_hints(notes)
+    experiments.write_tables(
+        experiments.tables(prepared.spec, outcome.results), store.folder, parquet=parquet
+    )
     as_run = prepared.as_run()
-    keep_experiment(prepared, as_run, store.folder)
-    found = SweepReport(
+    experiments.keep_experiment(prepared, as_run, store.folder)
+    found = experiments.SweepReport(
         prepared.name,
         prepared.spec,
         outcome.results,
@@ -111,23 +93,23 @@ def sweep(  # noqa: PLR0913  # the options of the verb
         as_run,
     )
     if figures or report:
-        drawn = draw(prepared.spec, outcome.results)
+        drawn = experiments.draw(prepared.spec, outcome.results)
         for one in drawn:
             for form in figures:
-                write(store.folder / "figures" / f"{one.name}.{form}", one.write(form))
+                experiments.write(store.folder / "figures" / f"{one.name}.{form}", one.write(form))
         if report:
-            write_page(report, sweep_page(found, drawn))
+            write_page(report, experiments.sweep_page(found, drawn))
     write_report(found, output)
-    return FAILED if outcome.failures else OK
+    return diagnostics.FAILED if outcome.failures else diagnostics.OK
 
 
-def read(path: str, settings: Sequence[str]) -> Sweep:
+def read(path: str, settings: Sequence[str]) -> experiments.Sweep:
     """Return an experiment that can be run. Raises PolicyError with every problem."""
-    require_files([path])
-    found, problems = read_sweep(path, given(settings))
+    diagnostics.require_files([path])
+    found, problems = experiments.read_sweep(path, given(settings))
     if found is None:
         raise PolicyError(problems)
-    write_diagnostics(problems, sys.stderr)
+    diagnostics.write_diagnostics(problems, sys.stderr)
     return found
 
 

@@ -14,13 +14,7 @@ from cyclopts.validators import Number
 
 from policy_sched.cli.input.values import MaxCostLimit
 from policy_sched.cli.options.report_file import require_report, write_page
-from policy_sched.cli.output.diagnostics import (
-    FAILED,
-    OK,
-    require_files,
-    write_diagnostics,
-    write_lines,
-)
+from policy_sched.cli.output import diagnostics
 from policy_sched.cli.output.progress import progress
 from policy_sched.cli.output.report import write_report
 from policy_sched.errors import Diagnostic, PolicySchedError, bounded
@@ -95,7 +89,7 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
     output
         text: differences, then "N of M steps as expected"; json; junit; tap: version 14.
     """
-    require_files(files)
+    diagnostics.require_files(files)
     require_report(report)
     covering = RuleCoverage() if coverage or threshold is not None else None
     folders = [root] if root else [file for file in files if Path(file).is_dir()]
@@ -128,9 +122,9 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
     _write(found, output, locations)
     if threshold is not None and locations is not None and percent(locations) < threshold:
         print(f"rule coverage {percent(locations):.1f} % is below {threshold:g} %", file=sys.stderr)
-        return FAILED
+        return diagnostics.FAILED
     fine = not found.problems and all(result.ok for result in found.results)
-    return OK if fine else FAILED
+    return diagnostics.OK if fine else diagnostics.FAILED
 
 
 def _origin(paths: Sequence[str], tested: Mapping[str, Iterable[str]]) -> Section:
@@ -183,17 +177,17 @@ def _update(paths: list[str], wanted: ScenarioRun) -> None:
 
 def _write(found: FileResults, output: Output, locations: list[LocationCoverage] | None) -> None:
     """Write the results; the machine formats have standard output for themselves."""
-    write_diagnostics(found.problems, sys.stderr)
+    diagnostics.write_diagnostics(found.problems, sys.stderr)
     report = ScenarioReport(found.results, locations)
     if output == "text":
         if found.results or not found.problems:
             write_report(report, output)
         elif locations is not None:
-            write_lines(coverage_lines(locations))
+            diagnostics.write_lines(coverage_lines(locations))
         return
     write_report(report, output)
     if output != "json" and locations is not None:
-        write_lines(coverage_lines(locations), sys.stderr)
+        diagnostics.write_lines(coverage_lines(locations), sys.stderr)
     print(report.last_line(), file=sys.stderr)
 
 

@@ -8,22 +8,12 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from policy_sched import experiments
 from policy_sched.cli.input.parallel_map import cores
-from policy_sched.cli.output.diagnostics import FAILED, OK, write_hints, write_lines
+from policy_sched.cli.output import diagnostics
 from policy_sched.cli.output.progress import progress
 from policy_sched.cli.sweep import Settings, Workers, read
 from policy_sched.errors import PolicySchedError
-from policy_sched.experiments import (
-    Objective,
-    Store,
-    Tuning,
-    engine_of,
-    patch_of_winner,
-    search_lines,
-    trials_table,
-    write,
-    write_tables,
-)
 
 Objectives = Annotated[
     tuple[str, ...], Parameter(negative="", show_default=False, allow_leading_hyphen=True)
@@ -77,24 +67,24 @@ def tune(  # noqa: PLR0913  # the options of the verb
         raise PolicySchedError("--objective is needed: an expression over measures")
     sweep = read(experiment, settings)
     names = [measure.name for measure in sweep.spec.measures]
-    objectives = [Objective(text, names) for text in objective]
-    store = Store(Path(results or f"{sweep.name}-results"))
+    objectives = [experiments.Objective(text, names) for text in objective]
+    store = experiments.Store(Path(results or f"{sweep.name}-results"))
     notes: list[str] = []
-    chosen = engine_of(engine, jobs or cores(), notes.append)
-    tuning = Tuning(sweep, objectives, store, chosen, held_back, seed)
+    chosen = experiments.engine_of(engine, jobs or cores(), notes.append)
+    tuning = experiments.Tuning(sweep, objectives, store, chosen, held_back, seed)
     with progress("trying variants", budget) as advance:
         search = tuning.run(budget, advance)
-    write_hints(notes)
-    write_tables([trials_table(search)], store.folder, parquet=False)
-    lines = list(search_lines(search))
+    diagnostics.write_hints(notes)
+    experiments.write_tables([experiments.trials_table(search)], store.folder, parquet=False)
+    lines = list(experiments.search_lines(search))
     several = len(objectives) > 1
     for number, winner in enumerate(search.winners, start=1):
         if not winner.better and not several:
             continue
         name = "best.patch" if len(search.winners) == 1 else f"best-{number}.patch"
-        patch = patch_of_winner(sweep, tuning.base, winner)
-        write(store.folder / name, patch.encode())
+        patch = experiments.patch_of_winner(sweep, tuning.base, winner)
+        experiments.write(store.folder / name, patch.encode())
         lines.append(f"{store.folder / name}: patch -p1 < FILE applies it")
-    write(store.folder / "evidence.txt", ("\n".join(lines) + "\n").encode())
-    write_lines(lines)
-    return OK if any(winner.better for winner in search.winners) else FAILED
+    experiments.write(store.folder / "evidence.txt", ("\n".join(lines) + "\n").encode())
+    diagnostics.write_lines(lines)
+    return diagnostics.OK if any(winner.better for winner in search.winners) else diagnostics.FAILED

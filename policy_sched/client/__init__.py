@@ -6,25 +6,17 @@ MemoryClient implements it for simulations, kube/ over HTTP. The embedded contro
 """
 
 from policy_sched.client.memory import (
-    MemoryClient,
-    VirtualClient,
-    condition_of,
-    nomination_of,
+    MemoryClient as MemoryClient,
+    VirtualClient as VirtualClient,
+    condition_of as condition_of,
+    nomination_of as nomination_of,
 )
-from policy_sched.client.protocol import Client, Done, begun
-from policy_sched.client.request import ObjectRequest, ObjectResponse
-from policy_sched.client.volume_controllers import complete_binding, provision
-
-__all__ = [
-    "Client",
-    "Done",
-    "MemoryClient",
-    "ObjectRequest",
-    "ObjectResponse",
-    "VirtualClient",
-    "begun",
-    "complete_binding",
-    "condition_of",
-    "nomination_of",
-    "provision",
-]
+from policy_sched.client.protocol import Client as Client, Done as Done, begun as begun
+from policy_sched.client.request import (
+    ObjectRequest as ObjectRequest,
+    ObjectResponse as ObjectResponse,
+)
+from policy_sched.client.volume_controllers import (
+    complete_binding as complete_binding,
+    provision as provision,
+)

@@ -11,25 +11,11 @@ from typing import Final, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from policy_sched.model import (
-    ApiObject,
-    ClaimReference,
-    CsiSource,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    ObjectMeta,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PersistentVolumeSpec,
-    Phase,
-    StorageClass,
-    VolumeNodeAffinity,
-)
+from policy_sched import model
 
-T = TypeVar("T", bound=ApiObject)
+T = TypeVar("T", bound=model.ApiObject)
 
-BOUND: Final = Phase("Bound")
+BOUND: Final = model.Phase("Bound")
 _BIND_COMPLETED: Final = {"pv.kubernetes.io/bind-completed": "yes"}
 
 
@@ -39,43 +25,45 @@ class ObjectStore(Protocol):
     def named(self, kind: type[T], namespace: str, name: str) -> T | None:
         """Return one object, None if there is none."""
 
-    def put(self, one: ApiObject) -> None:
+    def put(self, one: model.ApiObject) -> None:
         """Add an object, or replace it by its newer version."""
 
 
-def complete_binding(store: ObjectStore, volume: PersistentVolume) -> None:
+def complete_binding(store: ObjectStore, volume: model.PersistentVolume) -> None:
     """Bind a volume and the claim that it is kept for to each other."""
     store.put(replace(volume, status=BOUND))
     reference = volume.spec.claim_ref
     if reference is None:
         return
-    claim = store.named(PersistentVolumeClaim, reference.namespace, reference.name)
+    claim = store.named(model.PersistentVolumeClaim, reference.namespace, reference.name)
     if claim is not None:
         store.put(_with_volume(claim, volume.metadata.name))
 
 
-def provision(store: ObjectStore, claim: PersistentVolumeClaim) -> None:
+def provision(store: ObjectStore, claim: model.PersistentVolumeClaim) -> None:
     """Create a volume for a claim and bind them to each other."""
-    found = store.named(StorageClass, "", claim.spec.storage_class_name or "")
+    found = store.named(model.StorageClass, "", claim.spec.storage_class_name or "")
     namespace, name = claim.metadata.namespace or "default", claim.metadata.name
     handle = f"pvc-{claim.metadata.uid or f'{namespace}-{name}'}"
-    spec = PersistentVolumeSpec(
+    spec = model.PersistentVolumeSpec(
         capacity=dict(claim.spec.resources.requests),
         access_modes=claim.spec.access_modes,
-        claim_ref=ClaimReference(namespace, name, claim.metadata.uid),
+        claim_ref=model.ClaimReference(namespace, name, claim.metadata.uid),
         storage_class_name=claim.spec.storage_class_name or "",
         volume_mode=claim.spec.volume_mode,
         volume_attributes_class_name=claim.spec.volume_attributes_class_name,
         node_affinity=_affinity(found) if found is not None else None,
-        csi=CsiSource(found.provisioner if found is not None else "", handle),
+        csi=model.CsiSource(found.provisioner if found is not None else "", handle),
     )
     store.put(
-        PersistentVolume("v1", "PersistentVolume", ObjectMeta(name=handle), spec, status=BOUND)
+        model.PersistentVolume(
+            "v1", "PersistentVolume", model.ObjectMeta(name=handle), spec, status=BOUND
+        )
     )
     store.put(_with_volume(claim, handle))
 
 
-def _with_volume(claim: PersistentVolumeClaim, volume: str) -> PersistentVolumeClaim:
+def _with_volume(claim: model.PersistentVolumeClaim, volume: str) -> model.PersistentVolumeClaim:
     annotations = claim.metadata.annotations | _BIND_COMPLETED
     return replace(
         claim,
@@ -85,14 +73,15 @@ def _with_volume(claim: PersistentVolumeClaim, volume: str) -> PersistentVolumeC
     )
 
 
-def _affinity(found: StorageClass) -> VolumeNodeAffinity | None:
+def _affinity(found: model.StorageClass) -> model.VolumeNodeAffinity | None:
     terms = tuple(
-        NodeSelectorTerm(
+        model.NodeSelectorTerm(
             tuple(
-                NodeSelectorRequirement(r.key, "In", r.values) for r in term.match_label_expressions
+                model.NodeSelectorRequirement(r.key, "In", r.values)
+                for r in term.match_label_expressions
             )
         )
         for term in found.allowed_topologies
         if term.match_label_expressions
     )
-    return VolumeNodeAffinity(NodeSelector(terms)) if terms else None
+    return model.VolumeNodeAffinity(model.NodeSelector(terms)) if terms else None

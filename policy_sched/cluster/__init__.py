@@ -5,18 +5,12 @@ overlay/ views of hypothetical pods, debug/ consistency checks. The cache is the
 forget and events update rows in place.
 """
 
-from policy_sched.cluster.cache import Cache, PodState, PodStateError, TakenOff
-from policy_sched.cluster.group_index import GroupIndex
-from policy_sched.cluster.listers import ApiObjects
-from policy_sched.cluster.pods_by_importance import Keys, PodOrder
-
-__all__ = [
-    "ApiObjects",
-    "Cache",
-    "GroupIndex",
-    "Keys",
-    "PodOrder",
-    "PodState",
-    "PodStateError",
-    "TakenOff",
-]
+from policy_sched.cluster.cache import (
+    Cache as Cache,
+    PodState as PodState,
+    PodStateError as PodStateError,
+    TakenOff as TakenOff,
+)
+from policy_sched.cluster.group_index import GroupIndex as GroupIndex
+from policy_sched.cluster.listers import ApiObjects as ApiObjects
+from policy_sched.cluster.pods_by_importance import Keys as Keys, PodOrder as PodOrder

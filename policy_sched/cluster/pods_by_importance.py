@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched.cluster import tables
 from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.tables import CODE_UNIT, STATIC, Key, PodRows
 
 Keys: TypeAlias = Callable[[NDArray[np.intp]], tuple[NDArray[np.int64], ...]]
 """From rows of the pod table, shape (p,), to sort keys of the same shape, the deciding one first;
@@ -134,7 +134,7 @@ class PodOrder:
             return
         changes = journal.since(self._version) if self._version >= 0 else None
         self._version = journal.version
-        if changes is not None and changes.kind & ~STATIC == 0:
+        if changes is not None and changes.kind & ~tables.STATIC == 0:
             return
         self._changed, self._since = journal.version, None
         if changes is None:
@@ -189,7 +189,7 @@ class PodOrder:
         self._block = _grown(self._block, (max(depth, had_depth), max(width, had_width)), -1)
 
 
-class OrderedPods(PodRows):
+class OrderedPods(tables.PodRows):
     """The pods of rows of an order, shape (depth, m); ``every``: these are all rows."""
 
     def __init__(self, order: PodOrder, nodes: NDArray[np.intp] | None, depth: int) -> None:
@@ -204,12 +204,12 @@ class OrderedPods(PodRows):
         """The rows of the pod table."""
         return self._part(self._order.block)
 
-    def of(self, key: Key) -> NDArray[Any]:
+    def of(self, key: tables.Key) -> NDArray[Any]:
         """Return a column of the pod table at the rows."""
         found = self._columns.get(key)
         if found is None:
             column = self.pods.lookup(key)
-            if column.family.unit == CODE_UNIT:  # codes of texts may be given to others
+            if column.family.unit == tables.CODE_UNIT:  # codes of texts may be given to others
                 return super().of(key)
             found = self._columns[key] = self.derived(key, column, lambda r: column.values[r])
         return found

@@ -4,17 +4,12 @@ sources/ says what is looked at (files, a live cluster, a running instance), pag
 for each page, security decides which requests are served, and server puts them together.
 """
 
-from policy_sched.console.security import opening_file
-from policy_sched.console.server import Server, serving
-from policy_sched.console.sources import FilesSource, Inputs, RunningSource, Source, open_store
-
-__all__ = [
-    "FilesSource",
-    "Inputs",
-    "RunningSource",
-    "Server",
-    "Source",
-    "open_store",
-    "opening_file",
-    "serving",
-]
+from policy_sched.console.security import opening_file as opening_file
+from policy_sched.console.server import Server as Server, serving as serving
+from policy_sched.console.sources import (
+    FilesSource as FilesSource,
+    Inputs as Inputs,
+    RunningSource as RunningSource,
+    Source as Source,
+    open_store as open_store,
+)

@@ -4,16 +4,15 @@
 sends.
 """
 
-from policy_sched.deploy.contents import IMAGE, NAME, SYSTEM, Options, contents
-from policy_sched.deploy.manifests import as_json, as_yaml, manifests
-
-__all__ = [
-    "IMAGE",
-    "NAME",
-    "SYSTEM",
-    "Options",
-    "as_json",
-    "as_yaml",
-    "contents",
-    "manifests",
-]
+from policy_sched.deploy.contents import (
+    IMAGE as IMAGE,
+    NAME as NAME,
+    SYSTEM as SYSTEM,
+    Options as Options,
+    contents as contents,
+)
+from policy_sched.deploy.manifests import (
+    as_json as as_json,
+    as_yaml as as_yaml,
+    manifests as manifests,
+)

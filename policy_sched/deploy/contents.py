@@ -13,10 +13,9 @@ import yaml
 from policy_sched import __version__
 from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
+from policy_sched.profiles import models
 from policy_sched.profiles.build import raise_errors, reads_pod_groups
 from policy_sched.profiles.load import files_below, kind_of, read_documents
-from policy_sched.profiles.models import API_VERSION, DEFAULT_PLUGINS, KIND, POLICY_KIND
-from policy_sched.profiles.models import POLICY_API_VERSION as POLICY_VERSION
 from policy_sched.profiles.reload import PolicyFiles
 from policy_sched.profiles.resolve import lease_of
 
@@ -133,7 +132,7 @@ def _policies(paths: Iterable[str]) -> Iterator[tuple[Path, str]]:
     for path in paths:
         for file in files_below(Path(path)):
             for marked in read_documents(file)[0]:
-                if kind_of(marked.value) == (POLICY_VERSION, POLICY_KIND):
+                if kind_of(marked.value) == (models.POLICY_API_VERSION, models.POLICY_KIND):
                     yield file, str(marked.value["metadata"]["name"])
 
 
@@ -155,15 +154,15 @@ def _by_name(files: Iterable[Path]) -> dict[str, str]:
 
 def _configuration(options: Options, policies: Iterable[str]) -> str:
     """Return the configuration that enables the policies for pods of one schedulerName."""
-    default = {name for name, _ in DEFAULT_PLUGINS}
+    default = {name for name, _ in models.DEFAULT_PLUGINS}
     enabled = [{"name": name} for name in policies if name not in default]
     plugins = {"plugins": {"multiPoint": {"enabled": enabled}}} if enabled else {}
     election: dict[str, object] = {"leaderElect": False}
     if options.shadow is None:
         election = {"resourceName": options.name, "resourceNamespace": options.namespace}
     document = {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
+        "apiVersion": models.API_VERSION,
+        "kind": models.KIND,
         "leaderElection": election,
         "profiles": [{"schedulerName": options.profile, **plugins}],
     }

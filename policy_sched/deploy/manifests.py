@@ -11,14 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from policy_sched.client.kube import (
-    ELECTING,
-    GROUP_READING,
-    GROUP_WRITING,
-    READING,
-    WRITING,
-    Right,
-)
+from policy_sched.client import kube
 from policy_sched.deploy.contents import APP, CONFIG_FILE, SYSTEM, Contents, Options
 from policy_sched.deploy.monitoring import alert_rules, dashboard
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
@@ -45,9 +38,9 @@ def access(
     """Yield service account, roles and bindings; what it may is bound to this account alone."""
     account = named("v1", "ServiceAccount", options.name, options.namespace)
     yield account | {"automountServiceAccountToken": False}
-    rights = (*READING, *GROUP_READING) if pod_groups else READING
+    rights = (*kube.READING, *kube.GROUP_READING) if pod_groups else kube.READING
     if options.shadow is None:
-        rights += (*WRITING, *GROUP_WRITING) if pod_groups else WRITING
+        rights += (*kube.WRITING, *kube.GROUP_WRITING) if pod_groups else kube.WRITING
     yield named(f"{RBAC}/v1", "ClusterRole", options.name) | {"rules": rules(rights)}
     yield _binding(options, "ClusterRoleBinding", options.name, ("ClusterRole", options.name))
     # The API server reviews callers of /metrics: TokenReview and SubjectAccessReview.
@@ -56,11 +49,11 @@ def access(
     if lease is not None:
         place, lock = lease
         name = f"{options.name}:leader-election"
-        yield named(f"{RBAC}/v1", "Role", name, place) | {"rules": rules(ELECTING, lock)}
+        yield named(f"{RBAC}/v1", "Role", name, place) | {"rules": rules(kube.ELECTING, lock)}
         yield _binding(options, "RoleBinding", name, ("Role", name), place)
 
 
-def rules(rights: Iterable[Right], lock: str = "") -> list[Plain]:
+def rules(rights: Iterable[kube.Right], lock: str = "") -> list[Plain]:
     """Return the rules that grant rights: resources with the same verbs together."""
     verbs: dict[tuple[str, str, bool], set[str]] = {}
     for right in rights:

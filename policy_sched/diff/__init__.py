@@ -4,26 +4,17 @@ Compares the results of `simulate` for two sets of policies, and summarises shad
 of policy files are compared in profiles/format.
 """
 
-from policy_sched.diff.page import diff_page, placement_sections, shadow_page
-from policy_sched.diff.placement_diff import (
-    PLACED,
-    PlacementDiff,
-    SeedsDiff,
-    compare_placements,
-    compare_seeds,
+from policy_sched.diff.page import (
+    diff_page as diff_page,
+    placement_sections as placement_sections,
+    shadow_page as shadow_page,
 )
-from policy_sched.diff.policy_diff import PolicyDiff
-from policy_sched.diff.shadow import summarize
-
-__all__ = [
-    "PLACED",
-    "PlacementDiff",
-    "PolicyDiff",
-    "SeedsDiff",
-    "compare_placements",
-    "compare_seeds",
-    "diff_page",
-    "placement_sections",
-    "shadow_page",
-    "summarize",
-]
+from policy_sched.diff.placement_diff import (
+    PLACED as PLACED,
+    PlacementDiff as PlacementDiff,
+    SeedsDiff as SeedsDiff,
+    compare_placements as compare_placements,
+    compare_seeds as compare_seeds,
+)
+from policy_sched.diff.policy_diff import PolicyDiff as PolicyDiff
+from policy_sched.diff.shadow import summarize as summarize

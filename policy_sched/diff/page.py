@@ -6,25 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from policy_sched.diff import report
 from policy_sched.diff.placement_diff import Cause, Move, PlacementDiff, SeedsDiff
 from policy_sched.diff.policy_diff import NOT_COMPARED, SAME, PolicyDiff
-from policy_sched.diff.report import (
-    CAUSES,
-    KINDS,
-    ONE_SEED,
-    always_text,
-    causes_text,
-    fate_text,
-    mean_text,
-    means_of_causes,
-    measure_row,
-    nodes_text,
-    seeds_totals,
-    sides,
-    too_few,
-    totals_text,
-    worst_first,
-)
 from policy_sched.diff.shadow import ShadowSummary
 from policy_sched.model import counted
 from policy_sched.profiles.format import Difference
@@ -58,16 +42,16 @@ def diff_page(found: PolicyDiff) -> Summary:
     if found.placements is not None and found.idle_only:
         remarks.append(NOT_COMPARED)
     if isinstance(found.placements, SeedsDiff):
-        compared, lead = seeds_totals(found.placements)
-        remarks = [*filter(None, (compared, too_few(found.placements))), *remarks]
+        compared, lead = report.seeds_totals(found.placements)
+        remarks = [*filter(None, (compared, report.too_few(found.placements))), *remarks]
         facts = _mean_numbers(found.placements)
         sections += _seeds_sections(found.placements)
     elif found.placements is not None:
-        lead = totals_text(found.placements)
+        lead = report.totals_text(found.placements)
         facts = _numbers(found.placements)
         sections += placement_sections(found.placements)
         if found.placements.causes.keys() - {Cause.POLICY}:
-            remarks.append(ONE_SEED)
+            remarks.append(report.ONE_SEED)
     sections.append(_differences(found.differences))
     return Summary(title, lead, sections, "diff", tone, remarks, facts)
 
@@ -84,7 +68,7 @@ def shadow_page(found: ShadowSummary) -> Summary:
     title = f"Pods of {found.scheduler}"
     remarks = [*found.head_lines(), *found.left_out()]
     facts = _numbers(placements)
-    lead = totals_text(placements)
+    lead = report.totals_text(placements)
     return Summary(title, lead, sections, "diff --shadow", _tone(placements), remarks, facts)
 
 
@@ -102,19 +86,21 @@ def _tone(found: PlacementDiff | SeedsDiff | None) -> Tone:
 
 def _numbers(found: PlacementDiff) -> Facts:
     """Return how many pods lose, gain and change their node, and why."""
-    moved, lost, won = (found.counts[kind] for kind in KINDS)
+    moved, lost, won = (found.counts[kind] for kind in report.KINDS)
     facts = [
         Fact("Lose their node", Text(f"{lost:,}", tone="bad" if lost else "")),
         Fact("Gain a node", Text(f"{won:,}", tone="good" if won else "")),
         Fact("Change their node", f"{moved:,}"),
     ]
     causes = found.causes
-    facts += [Fact("Of these", f"{causes[c]:,}", CAUSES[c]) for c in CAUSES if causes[c]]
+    facts += [
+        Fact("Of these", f"{causes[c]:,}", report.CAUSES[c]) for c in report.CAUSES if causes[c]
+    ]
     return Facts(facts, big=True)
 
 
 def _mean_numbers(found: SeedsDiff) -> Facts:
-    moved, lost, won = (mean_text(found.mean_of_kind(kind)) for kind in KINDS)
+    moved, lost, won = (report.mean_text(found.mean_of_kind(kind)) for kind in report.KINDS)
     facts = [
         Fact("Lose their node", lost, "on average"),
         Fact("Gain a node", won, "on average"),
@@ -127,7 +113,7 @@ def _mean_numbers(found: SeedsDiff) -> Facts:
 def placement_sections(found: PlacementDiff) -> Iterator[Section]:
     """Yield the pods that move, those whose move is a tie apart, and the measures."""
     ties = [one for one in found.moves if one.cause is Cause.TIE]
-    moves = worst_first([one for one in found.moves if one.cause is not Cause.TIE])
+    moves = report.worst_first([one for one in found.moves if one.cause is not Cause.TIE])
     groups = [
         ("Pods that lose their node", [one for one in moves if one.new is None]),
         ("Pods that gain a node", [one for one in moves if one.old is None]),
@@ -135,7 +121,7 @@ def placement_sections(found: PlacementDiff) -> Iterator[Section]:
     ]
     tables = [moves_table(title, of) for title, of in groups if of]
     if tables:
-        note = causes_text(found)
+        note = report.causes_text(found)
         yield Section("Which pods move", tables, f"{note[:1].upper()}{note[1:]}")
         yield Section("By namespace and node", [_namespaces(moves), _nodes(moves)], beside=True)
     if ties:
@@ -143,7 +129,7 @@ def placement_sections(found: PlacementDiff) -> Iterator[Section]:
         yield Section("Ties", [moves_table("Pods that move by chance", ties)], note)
     rows: list[list[Value]] = [
         [name, old, new, "" if old == new else Badge("differs", "info")]
-        for name, old, new in sides(found.old, found.new)
+        for name, old, new in report.sides(found.old, found.new)
     ]
     columns = [Column("Measure"), Column("OLD", True), Column("NEW", True), Column("")]
     yield Section("Before and after", [Table("Measures of both sides", columns, rows)])
@@ -161,7 +147,7 @@ def moves_table(title: str, moves: Sequence[Move]) -> Table:
             one.pod,
             one.old or Text("-", tone="dim"),
             *([one.message] if lost else [one.new or ""]),
-            *(["" if one.cause is None else CAUSES[one.cause]] if known else []),
+            *(["" if one.cause is None else report.CAUSES[one.cause]] if known else []),
         ]
         for one in moves[:ROWS]
     ]
@@ -202,17 +188,17 @@ def _nodes(moves: Sequence[Move]) -> Table:
 def _seeds_sections(found: SeedsDiff) -> Iterator[Section]:
     """Yield measures as means over seeds, and pods that are placed with more or fewer."""
     rows: list[list[Value]] = []
-    for *cells, verdict in map(measure_row, found.measures):
+    for *cells, verdict in map(report.measure_row, found.measures):
         rows.append([*cells, Badge(verdict, _VERDICTS.get(verdict, "dim")) if verdict else ""])
     heads = ("OLD", "NEW", "NEW - OLD", "95 % interval")
     columns = [Column("Measure"), *(Column(head, number=True) for head in heads), Column("")]
-    causes = means_of_causes(found)
+    causes = report.means_of_causes(found)
     note = f"Of the moves, {causes}" if causes else ""
     table = Table("Means over the seeds", columns, rows)
     yield Section("Before and after", [table], note)
     if found.fates:
         fates: list[list[Value]] = [
-            [one.pod, Text(fate_text(one), tone="bad" if one.change < 0 else "good")]
+            [one.pod, Text(report.fate_text(one), tone="bad" if one.change < 0 else "good")]
             for one in found.fates[:ROWS]
         ]
         columns = [Column("Pod"), Column("Placed with")]
@@ -222,12 +208,12 @@ def _seeds_sections(found: SeedsDiff) -> Iterator[Section]:
     always = found.always
     if always:
         pods: list[list[Value]] = [
-            [one.pod, nodes_text(one.old), nodes_text(one.new), f"{one.by_policy:,}"]
+            [one.pod, report.nodes_text(one.old), report.nodes_text(one.new), f"{one.by_policy:,}"]
             for one in always[:ROWS]
         ]
         columns = [Column("Pod"), Column("OLD"), Column("NEW"), Column("By a policy (seeds)", True)]
         more = _more(len(always))
-        caption = always_text(found, always)
+        caption = report.always_text(found, always)
         yield Section("Moves", [Table(caption, columns, pods, more, sortable=True)])
     run, seed = found.runs[0], f", with seed {found.seeds[0]}"
     for name, side in (("OLD", run.old), ("NEW", run.new)):

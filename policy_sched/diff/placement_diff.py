@@ -20,15 +20,8 @@ from policy_sched.experiments import Estimate, Paired, estimate, paired
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, PodInfo
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.scheduler import Attempt, Scheduler
-from policy_sched.scheduler.setup import EPOCH, Assembly, assemble, load_cluster
-from policy_sched.simulate import (
-    Application,
-    Applied,
-    Run,
-    resource_names,
-    run_queue,
-)
+from policy_sched.scheduler import Attempt, Scheduler, setup
+from policy_sched.simulate import Application, Applied, Run, resource_names, run_queue
 
 PLACED: Final = "pods placed"
 
@@ -225,7 +218,7 @@ def compare_placements(
     new: Sequence[CompiledPlan],
     objects: Sequence[ApiObject],
     seed: int = 0,
-    now: int = EPOCH,
+    now: int = setup.EPOCH,
     advance: Advance = unwatched,
 ) -> PlacementDiff:
     """Decide all pending pods of a cluster with each set. ``seed`` chooses between equal nodes.
@@ -234,10 +227,10 @@ def compare_placements(
     number of further decisions.
     """
     set_creation_times(objects, now)
-    scheduler = assemble(old, seed=seed, objects=objects, now=lambda: now)
+    scheduler = setup.assemble(old, seed=seed, objects=objects, now=lambda: now)
     attribution = Attribution(scheduler, new)
     first, before = _side(scheduler, old, objects, attribution, advance)
-    scheduler = assemble(new, seed=seed, objects=objects, now=lambda: now)
+    scheduler = setup.assemble(new, seed=seed, objects=objects, now=lambda: now)
     second, after = _side(scheduler, new, objects, None, advance)
     moves = tuple(
         Move(
@@ -264,7 +257,7 @@ def compare_seeds(
     objects: Sequence[ApiObject],
     seeds: Sequence[int],
     each: EachSeed = one_by_one,
-    now: int = EPOCH,
+    now: int = setup.EPOCH,
 ) -> SeedsDiff:
     """As `compare_placements`, with every seed; ``each`` may run several at a time."""
     work = partial(compare_placements, old, new, objects, now=now)
@@ -278,7 +271,7 @@ def _side(
     attribution: Attribution | None,
     advance: Advance,
 ) -> tuple[Run, Side]:
-    infos = [PodInfo.of(pod) for pod in load_cluster(scheduler.cache, objects)]
+    infos = [PodInfo.of(pod) for pod in setup.load_cluster(scheduler.cache, objects)]
     if attribution is not None:
         attribution.saw(infos)
     application = Application(scheduler, plans)
@@ -321,7 +314,7 @@ class Attribution:
     """Evaluates each pod of a scheduler with a second set of policies, before its decision."""
 
     def __init__(self, scheduler: Scheduler, plans: Sequence[CompiledPlan]) -> None:
-        self._profiles = Assembly(scheduler.handle, []).build(plans).profiles
+        self._profiles = setup.Assembly(scheduler.handle, []).build(plans).profiles
         self._table = scheduler.handle.nodes
         self._best: dict[str, NDArray[np.uint8]] = {}
         """By pod the rows that are best for the second set, a bit each."""

@@ -15,29 +15,8 @@ from typing import Final
 
 import msgspec
 
+from policy_sched.diff import report
 from policy_sched.diff.placement_diff import Cause, PlacementDiff, SeedsDiff
-from policy_sched.diff.report import (
-    KINDS,
-    ONE_SEED,
-    always_text,
-    applied_lines,
-    causes_text,
-    fate_text,
-    mean_text,
-    means_of_causes,
-    measure_row,
-    nodes_text,
-    placement_document,
-    placement_lines,
-    policies_document,
-    seeds_document,
-    seeds_lines,
-    seeds_text,
-    sides,
-    too_few,
-    totals_text,
-    worst_first,
-)
 from policy_sched.model import counted
 from policy_sched.profiles.format import Difference
 from policy_sched.profiles.reload import PolicySet
@@ -141,10 +120,10 @@ def placements(found: PlacementDiff | SeedsDiff) -> Iterator[str]:
 
 
 def _with_one_seed(found: PlacementDiff) -> Iterator[str]:
-    causes = causes_text(found)
-    yield f"**{totals_text(found)}**" + (f" ({causes})" if causes else "")
+    causes = report.causes_text(found)
+    yield f"**{report.totals_text(found)}**" + (f" ({causes})" if causes else "")
     yield ""
-    moves = worst_first(found.moves)
+    moves = report.worst_first(found.moves)
     for move in moves[:NAMED]:
         where = code(move.new) if move.new is not None else f"nowhere: {code(move.message)}"
         yield f"- {code(move.pod)}: {code(move.old or '') or 'nowhere'} → {where}"
@@ -152,47 +131,47 @@ def _with_one_seed(found: PlacementDiff) -> Iterator[str]:
         yield f"- and {len(moves) - NAMED:,} more"
     if moves:
         yield ""
-    rows = [(code(name), old, new) for name, old, new in sides(found.old, found.new)]
+    rows = [(code(name), old, new) for name, old, new in report.sides(found.old, found.new)]
     yield from _table(("", "before", "after"), rows)
     if set(found.causes) - {"policy"}:
         yield ""
-        yield ONE_SEED
+        yield report.ONE_SEED
 
 
 def _with_seeds(found: SeedsDiff) -> Iterator[str]:
     run = found.runs[0]
-    moved, lost, won = (mean_text(found.mean_of_kind(kind)) for kind in KINDS)
+    moved, lost, won = (report.mean_text(found.mean_of_kind(kind)) for kind in report.KINDS)
     yield (
         f"**{counted(run.pods, 'pod')} on {counted(run.nodes, 'node')},"
-        f" {counted(len(found.seeds), 'seed')} ({seeds_text(found.seeds)}): {moved} move,"
+        f" {counted(len(found.seeds), 'seed')} ({report.seeds_text(found.seeds)}): {moved} move,"
         f" {lost} become unschedulable, {won} schedulable (means)**"
     )
-    causes = means_of_causes(found)
+    causes = report.means_of_causes(found)
     if causes:
         yield ""
         yield f"Of these, {causes}."
     yield ""
     heads = ("", "before", "after", "difference", "95 % interval", "")
-    rows = [(code(name), *cells) for name, *cells in map(measure_row, found.measures)]
+    rows = [(code(name), *cells) for name, *cells in map(report.measure_row, found.measures)]
     yield from _table(heads, rows)
     fates = found.fates
     if fates:
         yield ""
     for one in fates[:NAMED]:
-        yield f"- {code(one.pod)}: placed with {fate_text(one)}"
+        yield f"- {code(one.pod)}: placed with {report.fate_text(one)}"
     if len(fates) > NAMED:
         yield f"- and {len(fates) - NAMED:,} more"
     always = found.always
     if always:
         yield ""
-        yield f"{always_text(found, always)}:"
+        yield f"{report.always_text(found, always)}:"
         yield ""
     for moved_pod in always[:NAMED]:
-        where = (code(nodes_text(nodes)) for nodes in (moved_pod.old, moved_pod.new))
+        where = (code(report.nodes_text(nodes)) for nodes in (moved_pod.old, moved_pod.new))
         yield f"- {code(moved_pod.pod)}: {' → '.join(where)}"
     if len(always) > NAMED:
         yield f"- and {len(always) - NAMED:,} more"
-    few = too_few(found)
+    few = report.too_few(found)
     if few:
         yield ""
         yield few
@@ -267,11 +246,11 @@ class PolicyDiff:
         }
         placements = self.placements
         if isinstance(placements, SeedsDiff):
-            policies = policies_document(placements.runs[0])
-            found["placements"] = {**seeds_document(placements), "policies": policies}
+            policies = report.policies_document(placements.runs[0])
+            found["placements"] = {**report.seeds_document(placements), "policies": policies}
         elif placements is not None:
-            policies = policies_document(placements)
-            found["placements"] = {**placement_document(placements), "policies": policies}
+            policies = report.policies_document(placements)
+            found["placements"] = {**report.placement_document(placements), "policies": policies}
         return found
 
     def markdown_lines(self) -> Iterator[str]:
@@ -289,11 +268,11 @@ class PolicyDiff:
 
 def _placement_lines(found: PlacementDiff | SeedsDiff) -> Iterator[str]:
     if isinstance(found, SeedsDiff):
-        yield from seeds_lines(found)
-        yield from applied_lines(found.runs[0], f", with seed {found.seeds[0]}")
+        yield from report.seeds_lines(found)
+        yield from report.applied_lines(found.runs[0], f", with seed {found.seeds[0]}")
         return
-    yield from placement_lines(found)
-    yield from applied_lines(found)
+    yield from report.placement_lines(found)
+    yield from report.applied_lines(found)
     if found.causes.keys() - {Cause.POLICY}:
         yield ""
-        yield ONE_SEED
+        yield report.ONE_SEED

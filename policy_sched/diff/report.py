@@ -8,16 +8,7 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.diff.placement_diff import (
-    Cause,
-    Measure,
-    Move,
-    PlacementDiff,
-    PodDifference,
-    PodMoves,
-    SeedsDiff,
-    Side,
-)
+from policy_sched.diff import placement_diff
 from policy_sched.experiments import Estimate, Significance, told
 from policy_sched.model import counted
 from policy_sched.report import Document, table
@@ -29,15 +20,15 @@ NODES: Final = 3
 """Nodes that are named of a pod that is on several."""
 KINDS: Final = ("moved", "unschedulable", "schedulable")
 CAUSES: Final = {
-    Cause.POLICY: "made by a policy",
-    Cause.TIE: "ties",
-    Cause.FOLLOWS: "follow from other moves",
-    Cause.GROUP: "in groups that are placed together",
+    placement_diff.Cause.POLICY: "made by a policy",
+    placement_diff.Cause.TIE: "ties",
+    placement_diff.Cause.FOLLOWS: "follow from other moves",
+    placement_diff.Cause.GROUP: "in groups that are placed together",
 }
 """The words after the number of moves with each cause."""
 
 
-def seeds_lines(found: SeedsDiff) -> Iterator[str]:
+def seeds_lines(found: placement_diff.SeedsDiff) -> Iterator[str]:
     """Yield the comparison as text."""
     yield from seeds_totals(found)
     causes = means_of_causes(found)
@@ -53,14 +44,14 @@ def seeds_lines(found: SeedsDiff) -> Iterator[str]:
         yield few
 
 
-def too_few(found: SeedsDiff) -> str:
+def too_few(found: placement_diff.SeedsDiff) -> str:
     """Return that the seeds are too few to tell some differences; empty if they are not."""
     compared = [(len(found.seeds), one.values) for one in found.measures]
     few = any(one.verdict is Significance.TOO_FEW for _, one in compared)
     return told("OLD", compared) if few else ""
 
 
-def always_text(found: SeedsDiff, always: Sequence[PodMoves]) -> str:
+def always_text(found: placement_diff.SeedsDiff, always: Sequence[placement_diff.PodMoves]) -> str:
     """Return how many pods change their node with every seed, and by what."""
     steady = sum(one.by_policy == len(found.seeds) for one in always)
     change = "changes its" if len(always) == 1 else "change their"
@@ -75,7 +66,7 @@ def nodes_text(nodes: Sequence[str]) -> str:
     return " or ".join(nodes[:NODES]) + (f" or {more} more" if more > 0 else "")
 
 
-def _always(found: SeedsDiff) -> Iterator[str]:
+def _always(found: placement_diff.SeedsDiff) -> Iterator[str]:
     """Yield the pods that change their node with every seed."""
     always = found.always
     if always:
@@ -86,7 +77,7 @@ def _always(found: SeedsDiff) -> Iterator[str]:
         yield f"  and {len(always) - NAMED:,} more"
 
 
-def seeds_totals(found: SeedsDiff) -> tuple[str, str]:
+def seeds_totals(found: placement_diff.SeedsDiff) -> tuple[str, str]:
     """Return what was compared, and how many pods move on average."""
     run = found.runs[0]
     pods, nodes = counted(run.pods, "pod"), counted(run.nodes, "node")
@@ -96,12 +87,12 @@ def seeds_totals(found: SeedsDiff) -> tuple[str, str]:
     return f"{pods} on {nodes}, with {seeds}", moves
 
 
-def fate_text(one: PodDifference) -> str:
+def fate_text(one: placement_diff.PodDifference) -> str:
     """Return with how many more or fewer seeds a pod has a node."""
     return counted(abs(one.change), f"{'fewer' if one.change < 0 else 'more'} seed")
 
 
-def _fates(found: SeedsDiff) -> Iterator[str]:
+def _fates(found: placement_diff.SeedsDiff) -> Iterator[str]:
     """Yield the pods that are placed with fewer seeds, or with more."""
     fates = found.fates
     for one in fates[:NAMED]:
@@ -110,13 +101,13 @@ def _fates(found: SeedsDiff) -> Iterator[str]:
         yield f"  and {len(fates) - NAMED:,} more"
 
 
-def seeds_table(measures: Sequence[Measure]) -> Iterator[str]:
+def seeds_table(measures: Sequence[placement_diff.Measure]) -> Iterator[str]:
     """Yield a row per measure: means, difference, interval and significance."""
     rows = [("", "OLD", "NEW", "NEW - OLD", "95 % INTERVAL", ""), *map(measure_row, measures)]
     yield from table(rows, range(1, 5), gap="  ")
 
 
-def measure_row(one: Measure) -> tuple[str, str, str, str, str, str]:
+def measure_row(one: placement_diff.Measure) -> tuple[str, str, str, str, str, str]:
     """Return name, means, difference, interval and significance of a measure, as text."""
     values, unit = one.values, f" {one.unit}" if one.unit else ""
     difference = values.difference
@@ -130,14 +121,16 @@ def measure_row(one: Measure) -> tuple[str, str, str, str, str, str]:
     )
 
 
-def seeds_document(found: SeedsDiff) -> Document:
+def seeds_document(found: placement_diff.SeedsDiff) -> Document:
     """Return the comparison as plain data."""
     return {
         "pods": found.runs[0].pods,
         "nodes": found.runs[0].nodes,
         "seeds": list(found.seeds),
         **{kind: _rounded(found.mean_of_kind(kind)) for kind in KINDS},
-        "causes": {cause.value: _rounded(found.mean_of_cause(cause)) for cause in Cause},
+        "causes": {
+            cause.value: _rounded(found.mean_of_cause(cause)) for cause in placement_diff.Cause
+        },
         "measures": [
             {
                 "name": one.name,
@@ -157,19 +150,21 @@ def seeds_document(found: SeedsDiff) -> Document:
     }
 
 
-def counts_document(run: PlacementDiff) -> Document:
+def counts_document(run: placement_diff.PlacementDiff) -> Document:
     """Return the number of moved pods, in all and by cause."""
-    causes = {cause.value: run.causes[cause] for cause in Cause} if run.causes else {}
+    causes = (
+        {cause.value: run.causes[cause] for cause in placement_diff.Cause} if run.causes else {}
+    )
     return {**{kind: run.counts[kind] for kind in KINDS}, **({"causes": causes} if causes else {})}
 
 
-def causes_text(found: PlacementDiff) -> str:
+def causes_text(found: placement_diff.PlacementDiff) -> str:
     """Return the causes of one run's moves; empty if they are not known."""
     parts = [f"{found.causes[c]:,} {words}" for c, words in CAUSES.items() if found.causes[c]]
     return ", ".join(parts)
 
 
-def means_of_causes(found: SeedsDiff) -> str:
+def means_of_causes(found: placement_diff.SeedsDiff) -> str:
     """Return the causes of moves, as means over all seeds; empty if they are not known."""
     parts = [
         f"{mean_text(found.mean_of_cause(cause))} {words}"
@@ -198,7 +193,7 @@ ONE_SEED: Final = (
 )
 
 
-def applied_lines(found: PlacementDiff, seed: str = "") -> Iterator[str]:
+def applied_lines(found: placement_diff.PlacementDiff, seed: str = "") -> Iterator[str]:
     """Yield the number of pods and nodes that each side's policies applied to."""
     for name, side in (("OLD", found.old), ("NEW", found.new)):
         if side.policies:
@@ -206,7 +201,7 @@ def applied_lines(found: PlacementDiff, seed: str = "") -> Iterator[str]:
             yield from policy_lines(side.policies, f"Policies of {name}{seed}:")
 
 
-def placement_lines(found: PlacementDiff) -> Iterator[str]:
+def placement_lines(found: placement_diff.PlacementDiff) -> Iterator[str]:
     """Yield the moved pods and the change of the cluster, as text."""
     yield totals_text(found)
     causes = causes_text(found)
@@ -222,7 +217,7 @@ def placement_lines(found: PlacementDiff) -> Iterator[str]:
     yield from table(rows, (1, 2), gap="  ")
 
 
-def totals_text(found: PlacementDiff) -> str:
+def totals_text(found: placement_diff.PlacementDiff) -> str:
     """Return how many pods move, and become unschedulable or schedulable."""
     counts = found.counts
     return (
@@ -232,19 +227,19 @@ def totals_text(found: PlacementDiff) -> str:
     )
 
 
-def worst_first(moves: Sequence[Move]) -> list[Move]:
+def worst_first(moves: Sequence[placement_diff.Move]) -> list[placement_diff.Move]:
     """Sort moves: pods that lose their node first, and those with cause policy before others."""
-    other = {None, Cause.POLICY}
+    other = {None, placement_diff.Cause.POLICY}
     return sorted(
         moves, key=lambda one: (one.new is not None, one.old is not None, one.cause not in other)
     )
 
 
-def _where(move: Move) -> str:
+def _where(move: placement_diff.Move) -> str:
     return move.new if move.new is not None else f"- ({move.message})"
 
 
-def sides(old: Side, new: Side) -> Iterator[tuple[str, str, str]]:
+def sides(old: placement_diff.Side, new: placement_diff.Side) -> Iterator[tuple[str, str, str]]:
     """Yield each measure: its name, and the values of both sides as text."""
     yield "pods placed", str(old.placed), str(new.placed)
     yield "nodes in use", str(old.nodes_in_use), str(new.nodes_in_use)
@@ -257,13 +252,13 @@ def sides(old: Side, new: Side) -> Iterator[tuple[str, str, str]]:
         yield deviation, f"{one.deviation:.1f}", f"{other.deviation:.1f}"
 
 
-def policies_document(found: PlacementDiff) -> Document:
+def policies_document(found: placement_diff.PlacementDiff) -> Document:
     """Return what the policies of each side applied to, as plain data."""
     both = (("old", found.old), ("new", found.new))
     return {name: policy_document(side.policies) for name, side in both}
 
 
-def placement_document(placements: PlacementDiff) -> Document:
+def placement_document(placements: placement_diff.PlacementDiff) -> Document:
     """Return the moved pods and the change of the cluster, as plain data."""
     return {
         "pods": placements.pods,
@@ -275,7 +270,7 @@ def placement_document(placements: PlacementDiff) -> Document:
     }
 
 
-def _side(side: Side) -> Document:
+def _side(side: placement_diff.Side) -> Document:
     return {
         "placed": side.placed,
         "nodesInUse": side.nodes_in_use,

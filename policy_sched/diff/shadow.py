@@ -21,15 +21,7 @@ import msgspec
 from policy_sched.diff.placement_diff import Move, PlacementDiff, Side, Spread
 from policy_sched.diff.report import placement_document, placement_lines
 from policy_sched.errors import PolicySchedError
-from policy_sched.instance.shadow import (
-    Comparison,
-    NodeSeen,
-    PodGone,
-    PodPlaced,
-    Result,
-    ShadowRecord,
-    Start,
-)
+from policy_sched.instance import shadow
 from policy_sched.model import counted
 from policy_sched.report import Document
 from policy_sched.simulate import MAIN_RESOURCES
@@ -39,7 +31,7 @@ MAX_LINE: Final = 1 << 20
 """Bytes of the longest line that is read; records have some hundreds."""
 Fill = dict[str, Counter[str]]
 """Amounts by node and resource."""
-_DECODER: Final = msgspec.json.Decoder(ShadowRecord)
+_DECODER: Final = msgspec.json.Decoder(shadow.ShadowRecord)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +48,7 @@ class ShadowSummary:
     profile: str
     since: float
     until: float
-    results: Counter[Result]
+    results: Counter[shadow.Result]
     rejections: Counter[str]
     preferences: Counter[str]
     placements: PlacementDiff
@@ -91,8 +83,8 @@ class ShadowSummary:
     def left_out(self) -> Iterator[str]:
         """Yield which pods are not compared."""
         for result, what in (
-            (Result.UNDECIDED, f"{self.scheduler} did not respond to"),
-            (Result.ERROR, "could not be decided"),
+            (shadow.Result.UNDECIDED, f"{self.scheduler} did not respond to"),
+            (shadow.Result.ERROR, "could not be decided"),
         ):
             if self.results[result]:
                 yield f"Left out: {counted(self.results[result], 'pod')} that {what}"
@@ -105,7 +97,7 @@ class ShadowSummary:
                 "profile": self.profile,
                 "since": _time(self.since),
                 "until": _time(self.until),
-                "results": {result.value: self.results[result] for result in Result},
+                "results": {result.value: self.results[result] for result in shadow.Result},
                 "rejections": dict(_ordered(self.rejections)),
                 "preferences": dict(_ordered(self.preferences)),
             },
@@ -117,32 +109,32 @@ class ShadowSummary:
 class _Reading:
     """The state of the cluster while the records are read; ``real``: amounts used on the nodes."""
 
-    start: Start | None = None
+    start: shadow.Start | None = None
     until: float = 0.0
     nodes: dict[str, dict[str, int]] = field(default_factory=dict)
     real: Fill = field(default_factory=dict)
-    pods: dict[str, Comparison] = field(default_factory=dict)
+    pods: dict[str, shadow.Comparison] = field(default_factory=dict)
     alive: set[str] = field(default_factory=set)
-    moved: dict[str, Comparison] = field(default_factory=dict)
+    moved: dict[str, shadow.Comparison] = field(default_factory=dict)
     """Pods with another node in the shadow, by UID."""
 
-    def take(self, record: ShadowRecord) -> None:
+    def take(self, record: shadow.ShadowRecord) -> None:
         """Apply one record."""
         match record:
-            case Start():
+            case shadow.Start():
                 self._begin(record)
-            case NodeSeen(node, allocatable):
+            case shadow.NodeSeen(node, allocatable):
                 if allocatable is None:
                     self.nodes.pop(node, None)
                 else:
                     self.nodes[node] = allocatable
-            case PodPlaced(_, node, requests):
+            case shadow.PodPlaced(_, node, requests):
                 self._count(self.real, node, requests, 1)
-            case PodGone(uid, node, requests):
+            case shadow.PodGone(uid, node, requests):
                 self._count(self.real, node, requests, -1)
                 self.alive.discard(uid)
                 self.moved.pop(uid, None)
-            case Comparison():
+            case shadow.Comparison():
                 self._compare(record)
 
     def would_be(self) -> Fill:
@@ -155,7 +147,7 @@ class _Reading:
                 self._count(fill, one.ours.node, one.requests, 1)
         return fill
 
-    def _begin(self, record: Start) -> None:
+    def _begin(self, record: shadow.Start) -> None:
         if self.start is None:
             self.start = record
         self.until = max(self.until, record.time)
@@ -164,7 +156,7 @@ class _Reading:
         if not record.continues:  # pods may have left in between
             self.moved.clear()
 
-    def _compare(self, record: Comparison) -> None:
+    def _compare(self, record: shadow.Comparison) -> None:
         uid, theirs = record.uid, record.theirs
         self.pods[uid] = record
         self.until = max(self.until, record.time)
@@ -173,7 +165,11 @@ class _Reading:
             self.alive.add(uid)
             self._count(self.real, theirs.node or "", record.requests, 1)
         self.moved.pop(uid, None)
-        if record.result in (Result.DIFFER, Result.UNSCHEDULABLE, Result.SCHEDULABLE):
+        if record.result in (
+            shadow.Result.DIFFER,
+            shadow.Result.UNSCHEDULABLE,
+            shadow.Result.SCHEDULABLE,
+        ):
             self.moved[uid] = record
 
     @staticmethod
@@ -212,7 +208,7 @@ def summarize(paths: Sequence[str]) -> ShadowSummary:
         rejections=Counter(
             one.theirs.rejected_by
             for one in found
-            if one.result is not Result.AGREE and one.theirs.rejected_by
+            if one.result is not shadow.Result.AGREE and one.theirs.rejected_by
         ),
         preferences=Counter(_preferring(found)),
         placements=_placements(reading, found),
@@ -232,14 +228,16 @@ def _lines(path: str) -> Iterator[tuple[int, bytes]]:
                 yield number, line
 
 
-def _preferring(found: Iterable[Comparison]) -> Iterator[str]:
+def _preferring(found: Iterable[shadow.Comparison]) -> Iterator[str]:
     for one in found:
-        if one.result is Result.DIFFER and one.difference:
+        if one.result is shadow.Result.DIFFER and one.difference:
             yield min(one.difference.items(), key=lambda item: (-item[1], item[0]))[0]
 
 
-def _placements(reading: _Reading, found: Sequence[Comparison]) -> PlacementDiff:
-    decided = [one for one in found if one.result not in (Result.UNDECIDED, Result.ERROR)]
+def _placements(reading: _Reading, found: Sequence[shadow.Comparison]) -> PlacementDiff:
+    decided = [
+        one for one in found if one.result not in (shadow.Result.UNDECIDED, shadow.Result.ERROR)
+    ]
     both = [(one.theirs.score, one.ours.score) for one in decided]
     scores = [(old, new) for old, new in both if old is not None and new is not None]
     sides = []
@@ -256,17 +254,17 @@ def _placements(reading: _Reading, found: Sequence[Comparison]) -> PlacementDiff
         )
         sides.append(side)
     old, new = sides
-    moves = tuple(_move(one) for one in decided if one.result is not Result.AGREE)
+    moves = tuple(_move(one) for one in decided if one.result is not shadow.Result.AGREE)
     return PlacementDiff(len(decided), len(reading.nodes), old, new, moves)
 
 
-def _move(one: Comparison) -> Move:
+def _move(one: shadow.Comparison) -> Move:
     """Return a pod's real and shadow node; a preemptor has no node yet."""
     theirs, ours = one.theirs, one.ours
     old, new = theirs.node, ours.node
-    if one.result is Result.SCHEDULABLE:
+    if one.result is shadow.Result.SCHEDULABLE:
         old = None
-    if one.result is Result.UNSCHEDULABLE:
+    if one.result is shadow.Result.UNSCHEDULABLE:
         new = None
     return Move(one.pod, old, new, ours.message)
 

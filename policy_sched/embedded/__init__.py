@@ -5,12 +5,6 @@ manager, kubelet/ of kubelets, apiserver/ of kube-apiserver. `simulate` and `run
 not import it.
 """
 
-from policy_sched.embedded.client import EmbeddedClient
-from policy_sched.embedded.cluster import EmbeddedCluster
-from policy_sched.embedded.events import Occurrence
-
-__all__ = [
-    "EmbeddedClient",
-    "EmbeddedCluster",
-    "Occurrence",
-]
+from policy_sched.embedded.client import EmbeddedClient as EmbeddedClient
+from policy_sched.embedded.cluster import EmbeddedCluster as EmbeddedCluster
+from policy_sched.embedded.events import Occurrence as Occurrence

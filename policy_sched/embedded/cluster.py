@@ -16,13 +16,7 @@ from itertools import count
 from typing import Any, Final
 
 from policy_sched.client.apimachinery import NAMESPACE, ApiError, Expired, Stored, resource
-from policy_sched.embedded.controllers import (
-    Component,
-    Over,
-    Retries,
-    Timers,
-    controllers,
-)
+from policy_sched.embedded.controllers import Component, Over, Retries, Timers, controllers
 from policy_sched.embedded.events import EventLog
 from policy_sched.embedded.kubelet import Kubelets, KubeletTimes
 from policy_sched.embedded.store import (

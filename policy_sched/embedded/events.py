@@ -10,20 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from policy_sched.client.apimachinery import (
-    EVENT,
-    SECOND,
-    ApiError,
-    Stored,
-    micro_timestamp,
-    readable,
-)
+from policy_sched.client import apimachinery
 from policy_sched.embedded.controllers import Over, Timers
 from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
 from policy_sched.manifests import Plain
 from policy_sched.model import nanoseconds
 
-LIFETIME: Final = 3600 * SECOND
+LIFETIME: Final = 3600 * apimachinery.SECOND
 """How long an event is kept (the API server's --event-ttl)."""
 MOST: Final = 50_000
 """Events that are kept; beyond that the oldest go before their time."""
@@ -54,7 +47,7 @@ class Occurrence:
 class EventLog:
     """Writes events into the store, and deletes old ones."""
 
-    kinds = frozenset({EVENT})
+    kinds = frozenset({apimachinery.EVENT})
 
     def __init__(self, store: ObjectStore, most: int = MOST) -> None:
         self._store = store
@@ -65,7 +58,7 @@ class EventLog:
 
     def observe(self, change: Change) -> None:
         """Observe an event object."""
-        key = Key(EVENT, *change.new.place)
+        key = Key(apimachinery.EVENT, *change.new.place)
         if change.type == DELETED:
             self._timers.clear(key)
             occurrence = self._occurrences.pop(key, None)
@@ -112,22 +105,22 @@ class EventLog:
         data = _event(occurrence, now)
         namespace = data["metadata"]["namespace"]
         event_name = f"{name}.{now:x}"
-        while self._store.find(EVENT, namespace, event_name) is not None:
+        while self._store.find(apimachinery.EVENT, namespace, event_name) is not None:
             now += 1
             event_name = f"{name}.{now:x}"
         data["metadata"]["name"] = event_name
         try:
             self._store.create(data)
-        except ApiError:  # the namespace is deleted or terminating
+        except apimachinery.ApiError:  # the namespace is deleted or terminating
             return
-        key = Key(EVENT, namespace, event_name)
+        key = Key(apimachinery.EVENT, namespace, event_name)
         self._names[occurrence] = key
         self._occurrences[key] = occurrence
 
-    def _count(self, stored: Stored) -> None:
+    def _count(self, stored: apimachinery.Stored) -> None:
         data = stored.data
         count = (data.get("series") or {}).get("count", 1) + 1
-        now = micro_timestamp(self._store.now())
+        now = apimachinery.micro_timestamp(self._store.now())
         data["series"] = {"count": count, "lastObservedTime": now}
         self._store.revise(stored, data)
 
@@ -138,10 +131,10 @@ def _parts(key: Key) -> tuple[tuple[str, str], str, str]:
 
 def _event(occurrence: Occurrence, now: int) -> Plain:
     event: Plain = {
-        "apiVersion": EVENT[0],
-        "kind": EVENT[1],
+        "apiVersion": apimachinery.EVENT[0],
+        "kind": apimachinery.EVENT[1],
         "metadata": {"namespace": occurrence.regarding[1] or "default"},
-        "eventTime": micro_timestamp(now),
+        "eventTime": apimachinery.micro_timestamp(now),
         "reportingController": occurrence.reporter,
         "reportingInstance": occurrence.reporter,
         "action": occurrence.action,
@@ -184,6 +177,6 @@ def _about(data: Plain) -> Reference:
     return kind, namespace, name, uid
 
 
-def _last_seen(stored: Stored, data: Plain) -> int:
+def _last_seen(stored: apimachinery.Stored, data: Plain) -> int:
     text = (data.get("series") or {}).get("lastObservedTime") or data.get("eventTime")
-    return readable(text) or nanoseconds(stored.typed.metadata.creation_timestamp)
+    return apimachinery.readable(text) or nanoseconds(stored.typed.metadata.creation_timestamp)

@@ -15,34 +15,17 @@ from typing import Any
 import yaml
 
 from policy_sched.errors import Diagnostic
+from policy_sched.experiments import reading
 from policy_sched.experiments.checks import check_model
 from policy_sched.experiments.limits import MAX_TEXT
-from policy_sched.experiments.reading import (
-    LATER,
-    NAME,
-    UNREADABLE,
-    Loaded,
-    parameters_of,
-    value_at,
-)
+from policy_sched.profiles import models
 from policy_sched.profiles.load import DocumentPosition, read_documents, read_experiment
-from policy_sched.profiles.models import (
-    BAD_VALUE,
-    EXPERIMENT_KIND,
-    UNKNOWN_KEY,
-    WRONG_TYPE,
-    Experiment,
-    Path,
-    Problem,
-    did_you_mean,
-    path_text,
-)
 from policy_sched.source import Marked, diagnostic
 
 
 def load_experiment(
     path: str, given: Mapping[str, str] | None = None
-) -> tuple[Loaded | None, list[Diagnostic]]:
+) -> tuple[reading.Loaded | None, list[Diagnostic]]:
     """Read the one Experiment of a file; ``given`` are values for its parameters.
 
     Returns None and the problems if there is none.
@@ -53,20 +36,20 @@ def load_experiment(
     chosen = [one for one in documents if _is_experiment(one.value)] or documents
     if len(chosen) != 1:
         message = f"the file holds {len(chosen)} experiments; one is read at a time"
-        return None, [Diagnostic(path, 1, 1, UNREADABLE, message, "write each to a file")]
+        return None, [Diagnostic(path, 1, 1, reading.UNREADABLE, message, "write each to a file")]
     return of_document(chosen[0], given)
 
 
 def _is_experiment(value: object) -> bool:
-    return isinstance(value, dict) and value.get("kind") == EXPERIMENT_KIND
+    return isinstance(value, dict) and value.get("kind") == models.EXPERIMENT_KIND
 
 
 def of_document(
     marked: Marked, given: Mapping[str, str] | None = None
-) -> tuple[Loaded | None, list[Diagnostic]]:
+) -> tuple[reading.Loaded | None, list[Diagnostic]]:
     """Read a document as an Experiment, and check what its model cannot say."""
     place = DocumentPosition(marked.file.path, marked)
-    problems: list[Problem] = []
+    problems: list[models.Problem] = []
     value = _with_parameters(marked.value, given or {}, problems)
     model, shape = _read(value, marked, given or {})
     found = place.diagnostics([*problems, *shape])
@@ -75,23 +58,23 @@ def of_document(
         return None, found
     folder = FilePath(marked.file.path).parent
     broken = tuple(one.path for one in (*problems, *shape))
-    loaded = Loaded(model, place, folder, given or {}, broken=broken, diagnostics=found)
+    loaded = reading.Loaded(model, place, folder, given or {}, broken=broken, diagnostics=found)
     check_model(loaded)
     return loaded, loaded.diagnostics
 
 
 def _read(
     value: Any, marked: Marked, given: Mapping[str, str]
-) -> tuple[Experiment | None, list[Problem]]:
+) -> tuple[models.Experiment | None, list[models.Problem]]:
     """Read a document; a parameter that is a number is a text where a text is needed."""
     model, shape = read_experiment(value, marked)
     again = False
     for one in shape:
-        text, number = value_at(marked.value, one.path), value_at(value, one.path)
-        name = NAME.fullmatch(text) if isinstance(text, str) else None
-        if name and one.code == WRONG_TYPE and isinstance(number, int | float):
+        text, number = reading.value_at(marked.value, one.path), reading.value_at(value, one.path)
+        name = reading.NAME.fullmatch(text) if isinstance(text, str) else None
+        if name and one.code == models.WRONG_TYPE and isinstance(number, int | float):
             known = given.get(name[1], json.dumps(number))
-            value_at(value, one.path[:-1])[one.path[-1]] = known
+            reading.value_at(value, one.path[:-1])[one.path[-1]] = known
             again = True
     if not again:
         return model, shape
@@ -101,18 +84,18 @@ def _read(
 
 def _unused(marked: Marked, given: Mapping[str, str]) -> Iterator[Diagnostic]:
     """Yield a problem for each --set whose parameter the experiment does not have."""
-    known = parameters_of(marked.value)
+    known = reading.parameters_of(marked.value)
     for name in given:
         if name not in known:
-            hint = did_you_mean(name, known) or f"it has {', '.join(known) or 'none'}"
+            hint = models.did_you_mean(name, known) or f"it has {', '.join(known) or 'none'}"
             message = f'--set {name}: the experiment has no parameter "{name}"'
             span = marked.key_span(("spec",))
-            yield diagnostic(marked.file, span, UNKNOWN_KEY, message, hint=hint)
+            yield diagnostic(marked.file, span, models.UNKNOWN_KEY, message, hint=hint)
 
 
-def _with_parameters(value: Any, given: Mapping[str, str], problems: list[Problem]) -> Any:
+def _with_parameters(value: Any, given: Mapping[str, str], problems: list[models.Problem]) -> Any:
     """Return a document with values for ${NAME}; a default may name parameters before it."""
-    known = parameters_of(value)
+    known = reading.parameters_of(value)
     values: dict[str, Any] = {}
     filled = _Filled(values, problems)
     for name, default in known.items():
@@ -121,7 +104,7 @@ def _with_parameters(value: Any, given: Mapping[str, str], problems: list[Proble
         own = isinstance(text, str) and name not in given
         values[name] = filled.text(text, at) if own else text
 
-    def put_in(one: Any, path: Path) -> Any:
+    def put_in(one: Any, path: models.Path) -> Any:
         if path == ("spec", "parameters"):
             return values
         if isinstance(one, dict):
@@ -136,35 +119,36 @@ def _with_parameters(value: Any, given: Mapping[str, str], problems: list[Proble
 class _Filled:
     """Puts values of parameters into texts, as many characters as `MAX_TEXT` allows."""
 
-    def __init__(self, values: Mapping[str, Any], problems: list[Problem]) -> None:
+    def __init__(self, values: Mapping[str, Any], problems: list[models.Problem]) -> None:
         self._values = values
         self._problems = problems
         self._left = MAX_TEXT
 
-    def text(self, text: str, path: Path) -> Any:
+    def text(self, text: str, path: models.Path) -> Any:
         """Return a text with values, or the value that it names alone."""
         values = self._values
-        names = [name for name in NAME.findall(text) if not LATER.fullmatch(name)]
+        names = [name for name in reading.NAME.findall(text) if not reading.LATER.fullmatch(name)]
         for name in names:
             if name not in values:
-                hint = did_you_mean(name, values) or "spec.parameters names and defaults them"
-                message = f"{path_text(path)}: there is no parameter ${{{name}}}"
-                self._problems.append(Problem(path, UNKNOWN_KEY, message, hint))
+                hint = (
+                    models.did_you_mean(name, values) or "spec.parameters names and defaults them"
+                )
+                message = f"{models.path_text(path)}: there is no parameter ${{{name}}}"
+                self._problems.append(models.Problem(path, models.UNKNOWN_KEY, message, hint))
                 return text
         if not names or self._left < 0:
             return text
         self._left -= len(text) + sum(len(str(values[name])) for name in names)
         if self._left < 0:
-            message = (
-                f"{path_text(path)}: parameters make texts of more than {MAX_TEXT:,} characters"
-            )
+            where = models.path_text(path)
+            message = f"{where}: parameters make texts of more than {MAX_TEXT:,} characters"
             hint = "a parameter that names another one twice doubles it"
-            self._problems.append(Problem(path, BAD_VALUE, message, hint))
+            self._problems.append(models.Problem(path, models.BAD_VALUE, message, hint))
             return text
         if text == f"${{{names[0]}}}":
             value = values[names[0]]
             return _scalar(value) if isinstance(value, str) else value
-        return NAME.sub(lambda one: str(values.get(one[1], one[0])), text)
+        return reading.NAME.sub(lambda one: str(values.get(one[1], one[0])), text)
 
 
 def _scalar(text: str) -> Any:

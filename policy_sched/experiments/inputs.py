@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from policy_sched import simulate
 from policy_sched.errors import PolicySchedError, Severity
 from policy_sched.experiments.devices import with_devices
 from policy_sched.experiments.limits import MAX_PODS, check_work
@@ -21,14 +22,6 @@ from policy_sched.experiments.tables import has_columns, orders_of, read_table
 from policy_sched.manifests import Admission, decode_object, load, with_claims
 from policy_sched.model import DURATION_ANNOTATION, ApiObject, Node, Pod, PodInfo
 from policy_sched.profiles.models import BAD_VALUE, DUPLICATE, Path, did_you_mean
-from policy_sched.simulate import (
-    ExpansionError,
-    expand,
-    generated_nodes,
-    is_trace,
-    load_traces,
-    waits,
-)
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """Second 0 of a table."""
@@ -60,7 +53,7 @@ def read_inputs(loaded: Loaded, seeds: Sequence[int]) -> Inputs | None:
     spec = loaded.spec
     cluster = _objects(loaded, spec.cluster.files, ("spec", "cluster", "files"))
     try:
-        cluster = [*generated_nodes(spec.cluster.generate), *cluster]
+        cluster = [*simulate.generated_nodes(spec.cluster.generate), *cluster]
     except PolicySchedError as error:
         text = str(error).removeprefix("--nodes ")
         loaded.problem(("spec", "cluster", "generate"), BAD_VALUE, text)
@@ -68,8 +61,8 @@ def read_inputs(loaded: Loaded, seeds: Sequence[int]) -> Inputs | None:
     workload += _of_rows(loaded, Admission([*cluster, *workload]))
     cluster = with_devices(loaded, cluster)
     nodes = [one for one in cluster if isinstance(one, Node)]
-    cluster += [one for one in workload if isinstance(one, Pod) and not waits(one)]
-    pods = [one for one in workload if isinstance(one, Pod) and waits(one)]
+    cluster += [one for one in workload if isinstance(one, Pod) and not simulate.waits(one)]
+    pods = [one for one in workload if isinstance(one, Pod) and simulate.waits(one)]
     others = [one for one in workload if not isinstance(one, Pod)]
     if any(isinstance(one, Node) for one in others):
         at: Path = ("spec", "workload", "files")
@@ -148,13 +141,13 @@ def _objects(
     found = [loaded.file(one, (*at, i)) for i, one in enumerate(references)]
     paths = [one for one in found if one is not None]
     loaded.data[str(at[1])] = paths
-    traces = load_traces(path for path in paths if is_trace(path))
-    manifests = load([path for path in paths if not is_trace(path)], cluster=cluster)
+    traces = simulate.load_traces(path for path in paths if simulate.is_trace(path))
+    manifests = load([path for path in paths if not simulate.is_trace(path)], cluster=cluster)
     loaded.diagnostics += [*manifests.diagnostics, *traces.diagnostics]
     objects = [*manifests.objects, *traces.objects]
     try:
-        return with_claims(expand(objects, cluster))
-    except ExpansionError as error:
+        return with_claims(simulate.expand(objects, cluster))
+    except simulate.ExpansionError as error:
         loaded.problem(at, BAD_VALUE, str(error))
         return []
 

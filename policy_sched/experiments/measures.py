@@ -26,7 +26,7 @@ from policy_sched.language.lower import Refusal
 from policy_sched.language.runtime import Activation
 from policy_sched.language.values import one_evaluation
 from policy_sched.model import Pod, PodInfo
-from policy_sched.profiles.models import BAD_VALUE, Measure, Path, did_you_mean
+from policy_sched.profiles import models
 
 _NO_POD: Final = PodInfo.of(Pod())
 _NO_CYCLE: Final = Activation()
@@ -61,7 +61,7 @@ def compiled_measures(loaded: Loaded, variant: CompiledVariant) -> Mapping[str, 
     for i, measure in enumerate(loaded.spec.measures):
         if measure.nodes is None and measure.measure is None:
             continue
-        at: Path = ("spec", "measures", i)
+        at: models.Path = ("spec", "measures", i)
         source = source_of(loaded, variant, measure.policy, (*at, "policy"))
         if source is None:
             continue
@@ -79,7 +79,7 @@ def compiled_measures(loaded: Loaded, variant: CompiledVariant) -> Mapping[str, 
 
 
 def source_of(
-    loaded: Loaded, variant: CompiledVariant, name: str | None, at: Path
+    loaded: Loaded, variant: CompiledVariant, name: str | None, at: models.Path
 ) -> PolicySource | None:
     """Return a policy of a variant, an empty one for no name; None if there is none of the name."""
     if name is None:
@@ -87,20 +87,20 @@ def source_of(
     source = variant.policies.get(name)
     if source is None:
         known = sorted(variant.policies)
-        hint = did_you_mean(name, known) or f"policies of {variant.name}: {', '.join(known)}"
-        loaded.problem(at, BAD_VALUE, f"variant {variant.name} has no policy {name}", hint)
+        hint = models.did_you_mean(name, known) or f"policies of {variant.name}: {', '.join(known)}"
+        loaded.problem(at, models.BAD_VALUE, f"variant {variant.name} has no policy {name}", hint)
     return source
 
 
-def _stated(loaded: Loaded, source: PolicySource, name: str | None, at: Path) -> Text | None:
+def _stated(loaded: Loaded, source: PolicySource, name: str | None, at: models.Path) -> Text | None:
     if name is None:
         return None
     stated = {one.name: one.expression for one in source.measures}
     if name not in stated:
         known = f"measures: {', '.join(stated)}" if stated else "it states none"
-        hint = did_you_mean(name, stated) or known
+        hint = models.did_you_mean(name, stated) or known
         message = f"policy {source.name} states no measure {name}"
-        loaded.problem((*at, "measure"), BAD_VALUE, message, hint)
+        loaded.problem((*at, "measure"), models.BAD_VALUE, message, hint)
     return stated.get(name)
 
 
@@ -279,7 +279,7 @@ def rounded(level: Level, decimals: int) -> Level:
     return lambda: round(level(), decimals)
 
 
-def with_rounded_points(curve: Curve, measures: Sequence[Measure]) -> Curve:
+def with_rounded_points(curve: Curve, measures: Sequence[models.Measure]) -> Curve:
     """Return a curve whose points have the digits that measures ask for, rounded as NumPy does."""
     for one in measures:
         if one.point_decimals is not None and one.name in curve:

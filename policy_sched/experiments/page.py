@@ -5,35 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from policy_sched import web
+from policy_sched.experiments import statistics
 from policy_sched.experiments.figures import Drawn
 from policy_sched.experiments.report import SweepReport
 from policy_sched.experiments.results import by_variant, comparisons, values_of
-from policy_sched.experiments.statistics import (
-    Significance,
-    distribution,
-    named,
-    number_text,
-    signed,
-    told,
-    verdict_text,
-)
 from policy_sched.experiments.sweep import AsRun
 from policy_sched.simulate import DIGITS, origin
-from policy_sched.web import (
-    Badge,
-    Column,
-    Fact,
-    Facts,
-    Picture,
-    Prose,
-    Section,
-    Source,
-    Summary,
-    Table,
-    Text,
-    Tone,
-    Value,
-)
 
 MEASURES: Final = "All measures"
 EXPERIMENT: Final = "The experiment as it ran"
@@ -42,59 +20,59 @@ SEEDS: Final = 30
 """Seeds that are named."""
 ROWS: Final = 500
 """Rows of a table of hashes."""
-_TONES: Final[dict[str, Tone]] = {"better": "good", "worse": "bad", "different": "info"}
+_TONES: Final[dict[str, web.Tone]] = {"better": "good", "worse": "bad", "different": "info"}
 
 
-def sweep_page(report: SweepReport, drawn: Sequence[Drawn]) -> Summary:
+def sweep_page(report: SweepReport, drawn: Sequence[Drawn]) -> web.Summary:
     """Return the report with its figures."""
     sections = []
     if report.failures:
         texts = [f"{task.variant}, seed {task.seed}: {why}" for task, why in report.failures]
-        failed: list[Value] = [Text(one, tone="bad") for one in texts]
-        sections.append(Section("Runs without a result", [Prose(failed, points=True)]))
+        failed: list[web.Value] = [web.Text(one, tone="bad") for one in texts]
+        sections.append(web.Section("Runs without a result", [web.Prose(failed, points=True)]))
     compared = _comparison(report)
     if compared is not None:
         sections.append(compared)
     if drawn:
-        pictures = [Picture(one.title, one.write("svg").strip()) for one in drawn]
-        sections.append(Section("Figures", pictures, beside=True))
+        pictures = [web.Picture(one.title, one.write("svg").strip()) for one in drawn]
+        sections.append(web.Section("Figures", pictures, beside=True))
     if report.results:
-        sections.append(Section(MEASURES, [_measures(report)]))
+        sections.append(web.Section(MEASURES, [_measures(report)]))
     if report.as_run is not None:
-        sections.append(Section(EXPERIMENT, [Source(report.name, report.as_run.text)]))
+        sections.append(web.Section(EXPERIMENT, [web.Source(report.name, report.as_run.text)]))
         sections.append(_origin(report, report.as_run))
     verdicts = {one.verdict for *_, one in comparisons(report.spec, report.results)}
-    few = Significance.TOO_FEW in verdicts
-    tone: Tone = "bad" if report.failures else "warn" if few else "good"
+    few = statistics.Significance.TOO_FEW in verdicts
+    tone: web.Tone = "bad" if report.failures else "warn" if few else "good"
     facts = _numbers(report)
-    return Summary(report.name, _lead(report), sections, "sweep", tone, facts=facts)
+    return web.Summary(report.name, _lead(report), sections, "sweep", tone, facts=facts)
 
 
-def _origin(report: SweepReport, as_run: AsRun) -> Section:
+def _origin(report: SweepReport, as_run: AsRun) -> web.Section:
     """Return what the results were made from."""
     seeds = list(dict.fromkeys(task.seed for task, _ in report.results))
     facts = [
-        Fact("Objects", as_run.objects),
-        Fact("Hash of the objects", Text(as_run.digest[:DIGITS], code=True)),
-        Fact("Newest object", as_run.newest or "no dates"),
-        Fact("Seeds", ", ".join(map(str, seeds[:SEEDS])) + ", ..." * (len(seeds) > SEEDS)),
+        web.Fact("Objects", as_run.objects),
+        web.Fact("Hash of the objects", web.Text(as_run.digest[:DIGITS], code=True)),
+        web.Fact("Newest object", as_run.newest or "no dates"),
+        web.Fact("Seeds", ", ".join(map(str, seeds[:SEEDS])) + ", ..." * (len(seeds) > SEEDS)),
     ]
-    decided: list[list[Value]] = []
+    decided: list[list[web.Value]] = []
     for variant, (whole, policies) in as_run.variants.items():
-        decided.append([variant, Text("all of it", tone="dim"), _hash(whole)])
+        decided.append([variant, web.Text("all of it", tone="dim"), _hash(whole)])
         decided += [[variant, name, _hash(digest)] for name, digest in policies.items()]
-    files: list[list[Value]] = [[path, _hash(digest)] for path, digest in as_run.files.items()]
+    files: list[list[web.Value]] = [[path, _hash(digest)] for path, digest in as_run.files.items()]
     more = "experiment.json has all of them" if max(len(decided), len(files)) > ROWS else ""
-    heads = [Column(head) for head in ("Variant", "Policy", "Hash")]
-    tables = [Table("What decided", heads, decided[:ROWS], more)]
+    heads = [web.Column(head) for head in ("Variant", "Policy", "Hash")]
+    tables = [web.Table("What decided", heads, decided[:ROWS], more)]
     if files:
-        columns = [Column("File"), Column("SHA-256")]
-        tables.append(Table("Files", columns, files[:ROWS], more))
+        columns = [web.Column("File"), web.Column("SHA-256")]
+        tables.append(web.Table("Files", columns, files[:ROWS], more))
     return origin(facts, {}, *tables, program=as_run.program)
 
 
-def _hash(digest: str) -> Text:
-    return Text(digest[:DIGITS], code=True)
+def _hash(digest: str) -> web.Text:
+    return web.Text(digest[:DIGITS], code=True)
 
 
 def _lead(report: SweepReport) -> str:
@@ -102,59 +80,66 @@ def _lead(report: SweepReport) -> str:
     found = list(comparisons(report.spec, report.results))
     if not found:
         return "There is one variant, or no seed that variants share: nothing is compared."
-    return told(found[0][0], [(pairs, one) for *_, pairs, one in found])
+    return statistics.told(found[0][0], [(pairs, one) for *_, pairs, one in found])
 
 
-def _numbers(report: SweepReport) -> Facts:
+def _numbers(report: SweepReport) -> web.Facts:
     seeds = {task.seed for task, _ in report.results}
     failures = str(len(report.failures))
     facts = [
-        Fact("Runs", f"{len(report.results):,}"),
-        Fact("Without a result", Text(failures, tone="bad") if report.failures else failures),
-        Fact("Variants", f"{len(by_variant(report.results)):,}"),
-        Fact("Seeds", f"{len(seeds):,}"),
-        Fact("Measures", f"{len(report.spec.measures):,}"),
+        web.Fact("Runs", f"{len(report.results):,}"),
+        web.Fact(
+            "Without a result", web.Text(failures, tone="bad") if report.failures else failures
+        ),
+        web.Fact("Variants", f"{len(by_variant(report.results)):,}"),
+        web.Fact("Seeds", f"{len(seeds):,}"),
+        web.Fact("Measures", f"{len(report.spec.measures):,}"),
     ]
-    return Facts(facts, big=True)
+    return web.Facts(facts, big=True)
 
 
-def _comparison(report: SweepReport) -> Section | None:
+def _comparison(report: SweepReport) -> web.Section | None:
     """Return the differences from the first variant, what is noise in grey."""
     found = list(comparisons(report.spec, report.results))
     if not found:
         return None
     measures = {measure.name: measure for measure in report.spec.measures}
-    rows: list[list[Value]] = []
+    rows: list[list[web.Value]] = []
     for _, variant, name, pairs, one in found:
-        words = verdict_text(one, measures[name], pairs)
+        words = statistics.verdict_text(one, measures[name], pairs)
         interval = one.difference
         rows.append(
             [
                 variant,
-                named(measures[name]),
-                number_text(one.new),
-                signed(interval.mean),
-                f"{signed(interval.low)} .. {signed(interval.high)}",
-                Badge(words, _TONES[words]) if words in _TONES else Text(words, tone="dim"),
+                statistics.named(measures[name]),
+                statistics.number_text(one.new),
+                statistics.signed(interval.mean),
+                f"{statistics.signed(interval.low)} .. {statistics.signed(interval.high)}",
+                web.Badge(words, _TONES[words]) if words in _TONES else web.Text(words, tone="dim"),
             ]
         )
     columns = [
-        Column("Variant"), Column("Measure"), Column("Mean", True), Column("Difference", True),
-        Column("95 % interval", True), Column("What it says"),
+        web.Column("Variant"), web.Column("Measure"), web.Column("Mean", True),
+        web.Column("Difference", True), web.Column("95 % interval", True),
+        web.Column("What it says"),
     ]  # fmt: skip
     title = f"Differences from {found[0][0]}"
-    return Section(title, [Table("Over equal seeds", columns, rows, sortable=True)])
+    return web.Section(title, [web.Table("Over equal seeds", columns, rows, sortable=True)])
 
 
-def _measures(report: SweepReport) -> Table:
-    rows: list[list[Value]] = []
+def _measures(report: SweepReport) -> web.Table:
+    rows: list[list[web.Value]] = []
     for variant, runs in by_variant(report.results).items():
         for measure in report.spec.measures:
             values = values_of(runs, measure.name)
             if values:
-                one = distribution(values)
-                numbers = map(number_text, (one.mean, one.median, one.p25, one.p75))
-                rows.append([variant, named(measure), str(one.count), *numbers])
+                one = statistics.distribution(values)
+                numbers = map(statistics.number_text, (one.mean, one.median, one.p25, one.p75))
+                rows.append([variant, statistics.named(measure), str(one.count), *numbers])
     heads = ("Runs", "Mean", "Median", "25 %", "75 %")
-    columns = [Column("Variant"), Column("Measure"), *(Column(head, True) for head in heads)]
-    return Table("Over all seeds", columns, rows, sortable=True)
+    columns = [
+        web.Column("Variant"),
+        web.Column("Measure"),
+        *(web.Column(head, True) for head in heads),
+    ]
+    return web.Table("Over all seeds", columns, rows, sortable=True)

@@ -13,16 +13,8 @@ from typing import Any, Final
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.diagnostics import Text
+from policy_sched.profiles import models
 from policy_sched.profiles.load import DocumentPosition, locator
-from policy_sched.profiles.models import (
-    Experiment,
-    ExperimentSpec,
-    Path,
-    Problem,
-    did_you_mean,
-    path_text,
-    policies_directory,
-)
 
 UNREADABLE: Final = "PS701"
 NOT_REPEATABLE: Final = "PS714"
@@ -44,18 +36,18 @@ class Loaded:
     parameter names may be missing, which is a warning then.
     """
 
-    model: Experiment
+    model: models.Experiment
     place: DocumentPosition
     folder: FilePath
     given: Mapping[str, str] = field(default_factory=dict)
     lenient: bool = False
-    broken: tuple[Path, ...] = ()
+    broken: tuple[models.Path, ...] = ()
     diagnostics: list[Diagnostic] = field(default_factory=list)
     data: dict[str, list[str]] = field(default_factory=dict)
     """By what they are for: the files that go into every run."""
 
     @property
-    def spec(self) -> ExperimentSpec:
+    def spec(self) -> models.ExperimentSpec:
         """What is run."""
         return self.model.spec
 
@@ -65,17 +57,17 @@ class Loaded:
         return not any(one.severity is Severity.ERROR for one in self.diagnostics)
 
     def problem(
-        self, path: Path, code: str, message: str, hint: str = "", *, on_key: bool = False
+        self, path: models.Path, code: str, message: str, hint: str = "", *, on_key: bool = False
     ) -> None:
         """Note what is wrong at a path."""
         if any(one[: len(path)] == path[: len(one)] for one in self.broken):
             return
-        text = f"{path_text(path)}: {message}"
-        found = self.place.diagnostic(Problem(path, code, text, hint, on_key=on_key))
+        text = f"{models.path_text(path)}: {message}"
+        found = self.place.diagnostic(models.Problem(path, code, text, hint, on_key=on_key))
         if found not in self.diagnostics:
             self.diagnostics.append(found)
 
-    def file(self, reference: str, path: Path) -> str | None:
+    def file(self, reference: str, path: models.Path) -> str | None:
         """Return the path of a file that the experiment names, None if it cannot be read."""
         if reference == "-":
             hint = "write it to a file: standard input cannot be read a second time"
@@ -103,22 +95,24 @@ class Loaded:
             self.diagnostics[-1] = replace(last, severity=Severity.WARNING)
         return None
 
-    def policy_path(self, reference: str, path: Path) -> str | None:
+    def policy_path(self, reference: str, path: models.Path) -> str | None:
         """Return the path of a policy file, a directory, or of a shipped policy by its name."""
-        shipped = policies_directory() / reference
+        shipped = models.policies_directory() / reference
         local = "/" in reference or "." in reference
         local = local or any(one.exists() for one in self._places(reference, path))
         if not local and (shipped / "policy.yaml").is_file():
             return str(shipped)
         if not local:
-            known = sorted(one.parent.name for one in policies_directory().glob("*/policy.yaml"))
-            hint = did_you_mean(reference, known) or f"shipped policies: {', '.join(known)}"
+            known = sorted(
+                one.parent.name for one in models.policies_directory().glob("*/policy.yaml")
+            )
+            hint = models.did_you_mean(reference, known) or f"shipped policies: {', '.join(known)}"
             message = f"there is no file, directory or shipped policy {reference}"
             self.problem(path, UNREADABLE, message, hint)
             return None
         return self.file(reference, path)
 
-    def _places(self, reference: str, path: Path) -> list[FilePath]:
+    def _places(self, reference: str, path: models.Path) -> list[FilePath]:
         """Return where a path may lead, the place that counts first."""
         own = self.folder / reference
         typed = FilePath(reference)
@@ -139,7 +133,7 @@ class Loaded:
             text, earlier = str(defaults[name]), earlier[: earlier.index(name)]
         return False
 
-    def _written(self, path: Path) -> str:
+    def _written(self, path: models.Path) -> str:
         """Return the text at a path before parameters were put in; a list of one may be without."""
         value = self.place.marked and self.place.marked.value
         text = value_at(value, path)
@@ -166,7 +160,7 @@ def parameters_of(value: object) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def value_at(value: Any, path: Path) -> Any:
+def value_at(value: Any, path: models.Path) -> Any:
     """Return what is at a path of plain data, None if nothing is."""
     for step in path:
         try:
@@ -181,9 +175,9 @@ def axis_name(axis: Any) -> str:
     return str(axis.name or axis.param or axis.weight or "")
 
 
-def rule_text(loaded: Loaded, path: Path, text: str) -> Text:
+def rule_text(loaded: Loaded, path: models.Path, text: str) -> Text:
     """Return a rule of the experiment, with its place in the file."""
     marked = loaded.place.marked
     if marked is None or "${" in str(value_at(marked.value, path)):
-        return Text(text, loaded.place.name, None, path_text(path))
-    return Text(text, loaded.place.name, locator(marked, path), path_text(path))
+        return Text(text, loaded.place.name, None, models.path_text(path))
+    return Text(text, loaded.place.name, locator(marked, path), models.path_text(path))

@@ -22,13 +22,7 @@ from policy_sched.client import VirtualClient
 from policy_sched.cluster import Cache
 from policy_sched.errors import PolicySchedError
 from policy_sched.experiments.devices import Devices
-from policy_sched.experiments.inputs import (
-    START,
-    Inputs,
-    ranked,
-    renamed,
-    without_departure,
-)
+from policy_sched.experiments.inputs import START, Inputs, ranked, renamed, without_departure
 from policy_sched.experiments.limits import HOUR, MAX_PODS
 from policy_sched.experiments.measures import (
     Level,
@@ -56,11 +50,7 @@ from policy_sched.scheduler import (
     pod_gone,
 )
 from policy_sched.scheduler.setup import EPOCH, assemble, load_cluster
-from policy_sched.simulate import (
-    Timeline,
-    TimelineResult,
-    turned_away,
-)
+from policy_sched.simulate import Timeline, TimelineResult, turned_away
 
 _SECOND: Final = 1_000_000_000
 DEFAULT_BINDER: Final = "DefaultBinder"

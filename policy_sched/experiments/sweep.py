@@ -21,11 +21,7 @@ from policy_sched import __version__
 from policy_sched.errors import Diagnostic
 from policy_sched.experiments.devices import compiled_devices
 from policy_sched.experiments.documents import load_experiment, of_document
-from policy_sched.experiments.inputs import (
-    Inputs,
-    each_seed,
-    read_inputs,
-)
+from policy_sched.experiments.inputs import Inputs, each_seed, read_inputs
 from policy_sched.experiments.measures import compiled_measures
 from policy_sched.experiments.reading import Loaded, parameters_of
 from policy_sched.experiments.runs import RunVariant

@@ -18,26 +18,12 @@ from typing import Any, Final
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
+from policy_sched.experiments import statistics, variants
 from policy_sched.experiments.engine import Engine, require
 from policy_sched.experiments.patch import patch_of
 from policy_sched.experiments.reading import axis_name
 from policy_sched.experiments.results import Store, Table, run_tasks
-from policy_sched.experiments.statistics import (
-    Paired,
-    Significance,
-    number_text,
-    paired,
-    signed,
-    verdict_text,
-)
 from policy_sched.experiments.sweep import Sweep
-from policy_sched.experiments.variants import (
-    Changes,
-    CompiledVariant,
-    axis_changes,
-    base_changes,
-    is_whole,
-)
 from policy_sched.language import compile_expression
 from policy_sched.language.check import check_beside, diagnostic
 from policy_sched.language.diagnostics import PolicySource, Problem, Text
@@ -65,7 +51,7 @@ class Trial:
 
     number: int
     values: dict[str, Any]
-    changes: Changes
+    changes: variants.Changes
     objectives: list[list[float]] = field(default_factory=list)
     state: str = "complete"
     message: str = ""
@@ -81,13 +67,14 @@ class Winner:
     """A variant that was chosen, and how it compares with the base on the seeds held back."""
 
     trial: Trial
-    held_back: tuple[Paired, ...]
+    held_back: tuple[statistics.Paired, ...]
 
     @property
     def better(self) -> bool:
         """Whether an objective is higher beyond noise, and none is lower beyond noise."""
         verdicts = [
-            (one.verdict is Significance.DIFFERENT, one.difference.mean) for one in self.held_back
+            (one.verdict is statistics.Significance.DIFFERENT, one.difference.mean)
+            for one in self.held_back
         ]
         higher = any(sure and mean > 0 for sure, mean in verdicts)
         return higher and not any(sure and mean < 0 for sure, mean in verdicts)
@@ -134,7 +121,7 @@ class Tuning:
         self._sweep, self._store, self._engine = sweep, store, engine
         self._objectives = tuple(objectives)
         self._search, self._held_back = split(sweep.seeds, held_back)
-        self.base = base_changes(sweep.loaded)
+        self.base = variants.base_changes(sweep.loaded)
         """What the experiment's own variant changes."""
         self._seed = seed
         self._trials: list[Trial] = []
@@ -220,7 +207,7 @@ class Tuning:
                 else:
                     column.append(value)
 
-    def _compiled(self, name: str, trial: Trial) -> CompiledVariant | None:
+    def _compiled(self, name: str, trial: Trial) -> variants.CompiledVariant | None:
         loaded = self._sweep.loaded
         known = len(loaded.diagnostics)
         variant = self._sweep.compiled(name, trial.values, trial.changes)
@@ -233,17 +220,17 @@ class Tuning:
             trial.message = found[0].message if found else "it cannot be compiled"
         return variant
 
-    def _proposed(self, trial: Any) -> tuple[dict[str, Any], Changes]:
+    def _proposed(self, trial: Any) -> tuple[dict[str, Any], variants.Changes]:
         """Return the values that the sampler proposes, and what they change."""
         values: dict[str, Any] = {}
         changes = self.base
         for i, axis in enumerate(self._sweep.spec.search):
             name = axis_name(axis)
             value = _suggested(
-                trial, name, axis, whole=is_whole(axis, self._sweep.variants.values())
+                trial, name, axis, whole=variants.is_whole(axis, self._sweep.variants.values())
             )
             values[name] = value
-            changes = axis_changes(axis, value, ("spec", "search", i)).over(changes)
+            changes = variants.axis_changes(axis, value, ("spec", "search", i)).over(changes)
         return values, changes
 
     def _judged(self, trial: Trial) -> Winner:
@@ -254,7 +241,7 @@ class Tuning:
         if "failed" in (base.state, again.state):
             raise PolicySchedError(f"seeds held back: {base.message or again.message}")
         pairs = zip(base.objectives, again.objectives, strict=True)
-        return Winner(trial, tuple(paired(old, new) for old, new in pairs))
+        return Winner(trial, tuple(statistics.paired(old, new) for old, new in pairs))
 
 
 def _suggested(trial: Any, name: str, axis: SearchAxis, *, whole: bool) -> Any:
@@ -320,17 +307,21 @@ def search_lines(search: Search) -> Iterator[str]:
         rows = [["OBJECTIVE", "SEEDS", "OWN", "FOUND", "DIFFERENCE", "95 % INTERVAL", ""]]
         each = zip(search.objectives, search.base, trial.means, winner.held_back, strict=True)
         for objective, base, mean, held in each:
-            numbers = [number_text(base), number_text(mean), signed(mean - base)]
+            numbers = [
+                statistics.number_text(base),
+                statistics.number_text(mean),
+                statistics.signed(mean - base),
+            ]
             rows.append([objective.text, "search", *numbers, "", "chosen on these"])
             interval = held.difference
             rows.append(
                 [
                     objective.text,
                     "held back",
-                    number_text(held.old),
-                    number_text(held.new),
-                    signed(interval.mean),
-                    f"{signed(interval.low)} .. {signed(interval.high)}",
+                    statistics.number_text(held.old),
+                    statistics.number_text(held.new),
+                    statistics.signed(interval.mean),
+                    f"{statistics.signed(interval.low)} .. {statistics.signed(interval.high)}",
                     _verdict(held, len(search.held_back)),
                 ]
             )
@@ -342,9 +333,9 @@ def search_lines(search: Search) -> Iterator[str]:
         yield "none is better than the experiment's own variant on seeds held back, beyond noise"
 
 
-def _verdict(found: Paired, pairs: int) -> str:
+def _verdict(found: statistics.Paired, pairs: int) -> str:
     judged = Measure(name="objective", better="Higher")
-    return verdict_text(found, judged, pairs)
+    return statistics.verdict_text(found, judged, pairs)
 
 
 def _seeds(seeds: Sequence[int]) -> str:
@@ -353,7 +344,7 @@ def _seeds(seeds: Sequence[int]) -> str:
     return ", ".join(map(str, seeds))
 
 
-def patch_of_winner(sweep: Sweep, base: Changes, winner: Winner) -> str:
+def patch_of_winner(sweep: Sweep, base: variants.Changes, winner: Winner) -> str:
     """Return a winner as a patch from the experiment's own variant."""
     values = {
         str(axis.weight or axis.param): winner.trial.values[axis_name(axis)]

@@ -22,28 +22,14 @@ from policy_sched.experiments.reading import NOT_REPEATABLE, Loaded, axis_name
 from policy_sched.framework.runtime import ENTRY_POINT_GROUP
 from policy_sched.language.diagnostics import PolicySource
 from policy_sched.plugins import plugin_points
+from policy_sched.profiles import load, models
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.profiles.load import content_hash, load_policies, merge_over, policy_source
-from policy_sched.profiles.load import read_config as read_configuration
-from policy_sched.profiles.models import (
-    API_VERSION,
-    BAD_VALUE,
-    DEFAULT_PLUGINS,
-    KIND,
-    UNKNOWN_KEY,
-    UNKNOWN_PLUGIN,
-    Path,
-    SearchAxis,
-    Variant,
-    did_you_mean,
-    path_text,
-)
 from policy_sched.profiles.reload import PolicyFiles
 
 _DATA: Final = "<variant>"
 _HEAD: Final = {
-    "apiVersion": API_VERSION,
-    "kind": KIND,
+    "apiVersion": models.API_VERSION,
+    "kind": models.KIND,
 }
 _ARGUMENT: Final = re.compile(
     r"profiles\[(\d+)\]\.pluginConfig\[(\d+)\](?:\.args)?((?:\.\w+|\[\d+\])*)"
@@ -67,17 +53,17 @@ class Changes:
     policies: tuple[str, ...] = ()
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     weights: Mapping[str, int] = field(default_factory=dict)
-    at: Path = ("spec",)
+    at: models.Path = ("spec",)
     devices: str | None = None
-    devices_at: Path = ("spec",)
-    places: Mapping[tuple[str, str], Path] = field(default_factory=dict)
+    devices_at: models.Path = ("spec",)
+    places: Mapping[tuple[str, str], models.Path] = field(default_factory=dict)
 
     def over(self, other: Changes) -> Changes:
         """Return the changes of both; these count where both say something."""
         return Changes(
             config=self.config if self.config is not None else other.config,
             policies=tuple(dict.fromkeys((*other.policies, *self.policies))),
-            params=merge_over(other.params, self.params),
+            params=load.merge_over(other.params, self.params),
             weights={**other.weights, **self.weights},
             at=self.at,
             devices=self.devices if self.devices is not None else other.devices,
@@ -99,7 +85,7 @@ class CompiledVariant:
     @property
     def content_hash(self) -> str:
         """What decides, in 64 characters: variants that decide alike have the same."""
-        return content_hash([plan.content_hash for plan in self.plans])
+        return load.content_hash([plan.content_hash for plan in self.plans])
 
 
 class HasPlans(Protocol):
@@ -156,7 +142,7 @@ def compiled_variant(
     plans = compilation.plans
     _refuse_outsiders(loaded, changes, plans)
     enabled = {n: source for plan in plans for n, source in plan.plan.policies.items()}
-    others = {one.name: policy_source(one) for one in load_policies(files.policies)[0]}
+    others = {one.name: load.policy_source(one) for one in load.load_policies(files.policies)[0]}
     return CompiledVariant(name, axes, changes, plans, {**others, **enabled})
 
 
@@ -181,7 +167,9 @@ def check_search(
             compiled_variant(loaded, axis_name(axis), {}, changes, computed)
 
 
-def _tried(axis: SearchAxis, variants: Iterable[HasPlans], at: Path) -> list[tuple[Path, Any]]:
+def _tried(
+    axis: models.SearchAxis, variants: Iterable[HasPlans], at: models.Path
+) -> list[tuple[models.Path, Any]]:
     """Return the values of a list, or both ends of a range, with their places."""
     if axis.values:
         return [((*at, "values", i), value) for i, value in enumerate(axis.values)]
@@ -194,7 +182,7 @@ def _tried(axis: SearchAxis, variants: Iterable[HasPlans], at: Path) -> list[tup
     ]
 
 
-def is_whole(axis: SearchAxis, variants: Iterable[HasPlans]) -> bool:
+def is_whole(axis: models.SearchAxis, variants: Iterable[HasPlans]) -> bool:
     """Return whether the values of an axis are whole numbers."""
     if axis.weight is not None:
         return True
@@ -211,7 +199,7 @@ def is_whole(axis: SearchAxis, variants: Iterable[HasPlans]) -> bool:
     return all(number is None or float(number).is_integer() for number in numbers)
 
 
-def axis_changes(axis: Any, value: Any, at: Path) -> Changes:
+def axis_changes(axis: Any, value: Any, at: models.Path) -> Changes:
     """Return what an axis changes with a value."""
     if axis.weight is not None:
         weight = value if isinstance(value, int) and not isinstance(value, bool) else -1
@@ -227,14 +215,14 @@ def _combinations(loaded: Loaded) -> Iterator[tuple[str, dict[str, Any], Changes
     """Yield the name, the values of the axes, and the changes of every variant."""
     spec = loaded.spec
     base = _changes(loaded, spec.base, ("spec", "base"))
-    listed = spec.variants or (Variant(),)
+    listed = spec.variants or (models.Variant(),)
     choices = [
         [(axis_name(axis), value, ("spec", "matrix", i, "values", j))
          for j, value in enumerate(axis.values)]
         for i, axis in enumerate(spec.matrix)
     ]  # fmt: skip
     for i, variant in enumerate(listed):
-        at: Path = ("spec", "variants", i) if spec.variants else ("spec", "base")
+        at: models.Path = ("spec", "variants", i) if spec.variants else ("spec", "base")
         own = _changes(loaded, variant, at).over(base) if spec.variants else base
         for values in itertools.product(*choices):
             changes = own
@@ -247,16 +235,16 @@ def _combinations(loaded: Loaded) -> Iterator[tuple[str, dict[str, Any], Changes
 
 
 def _word(value: Any) -> str:
-    return content_hash(value)[:8] if isinstance(value, dict | list) else str(value)
+    return load.content_hash(value)[:8] if isinstance(value, dict | list) else str(value)
 
 
-def _changes(loaded: Loaded, variant: Variant, at: Path) -> Changes:
+def _changes(loaded: Loaded, variant: models.Variant, at: models.Path) -> Changes:
     config = variant.config
     path = None if config is None else loaded.file(config, (*at, "config"))
     found = [
         loaded.policy_path(one, (*at, "policies", i)) for i, one in enumerate(variant.policies)
     ]
-    places: dict[tuple[str, str], Path] = {
+    places: dict[tuple[str, str], models.Path] = {
         (section, name): (*at, section, name)
         for section in ("params", "weights")
         for name in getattr(variant, section)
@@ -277,9 +265,9 @@ def _files(
     loaded: Loaded, changes: Changes, computed: Mapping[str, Mapping[str, Any]]
 ) -> PolicyFiles | None:
     """Return the files of a variant, with what it changes put into the configuration."""
-    known = {one.name for one in load_policies(changes.policies)[0]}
+    known = {one.name for one in load.load_policies(changes.policies)[0]}
     params = {name: value for name, value in computed.items() if name in known}
-    params = merge_over(params, changes.params)
+    params = load.merge_over(params, changes.params)
     if not params and not changes.weights:
         return PolicyFiles(changes.config, changes.policies)
     value = configuration_of(loaded, replace(changes, params=params))
@@ -303,12 +291,12 @@ def _configuration(loaded: Loaded, changes: Changes) -> dict[str, Any] | None:
     """Return the data of a variant's configuration, None if the file has problems."""
     value: dict[str, Any]
     if changes.config is None:
-        names = [one.name for one in load_policies(changes.policies)[0]]
-        default = {name for name, _ in DEFAULT_PLUGINS}
+        names = [one.name for one in load.load_policies(changes.policies)[0]]
+        default = {name for name, _ in models.DEFAULT_PLUGINS}
         enabled = [{"name": name} for name in dict.fromkeys(names) if name not in default]
         profile = {"plugins": {"multiPoint": {"enabled": enabled}}} if enabled else {}
         return {**_HEAD, "profiles": [profile]}
-    config, problems = read_configuration(changes.config)
+    config, problems = load.read_config(changes.config)
     loaded.diagnostics += [one for one in problems if one not in loaded.diagnostics]
     marked = None if config is None else config.place.marked
     if marked is None or any(one.severity is Severity.ERROR for one in problems):
@@ -322,7 +310,7 @@ def _set_args(profile: dict[str, Any], plugin: str, args: Mapping[str, Any]) -> 
     listed = profile["pluginConfig"] = list(profile.get("pluginConfig") or [])
     for i, entry in enumerate(listed):
         if entry.get("name") == plugin:
-            listed[i] = {**entry, "args": merge_over(entry.get("args") or {}, dict(args))}
+            listed[i] = {**entry, "args": load.merge_over(entry.get("args") or {}, dict(args))}
             return
     listed.append({"name": plugin, "args": dict(args)})
 
@@ -334,7 +322,7 @@ def _set_weight(
     if not 0 <= weight < 2**31:
         at = changes.places.get(("weights", plugin), changes.at)
         message, hint = f"this is no weight of {plugin}", "a whole number that is not negative"
-        loaded.problem(at, BAD_VALUE, message, hint)
+        loaded.problem(at, models.BAD_VALUE, message, hint)
         return
     plugins = profile["plugins"] = dict(profile.get("plugins") or {})
     score = plugins["score"] = dict(plugins.get("score") or {})
@@ -371,21 +359,24 @@ def _blame(loaded: Loaded, changes: Changes, problem: Diagnostic, config: object
         if named:
             plugin = max(named, key=lambda key: len(key[1]))
             at = changes.places[plugin]
-    if problem.code == UNKNOWN_PLUGIN and (argument is not None or at is not changes.at):
-        known = [*plugin_points(), *(n for n, _ in DEFAULT_PLUGINS)]
-        hint = did_you_mean(str(plugin), known) or hint
-    if at[1:2] in (("matrix",), ("search",)) and problem.code in (UNKNOWN_KEY, UNKNOWN_PLUGIN):
+    if problem.code == models.UNKNOWN_PLUGIN and (argument is not None or at is not changes.at):
+        known = [*plugin_points(), *(n for n, _ in models.DEFAULT_PLUGINS)]
+        hint = models.did_you_mean(str(plugin), known) or hint
+    if at[1:2] in (("matrix",), ("search",)) and problem.code in (
+        models.UNKNOWN_KEY,
+        models.UNKNOWN_PLUGIN,
+    ):
         axis = getattr(loaded.spec, str(at[1]))[at[2]]
         at = (*at[:3], "param" if axis.weight is None else "weight")
     message = _IN_QUOTES.sub(r'"\1"', problem.message)
     inside = "" if argument is None else argument[3].removeprefix(".")
-    shown = f"{inside}: " if inside and not path_text(at).endswith(inside) else ""
+    shown = f"{inside}: " if inside and not models.path_text(at).endswith(inside) else ""
     message = _PREFIX.sub(shown, message)
-    on_key = problem.code == UNKNOWN_KEY and at[1] not in ("matrix", "search", "computed")
+    on_key = problem.code == models.UNKNOWN_KEY and at[1] not in ("matrix", "search", "computed")
     loaded.problem(at, problem.code, message, hint, on_key=on_key)
 
 
-def _place_of_argument(loaded: Loaded, changes: Changes, plugin: str, inside: str) -> Path:
+def _place_of_argument(loaded: Loaded, changes: Changes, plugin: str, inside: str) -> models.Path:
     """Return where the experiment sets an argument. ``inside``: its path, as in ``.a.b[0]``."""
     steps: list[str | int] = [
         int(step) if step.isdecimal() else step for step in _STEP.findall(inside)

@@ -3,39 +3,20 @@
 Pure functions over a scheduler's evaluation, shared by the command line and the HTTP endpoint.
 """
 
-from policy_sched.explain.evaluate import NodeValue, evaluated
+from policy_sched.explain.evaluate import NodeValue as NodeValue, evaluated as evaluated
 from policy_sched.explain.evaluate_devices import (
-    SELECTOR,
-    evaluated_on_devices,
-    is_over_devices,
+    SELECTOR as SELECTOR,
+    evaluated_on_devices as evaluated_on_devices,
+    is_over_devices as is_over_devices,
 )
-from policy_sched.explain.explain import explain, filter_parts
+from policy_sched.explain.explain import explain as explain, filter_parts as filter_parts
 from policy_sched.explain.page import (
-    explanation_page,
-    explanation_sections,
-    filters_funnel,
-    rejections_table,
-    scores_bars,
-    tone_of,
+    explanation_page as explanation_page,
+    explanation_sections as explanation_sections,
+    filters_funnel as filters_funnel,
+    rejections_table as rejections_table,
+    scores_bars as scores_bars,
+    tone_of as tone_of,
 )
-from policy_sched.explain.places import locate_selectors
-from policy_sched.explain.report import Explanation, some
-
-__all__ = [
-    "SELECTOR",
-    "Explanation",
-    "NodeValue",
-    "evaluated",
-    "evaluated_on_devices",
-    "explain",
-    "explanation_page",
-    "explanation_sections",
-    "filter_parts",
-    "filters_funnel",
-    "is_over_devices",
-    "locate_selectors",
-    "rejections_table",
-    "scores_bars",
-    "some",
-    "tone_of",
-]
+from policy_sched.explain.places import locate_selectors as locate_selectors
+from policy_sched.explain.report import Explanation as Explanation, some as some

@@ -9,16 +9,7 @@ from typing import Final
 import msgspec
 
 from policy_sched.model import counted
-from policy_sched.plugins.dynamicresources import (
-    AllocatedClaim,
-    ClaimChange,
-    ClaimsExplained,
-    NodeDevices,
-    RatedDevice,
-    Refusal,
-    RequestDevices,
-    SelectorOf,
-)
+from policy_sched.plugins import dynamicresources
 
 _WORDS: Final = {
     "updated": "in pools that are being updated",
@@ -45,7 +36,7 @@ class SelectorStep:
     place: str = ""
 
     @classmethod
-    def of(cls, one: SelectorOf) -> SelectorStep:
+    def of(cls, one: dynamicresources.SelectorOf) -> SelectorStep:
         """Return a selector whose place is not known."""
         return cls(one.kind, one.name, one.request, one.index)
 
@@ -122,11 +113,11 @@ class ClaimSteps:
     """All that is reported of a pod's claims."""
 
     requests: list[RequestStep]
-    allocated: list[AllocatedClaim]
+    allocated: list[dynamicresources.AllocatedClaim]
     changes: list[ClaimChangeStep]
 
 
-def claim_steps(found: ClaimsExplained, rejecting: Collection[str]) -> ClaimSteps:
+def claim_steps(found: dynamicresources.ClaimsExplained, rejecting: Collection[str]) -> ClaimSteps:
     """Return the report for the nodes that reject the pod for its claims."""
     return ClaimSteps(
         [_request(one, rejecting) for one in found.requests],
@@ -135,7 +126,7 @@ def claim_steps(found: ClaimsExplained, rejecting: Collection[str]) -> ClaimStep
     )
 
 
-def _request(one: RequestDevices, rejecting: Collection[str]) -> RequestStep:
+def _request(one: dynamicresources.RequestDevices, rejecting: Collection[str]) -> RequestStep:
     alike: dict[object, DevicesStep] = {}
     for node in one.nodes:
         if node.node not in rejecting:
@@ -150,12 +141,12 @@ def _request(one: RequestDevices, rejecting: Collection[str]) -> RequestStep:
     )
 
 
-def _devices(node: NodeDevices) -> DevicesStep:
+def _devices(node: dynamicresources.NodeDevices) -> DevicesStep:
     refused = sorted((_refused(why, count) for why, count in node.refused), key=_order)
     return DevicesStep([], node.devices, refused, node.fit)
 
 
-def _refused(why: Refusal, count: int) -> RefusedStep:
+def _refused(why: dynamicresources.Refusal, count: int) -> RefusedStep:
     selector = None if why.selector is None else SelectorStep.of(why.selector)
     taint = "" if why.taint is None else f"{why.taint.key}:{why.taint.effect}"
     return RefusedStep(why.why, count, selector, taint, why.error)
@@ -165,7 +156,7 @@ def _order(one: RefusedStep) -> tuple[int, str]:
     return ["updated", "invalid", "allocated", "selector", *_WORDS].index(one.why), str(one)
 
 
-def _change(one: ClaimChange) -> ClaimChangeStep:
+def _change(one: dynamicresources.ClaimChange) -> ClaimChangeStep:
     selector = None if one.selector is None else SelectorStep.of(one.selector)
     nodes = sorted(one.nodes)[:_NAMED]
     return ClaimChangeStep(
@@ -193,7 +184,7 @@ def devices_lines(steps: ClaimSteps) -> Iterator[str]:
         yield from (f"  {names:<{width}}  {text}" for names, text in rows)
 
 
-def allocated_text(claim: AllocatedClaim) -> str:
+def allocated_text(claim: dynamicresources.AllocatedClaim) -> str:
     """Return where an allocated claim can be used."""
     where = _some(claim.nodes, len(claim.nodes)) if claim.nodes else "no node"
     devices = ", ".join(claim.devices) or "no devices"
@@ -249,7 +240,7 @@ class RatedStep(msgspec.Struct, rename="camel"):
         return f"score {score}{', chosen' if self.chosen else ''}"
 
 
-def rated_steps(found: Sequence[RatedDevice]) -> list[RatedStep]:
+def rated_steps(found: Sequence[dynamicresources.RatedDevice]) -> list[RatedStep]:
     """Return devices as they are tried, request by request; those that are refused come last."""
     steps = []
     for one in found:

@@ -14,17 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from policy_sched import language
 from policy_sched.cluster import Cache
 from policy_sched.errors import PolicyError, PolicySchedError
-from policy_sched.language import (
-    FIRST_ERROR,
-    CostPart,
-    Expression,
-    breakdown,
-    compile_expression,
-    names_read,
-)
-from policy_sched.language.check import Checked, check_beside, children, diagnostic
+from policy_sched.language import check
 from policy_sched.language.codegen import Functions
 from policy_sched.language.diagnostics import PolicySource, Problem, Text
 from policy_sched.language.ir import Cost, Site
@@ -78,7 +71,7 @@ class Evaluated:
     range: str
     cost: Cost
     renewed: Cost
-    part: CostPart
+    part: language.CostPart
     values: tuple[NodeValue, ...]
     nodes: int
 
@@ -154,7 +147,9 @@ def evaluated(
         if scores and not fault:
             fault = _no_score(value)
         if fault is not None:
-            values.append(NodeValue(node, None, f"PS{FIRST_ERROR + fault.kind}", _words(fault)))
+            values.append(
+                NodeValue(node, None, f"PS{language.FIRST_ERROR + fault.kind}", _words(fault))
+            )
             continue
         if kind == types.STRING and not isinstance(value, str):
             value = cache.nodes.strings.text(value)
@@ -173,39 +168,39 @@ def evaluated(
 
 def _compiled(
     text: str, section: str, source: PolicySource
-) -> tuple[Checked, Expression, CostPart]:
+) -> tuple[check.Checked, language.Expression, language.CostPart]:
     """Check and compile an expression, with its cost. Raises PolicyError with its problems."""
-    policy, problems = check_beside(Text(text, FILE), section, source)
+    policy, problems = check.check_beside(Text(text, FILE), section, source)
     if policy is None:
         raise PolicyError(problems)
     (checked,) = policy.match_conditions
     variables = [(name, variable.core) for name, variable in policy.variables]
     bodies = [core for _, core in variables] + [f.body for f in policy.functions.values()]
     cores = (checked.core, *bodies)
-    found = {name for core in cores for name in names_read(core)}
+    found = {name for core in cores for name in language.names_read(core)}
     if any(map(_reads_devices, cores)):
         found.add("node.devices")
     _refuse_others(found)
     given = (policy.params, policy.params_type, policy.functions, variables)
     try:
         with one_evaluation():
-            expression = compile_expression(checked.core, *given)
-            return checked, expression, breakdown(checked.core, *given)
+            expression = language.compile_expression(checked.core, *given)
+            return checked, expression, language.breakdown(checked.core, *given)
     except Refusal as refusal:
         span = refusal.span
         problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
-        raise PolicyError([diagnostic(problem, checked.text)]) from None
+        raise PolicyError([check.diagnostic(problem, checked.text)]) from None
 
 
 def _reads_devices(core: ast.Core) -> bool:
     """Return whether an expression reads the devices of a node."""
     if isinstance(core, ast.Field) and (core.operand.type.name, core.name) == ("Node", "devices"):
         return True
-    return any(map(_reads_devices, children(core)))
+    return any(map(_reads_devices, check.children(core)))
 
 
 def _of_row(
-    functions: Functions, expression: Expression, pod: PodInfo, now: int, row: int
+    functions: Functions, expression: language.Expression, pod: PodInfo, now: int, row: int
 ) -> tuple[Any, Site | None]:
     """Return the value of one row, or its error; the pod has just come into the queue.
 
@@ -276,7 +271,7 @@ def _tree(found: Evaluated) -> Iterator[str]:
     yield from (f"{text:<{width}}  {place}" for text, place in rows)
 
 
-def _rows_of(text: str, part: CostPart, depth: int) -> Iterator[tuple[str, str]]:
+def _rows_of(text: str, part: language.CostPart, depth: int) -> Iterator[tuple[str, str]]:
     shown = " ".join(text[part.span.start : part.span.end].split())
     limit = 58 - 2 * depth
     if len(shown) > limit:
@@ -286,7 +281,7 @@ def _rows_of(text: str, part: CostPart, depth: int) -> Iterator[tuple[str, str]]
         yield from _rows_of(text, inner, depth + 1)
 
 
-def _part_document(text: str, part: CostPart) -> dict[str, Any]:
+def _part_document(text: str, part: language.CostPart) -> dict[str, Any]:
     return {
         "expression": text[part.span.start : part.span.end],
         "type": part.type,

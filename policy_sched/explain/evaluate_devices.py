@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from policy_sched.errors import PolicyError, PolicySchedError
 from policy_sched.explain.evaluate import FILE
-from policy_sched.language.cel import CelError, compile_selector, estimated_cost, plain
+from policy_sched.language import cel
 from policy_sched.language.check import diagnostic
 from policy_sched.language.diagnostics import Text
 from policy_sched.model import ResourceSlice
@@ -104,7 +104,7 @@ def evaluated_on_devices(text: str, slices: Iterable[ResourceSlice]) -> Evaluate
 
     Raises PolicyError with what is wrong with it, and PolicySchedError where there is no device.
     """
-    selector = compile_selector(text)
+    selector = cel.compile_selector(text)
     where = Text(text, FILE)
     wrong = [one for one in selector.problems if one.code not in _OF_SELECTORS]
     if wrong:
@@ -116,13 +116,13 @@ def evaluated_on_devices(text: str, slices: Iterable[ResourceSlice]) -> Evaluate
             name = DeviceId(one.spec.driver, one.spec.pool.name, device.name)
             try:
                 found, _ = selector.value(as_record(one.spec.driver, device))
-                values.append(DeviceValue(name, plain(found)))
-            except CelError as error:
+                values.append(DeviceValue(name, cel.plain(found)))
+            except cel.CelError as error:
                 values.append(DeviceValue(name, None, str(error)))
     if not values:
         raise PolicySchedError("there is no device: give ResourceSlices by --cluster")
     return EvaluatedDevices(
-        text, str(selector.result), estimated_cost(selector.tree), tuple(values)
+        text, str(selector.result), cel.estimated_cost(selector.tree), tuple(values)
     )
 
 

@@ -18,25 +18,11 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from policy_sched import framework
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
+from policy_sched.explain import report
 from policy_sched.explain.devices import claim_steps, rated_steps
-from policy_sched.explain.report import (
-    Alternative,
-    Explanation,
-    FilterStep,
-    NodeScore,
-    PlacementStep,
-)
-from policy_sched.framework import (
-    Code,
-    Codes,
-    CycleState,
-    Describe,
-    FilterResult,
-    PreFilterResult,
-    Status,
-)
 from policy_sched.framework.evaluate import Evaluation, Evaluator, skipped
 from policy_sched.framework.runtime import Hook, Pipeline, Runner
 from policy_sched.model import PodInfo, QueuedPod
@@ -61,8 +47,8 @@ class Part:
 
     plugin: str
     name: str
-    codes: Codes | None
-    describe: Describe | None = None
+    codes: framework.Codes | None
+    describe: framework.Describe | None = None
 
     def rejected(self, n: int) -> NDArray[np.bool_]:
         """Return which of the rows [0, n) it rejects."""
@@ -77,7 +63,7 @@ def filter_parts(runner: Runner, table: NodeTable, pod: PodInfo) -> list[Part]:
 
     Raises PluginError if a plugin fails.
     """
-    state = CycleState()
+    state = framework.CycleState()
     found = runner.run("pre_filter", state, pod)
     parts = [
         _narrowing(runner, hook, table, pod)
@@ -85,8 +71,10 @@ def filter_parts(runner: Runner, table: NodeTable, pod: PodInfo) -> list[Part]:
         if hook.plugin in found.narrowed_by
     ]
     for hook in runner.active("filter", found.skipped):
-        verdict = cast("FilterResult", runner.call("filter", hook, state, pod, None, table))
-        pieces: Sequence[tuple[str, Codes | None]] = ((hook.plugin, verdict.codes),)
+        verdict = cast(
+            "framework.FilterResult", runner.call("filter", hook, state, pod, None, table)
+        )
+        pieces: Sequence[tuple[str, framework.Codes | None]] = ((hook.plugin, verdict.codes),)
         if verdict.parts is not None:
             pieces = verdict.parts()
         parts += [Part(hook.plugin, name, codes, verdict.describe) for name, codes in pieces]
@@ -95,18 +83,23 @@ def filter_parts(runner: Runner, table: NodeTable, pod: PodInfo) -> list[Part]:
 
 def _narrowing(runner: Runner, hook: Hook, table: NodeTable, pod: PodInfo) -> Part:
     """Return the part of a PreFilter plugin that returned a subset of the nodes."""
-    result = cast("PreFilterResult", runner.call("pre_filter", hook, CycleState(), pod))
+    result = cast(
+        "framework.PreFilterResult", runner.call("pre_filter", hook, framework.CycleState(), pod)
+    )
     codes = np.ones(table.n, np.int16)
     for name in result.node_names or ():
         if name in table.row_of:
             codes[table.row_of[name]] = 0
-    status = Status(
-        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+    status = framework.Status(
+        framework.Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
         (f"node(s) didn't satisfy plugin(s) [{hook.plugin}]",),
         hook.plugin,
     )
     return Part(
-        hook.plugin, f"{hook.plugin} (preFilter)", codes, FilterResult.of(codes, status).describe
+        hook.plugin,
+        f"{hook.plugin} (preFilter)",
+        codes,
+        framework.FilterResult.of(codes, status).describe,
     )
 
 
@@ -127,7 +120,7 @@ def alternatives(
     pod: PodInfo,
     evaluation: Evaluation,
     parts: Sequence[Part],
-) -> list[Alternative]:
+) -> list[report.Alternative]:
     """Return changes with which the pod would fit, or would get another node."""
     sole = _rejected_by_one_only(table, evaluation, parts)
     found = [
@@ -159,7 +152,7 @@ def _without_filters(
     evaluation: Evaluation,
     parts: Sequence[Part],
     sole: Sequence[Mask],
-) -> Iterator[Alternative]:
+) -> Iterator[report.Alternative]:
     before = {int(row) for row in evaluation.best()}
     for part, rows in zip(parts, sole, strict=True):
         if not rows.any():
@@ -173,7 +166,7 @@ def _without_filters(
 
 def _without_scores(
     profile: Profile, table: NodeTable, pod: PodInfo, evaluation: Evaluation
-) -> Iterator[Alternative]:
+) -> Iterator[report.Alternative]:
     """Leave out each score plugin, if several nodes are feasible."""
     before = {int(row) for row in evaluation.best()}
     if evaluation.scoring is None or evaluation.filtering.feasible_rows().size < 2:
@@ -188,7 +181,7 @@ def _without_scores(
 
 def _with_smaller_requests(
     table: NodeTable, pod: PodInfo, parts: Sequence[Part], sole: Sequence[Mask]
-) -> Iterator[Alternative]:
+) -> Iterator[report.Alternative]:
     """Find nodes that lack a single resource, and the smallest amount missing."""
     for part, rows in zip(parts, sole, strict=True):
         if part.plugin != FIT or not rows.any():
@@ -208,14 +201,14 @@ def _with_smaller_requests(
             least = int(short[only].min())
             fits = candidates[only & (short == least)].tolist()
             names = tuple(sorted(table.names[row] for row in fits))
-            yield Alternative("resource", name, len(fits), names[:NAMED], str(least))
+            yield report.Alternative("resource", name, len(fits), names[:NAMED], str(least))
 
 
 def _alternative(
     kind: str, name: str, other: Evaluation, best: set[int], table: NodeTable
-) -> Alternative:
+) -> report.Alternative:
     names = tuple(sorted(table.names[row] for row in best))
-    return Alternative(kind, name, int(other.filtering.feasible_rows().size), names[:NAMED])
+    return report.Alternative(kind, name, int(other.filtering.feasible_rows().size), names[:NAMED])
 
 
 def _evaluated(pipeline: Pipeline, table: NodeTable, pod: PodInfo) -> Evaluation:
@@ -248,15 +241,15 @@ def _without_part(pipeline: Pipeline, part: Part) -> Pipeline:
 def _rest(hook: Hook, left_out: str) -> Callable[..., object]:
     """Return a filter in which the rule of that name rejects nothing."""
 
-    def filter_without(*given: object) -> FilterResult:
-        verdict = cast("FilterResult", hook.function(*given))
+    def filter_without(*given: object) -> framework.FilterResult:
+        verdict = cast("framework.FilterResult", hook.function(*given))
         if verdict.codes is None or verdict.parts is None:
             return verdict
         codes = np.zeros_like(verdict.codes)
         for name, own in verdict.parts():
             if name != left_out and own is not None:
                 codes = np.where(codes, codes, own)
-        return FilterResult(codes, verdict.describe)
+        return framework.FilterResult(codes, verdict.describe)
 
     return filter_without
 
@@ -265,7 +258,9 @@ def _rest(hook: Hook, left_out: str) -> Callable[..., object]:
 OTHER_SOURCES: Final = "nominated pods and extenders"
 
 
-def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5, by: str = "") -> Explanation:
+def explain(
+    scheduler: Scheduler, pod: PodInfo, *, top: int = 5, by: str = ""
+) -> report.Explanation:
     """Explain the decision for `pod` on the current cluster, without effects.
 
     ``top``: the number of best nodes whose scores are listed. ``by``: the profile that decides, if
@@ -291,10 +286,10 @@ def explain(scheduler: Scheduler, pod: PodInfo, *, top: int = 5, by: str = "") -
 
 def _explained(
     scheduler: Scheduler, profile: Profile | None, pod: PodInfo, name: str, top: int
-) -> Explanation:
+) -> report.Explanation:
     """Explain the decision of the profile with a name."""
     table = scheduler.handle.nodes
-    found = Explanation(pod.key, name, nodes=table.live_count)
+    found = report.Explanation(pod.key, name, nodes=table.live_count)
     if profile is None:
         found.message, found.ignored = f'no profile has schedulerName "{name}"', True
         return found
@@ -340,7 +335,7 @@ def _explained(
 
 
 def _add_claims(
-    found: Explanation,
+    found: report.Explanation,
     scheduler: Scheduler,
     pod: PodInfo,
     evaluation: Evaluation,
@@ -357,7 +352,7 @@ def _add_claims(
             found.alternatives = [one for one in found.alternatives if one.name != DEVICES]
 
 
-def _add_rated(found: Explanation, scheduler: Scheduler, pod: PodInfo) -> None:
+def _add_rated(found: report.Explanation, scheduler: Scheduler, pod: PodInfo) -> None:
     """Add what rules say of the devices of the best node."""
     allocating = scheduler.handle.shared(Allocations).latest(found.profile)
     if allocating is not None:
@@ -366,7 +361,7 @@ def _add_rated(found: Explanation, scheduler: Scheduler, pod: PodInfo) -> None:
 
 
 def _add_devices(
-    found: Explanation,
+    found: report.Explanation,
     scheduler: Scheduler,
     pod: PodInfo,
     rejected: NDArray[np.intp],
@@ -379,7 +374,7 @@ def _add_devices(
 
 
 def _add_together(
-    found: Explanation,
+    found: report.Explanation,
     profile: Profile,
     table: NodeTable,
     pod: PodInfo,
@@ -391,13 +386,13 @@ def _add_together(
     for one in plan.tried if plan.plugins else ():
         placed, pods = one.placed, len(plan.attempts)
         scores = dict(one.scores)
-        step = PlacementStep(
+        step = report.PlacementStep(
             one.name or "(all nodes)", one.nodes, placed, pods, one.feasible, one.total, scores
         )
         found.placements.append(step)
     if not isinstance(decision, Bind):
         found.message = decision.message
-        found.failed = decision.status.code is Code.ERROR
+        found.failed = decision.status.code is framework.Code.ERROR
         _add_victims(found, decision)
         return
     assert plan.best is not None, "the pod goes there"
@@ -408,14 +403,14 @@ def _add_together(
     _add_scores(found, table, evaluation, top)
 
 
-def _add_victims(found: Explanation, decision: Decision) -> None:
+def _add_victims(found: report.Explanation, decision: Decision) -> None:
     if isinstance(decision, Preempt):
         found.nominated_node = decision.node
         found.victims = [victim.key for victim in decision.victims]
 
 
 def _add_filters(
-    found: Explanation,
+    found: report.Explanation,
     table: NodeTable,
     evaluation: Evaluation,
     parts: Sequence[Part],
@@ -433,7 +428,7 @@ def _add_filters(
         rejected = live & part.rejected(table.n)
         removed = left & rejected
         left &= ~removed
-        step = FilterStep(
+        step = report.FilterStep(
             part.plugin,
             part.name,
             int(np.count_nonzero(removed)),
@@ -446,7 +441,7 @@ def _add_filters(
     if late.any():
         count = int(np.count_nonzero(late))
         left_over = int(np.count_nonzero(left & feasible))
-        found.filters.append(FilterStep(late_by, late_by, count, count, left_over, {}))
+        found.filters.append(report.FilterStep(late_by, late_by, count, count, left_over, {}))
     statuses = evaluation.filtering.statuses()
     found.rejections = {
         table.names[row]: (status.plugin, list(status.reasons)) for row, status in statuses.items()
@@ -459,13 +454,15 @@ def _reasons(part: Part, removed: Mask) -> dict[str, int]:
     rows = np.flatnonzero(removed)
     counts: Counter[str] = Counter()
     if rows.size and part.describe is not None and part.codes is not None:
-        codes: Codes = part.codes[rows]
+        codes: framework.Codes = part.codes[rows]
         for status in part.describe(rows, codes):
             counts.update(status.reasons)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _add_scores(found: Explanation, table: NodeTable, evaluation: Evaluation, top: int) -> None:
+def _add_scores(
+    found: report.Explanation, table: NodeTable, evaluation: Evaluation, top: int
+) -> None:
     """Add the totals of the best nodes, and each plugin's part."""
     if evaluation.scoring is None:
         return
@@ -480,4 +477,4 @@ def _add_scores(found: Explanation, table: NodeTable, evaluation: Evaluation, to
     for i, row in enumerate(shown.tolist()):
         parts = {plugin: values[i] for plugin, values in shares.items()}
         raw = {plugin: values[i] for plugin, values in raw_scores.items()}
-        found.scores.append(NodeScore(names[row], int(total[row]), parts, raw))
+        found.scores.append(report.NodeScore(names[row], int(total[row]), parts, raw))

@@ -4,9 +4,12 @@ A unit is one replica: pods with their groups and claims. Copies of it are decid
 after the other, by the pipelines that decide pods, in a copy of the cluster.
 """
 
-from policy_sched.fit.count import LIMIT, PREEMPTING, FitCluster, fit
-from policy_sched.fit.live import objects_of
-from policy_sched.fit.report import Fit
-from policy_sched.fit.unit import Unit, unit_of
-
-__all__ = ["LIMIT", "PREEMPTING", "Fit", "FitCluster", "Unit", "fit", "objects_of", "unit_of"]
+from policy_sched.fit.count import (
+    LIMIT as LIMIT,
+    PREEMPTING as PREEMPTING,
+    FitCluster as FitCluster,
+    fit as fit,
+)
+from policy_sched.fit.live import objects_of as objects_of
+from policy_sched.fit.report import Fit as Fit
+from policy_sched.fit.unit import Unit as Unit, unit_of as unit_of

@@ -19,18 +19,13 @@ from msgspec.structs import replace
 
 from policy_sched.client import VirtualClient
 from policy_sched.errors import PolicySchedError
-from policy_sched.fit.report import Fit, LabelFit, NodeFit, Victim
+from policy_sched.fit import report
 from policy_sched.fit.unit import Unit
 from policy_sched.framework import Status
 from policy_sched.framework.evaluate import FEASIBLE
 from policy_sched.language.diagnostics import nearest
 from policy_sched.manifests import set_creation_times
-from policy_sched.model import (
-    ApiObject,
-    PodDisruptionBudget,
-    PodInfo,
-    label_selector,
-)
+from policy_sched.model import ApiObject, PodDisruptionBudget, PodInfo, label_selector
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler import (
     Bind,
@@ -96,7 +91,7 @@ def fit(
     preempting: int = PREEMPTING,
     label: str = "",
     advance: Callable[[int], None] = lambda _more: None,
-) -> Fit:
+) -> report.Fit:
     """Count the replicas of a unit that fit; the cluster is used up.
 
     ``limit`` and ``preempting`` bound the replicas in free room and those with evictions.
@@ -132,7 +127,7 @@ class _Count:
         self._free, self._limited, self._free_by_node = 0, False, Counter[str]()
         self._preempting, self._preempting_limited = 0, False
         self._preempting_by_node = Counter[str]()
-        self._victims: list[Victim] = []
+        self._victims: list[report.Victim] = []
         self._message = self._last_message = ""
         self._exhausted: Mapping[int, Status] = {}
 
@@ -170,7 +165,7 @@ class _Count:
             if self._preempting >= most:
                 self._preempting_limited = True
                 return
-            victims: list[Victim] = []
+            victims: list[report.Victim] = []
             while failure is not None and self._client.leaving:
                 gone = self._evict()
                 if not gone:
@@ -242,7 +237,7 @@ class _Count:
 
     # Evictions.
 
-    def _evict(self) -> list[Victim]:
+    def _evict(self) -> list[report.Victim]:
         """Remove the pods that preemption chose."""
         found = []
         for deletion in self._client.leaving:
@@ -251,7 +246,7 @@ class _Count:
                 continue
             owner = f"{info.namespace}/{info.owner_kind}/{info.owner_name}"
             found.append(
-                Victim(
+                report.Victim(
                     info.key,
                     self._scheduler.cache.node_of(info.uid),
                     info.priority,
@@ -287,7 +282,7 @@ class _Count:
             return {}
         return dict(decision.diagnosis.statuses)
 
-    def result(self, label: str) -> Fit:
+    def result(self, label: str) -> report.Fit:
         """Return what was counted."""
         table, names = self._table, {*self._free_by_node, *self._preempting_by_node}
         for name in self._free_by_node:
@@ -296,10 +291,10 @@ class _Count:
         opened = [row for row in rows if self._open[row]]
         closed = [row for row in rows if not self._open[row]]
         by_node = [
-            NodeFit(name, self._free_by_node[name], self._preempting_by_node[name])
+            report.NodeFit(name, self._free_by_node[name], self._preempting_by_node[name])
             for name in sorted(names)
         ]
-        return Fit(
+        return report.Fit(
             unit=self._unit.name,
             pods=len(self._unit.pods),
             nodes=len(rows),
@@ -320,7 +315,7 @@ class _Count:
             by_label=tuple(self._by_label(label, rows)) if label else (),
         )
 
-    def _by_label(self, label: str, rows: Sequence[int]) -> list[LabelFit]:
+    def _by_label(self, label: str, rows: Sequence[int]) -> list[report.LabelFit]:
         table = self._table
         groups: dict[str | None, list[int]] = {}
         for row in rows:
@@ -331,7 +326,7 @@ class _Count:
         for value, members in groups.items():
             opened = [row for row in members if self._open[row]]
             found.append(
-                LabelFit(
+                report.LabelFit(
                     value,
                     len(members),
                     len(opened),

@@ -16,45 +16,20 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from policy_sched import model
 from policy_sched.errors import Diagnostic, PolicyError
-from policy_sched.manifests import (
-    BAD_VALUE,
-    Admission,
-    Manifests,
-    object_key,
-    workload_expansion,
-)
-from policy_sched.model import (
-    DEFAULT_NAMESPACE,
-    POD_GROUP_LABEL,
-    ApiObject,
-    CoschedulingGroup,
-    DaemonSet,
-    Deployment,
-    Job,
-    Namespace,
-    Node,
-    ObjectMeta,
-    OwnerReference,
-    PersistentVolumeClaim,
-    PersistentVolumeClaimSpec,
-    Pod,
-    PodGroup,
-    PodStatus,
-    RejectedError,
-    ReplicaSet,
-    ReplicationController,
-    ResourceClaim,
-    ResourceClaimStatus,
-    SchedulingGroup,
-    StatefulSet,
-    Workload,
-)
+from policy_sched.manifests import BAD_VALUE, Admission, Manifests, object_key, workload_expansion
 
 MOST_MEMBERS: Final = 5_000
 """The most pods of one replica."""
-_NO_UNIT: Final = (Node, Namespace)
-_COPIED: Final = (Pod, PodGroup, CoschedulingGroup, PersistentVolumeClaim, ResourceClaim)
+_NO_UNIT: Final = (model.Node, model.Namespace)
+_COPIED: Final = (
+    model.Pod,
+    model.PodGroup,
+    model.CoschedulingGroup,
+    model.PersistentVolumeClaim,
+    model.ResourceClaim,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +40,11 @@ class Unit:
     """
 
     name: str
-    pods: tuple[Pod, ...]
-    own: tuple[ApiObject, ...] = ()
-    shared: tuple[ApiObject, ...] = ()
+    pods: tuple[model.Pod, ...]
+    own: tuple[model.ApiObject, ...] = ()
+    shared: tuple[model.ApiObject, ...] = ()
 
-    def copy(self, number: int) -> tuple[list[ApiObject], list[Pod]]:
+    def copy(self, number: int) -> tuple[list[model.ApiObject], list[model.Pod]]:
         """Return the objects and the pods of one copy."""
         suffix = f"-fit-{number}"
         own = {object_key(one): one.metadata.name + suffix for one in (*self.own, *self.pods)}
@@ -78,38 +53,38 @@ class Unit:
         return [*objects, *(claim for pod in pods for claim in _ephemeral_claims(pod))], pods
 
 
-def unit_of(manifests: Manifests, cluster: Sequence[ApiObject], file: str) -> Unit:
+def unit_of(manifests: Manifests, cluster: Sequence[model.ApiObject], file: str) -> Unit:
     """Return the unit that manifests describe. Raises PolicyError with every problem.
 
     ``cluster``: the objects whose classes apply to the pods, and whose groups they may name.
     ``file`` is where the manifests were read.
     """
     problems = _misplaced(manifests)
-    pods: list[Pod] = []
-    made: list[ApiObject] = []
+    pods: list[model.Pod] = []
+    made: list[model.ApiObject] = []
     for one in manifests.objects:
         try:
             made += _of_workload(one, [*cluster, *manifests.objects])
-        except RejectedError as error:
+        except model.RejectedError as error:
             problems.append(_problem(manifests, one, str(error)))
     given = [*manifests.objects, *made]
-    pods = [_fresh(one) for one in given if isinstance(one, Pod)]
+    pods = [_fresh(one) for one in given if isinstance(one, model.Pod)]
     if not pods and not problems:
         what = "there is no pod here, and no workload with pods"
         problems.append(Diagnostic(file, 1, 1, BAD_VALUE, what))
     if problems:
         raise PolicyError(problems)
-    copied = [one for one in given if isinstance(one, _COPIED) and not isinstance(one, Pod)]
+    copied = [one for one in given if isinstance(one, _COPIED) and not isinstance(one, model.Pod)]
     groups = _groups(pods, copied, cluster)
     name = _name(pods)
     pods = _whole_gangs(manifests, pods, groups)
     own = [_unclaimed(one) for one in [*copied, *_missing(groups, copied)]]
-    shared = [one for one in given if not isinstance(one, (*_COPIED, Workload))]
-    shared += [one for one in made if isinstance(one, ReplicaSet)]
+    shared = [one for one in given if not isinstance(one, (*_COPIED, model.Workload))]
+    shared += [one for one in made if isinstance(one, model.ReplicaSet)]
     return Unit(name, tuple(pods), tuple(own), tuple(shared))
 
 
-def _name(pods: Sequence[Pod]) -> str:
+def _name(pods: Sequence[model.Pod]) -> str:
     """Return the name of the pods' group, or that of the first pod."""
     groups = {_group_of(pod) for pod in pods}
     name = groups.pop() if len(groups) == 1 else ""
@@ -123,16 +98,18 @@ def _misplaced(manifests: Manifests) -> list[Diagnostic]:
         if isinstance(one, _NO_UNIT):
             what = f"a {type(one).__name__} is part of the cluster, not of a replica"
             found.append(_problem(manifests, one, what, "name its file with --cluster"))
-        elif isinstance(one, DaemonSet):
+        elif isinstance(one, model.DaemonSet):
             what = "a DaemonSet has one pod for each node, so its replicas are not counted"
             found.append(_problem(manifests, one, what))
-        elif isinstance(one, Workload) and one.spec.template is None:
+        elif isinstance(one, model.Workload) and one.spec.template is None:
             what = f"the {type(one).__name__} has no template, so it has no pods"
             found.append(_problem(manifests, one, what))
     return found
 
 
-def _problem(manifests: Manifests, one: ApiObject, message: str, hint: str = "") -> Diagnostic:
+def _problem(
+    manifests: Manifests, one: model.ApiObject, message: str, hint: str = ""
+) -> Diagnostic:
     place = manifests.places.get(object_key(one)) or next(iter(manifests.places.values()))
     return place.look().diagnostic(("kind",), BAD_VALUE, message, hint)
 
@@ -140,35 +117,41 @@ def _problem(manifests: Manifests, one: ApiObject, message: str, hint: str = "")
 # Workloads.
 
 
-def _of_workload(one: ApiObject, known: Iterable[ApiObject]) -> Iterator[ApiObject]:
+def _of_workload(
+    one: model.ApiObject, known: Iterable[model.ApiObject]
+) -> Iterator[model.ApiObject]:
     """Yield one pod of a workload, with what its controller creates besides.
 
     Raises RejectedError for a pod that its runtime class does not admit.
     """
-    if not isinstance(one, Workload) or isinstance(one, DaemonSet) or one.spec.template is None:
+    if (
+        not isinstance(one, model.Workload)
+        or isinstance(one, model.DaemonSet)
+        or one.spec.template is None
+    ):
         return
     plain = _plain(one)
     match one:
-        case Deployment():
+        case model.Deployment():
             sets = workload_expansion.replica_set_of(plain, 1)
             sets["metadata"]["uid"] = f"{plain['metadata']['uid']}/0"
-            yield msgspec.convert(sets, ReplicaSet)
+            yield msgspec.convert(sets, model.ReplicaSet)
             pod = _replica(sets)
-        case ReplicaSet() | ReplicationController():
+        case model.ReplicaSet() | model.ReplicationController():
             pod = _replica(plain)
-        case StatefulSet():
+        case model.StatefulSet():
             ordinal = workload_expansion.first_ordinal(plain)
             for claim in workload_expansion.stateful_claims(plain, ordinal):
-                yield msgspec.convert(claim, PersistentVolumeClaim)
+                yield msgspec.convert(claim, model.PersistentVolumeClaim)
             pod = workload_expansion.stateful_pod(plain, ordinal)
-        case Job():
+        case model.Job():
             pod = workload_expansion.job_pod(plain, "0")
-    made = msgspec.convert(pod, Pod)
+    made = msgspec.convert(pod, model.Pod)
     Admission(known).complete(made)
     yield made
 
 
-def _plain(one: Workload) -> dict[str, Any]:
+def _plain(one: model.Workload) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(one)
     plain["kind"], plain["apiVersion"] = one.kind or type(one).__name__, one.api_version
     if not one.metadata.uid:
@@ -184,43 +167,45 @@ def _replica(plain: Mapping[str, Any]) -> dict[str, Any]:
 # Pods and their groups.
 
 
-def _fresh(pod: Pod) -> Pod:
+def _fresh(pod: model.Pod) -> model.Pod:
     """Return a pod as it is when it is created; nothing keeps it out of the queue."""
     metadata = replace(pod.metadata, uid="", deletion_timestamp=None, creation_timestamp=None)
     spec = replace(pod.spec, node_name="", scheduling_gates=())
-    return replace(pod, metadata=metadata, spec=spec, status=PodStatus())
+    return replace(pod, metadata=metadata, spec=spec, status=model.PodStatus())
 
 
-def _group_of(pod: Pod) -> str:
+def _group_of(pod: model.Pod) -> str:
     group = pod.spec.scheduling_group
-    return group.pod_group_name if group else pod.metadata.labels.get(POD_GROUP_LABEL, "")
+    return group.pod_group_name if group else pod.metadata.labels.get(model.POD_GROUP_LABEL, "")
 
 
-Groups = Mapping[tuple[str, str], PodGroup | CoschedulingGroup]
+Groups = Mapping[tuple[str, str], model.PodGroup | model.CoschedulingGroup]
 
 
-def _groups(pods: Sequence[Pod], own: Iterable[ApiObject], cluster: Iterable[ApiObject]) -> Groups:
+def _groups(
+    pods: Sequence[model.Pod], own: Iterable[model.ApiObject], cluster: Iterable[model.ApiObject]
+) -> Groups:
     """Return the groups that pods name, those beside them before those of the cluster."""
     wanted = {(_namespace(pod), _group_of(pod)) for pod in pods if _group_of(pod)}
-    found: dict[tuple[str, str], PodGroup | CoschedulingGroup] = {}
+    found: dict[tuple[str, str], model.PodGroup | model.CoschedulingGroup] = {}
     for one in (*own, *cluster):
-        if isinstance(one, PodGroup | CoschedulingGroup):
+        if isinstance(one, model.PodGroup | model.CoschedulingGroup):
             key = _namespace(one), one.metadata.name
             if key in wanted:
                 found.setdefault(key, one)
     return found
 
 
-def _missing(groups: Groups, own: Sequence[ApiObject]) -> list[ApiObject]:
+def _missing(groups: Groups, own: Sequence[model.ApiObject]) -> list[model.ApiObject]:
     return [group for group in groups.values() if not any(group is one for one in own)]
 
 
-def _whole_gangs(manifests: Manifests, pods: list[Pod], groups: Groups) -> list[Pod]:
+def _whole_gangs(manifests: Manifests, pods: list[model.Pod], groups: Groups) -> list[model.Pod]:
     """Return pods of which each group has as many as it needs. Raises PolicyError if one has not.
 
     The only pod of a group is repeated.
     """
-    found: list[Pod] = []
+    found: list[model.Pod] = []
     for pod in pods:
         group = groups.get((_namespace(pod), _group_of(pod)))
         least = 0 if group is None else group.min_count
@@ -239,33 +224,33 @@ def _whole_gangs(manifests: Manifests, pods: list[Pod], groups: Groups) -> list[
     return found
 
 
-def _is_mate(one: Pod, pod: Pod) -> bool:
+def _is_mate(one: model.Pod, pod: model.Pod) -> bool:
     return _namespace(one) == _namespace(pod) and _group_of(one) == _group_of(pod)
 
 
 # Copies.
 
 
-def _namespace(one: ApiObject) -> str:
-    return one.metadata.namespace or DEFAULT_NAMESPACE
+def _namespace(one: model.ApiObject) -> str:
+    return one.metadata.namespace or model.DEFAULT_NAMESPACE
 
 
-def _unclaimed(one: ApiObject) -> ApiObject:
+def _unclaimed(one: model.ApiObject) -> model.ApiObject:
     """Return a claim or group as it is when it is created: no claim has anything yet."""
-    if isinstance(one, ResourceClaim):
-        return replace(one, status=ResourceClaimStatus())
+    if isinstance(one, model.ResourceClaim):
+        return replace(one, status=model.ResourceClaimStatus())
     return one
 
 
-def _renamed(one: ApiObject, name: str) -> ApiObject:
+def _renamed(one: model.ApiObject, name: str) -> model.ApiObject:
     uid = f"fit/{_namespace(one)}/{name}"
     return replace(one, metadata=replace(one.metadata, name=name, uid=uid))
 
 
-def _ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
+def _ephemeral_claims(pod: model.Pod) -> Iterator[model.PersistentVolumeClaim]:
     """Yield the claims of a pod's ephemeral volumes, as their controller creates them."""
     meta = pod.metadata
-    owner = OwnerReference(
+    owner = model.OwnerReference(
         api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True
     )
     for volume in pod.spec.volumes:
@@ -273,16 +258,18 @@ def _ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
         if template is None:
             continue
         name = f"{meta.name}-{volume.name}"
-        yield PersistentVolumeClaim(
+        yield model.PersistentVolumeClaim(
             api_version="v1",
             kind="PersistentVolumeClaim",
-            metadata=ObjectMeta(
+            metadata=model.ObjectMeta(
                 name=name,
                 namespace=_namespace(pod),
                 uid=f"fit/{_namespace(pod)}/{name}",
                 owner_references=(owner,),
             ),
-            spec=msgspec.convert(msgspec.to_builtins(template.spec), PersistentVolumeClaimSpec),
+            spec=msgspec.convert(
+                msgspec.to_builtins(template.spec), model.PersistentVolumeClaimSpec
+            ),
         )
 
 
@@ -290,7 +277,7 @@ Names = Mapping[tuple[str, str, str], str]
 """The name of each object of a copy, by kind, namespace and name in the manifests."""
 
 
-def _copy(pod: Pod, own: Names) -> Pod:
+def _copy(pod: model.Pod, own: Names) -> model.Pod:
     """Return the pod of a copy, which refers to what the copy has of its own."""
     namespace, meta, spec = _namespace(pod), pod.metadata, pod.spec
 
@@ -299,11 +286,16 @@ def _copy(pod: Pod, own: Names) -> Pod:
 
     name = renamed("Pod", meta.name)
     labels, group = meta.labels, _group_of(pod)
-    if POD_GROUP_LABEL in labels:
-        labels = {**labels, POD_GROUP_LABEL: renamed("PodGroup", labels[POD_GROUP_LABEL])}
+    if model.POD_GROUP_LABEL in labels:
+        labels = {
+            **labels,
+            model.POD_GROUP_LABEL: renamed("PodGroup", labels[model.POD_GROUP_LABEL]),
+        }
     changes: dict[str, Any] = {}
     if spec.scheduling_group is not None:
-        changes["scheduling_group"] = SchedulingGroup(pod_group_name=renamed("PodGroup", group))
+        changes["scheduling_group"] = model.SchedulingGroup(
+            pod_group_name=renamed("PodGroup", group)
+        )
     if spec.volumes:
         changes["volumes"] = tuple(
             volume

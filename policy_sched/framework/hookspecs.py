@@ -16,19 +16,9 @@ from collections.abc import Sequence
 import pluggy
 
 from policy_sched.cluster.tables import NodeView
+from policy_sched.framework import results
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.diagnosis import Diagnosis
-from policy_sched.framework.results import (
-    FilterResult,
-    PermitResult,
-    Placement,
-    Placements,
-    PostFilterResult,
-    PreFilterResult,
-    RawScores,
-    Rows,
-    Scores,
-)
 from policy_sched.framework.signature import Signature
 from policy_sched.framework.status import PendingStatus, Status
 from policy_sched.model import ClusterEventWithHint, PodInfo, QueuedPod
@@ -52,7 +42,7 @@ class SchedulerHooks:
         raise NotImplementedError
 
     @hookspec
-    def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> results.PreFilterResult:
         """Look at the pod once: reject it, skip this plugin's filter, or name its only nodes."""
         raise NotImplementedError
 
@@ -67,14 +57,16 @@ class SchedulerHooks:
         raise NotImplementedError
 
     @hookspec
-    def filter(self, state: CycleState, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
+    def filter(
+        self, state: CycleState, pod: PodInfo, rows: results.Rows, nodes: NodeView
+    ) -> results.FilterResult:
         """Say of each row whether the pod may run there, and if not, why."""
         raise NotImplementedError
 
     @hookspec
     def post_filter(
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
-    ) -> PostFilterResult:
+    ) -> results.PostFilterResult:
         """Nothing fits: make room, or return why that does not help."""
         raise NotImplementedError
 
@@ -84,12 +76,14 @@ class SchedulerHooks:
         raise NotImplementedError
 
     @hookspec
-    def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> RawScores:
+    def score(self, state: CycleState, pod: PodInfo, rows: results.Rows) -> results.RawScores:
         """Rate each row: higher is better; int64 in 0..100 unless `normalize_score` follows."""
         raise NotImplementedError
 
     @hookspec
-    def normalize_score(self, state: CycleState, pod: PodInfo, scores: RawScores) -> Scores:
+    def normalize_score(
+        self, state: CycleState, pod: PodInfo, scores: results.RawScores
+    ) -> results.Scores:
         """Turn this plugin's scores of all feasible rows (`state` has Feasible) into 0..100."""
         raise NotImplementedError
 
@@ -104,7 +98,7 @@ class SchedulerHooks:
         raise NotImplementedError
 
     @hookspec
-    def permit(self, state: CycleState, pod: PodInfo, node: str) -> PermitResult:
+    def permit(self, state: CycleState, pod: PodInfo, node: str) -> results.PermitResult:
         """Allow the binding, deny it, or let it wait."""
         raise NotImplementedError
 
@@ -129,21 +123,21 @@ class SchedulerHooks:
         raise NotImplementedError
 
     @hookspec
-    def placement_generate(self, state: CycleState, pods: Sequence[PodInfo]) -> Placements:
+    def placement_generate(self, state: CycleState, pods: Sequence[PodInfo]) -> results.Placements:
         """Part the nodes into domains, to one of which all `pods`, of one group, go; or skip."""
         raise NotImplementedError
 
     @hookspec
     def placement_score(
-        self, state: CycleState, pods: Sequence[PodInfo], placement: Placement
+        self, state: CycleState, pods: Sequence[PodInfo], placement: results.Placement
     ) -> int:
         """Rate a placement with the group in it, 0..100 or before `normalize_placement_score`."""
         raise NotImplementedError
 
     @hookspec
     def normalize_placement_score(
-        self, state: CycleState, pods: Sequence[PodInfo], scores: Scores
-    ) -> Scores:
+        self, state: CycleState, pods: Sequence[PodInfo], scores: results.Scores
+    ) -> results.Scores:
         """Turn this plugin's scores of all placements in which the group has room into 0..100."""
         raise NotImplementedError
 

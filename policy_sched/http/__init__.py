@@ -3,30 +3,20 @@
 Shared by the embedded API server and the endpoints of a running scheduler.
 """
 
-from policy_sched.http.accepting import raise_descriptors
+from policy_sched.http.accepting import raise_descriptors as raise_descriptors
 from policy_sched.http.access import (
-    ALWAYS_ALLOW,
-    RBAC,
-    Access,
-    Address,
-    address_of,
-    from_here,
-    reason_of,
+    ALWAYS_ALLOW as ALWAYS_ALLOW,
+    RBAC as RBAC,
+    Access as Access,
+    Address as Address,
+    address_of as address_of,
+    from_here as from_here,
+    reason_of as reason_of,
 )
-from policy_sched.http.connections import Bounds, Connections, Site, failure, recognized
-
-__all__ = [
-    "ALWAYS_ALLOW",
-    "RBAC",
-    "Access",
-    "Address",
-    "Bounds",
-    "Connections",
-    "Site",
-    "address_of",
-    "failure",
-    "from_here",
-    "raise_descriptors",
-    "reason_of",
-    "recognized",
-]
+from policy_sched.http.connections import (
+    Bounds as Bounds,
+    Connections as Connections,
+    Site as Site,
+    failure as failure,
+    recognized as recognized,
+)

@@ -8,42 +8,11 @@ from functools import cache, partial
 from typing import TypeVar
 
 from policy_sched.errors import Diagnostic
-from policy_sched.language.check import (
-    Checked,
-    CheckedDevices,
-    CheckedKey,
-    CheckedPlacement,
-    CheckedPolicy,
-    CheckedPreemption,
-    CheckedRequeue,
-    CheckedRule,
-    CheckedScore,
-    CheckedStep,
-    diagnostic,
-)
-from policy_sched.language.codegen import (
-    SortProgram,
-    class_program,
-    generate,
-    over_victims,
-    sort_program,
-)
+from policy_sched.language import check, codegen, lower
 from policy_sched.language.cost_report import over_budget
 from policy_sched.language.diagnostics import DEVICE_COST, Problem
 from policy_sched.language.expression import constant, limit_steps
 from policy_sched.language.ir import Op, Reads, find_reads, may_become_true, ops
-from policy_sched.language.lower import (
-    Abstract,
-    Lowering,
-    Opt,
-    Refusal,
-    Value,
-    coded,
-    default_of,
-    make_lowering,
-    rounded,
-    to_int,
-)
 from policy_sched.language.runtime import NORMALIZERS, NOT_NEGATIVE
 from policy_sched.language.sections import (
     Choice,
@@ -74,11 +43,11 @@ class PolicyCompiler:
     ``code``, only errors are collected: the sections cannot be bound.
     """
 
-    def __init__(self, policy: CheckedPolicy, *, code: bool = True) -> None:
+    def __init__(self, policy: check.CheckedPolicy, *, code: bool = True) -> None:
         self.policy = policy
         self._code = code
         self.diagnostics: list[Diagnostic] = []
-        self._low = make_lowering(policy.params, policy.params_type, policy.functions)
+        self._low = lower.make_lowering(policy.params, policy.params_type, policy.functions)
         for name, variable in policy.variables:
             self._low.globals[f"variables.{name}"] = self._low.thunk(variable.core, {})
 
@@ -99,14 +68,14 @@ class PolicyCompiler:
             if sections.score.unit.units > limit:
                 rules.append(policy.score.expression)
             normalize, unit = policy.score.normalize, sections.score.expression
-            if isinstance(normalize, Checked) and unit is not None and unit.units > limit:
+            if isinstance(normalize, check.Checked) and unit is not None and unit.units > limit:
                 rules.append(normalize)
         for rule in rules:
             self._limit_rule(rule, limit)
         for rule, _ in self._device_rules():
             self._limit_rule(rule, limit * DEVICE_COST, each="device")
 
-    def _limit_rule(self, rule: Checked, limit: int, *, each: str = "node") -> None:
+    def _limit_rule(self, rule: check.Checked, limit: int, *, each: str = "node") -> None:
         value = self._lowered(rule)
         keeps = each == "node"
         units = 0.0
@@ -117,7 +86,7 @@ class PolicyCompiler:
             given = (self.policy.params, self.policy.params_type, self.policy.functions, variables)
             self._refused(rule, over_budget(rule, units, limit, given, each=each))
 
-    def _device_rules(self) -> list[tuple[Checked, str]]:
+    def _device_rules(self) -> list[tuple[check.Checked, str]]:
         """Return the rules of ``devices``, each with its name."""
         section = self.policy.devices
         if section is None:
@@ -160,41 +129,43 @@ class PolicyCompiler:
 
     # Expressions.
 
-    def _sort_program(self, unit: Unit | None, descending: Sequence[bool]) -> SortProgram | None:
+    def _sort_program(
+        self, unit: Unit | None, descending: Sequence[bool]
+    ) -> codegen.SortProgram | None:
         if unit is None or not self._code or unit.program.metered:
             return None
         if any(type(root.zero) is not int or root.error is not None for root in unit.roots):
             return None
         keys = [self._lowered(key.expression) for key in self.policy.queue_sort]
-        return sort_program([key.op for key in keys if key is not None], descending)
+        return codegen.sort_program([key.op for key in keys if key is not None], descending)
 
-    def _refused(self, checked: Checked, refusal: Refusal) -> None:
+    def _refused(self, checked: check.Checked, refusal: lower.Refusal) -> None:
         span = refusal.span
         problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
         context = f"policy {self.policy.name}, {checked.text.path}"
-        self.diagnostics.append(diagnostic(problem, checked.text, context))
+        self.diagnostics.append(check.diagnostic(problem, checked.text, context))
 
-    def _attempt(self, checked: Checked, step: Callable[[], _T]) -> _T | None:
+    def _attempt(self, checked: check.Checked, step: Callable[[], _T]) -> _T | None:
         """Run a step; what it refuses becomes a diagnostic."""
         try:
             found = step()
-            if isinstance(found, Value):
+            if isinstance(found, lower.Value):
                 limit_steps(found, checked.core.span)
-        except Refusal as refusal:
+        except lower.Refusal as refusal:
             self._refused(checked, refusal.placed_at(checked.core.span))
             return None
         return found
 
-    def _lowered(self, checked: Checked) -> Value | None:
+    def _lowered(self, checked: check.Checked) -> lower.Value | None:
         return self._attempt(checked, lambda: self._value(self._low.lower(checked.core, {})))
 
-    def _value(self, value: Abstract) -> Value:
-        if isinstance(value, Opt):
+    def _value(self, value: lower.Abstract) -> lower.Value:
+        if isinstance(value, lower.Opt):
             return self._low.val(value)
         return self._low.plain(value)
 
     def _unit(
-        self, checked: Sequence[Checked], *, keeps: bool = False, classes: bool = False
+        self, checked: Sequence[check.Checked], *, keeps: bool = False, classes: bool = False
     ) -> Unit | None:
         values = [self._lowered(one) for one in checked]
         found = [value for value in values if value is not None]
@@ -204,7 +175,7 @@ class PolicyCompiler:
 
     def _made(
         self,
-        values: Sequence[Value],
+        values: Sequence[lower.Value],
         *,
         keeps: bool = False,
         limited: bool = False,
@@ -218,7 +189,7 @@ class PolicyCompiler:
 
     # Sections.
 
-    def _gate(self, number: int, rule: CheckedRule) -> GateRule | None:
+    def _gate(self, number: int, rule: check.CheckedRule) -> GateRule | None:
         unit = self._unit([rule.expression])
         if unit is None:
             return None
@@ -227,8 +198,8 @@ class PolicyCompiler:
         name = f"{self.policy.name}.preEnqueue[{number}]"
         return GateRule(name, rule.message, unit, rule.on_error or "Reject", explain)
 
-    def _filter_rule(self, number: int, rule: CheckedRule) -> FilterRule | None:
-        parts: list[Checked] = []
+    def _filter_rule(self, number: int, rule: check.CheckedRule) -> FilterRule | None:
+        parts: list[check.Checked] = []
         constant: bool | None = None
         if isinstance(rule.resolvable, bool):
             constant = rule.resolvable
@@ -245,7 +216,7 @@ class PolicyCompiler:
         error = rule.on_error or "Reject"
         return FilterRule(name, rule.message, constant, explain, listed, error)
 
-    def _preemption(self, section: CheckedPreemption | None) -> PreemptionChoices | None:
+    def _preemption(self, section: check.CheckedPreemption | None) -> PreemptionChoices | None:
         if section is None:
             return None
         eligible = self._choice("eligible", section.eligible)
@@ -256,12 +227,12 @@ class PolicyCompiler:
             return None
         return PreemptionChoices(eligible, victim, victim_order, node_order)
 
-    def _placement(self, section: CheckedPlacement | None) -> PlacementRules | None:
+    def _placement(self, section: check.CheckedPlacement | None) -> PlacementRules | None:
         if section is None:
             return None
         domain = score = None
         if section.domain is not None and (value := self._lowered(section.domain)) is not None:
-            domain = self._made([coded(self._low, value)])
+            domain = self._made([lower.coded(self._low, value)])
         if section.score is not None:
             raw = self._attempt(section.score, partial(self._raw_score, section.score))
             if raw is not None:
@@ -270,7 +241,7 @@ class PolicyCompiler:
                 score = self._made([raw])
         return PlacementRules(domain, score, section.on_error != "Zero")
 
-    def _devices(self, section: CheckedDevices | None) -> DeviceChoices | None:
+    def _devices(self, section: check.CheckedDevices | None) -> DeviceChoices | None:
         if section is None:
             return None
         rules = []
@@ -282,20 +253,22 @@ class PolicyCompiler:
         score = None if section.score is None else self._unit([section.score])
         return DeviceChoices(tuple(rules), score, section.score_on_error == "Abort")
 
-    def _order(self, part: str, keys: Sequence[CheckedKey]) -> tuple[Choice, ...]:
+    def _order(self, part: str, keys: Sequence[check.CheckedKey]) -> tuple[Choice, ...]:
         found = [
             self._choice(f"{part}[{i}]", key.expression, descending=key.order == "Descending")
             for i, key in enumerate(keys)
         ]
         return tuple(choice for choice in found if choice is not None)
 
-    def _choice(self, part: str, checked: Checked, *, descending: bool = False) -> Choice | None:
+    def _choice(
+        self, part: str, checked: check.Checked, *, descending: bool = False
+    ) -> Choice | None:
         value = self._lowered(checked)
         if value is None:
             return None
         name = f"{self.policy.name}.preemption.{part}"
         unit = self._made([value])
-        victims = over_victims(value.op, value.err, self._low.build) if self._code else None
+        victims = codegen.over_victims(value.op, value.err, self._low.build) if self._code else None
         return Choice(name, unit, victims, descending)
 
     def _life_cycle(self) -> LifeCycle:
@@ -311,7 +284,7 @@ class PolicyCompiler:
             every=self._every(requeue.every) if requeue and requeue.every else 0,
         )
 
-    def _events(self, requeue: CheckedRequeue) -> tuple[StatedEvents, ...] | None:
+    def _events(self, requeue: check.CheckedRequeue) -> tuple[StatedEvents, ...] | None:
         if requeue.events is None:
             return None
         found = []
@@ -321,7 +294,7 @@ class PolicyCompiler:
             found.append(StatedEvents(one.kind, one.actions, unit))
         return tuple(found)
 
-    def _step(self, section: str, step: CheckedStep | None) -> Step | None:
+    def _step(self, section: str, step: check.CheckedStep | None) -> Step | None:
         if step is None:
             return None
         unit = self._unit([step.expression])
@@ -332,7 +305,7 @@ class PolicyCompiler:
             return None
         return Step(name, unit, step.message, explain, step.on_error or "Abort", timeout)
 
-    def _every(self, checked: Checked) -> int:
+    def _every(self, checked: check.Checked) -> int:
         value = self._lowered(checked)
         if value is None:
             return 0
@@ -353,9 +326,9 @@ class PolicyCompiler:
             )
         return every
 
-    def _score(self, score: CheckedScore) -> Score | None:
+    def _score(self, score: check.CheckedScore) -> Score | None:
         normalizer = score.normalize
-        keeps = isinstance(normalizer, Checked) or normalizer in NORMALIZERS
+        keeps = isinstance(normalizer, check.Checked) or normalizer in NORMALIZERS
         lowered = self._raw_number if keeps else self._raw_score
         value = self._attempt(score.expression, partial(lowered, score.expression))
         if value is None:
@@ -363,7 +336,7 @@ class PolicyCompiler:
         found = self._low.range(value)
         expression: Unit | None = None
         name: str | None = None
-        if isinstance(normalizer, Checked):
+        if isinstance(normalizer, check.Checked):
             expression = self._normalizer(normalizer, found, value.type)
         elif normalizer in NORMALIZERS:
             name = normalizer
@@ -377,31 +350,31 @@ class PolicyCompiler:
             unit, found, name, expression, score.on_error == "Abort", value.type == types.DOUBLE
         )
 
-    def _raw_score(self, checked: Checked) -> Value:
+    def _raw_score(self, checked: check.Checked) -> lower.Value:
         """Return a score that is final, or counts as one: a double is truncated."""
         value = self._low.val(self._low.lower(checked.core, {}))
         if value.type == types.DOUBLE:
-            value = to_int(self._low, value, checked.core.span)
+            value = lower.to_int(self._low, value, checked.core.span)
         return value
 
-    def _raw_number(self, checked: Checked) -> Value:
+    def _raw_number(self, checked: check.Checked) -> lower.Value:
         """Return a score that is normalised: a double stays one; an error if no int is near it."""
         value = self._low.val(self._low.lower(checked.core, {}))
         if value.type != types.DOUBLE:
             return value
-        whole = to_int(self._low, value, checked.core.span)
-        return Value(value.op, whole.err, types.DOUBLE, self._low.range(value))
+        whole = lower.to_int(self._low, value, checked.core.span)
+        return lower.Value(value.op, whole.err, types.DOUBLE, self._low.range(value))
 
-    def _nearest(self, checked: Checked) -> Value:
+    def _nearest(self, checked: check.Checked) -> lower.Value:
         """Return a normalised score: a double is rounded."""
         value = self._low.val(self._low.lower(checked.core, {}))
         if value.type == types.DOUBLE:
-            value = to_int(self._low, rounded(self._low, value), checked.core.span)
+            value = lower.to_int(self._low, lower.rounded(self._low, value), checked.core.span)
         return value
 
-    def _normalizer(self, checked: Checked, raw: Interval, kind: types.Type) -> Unit | None:
+    def _normalizer(self, checked: check.Checked, raw: Interval, kind: types.Type) -> Unit | None:
         op = self._low.node_op(ops.SCORE, rep="f" if kind == types.DOUBLE else "i", data=None)
-        self._low.globals["score"] = Value(op, None, kind, raw)
+        self._low.globals["score"] = lower.Value(op, None, kind, raw)
         value = self._attempt(checked, partial(self._nearest, checked))
         if value is None:
             return None
@@ -410,7 +383,7 @@ class PolicyCompiler:
 
     def _within(
         self,
-        checked: Checked,
+        checked: check.Checked,
         found: Interval,
         what: str,
         hint: str = "write clamp(..., 0, 100), or add normalize",
@@ -420,19 +393,19 @@ class PolicyCompiler:
         message = f"the {what}'s range is {found}, not within 0..100, and nothing normalizes it"
         self._problem(checked, "PS321", message, hint)
 
-    def _problem(self, checked: Checked, code: str, message: str, hint: str = "") -> None:
-        self._refused(checked, Refusal(code, message, checked.core.span, hint))
+    def _problem(self, checked: check.Checked, code: str, message: str, hint: str = "") -> None:
+        self._refused(checked, lower.Refusal(code, message, checked.core.span, hint))
 
 
 @cache
 def _nothing() -> Unit:
     """Return a placeholder for a unit that is not compiled."""
-    return Unit(generate((), code=False), (), Reads(), (), False)
+    return Unit(codegen.generate((), code=False), (), Reads(), (), False)
 
 
 def make_unit(
-    low: Lowering,
-    values: Sequence[Value],
+    low: lower.Lowering,
+    values: Sequence[lower.Value],
     *,
     keeps: bool = False,
     code: bool = True,
@@ -451,24 +424,24 @@ def make_unit(
             error = len(ops)
             ops.append(value.err)
         place = len(ops) - (1 if error is None else 2)
-        roots.append(Root(place, error, default_of(value.type)))
+        roots.append(Root(place, error, lower.default_of(value.type)))
     return Unit(
-        generate(ops, low.build if keeps else None, code=code),
+        codegen.generate(ops, low.build if keeps else None, code=code),
         tuple(roots),
         find_reads(ops),
         tuple(low.build.sites),
         any(root.error is not None for root in roots),
         keeps and any(may_become_true(value.op, value.err) for value in values),
-        class_program(ops, low.build) if classes and code else None,
+        codegen.class_program(ops, low.build) if classes and code else None,
     )
 
 
-def _invalid_every(checked: Checked, reason: object) -> str:
+def _invalid_every(checked: check.Checked, reason: object) -> str:
     """Return the message for an invalid ``requeue.every``."""
     return f"requeue.every: Invalid value: {json.dumps(checked.text.text)}: {reason}"
 
 
-def compile_policy(checked: CheckedPolicy) -> tuple[CompiledPolicy | None, list[Diagnostic]]:
+def compile_policy(checked: check.CheckedPolicy) -> tuple[CompiledPolicy | None, list[Diagnostic]]:
     """Compile a checked policy.
 
     Returns the policy, or None with diagnostics: a score whose range is not proved (PS321, PS323),
@@ -481,7 +454,7 @@ def compile_policy(checked: CheckedPolicy) -> tuple[CompiledPolicy | None, list[
     return CompiledPolicy(checked.name, sections, checked.params), []
 
 
-def problems_of(checked: CheckedPolicy) -> list[Diagnostic]:
+def problems_of(checked: check.CheckedPolicy) -> list[Diagnostic]:
     """Return the diagnostics of `compile_policy`, without generating code."""
     compiler = PolicyCompiler(checked, code=False)
     compiler.compile()

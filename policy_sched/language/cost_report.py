@@ -14,19 +14,10 @@ from typing import Any, Final
 
 import msgspec
 
+from policy_sched.language import lower
 from policy_sched.language.check import Checked, children
 from policy_sched.language.codegen import generate
 from policy_sched.language.ir import NOTHING, Cost, Level, Op, PodInvariance, find_reads, ops
-from policy_sched.language.lower import (
-    Constant,
-    Env,
-    ImageRecord,
-    Lowering,
-    NodeMap,
-    NodeRecord,
-    Refusal,
-    make_lowering,
-)
 from policy_sched.language.syntax import Span, ast
 from policy_sched.language.values import types
 
@@ -61,13 +52,15 @@ def breakdown(
     variables: Sequence[tuple[str, ast.Core]],
 ) -> CostPart:
     """Return an expression as a tree of parts; literals, names and columns are no parts."""
-    low = make_lowering(params, params_type, functions)
+    low = lower.make_lowering(params, params_type, functions)
     for name, body in variables:
         low.globals[f"variables.{name}"] = low.thunk(body, {})
     return _part(low, core, {}, frozenset())
 
 
-def _part(low: Lowering, core: ast.Core, env: Env, elements: frozenset[str]) -> CostPart:
+def _part(
+    low: lower.Lowering, core: ast.Core, env: lower.Env, elements: frozenset[str]
+) -> CostPart:
     place, cost = Frequency.ELEMENT, NOTHING
     if not elements & set(names_read(core)):
         place, cost = _computed(low, core, env)
@@ -85,7 +78,9 @@ def _part(low: Lowering, core: ast.Core, env: Env, elements: frozenset[str]) -> 
     return CostPart(core.span, str(core.type), place, cost, tuple(parts))
 
 
-def _parts(low: Lowering, core: ast.Core, env: Env, elements: frozenset[str]) -> list[CostPart]:
+def _parts(
+    low: lower.Lowering, core: ast.Core, env: lower.Env, elements: frozenset[str]
+) -> list[CostPart]:
     """Return a part, or, where it is none, those below it."""
     if isinstance(core, ast.Const | ast.Var) and not _is_variable(core):
         return []
@@ -103,17 +98,17 @@ def _is_variable(core: ast.Core) -> bool:
     return isinstance(core, ast.Var) and core.name.startswith("variables.")
 
 
-def _computed(low: Lowering, core: ast.Core, env: Env) -> tuple[Frequency, Cost]:
+def _computed(low: lower.Lowering, core: ast.Core, env: lower.Env) -> tuple[Frequency, Cost]:
     """Return where a part is computed by itself, and what that costs."""
     try:
         value = low.lower(core, env)
-        if isinstance(value, Constant):
+        if isinstance(value, lower.Constant):
             return Frequency.LOADED, NOTHING
-        if isinstance(value, NodeMap | NodeRecord | ImageRecord):
-            dynamic = isinstance(value, NodeMap) and value.family in _MOVING
+        if isinstance(value, lower.NodeMap | lower.NodeRecord | lower.ImageRecord):
+            dynamic = isinstance(value, lower.NodeMap) and value.family in _MOVING
             return (Frequency.MOVING if dynamic else Frequency.STATIC), NOTHING
         one = low.plain(value)
-    except Refusal as refusal:  # it can be computed only as a part of something else
+    except lower.Refusal as refusal:  # it can be computed only as a part of something else
         return (Frequency.SNAPSHOT if refusal.code == "PS510" else Frequency.NODE), NOTHING
     roots = [one.op] if one.err is None else [one.op, one.err]
     return _place(roots), generate(roots, low.build).kept
@@ -168,7 +163,7 @@ Given = tuple[
 
 def over_budget(
     rule: Checked, units: float, limit: int, given: Given, *, each: str = "node"
-) -> Refusal:
+) -> lower.Refusal:
     """Return the refusal of a rule that costs ``units``, at the part that costs most of it."""
     part = _costliest(breakdown(rule.core, *given), units)
     message = f"this rule costs about {units:.0f} ns for each {each}; the limit is {limit}"
@@ -178,7 +173,7 @@ def over_budget(
     keys = _missing_keys(rule)
     if keys:
         hint = f"write {' and '.join(keys)}: a condition that cannot fail is counted once and kept"
-    return Refusal("PS503", message, part.span, hint)
+    return lower.Refusal("PS503", message, part.span, hint)
 
 
 def _costliest(part: CostPart, units: float) -> CostPart:

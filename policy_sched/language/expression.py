@@ -9,17 +9,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.cluster.tables import NodeTable, NodeView, PodTable, Scope
+from policy_sched.cluster import tables
 from policy_sched.language.codegen import Functions, Program, generate
-from policy_sched.language.ir import (
-    Level,
-    Reads,
-    Site,
-    find_reads,
-    known_steps,
-    ops,
-    reached,
-)
+from policy_sched.language.ir import Level, Reads, Site, find_reads, known_steps, ops, reached
 from policy_sched.language.lower import Lowering, Refusal, Value, make_lowering, rep_of
 from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.syntax import Span, ast
@@ -47,7 +39,7 @@ class Expression(msgspec.Struct, frozen=True):
     by_row: bool
     columns: tuple[tuple[str, ...], ...] | None = None
 
-    def bind(self, nodes: NodeView, pods: PodTable | None = None) -> BoundExpression:
+    def bind(self, nodes: tables.NodeView, pods: tables.PodTable | None = None) -> BoundExpression:
         """Return the expression over one table, or over a view of it."""
         runtime = Runtime(nodes, pods)
         return BoundExpression(self, self.program.bind(runtime), nodes)
@@ -58,7 +50,7 @@ class BoundExpression(msgspec.Struct, frozen=True):
 
     expression: Expression
     functions: Functions
-    table: NodeView
+    table: tables.NodeView
 
     def vector(
         self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp] | None = None
@@ -116,7 +108,7 @@ def compile_expression(
     number = rep_of(core.type) in "if"
     program, reads = generate(roots, low.build), find_reads(roots)
     named = all(isinstance(op.data, tuple) for op in reached(roots) if op.kind.by_row)
-    follows = named and reads.scope <= Scope.NODE and not reads.pod & _ELSEWHERE
+    follows = named and reads.scope <= tables.Scope.NODE and not reads.pod & _ELSEWHERE
     return Expression(
         program=program,
         sites=tuple(low.build.sites),
@@ -141,6 +133,6 @@ def constant(low: Lowering, value: Value) -> tuple[Any, str]:
     if value.op.kind is ops.CONST and value.err is None:
         return value.op.data, ""
     program = generate([value.op, *([] if value.err is None else [value.err])])
-    out = program.bind(Runtime(NodeTable())).scalar(None, None, 0)
+    out = program.bind(Runtime(tables.NodeTable())).scalar(None, None, 0)
     site = low.build.sites[out[1]] if value.err is not None else None
     return out[0], "" if site is None else KINDS[site.kind]

@@ -8,17 +8,8 @@ from typing import Final
 
 import msgspec
 
+from policy_sched.language import stdlib
 from policy_sched.language.diagnostics import codes
-from policy_sched.language.stdlib import (
-    MacroForms,
-    Overload,
-    Record,
-    RecordField,
-    Section,
-    Variable,
-    policy_environment,
-    selector_environment,
-)
 
 LEVELS: Final = {
     "C": "changes with the files",
@@ -61,7 +52,7 @@ def entries(topic: str) -> list[Entry]:
 
 def nearest(topic: str, more: tuple[str, ...] = ()) -> str:
     """Return a name that looks like ``topic``, or ""."""
-    environment = policy_environment()
+    environment = stdlib.policy_environment()
     names = {overload.name for overload in environment.overloads}
     names |= {field for record in environment.records.values() for field in record.fields}
     known = [
@@ -77,7 +68,7 @@ def nearest(topic: str, more: tuple[str, ...] = ()) -> str:
 
 
 def _entries(topic: str) -> Iterator[Entry]:
-    environment, code = policy_environment(), topic.upper()
+    environment, code = stdlib.policy_environment(), topic.upper()
     if code in codes():
         yield _of_code(code)
     if topic in environment.variables:
@@ -96,7 +87,7 @@ def _entries(topic: str) -> Iterator[Entry]:
 
 def _of_selectors(topic: str) -> Iterator[Entry]:
     """Yield what a name means in selectors over devices alone."""
-    environment, shared = selector_environment(), set(policy_environment().overloads)
+    environment, shared = stdlib.selector_environment(), set(stdlib.policy_environment().overloads)
     for variable in environment.variables.values():
         if topic == variable.name:
             yield of_device(variable)
@@ -108,10 +99,10 @@ def _of_selectors(topic: str) -> Iterator[Entry]:
             yield of_overload(one)
 
 
-def of_device(named: Variable | RecordField) -> Entry:
+def of_device(named: stdlib.Variable | stdlib.RecordField) -> Entry:
     """Return the entry of the variable of selectors over devices, or of one of its fields."""
-    name = named.name if isinstance(named, Variable) else f"device.{named.name}"
-    kind = "variable" if isinstance(named, Variable) else "field of Device"
+    name = named.name if isinstance(named, stdlib.Variable) else f"device.{named.name}"
+    kind = "variable" if isinstance(named, stdlib.Variable) else "field of Device"
     return Entry(f"{name}: {named.type}", f"{kind}, in selectors over devices", named.doc)
 
 
@@ -123,48 +114,48 @@ def _of_code(name: str) -> Entry:
 
 def _fields(topic: str) -> Iterator[Entry]:
     owner, _, name = topic.rpartition(".")
-    for record in policy_environment().records.values():
+    for record in stdlib.policy_environment().records.values():
         if name in record.fields and owner in ("", record.name, *_variables_of(record)):
             yield of_field(record, record.fields[name])
 
 
-def _variables_of(record: Record) -> list[str]:
-    variables = policy_environment().variables.values()
+def _variables_of(record: stdlib.Record) -> list[str]:
+    variables = stdlib.policy_environment().variables.values()
     return [one.name for one in variables if str(one.type) == record.name]
 
 
-def _of_record(record: Record) -> Iterator[Entry]:
+def _of_record(record: stdlib.Record) -> Iterator[Entry]:
     yield Entry(record.name, "record", record.doc)
     yield from (of_field(record, field) for field in record.fields.values())
 
 
-def of_variable(variable: Variable) -> Entry:
+def of_variable(variable: stdlib.Variable) -> Entry:
     """Return the entry of a variable, with the sections that see it."""
-    seen = ", ".join(policy_environment().sections_with(variable.name)) or "nowhere yet"
+    seen = ", ".join(stdlib.policy_environment().sections_with(variable.name)) or "nowhere yet"
     kind = f"variable, {LEVELS[variable.level]}; seen by {seen}"
     return Entry(f"{variable.name}: {variable.type}", kind, variable.doc)
 
 
-def of_field(record: Record, field: RecordField) -> Entry:
+def of_field(record: stdlib.Record, field: stdlib.RecordField) -> Entry:
     """Return the entry of a record's field; its sentence names the unit where there is one."""
     limits = f"; {field.range[0]} to {field.range[1]}" if field.range else ""
     kind = f"field of {record.name}, {LEVELS[field.level]}{limits}"
     return Entry(f"{record.name}.{field.name}: {field.type}", kind, field.doc)
 
 
-def of_section(section: Section) -> Entry:
+def of_section(section: stdlib.Section) -> Entry:
     """Return the entry of a section of a policy."""
     seen = ", ".join(sorted(section.visible)) or "nothing"
     title = f"{section.name}: {section.expected}"
     return Entry(title, "section of a policy", f"sees {seen}", section.example)
 
 
-def of_macro(macro: MacroForms) -> Entry:
+def of_macro(macro: stdlib.MacroForms) -> Entry:
     """Return the entry of a macro."""
     return Entry(macro.title, "macro: its variable is known within it", macro.doc)
 
 
-def of_overload(overload: Overload) -> Entry:
+def of_overload(overload: stdlib.Overload) -> Entry:
     """Return the entry of one way to call a function, a method or an operator."""
     ext = ", not in Kubernetes' CEL" if overload.ext else ""
     kind = f"{_KINDS[overload.kind]} ({overload.group}){ext}"

@@ -15,16 +15,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from policy_sched.language.codegen import (
-    ClassProgram,
-    Functions,
-    Program,
-    SortProgram,
-    VictimProgram,
-)
+from policy_sched.language import codegen, values
 from policy_sched.language.ir import Reads, Recording, Site
 from policy_sched.language.runtime import Activation, Runtime
-from policy_sched.language.values import KINDS, Failure, Interval, LimitError
 from policy_sched.model import PodInfo
 
 
@@ -40,14 +33,14 @@ class Root(msgspec.Struct, frozen=True):
 class Unit(msgspec.Struct, frozen=True):
     """Some expressions that one program computes together."""
 
-    program: Program
+    program: codegen.Program
     roots: tuple[Root, ...]
     reads: Reads
     sites: tuple[Site, ...]
     can_fail: bool
     passes_with_more_pods: bool = False
     """Whether adding a pod to a node may make a filter accept the node."""
-    classes: ClassProgram | None = None
+    classes: codegen.ClassProgram | None = None
     """What tells nodes apart on which the values differ; None: nothing but the node itself."""
 
     @property
@@ -63,7 +56,7 @@ class Unit(msgspec.Struct, frozen=True):
     def words(self, site: int) -> str:
         """Return the message of an error, such as ``no such key 'zone'``."""
         found = self.sites[site]
-        text = KINDS[found.kind].replace("_", " ")
+        text = values.KINDS[found.kind].replace("_", " ")
         return f"{text} '{found.detail}'" if found.detail else text
 
 
@@ -101,7 +94,7 @@ class Score(msgspec.Struct, frozen=True):
     """
 
     unit: Unit
-    range: Interval
+    range: values.Interval
     normalizer: str | None
     expression: Unit | None
     aborts: bool = False
@@ -176,7 +169,7 @@ class Choice(msgspec.Struct, frozen=True):
 
     name: str
     unit: Unit
-    victims: VictimProgram | None
+    victims: codegen.VictimProgram | None
     descending: bool = False
 
 
@@ -229,7 +222,7 @@ class Sections(msgspec.Struct, frozen=True):
     pre_enqueue: tuple[GateRule, ...] = ()
     queue_sort: Unit | None = None
     descending: tuple[bool, ...] = ()
-    sort_program: SortProgram | None = None
+    sort_program: codegen.SortProgram | None = None
     """The keys as one function of a queued pod; None where they may fail or are no ints."""
     node_names: Unit | None = None
     pre_filter_message: str = ""
@@ -242,7 +235,7 @@ class Sections(msgspec.Struct, frozen=True):
     devices: DeviceChoices | None = None
 
 
-Out = Sequence[Any] | Failure
+Out = Sequence[Any] | values.Failure
 """The values and errors of one row, or why there are none."""
 
 
@@ -256,22 +249,22 @@ class BoundUnit:
 
     def __init__(self, unit: Unit, runtime: Runtime) -> None:
         self.unit = unit
-        self.functions: Functions = unit.program.bind(runtime)
+        self.functions: codegen.Functions = unit.program.bind(runtime)
         self.scalar = self._limited if unit.program.metered else self.functions.scalar
 
     def _limited(self, pod: PodInfo | None, cycle: Any, row: int) -> Out:
         try:
             return self.functions.scalar(pod, cycle, row)
-        except LimitError as error:
-            return Failure("exhausted", str(error))
+        except values.LimitError as error:
+            return values.Failure("exhausted", str(error))
 
     def one(self, root: Root, out: Out) -> Any:
         """Return a root's value, or the Failure in its place."""
-        if isinstance(out, Failure):
+        if isinstance(out, values.Failure):
             return out
         if root.error is not None and out[root.error]:
             site = int(out[root.error])
-            return Failure(KINDS[self.unit.sites[site].kind], self.unit.words(site))
+            return values.Failure(values.KINDS[self.unit.sites[site].kind], self.unit.words(site))
         return out[root.value]
 
     def evaluate(self, root: int, pod: PodInfo | None, cycle: Any, row: int) -> Any:

@@ -10,8 +10,8 @@ from policy_sched.language import Entry, of_device
 from policy_sched.language.cel import selector_type
 from policy_sched.language.stdlib import selector_environment
 from policy_sched.language.values import types
+from policy_sched.lsp import suggestion
 from policy_sched.lsp.place import CursorPosition, loops, member_before, word_before
-from policy_sched.lsp.suggestion import Suggestion, functions, functions_in, methods
 from policy_sched.profiles.load import WITH_SELECTORS
 
 _EXPRESSION: Final = ("cel", "expression")
@@ -27,7 +27,7 @@ def has_selectors(kind: str) -> bool:
     return kind in WITH_SELECTORS
 
 
-def suggestions(text: str, place: CursorPosition) -> list[Suggestion]:
+def suggestions(text: str, place: CursorPosition) -> list[suggestion.Suggestion]:
     """Return the completions at a position of a manifest; none outside of its selectors."""
     before = place.before
     if before is None or place.path[-2:] != _EXPRESSION:
@@ -41,29 +41,29 @@ def suggestions(text: str, place: CursorPosition) -> list[Suggestion]:
     return [one for one in found if one.label.startswith(word)]
 
 
-def _domains(text: str) -> list[Suggestion]:
+def _domains(text: str) -> list[suggestion.Suggestion]:
     """Return the drivers and domains that the manifest names elsewhere."""
     entry = "domain of attributes and capacities"
     names = dict.fromkeys(_NAMED.findall(text))
     complete = [name for name in names if "." in name]
-    return [Suggestion(name, "property", Entry(name, entry, "")) for name in complete]
+    return [suggestion.Suggestion(name, "property", Entry(name, entry, "")) for name in complete]
 
 
-def _names(before: str) -> Iterator[Suggestion]:
+def _names(before: str) -> Iterator[suggestion.Suggestion]:
     """Yield what a selector may begin with."""
     for name, _ in loops(before):
         entry = Entry(f"{name}: {_type_of(name, before)}", "variable of a loop", "")
-        yield Suggestion(name, "variable", entry)
+        yield suggestion.Suggestion(name, "variable", entry)
     environment = selector_environment()
     for variable in environment.variables.values():
-        yield Suggestion(variable.name, "variable", of_device(variable))
-    yield from functions(environment)
+        yield suggestion.Suggestion(variable.name, "variable", of_device(variable))
+    yield from suggestion.functions(environment)
 
 
-def _members(base: str, before: str) -> Iterator[Suggestion]:
+def _members(base: str, before: str) -> Iterator[suggestion.Suggestion]:
     """Yield the members of the expression before the dot."""
     environment = selector_environment()
-    grouped = list(functions_in(environment, base))
+    grouped = list(suggestion.functions_in(environment, base))
     if grouped:
         yield from grouped
         return
@@ -72,8 +72,8 @@ def _members(base: str, before: str) -> Iterator[Suggestion]:
         return
     record = environment.records.get(kind.name)
     for field in record.fields.values() if record is not None else ():
-        yield Suggestion(field.name, "field", of_device(field))
-    yield from methods(environment, kind)
+        yield suggestion.Suggestion(field.name, "field", of_device(field))
+    yield from suggestion.methods(environment, kind)
 
 
 def _type_of(expression: str, before: str) -> types.Type | None:

@@ -34,25 +34,19 @@ from policy_sched.lsp.place import (
     word_before,
 )
 from policy_sched.lsp.suggestion import Suggestion, functions, functions_in, methods
-from policy_sched.profiles.models import (
-    CONFIGURATION_FILE,
-    EXPERIMENT_FILE,
-    POLICY_FILE,
-    TEST_FILE,
-    schemas,
-)
+from policy_sched.profiles import models
 
 _FILES: Final = {
-    "Policy": POLICY_FILE,
-    "KubeSchedulerConfiguration": CONFIGURATION_FILE,
-    "PolicyTest": TEST_FILE,
-    "Experiment": EXPERIMENT_FILE,
+    "Policy": models.POLICY_FILE,
+    "KubeSchedulerConfiguration": models.CONFIGURATION_FILE,
+    "PolicyTest": models.TEST_FILE,
+    "Experiment": models.EXPERIMENT_FILE,
 }
 
 
 def keys_at(text: str, line: int, path: tuple[str, ...]) -> dict[str, str]:
     """Return the keys below ``path`` in the document of a line (from 0), with descriptions."""
-    root = _schema(_FILES.get(_kind(text, line), POLICY_FILE))
+    root = _schema(_FILES.get(_kind(text, line), models.POLICY_FILE))
     found: dict[str, str] = {}
     for schema in _below(root, root, path):
         for key, value in schema.get("properties", {}).items():
@@ -72,7 +66,7 @@ def _kind(text: str, line: int) -> str:
 
 @cache
 def _schema(file: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(schemas()[file])
+    loaded: dict[str, Any] = json.loads(models.schemas()[file])
     return loaded
 
 

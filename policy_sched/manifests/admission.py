@@ -16,30 +16,10 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from policy_sched import model
 from policy_sched.manifests.struct_errors import BAD_VALUE, Path, Report
-from policy_sched.model import (
-    NANO,
-    Amount,
-    ApiObject,
-    ContainerSpec,
-    DeviceSubRequest,
-    ExactDeviceRequest,
-    Pod,
-    PodGroup,
-    PriorityClass,
-    RejectedError,
-    ResourceClaim,
-    ResourceClaimSpec,
-    ResourceClaimTemplate,
-    RuntimeClass,
-    Workload,
-    admit,
-    container_sum,
-    datetime_of,
-    is_pod_level_resource,
-)
 
-T = TypeVar("T", ExactDeviceRequest, DeviceSubRequest)
+T = TypeVar("T", model.ExactDeviceRequest, model.DeviceSubRequest)
 
 NO_CLASS: Final = "PS705"
 EXACT_COUNT: Final = "ExactCount"
@@ -51,7 +31,7 @@ SYSTEM_PRIORITIES: Final = {
 """The two priority classes of every cluster."""
 
 
-def fill_in(pod: Pod) -> None:
+def fill_in(pod: model.Pod) -> None:
     """Default a pod's requests and host ports in place. Raises ValueError on a bad quantity."""
     spec = pod.spec
     for container in (*spec.containers, *spec.init_containers):
@@ -61,28 +41,28 @@ def fill_in(pod: Pod) -> None:
             _take_host_ports(container)
     whole = spec.resources
     if whole is not None and (whole.requests or whole.limits):
-        requests: dict[str, Amount] = {
+        requests: dict[str, model.Amount] = {
             name: _amount(nanos)
-            for name, nanos in container_sum(pod).items()
-            if nanos and is_pod_level_resource(name)
+            for name, nanos in model.container_sum(pod).items()
+            if nanos and model.is_pod_level_resource(name)
         }
-        limits = {k: v for k, v in whole.limits.items() if is_pod_level_resource(k)}
+        limits = {k: v for k, v in whole.limits.items() if model.is_pod_level_resource(k)}
         whole.requests = limits | requests | whole.requests
 
 
-def set_creation_times(objects: Iterable[ApiObject], now: int) -> None:
+def set_creation_times(objects: Iterable[model.ApiObject], now: int) -> None:
     """Set the creationTimestamp of objects that have none to ``now``."""
-    created = datetime_of(now)
+    created = model.datetime_of(now)
     for one in objects:
         if one.metadata.creation_timestamp is None:
             one.metadata.creation_timestamp = created
 
 
 def _amount(nanos: int) -> str:
-    return str(nanos // NANO) if nanos % NANO == 0 else f"{nanos}n"
+    return str(nanos // model.NANO) if nanos % model.NANO == 0 else f"{nanos}n"
 
 
-def _take_host_ports(container: ContainerSpec) -> None:
+def _take_host_ports(container: model.ContainerSpec) -> None:
     container.ports = tuple(
         port if port.host_port else msgspec.structs.replace(port, host_port=port.container_port)
         for port in container.ports
@@ -92,8 +72,8 @@ def _take_host_ports(container: ContainerSpec) -> None:
 class Priorities:
     """The priority classes of a cluster."""
 
-    def __init__(self, classes: Iterable[PriorityClass] = ()) -> None:
-        self._classes: dict[str, PriorityClass] = {c.metadata.name: c for c in classes}
+    def __init__(self, classes: Iterable[model.PriorityClass] = ()) -> None:
+        self._classes: dict[str, model.PriorityClass] = {c.metadata.name: c for c in classes}
         defaults = [c for c in self._classes.values() if c.global_default]
         # Of several defaults the API server uses the lowest; among equals, the first by name.
         self._default = min(defaults, key=lambda c: (c.value, c.metadata.name), default=None)
@@ -103,7 +83,7 @@ class Priorities:
         """Every class and its priority."""
         return SYSTEM_PRIORITIES | {name: c.value for name, c in self._classes.items()}
 
-    def admit(self, pod: Pod) -> bool:
+    def admit(self, pod: model.Pod) -> bool:
         """Set a pod's priority and preemption policy from its class, unless the pod has them.
 
         Returns False, and changes nothing, if the class does not exist.
@@ -124,7 +104,7 @@ class Priorities:
         return spec.priority is not None
 
     @staticmethod
-    def _set(pod: Pod, found: PriorityClass) -> None:
+    def _set(pod: model.Pod, found: model.PriorityClass) -> None:
         pod.spec.priority = found.value
         pod.spec.preemption_policy = pod.spec.preemption_policy or found.preemption_policy
 
@@ -132,36 +112,36 @@ class Priorities:
 class Admission:
     """What the API server does to new objects, with the classes that ``objects`` hold."""
 
-    def __init__(self, objects: Iterable[ApiObject]) -> None:
+    def __init__(self, objects: Iterable[model.ApiObject]) -> None:
         given = list(objects)
-        self._priorities = Priorities(obj for obj in given if isinstance(obj, PriorityClass))
-        self._runtimes = {o.metadata.name: o for o in given if isinstance(o, RuntimeClass)}
+        self._priorities = Priorities(obj for obj in given if isinstance(obj, model.PriorityClass))
+        self._runtimes = {o.metadata.name: o for o in given if isinstance(o, model.RuntimeClass)}
 
-    def admit(self, obj: ApiObject, report: Report) -> None:
+    def admit(self, obj: model.ApiObject, report: Report) -> None:
         """Complete an object in place; what the API server refuses is reported with its path."""
         match obj:
-            case Pod():
+            case model.Pod():
                 try:
                     self.complete(obj)
-                except RejectedError as error:
+                except model.RejectedError as error:
                     report(("spec", "runtimeClassName"), BAD_VALUE, str(error), "")
                 if obj.spec.priority is None:
                     self._check_class(obj.spec.priority_class_name, ("spec",), report)
-            case PodGroup():
+            case model.PodGroup():
                 self._complete_group(obj)
                 if obj.spec.priority is None:
                     self._check_class(obj.spec.priority_class_name, ("spec",), report)
-            case ResourceClaim():
+            case model.ResourceClaim():
                 obj.spec = _filled(obj.spec)
-            case ResourceClaimTemplate():
+            case model.ResourceClaimTemplate():
                 obj.spec = replace(obj.spec, spec=_filled(obj.spec.spec))
-            case _ if isinstance(obj, Workload) and obj.spec.template is not None:
+            case _ if isinstance(obj, model.Workload) and obj.spec.template is not None:
                 spec = obj.spec.template.spec
                 if spec.priority is None:
                     path = ("spec", "template", "spec")
                     self._check_class(spec.priority_class_name, path, report)
 
-    def complete(self, pod: Pod) -> None:
+    def complete(self, pod: model.Pod) -> None:
         """Complete a pod in place; a priority class that does not exist changes nothing.
 
         Raises RejectedError for a pod that its runtime class does not let in.
@@ -170,12 +150,12 @@ class Admission:
         self._priorities.admit(pod)
         runtime = self._runtimes.get(pod.spec.runtime_class_name)
         if runtime is not None:
-            admit(pod.spec, runtime)
+            model.admit(pod.spec, runtime)
 
-    def _complete_group(self, group: PodGroup) -> None:
+    def _complete_group(self, group: model.PodGroup) -> None:
         """Set the priority of a group from its class, as that of a pod."""
         if group.spec.priority is None:
-            pod = Pod()
+            pod = model.Pod()
             pod.spec.priority_class_name = group.spec.priority_class_name
             self._priorities.admit(pod)
             group.spec.priority_class_name = pod.spec.priority_class_name
@@ -191,7 +171,7 @@ class Admission:
             )
 
 
-def _filled(spec: ResourceClaimSpec) -> ResourceClaimSpec:
+def _filled(spec: model.ResourceClaimSpec) -> model.ResourceClaimSpec:
     """Return a spec whose requests have a mode and a count: one device unless they state more."""
     requests = []
     for request in spec.devices.requests:

@@ -8,44 +8,14 @@ from typing import Final
 
 import msgspec
 
+from policy_sched import model
 from policy_sched.manifests.struct_errors import BAD_VALUE, MISSING, WRONG_TYPE, Path, Report, fit
 from policy_sched.manifests.workload_expansion import MOST_PODS
-from policy_sched.model import (
-    CLUSTER_SCOPED,
-    DURATION_ANNOTATION,
-    KINDS,
-    MICRO,
-    MOST_COUNTED,
-    SKIPPED_KINDS,
-    Amount,
-    ApiObject,
-    CsiStorageCapacity,
-    DaemonSet,
-    Deployment,
-    Device,
-    Job,
-    Node,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    PodSpec,
-    ReplicaSet,
-    ReplicationController,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceSlice,
-    StatefulSet,
-    Workload,
-    decoder,
-    excess,
-    nanos,
-    nanoseconds_of,
-)
 from policy_sched.source import shortened
 
 UNKNOWN_KIND: Final = "PS706"
 MOST_INT32: Final = 2**31 - 1
-_ALL_FIT: Final = MOST_COUNTED * MICRO
+_ALL_FIT: Final = model.MOST_COUNTED * model.MICRO
 """Nano-units that are not too many of any resource."""
 
 _OWN_KINDS: Final = {
@@ -57,22 +27,22 @@ _OWN_KINDS: Final = {
 """Kinds of files that are not manifests, and the options they belong to."""
 
 
-def decode_object(value: object, report: Report) -> ApiObject | None:
+def decode_object(value: object, report: Report) -> model.ApiObject | None:
     """Return the API object that plain data (of JSON or YAML) describes.
 
     None if scheduling does not read its kind, or after its problems were reported, each with its
     path inside the object.
     """
     found = kind_of(value, report)
-    if found is None or found in SKIPPED_KINDS:
+    if found is None or found in model.SKIPPED_KINDS:
         return None
-    return decode_as(value, KINDS[found], report)
+    return decode_as(value, model.KINDS[found], report)
 
 
-def decode_as(value: object, kind: type[ApiObject], report: Report) -> ApiObject | None:
+def decode_as(value: object, kind: type[model.ApiObject], report: Report) -> model.ApiObject | None:
     """Return plain data decoded as one kind; None after its problems were reported."""
     try:
-        decoded: ApiObject | None = msgspec.convert(value, kind)
+        decoded: model.ApiObject | None = msgspec.convert(value, kind)
     except msgspec.ValidationError:
         decoded = fit(value, kind, report)
     if decoded is not None and not quantities_valid(decoded):
@@ -89,13 +59,13 @@ def decode_as(value: object, kind: type[ApiObject], report: Report) -> ApiObject
     return decoded
 
 
-def decode_json(raw: bytes | msgspec.Raw, kind: type[ApiObject]) -> ApiObject | None:
+def decode_json(raw: bytes | msgspec.Raw, kind: type[model.ApiObject]) -> model.ApiObject | None:
     """Return JSON decoded as one kind; None if it does not fit; `decode_as` reports why.
 
     Raises msgspec.DecodeError if it is not JSON.
     """
     try:
-        decoded: ApiObject | None = decoder(kind).decode(raw)
+        decoded: model.ApiObject | None = model.decoder(kind).decode(raw)
     except msgspec.ValidationError:
         decoded = None  # perhaps because of nulls, which mean absent
     if decoded is not None and quantities_valid(decoded):
@@ -111,21 +81,21 @@ Problem = tuple[Path, str, str, str]
 """Path, code, message and hint of a problem."""
 
 
-def value_problem(decoded: ApiObject) -> Problem | None:
+def value_problem(decoded: model.ApiObject) -> Problem | None:
     """Return the value that the API server rejects in an object of valid types, or None.
 
     Quantities are checked by `quantities_valid`.
     """
     template: Path = ()
     metadata = spec = None
-    if isinstance(decoded, Pod):
+    if isinstance(decoded, model.Pod):
         metadata, spec = decoded.metadata, decoded.spec
-    elif isinstance(decoded, Workload) and decoded.spec.template is not None:
+    elif isinstance(decoded, model.Workload) and decoded.spec.template is not None:
         template = ("spec", "template")
         metadata, spec = decoded.spec.template.metadata, decoded.spec.template.spec
     found = None
-    if metadata is not None and DURATION_ANNOTATION in metadata.annotations:
-        found = _duration_problem(metadata.annotations[DURATION_ANNOTATION])
+    if metadata is not None and model.DURATION_ANNOTATION in metadata.annotations:
+        found = _duration_problem(metadata.annotations[model.DURATION_ANNOTATION])
     if found is None and spec is not None and len(spec.topology_spread_constraints) > 1:
         found = _spread_problem(spec)
     if found is not None:
@@ -135,13 +105,13 @@ def value_problem(decoded: ApiObject) -> Problem | None:
 
 def _duration_problem(text: str) -> tuple[Path, str] | None:
     try:
-        nanoseconds_of(text)
+        model.nanoseconds_of(text)
     except ValueError as error:
-        return ("metadata", "annotations", DURATION_ANNOTATION), str(error)
+        return ("metadata", "annotations", model.DURATION_ANNOTATION), str(error)
     return None
 
 
-def _spread_problem(spec: PodSpec) -> tuple[Path, str] | None:
+def _spread_problem(spec: model.PodSpec) -> tuple[Path, str] | None:
     """Return the problem of two constraints with the same key and the same whenUnsatisfiable."""
     seen = set()
     for index, one in enumerate(spec.topology_spread_constraints):
@@ -154,14 +124,17 @@ def _spread_problem(spec: PodSpec) -> tuple[Path, str] | None:
     return None
 
 
-def _size_problem(decoded: ApiObject) -> Problem | None:
+def _size_problem(decoded: model.ApiObject) -> Problem | None:
     """Return the problem of a workload with more pods than a cluster supports."""
     path: Path = ("spec", "replicas")
     count = 0
-    if isinstance(decoded, Job):
+    if isinstance(decoded, model.Job):
         path = ("spec", "parallelism")
         count = min(decoded.spec.parallelism or 1, decoded.spec.completions or MOST_INT32)
-    elif isinstance(decoded, Deployment | ReplicaSet | ReplicationController | StatefulSet):
+    elif isinstance(
+        decoded,
+        model.Deployment | model.ReplicaSet | model.ReplicationController | model.StatefulSet,
+    ):
         count = decoded.spec.replicas
     if count <= MOST_PODS:
         return None
@@ -183,7 +156,7 @@ def kind_of(value: object, report: Report) -> tuple[str, str] | None:
             report((field,), WRONG_TYPE, f"{field} must be text", "")
             return None
     version, kind = value["apiVersion"], value["kind"]
-    if (version, kind) in KINDS or (version, kind) in SKIPPED_KINDS:
+    if (version, kind) in model.KINDS or (version, kind) in model.SKIPPED_KINDS:
         return version, kind
     report(*_unknown_kind(version, kind))
     return None
@@ -193,7 +166,7 @@ def _unknown_kind(version: str, kind: str) -> tuple[Path, str, str, str]:
     """Return the problem of an unknown pair of apiVersion and kind."""
     if kind in _OWN_KINDS:
         return ("kind",), UNKNOWN_KIND, f"a {kind} is not a manifest", _OWN_KINDS[kind]
-    known = [*KINDS, *sorted(SKIPPED_KINDS)]
+    known = [*model.KINDS, *sorted(model.SKIPPED_KINDS)]
     versions = [v for v, k in known if k == kind]
     if versions:
         message = f"{kind} is not in apiVersion {version!r}"
@@ -213,7 +186,7 @@ def list_items(value: object) -> Iterator[tuple[int, object]] | None:
     version, kind = value.get("apiVersion"), value.get("kind")
     if not isinstance(kind, str) or not kind.endswith("List"):
         return None
-    if isinstance(version, str) and (version, kind) in KINDS:
+    if isinstance(version, str) and (version, kind) in model.KINDS:
         return None
     items = value.get("items")
     if not isinstance(items, list):
@@ -223,83 +196,83 @@ def list_items(value: object) -> Iterator[tuple[int, object]] | None:
     return enumerate({**implied, **item} if isinstance(item, dict) else item for item in items)
 
 
-def kind_name(decoded: ApiObject) -> str:
+def kind_name(decoded: model.ApiObject) -> str:
     """Return an object's kind in the API's spelling."""
     return decoded.kind or type(decoded).__name__
 
 
-def object_key(decoded: ApiObject) -> tuple[str, str, str]:
+def object_key(decoded: model.ApiObject) -> tuple[str, str, str]:
     """Return kind, namespace ("" for cluster-scoped kinds) and name."""
     kind, meta = kind_name(decoded), decoded.metadata
-    namespace = "" if kind in CLUSTER_SCOPED else meta.namespace or "default"
+    namespace = "" if kind in model.CLUSTER_SCOPED else meta.namespace or "default"
     return kind, namespace, meta.name
 
 
-def quantities_valid(decoded: ApiObject) -> bool:
+def quantities_valid(decoded: model.ApiObject) -> bool:
     """Return whether every quantity is valid, and none of resources negative or too large."""
     try:
         for amounts in _amounts(decoded):
             for amount in amounts.values():
-                found = nanos(amount)
+                found = model.nanos(amount)
                 if not 0 <= found <= _ALL_FIT and (found < 0 or _exceeds(amounts)):
                     return False
         for amount in _device_amounts(decoded):
-            nanos(amount)
+            model.nanos(amount)
     except ValueError:
         return False
     return True
 
 
-def _exceeds(amounts: Mapping[str, Amount]) -> bool:
-    return any(excess(name, nanos(amount)) for name, amount in amounts.items())
+def _exceeds(amounts: Mapping[str, model.Amount]) -> bool:
+    return any(model.excess(name, model.nanos(amount)) for name, amount in amounts.items())
 
 
-def _amounts(decoded: ApiObject) -> Iterable[Mapping[str, Amount]]:
+def _amounts(decoded: model.ApiObject) -> Iterable[Mapping[str, model.Amount]]:
     """Return every map of quantities in an object."""
     match decoded:
-        case Pod():
+        case model.Pod():
             return _pod_amounts(decoded)
-        case Node():
+        case model.Node():
             return decoded.status.allocatable, decoded.status.capacity
-        case PersistentVolume():
+        case model.PersistentVolume():
             return (decoded.spec.capacity,)
-        case PersistentVolumeClaim():
+        case model.PersistentVolumeClaim():
             return decoded.spec.resources.requests, decoded.spec.resources.limits
-        case CsiStorageCapacity():
+        case model.CsiStorageCapacity():
             sizes = (decoded.capacity, decoded.maximum_volume_size)
             return [{"storage": size} for size in sizes if size is not None]
         case (
-            Deployment()
-            | ReplicaSet()
-            | ReplicationController()
-            | StatefulSet()
-            | DaemonSet()
-            | Job()
+            model.Deployment()
+            | model.ReplicaSet()
+            | model.ReplicationController()
+            | model.StatefulSet()
+            | model.DaemonSet()
+            | model.Job()
         ):
             return _workload_amounts(decoded)
     return ()
 
 
-def _device_amounts(decoded: ApiObject) -> Iterator[Amount]:
+def _device_amounts(decoded: model.ApiObject) -> Iterator[model.Amount]:
     """Yield the amounts of devices, counters and claims, which may be negative."""
     match decoded:
-        case ResourceSlice():
+        case model.ResourceSlice():
             for counters in decoded.spec.shared_counters:
                 yield from (one.value for one in counters.counters.values())
             for device in decoded.spec.devices:
                 yield from _amounts_of_device(device)
-        case ResourceClaim() | ResourceClaimTemplate():
-            claim = decoded.spec if isinstance(decoded, ResourceClaim) else decoded.spec.spec
+        case model.ResourceClaim() | model.ResourceClaimTemplate():
+            claim = decoded.spec if isinstance(decoded, model.ResourceClaim) else decoded.spec.spec
             for request in claim.devices.requests:
                 for one in (request.exactly, *request.first_available):
                     if one is not None and one.capacity is not None:
                         yield from one.capacity.requests.values()
-    if isinstance(decoded, ResourceClaim) and decoded.status.allocation is not None:
+    if isinstance(decoded, model.ResourceClaim) and decoded.status.allocation is not None:
         for result in decoded.status.allocation.devices.results:
             yield from result.consumed_capacity.values()
 
 
-def _amounts_of_device(device: Device) -> Iterator[Amount]:
+def _amounts_of_device(device: model.Device) -> Iterator[model.Amount]:
     for taken in device.consumes_counters:
         yield from (one.value for one in taken.counters.values())
     for capacity in device.capacity.values():
@@ -312,16 +285,16 @@ def _amounts_of_device(device: Device) -> Iterator[Amount]:
             yield from (one for one in (policy.default, *some) if one is not None)
 
 
-def _workload_amounts(workload: Workload) -> list[Mapping[str, Amount]]:
+def _workload_amounts(workload: model.Workload) -> list[Mapping[str, model.Amount]]:
     template = workload.spec.template
     found = [] if template is None else _spec_amounts(template.spec)
-    if isinstance(workload, StatefulSet):
+    if isinstance(workload, model.StatefulSet):
         for claim in workload.spec.volume_claim_templates:
             found += _amounts(claim)
     return found
 
 
-def _pod_amounts(pod: Pod) -> list[Mapping[str, Amount]]:
+def _pod_amounts(pod: model.Pod) -> list[Mapping[str, model.Amount]]:
     status = pod.status
     found = _spec_amounts(pod.spec)
     if status.allocated_resources:
@@ -335,8 +308,8 @@ def _pod_amounts(pod: Pod) -> list[Mapping[str, Amount]]:
     return found
 
 
-def _spec_amounts(spec: PodSpec) -> list[Mapping[str, Amount]]:
-    found: list[Mapping[str, Amount]] = [spec.overhead] if spec.overhead else []
+def _spec_amounts(spec: model.PodSpec) -> list[Mapping[str, model.Amount]]:
+    found: list[Mapping[str, model.Amount]] = [spec.overhead] if spec.overhead else []
     for container in (*spec.containers, *spec.init_containers):
         resources = container.resources
         if resources.requests:

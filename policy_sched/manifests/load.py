@@ -17,42 +17,13 @@ from typing import Final, TextIO
 import msgspec
 from msgspec.structs import replace
 
+from policy_sched import source
 from policy_sched.errors import Diagnostic
+from policy_sched.manifests import decode
 from policy_sched.manifests.admission import Admission
-from policy_sched.manifests.decode import (
-    UNKNOWN_KIND,
-    decode_as,
-    decode_json,
-    decode_object,
-    kind_name,
-    kind_of,
-    list_items,
-    object_key,
-    value_problem,
-)
-from policy_sched.manifests.struct_errors import (
-    LocatedManifest,
-    ManifestPosition,
-    Path,
-    Report,
-)
-from policy_sched.model import (
-    KINDS,
-    SKIPPED_KINDS,
-    ApiObject,
-)
-from policy_sched.source import (
-    LIBYAML,
-    UNREADABLE,
-    PlainDocument,
-    Record,
-    SourceFile,
-    decode_text,
-    is_stray_link,
-    plain_documents,
-    read_bytes,
-    read_stream,
-)
+from policy_sched.manifests.decode import decode_object
+from policy_sched.manifests.struct_errors import LocatedManifest, ManifestPosition, Path, Report
+from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject
 
 __all__ = ["ApiObject", "Manifests", "Report", "decode_object", "load"]
 
@@ -126,7 +97,7 @@ def _files(path: str, loading: _Loading) -> Iterator[str]:
     if not found:
         loading.fail(path, f"the directory holds no manifests ({', '.join(SUFFIXES)}, or .gz)")
     for name in found:
-        if is_stray_link(FilePath(name), place, manifest=True):
+        if source.is_stray_link(FilePath(name), place, manifest=True):
             loading.fail(name, "a symbolic link leads out of the directory, to no manifest")
         else:
             yield name
@@ -136,9 +107,9 @@ def _read(name: str, stdin: TextIO | None, loading: _Loading) -> bytes | None:
     """Return a file's bytes, unpacked; None after reporting why it cannot be read."""
     try:
         if name == STDIN:
-            text = "" if stdin is None else read_stream(stdin, name)
+            text = "" if stdin is None else source.read_stream(stdin, name)
             return text.encode(errors="surrogateescape")
-        return read_bytes(name, advice=SPLIT)
+        return source.read_bytes(name, advice=SPLIT)
     except UnicodeDecodeError:
         reason = "what comes in is not UTF-8"
     except (OSError, EOFError, zlib.error) as error:
@@ -197,12 +168,12 @@ def _fast(record: bytes | msgspec.Raw, implied: _Head = _NO_HEAD) -> ApiObject |
         struct = KINDS.get(kind)
         if struct is None:
             return _SKIPPED if kind in SKIPPED_KINDS else None
-        decoded = decode_json(record, struct)
+        decoded = decode.decode_json(record, struct)
     except (msgspec.DecodeError, RecursionError):
         return None
     if decoded is None or not decoded.metadata.name:
         return None
-    if value_problem(decoded):
+    if decode.value_problem(decoded):
         return None
     decoded.api_version, decoded.kind = kind  # an item of a PodList does not repeat them
     return decoded
@@ -221,15 +192,15 @@ class _Loading:
 
     def fail(self, name: str, message: str) -> None:
         """Report a problem of a whole file."""
-        self.diagnostics.append(Diagnostic(name, 1, 1, UNREADABLE, message))
+        self.diagnostics.append(Diagnostic(name, 1, 1, source.UNREADABLE, message))
 
     def read(self, name: str, data: bytes) -> None:
         """Read every object of one file."""
-        text = decode_text(name, data)
+        text = source.decode_text(name, data)
         if isinstance(text, Diagnostic):
             self.diagnostics.append(text)
             return
-        file, kind = SourceFile(name, text), name.removesuffix(".gz")
+        file, kind = source.SourceFile(name, text), name.removesuffix(".gz")
         if kind.endswith(".jsonl"):
             self._json_lines(file)
         elif kind.endswith(".json") or (name == STDIN and text.lstrip().startswith("{")):
@@ -237,7 +208,7 @@ class _Loading:
         else:
             self._yaml(file)
 
-    def _json_lines(self, file: SourceFile) -> None:
+    def _json_lines(self, file: source.SourceFile) -> None:
         """Read one object per line."""
         start = 0
         for line in file.text.split("\n"):
@@ -245,14 +216,14 @@ class _Loading:
                 end = start + len(line.removesuffix("\r"))
                 self._one(
                     line.encode(errors="replace"),
-                    ManifestPosition(file, Record(start, 0, end), True),
+                    ManifestPosition(file, source.Record(start, 0, end), True),
                 )
             start += len(line) + 1
 
-    def _json(self, file: SourceFile) -> None:
+    def _json(self, file: source.SourceFile) -> None:
         """Read one object, the objects of a list, or one per line if there are several."""
         data = file.text.encode(errors="replace")
-        whole = ManifestPosition(file, Record(0, 0, len(file.text)), True)
+        whole = ManifestPosition(file, source.Record(0, 0, len(file.text)), True)
         try:
             implied, records = _records(data)
         except (msgspec.DecodeError, RecursionError):
@@ -269,20 +240,20 @@ class _Loading:
         for record in records:
             text = bytes(record).decode()
             start = file.text.index(text, start)
-            place = ManifestPosition(file, Record(start, 0, start + len(text)), True)
+            place = ManifestPosition(file, source.Record(start, 0, start + len(text)), True)
             start += len(text)
             self._one(record, place, implied, nested=True)
 
-    def _yaml(self, file: SourceFile) -> None:
+    def _yaml(self, file: source.SourceFile) -> None:
         if len(file.text) > SLOW_YAML:
             self.hints.append(slow_yaml(file))
-        documents, problems = plain_documents(file)
+        documents, problems = source.plain_documents(file)
         for document in documents:
             if self._plain_document(file, document):
                 return
         self.diagnostics.extend(problems)
 
-    def _plain_document(self, file: SourceFile, document: PlainDocument) -> bool:
+    def _plain_document(self, file: source.SourceFile, document: source.PlainDocument) -> bool:
         """Add one document; return whether the rest of the file cannot be read."""
         if document.refused is not None:
             self.diagnostics.append(document.refused)
@@ -317,7 +288,7 @@ class _Loading:
         decoded = None if record is None else _fast(record, implied)
         if decoded is _SKIPPED:
             self.skipped += 1
-        elif decoded is not None and object_key(decoded) not in self.places:
+        elif decoded is not None and decode.object_key(decoded) not in self.places:
             self._take(decoded, place)
         elif nested:
             self._item(place.look(), place, implied)
@@ -326,7 +297,7 @@ class _Loading:
         return False
 
     def _take(self, decoded: ApiObject, place: ManifestPosition) -> None:
-        self.places[object_key(decoded)] = place
+        self.places[decode.object_key(decoded)] = place
         self.objects.append(decoded)
         if len(self.objects) % STEP == 0:
             self.advance(STEP)
@@ -340,14 +311,14 @@ class _Loading:
         self.diagnostics.extend(found.problems)
         if found.problems:
             return found.ended
-        items = list_items(found.value)
+        items = decode.list_items(found.value)
         if items is None:
             self._object(found, place, ())
             return False
         for index, item in items:
             at: Path = ("items", index)
-            if list_items(item) is not None:
-                self._report(found, at, UNKNOWN_KIND, _NESTED)
+            if decode.list_items(item) is not None:
+                self._report(found, at, decode.UNKNOWN_KIND, _NESTED)
             else:
                 self._object(replace(found, value=item), place, at)
         return False
@@ -357,8 +328,8 @@ class _Loading:
         self.diagnostics.extend(found.problems)
         if found.problems:
             return
-        if list_items(found.value) is not None:
-            self._report(found, (), UNKNOWN_KIND, _NESTED)
+        if decode.list_items(found.value) is not None:
+            self._report(found, (), decode.UNKNOWN_KIND, _NESTED)
             return
         if isinstance(found.value, dict) and implied.kind:
             given = {"apiVersion": implied.apiVersion, "kind": implied.kind, **found.value}
@@ -376,22 +347,22 @@ class _Loading:
         def report(path: Path, code: str, message: str, hint: str) -> None:
             self._report(found, (*prefix, *path), code, message, hint)
 
-        kind = kind_of(found.value, report)
+        kind = decode.kind_of(found.value, report)
         if kind is None:
             return
         if kind in SKIPPED_KINDS:
             self.skipped += 1
             return
-        decoded = decode_as(found.value, KINDS[kind], report)
+        decoded = decode.decode_as(found.value, KINDS[kind], report)
         if decoded is None:
             return
         if found.marked is not None:
             start, end = found.marked.span(prefix)
-            place = ManifestPosition(found.file, Record(start, 0, end), place.is_json)
-        key = object_key(decoded)
+            place = ManifestPosition(found.file, source.Record(start, 0, end), place.is_json)
+        key = decode.object_key(decoded)
         if key in self.places:
             name = "/".join(part for part in key[1:] if part)
-            message = f"duplicate {kind_name(decoded)} {name}"
+            message = f"duplicate {decode.kind_name(decoded)} {name}"
             report(
                 ("metadata", "name"), DUPLICATE, message, f"the first one is at {self.places[key]}"
             )
@@ -406,16 +377,20 @@ class _Loading:
             def report(
                 path: Path, code: str, message: str, hint: str, one: ApiObject = one
             ) -> None:
-                place = self.places[object_key(one)]
+                place = self.places[decode.object_key(one)]
                 self._report(place.look(), path, code, message, hint)
 
             admission.admit(one, report)
 
 
-def slow_yaml(file: SourceFile) -> str:
+def slow_yaml(file: source.SourceFile) -> str:
     """Return the hint for a large file of YAML."""
     words = f"{file.path}: {len(file.text) >> 20} MiB of YAML; JSON is read four times as fast"
-    why = "" if LIBYAML else ", and this PyYAML lacks libyaml, which takes YAML ten times as long"
+    why = (
+        ""
+        if source.LIBYAML
+        else ", and this PyYAML lacks libyaml, which takes YAML ten times as long"
+    )
     return f"{words} (kubectl get -o json){why}"
 
 

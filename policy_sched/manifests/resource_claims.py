@@ -7,15 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from policy_sched.model import (
-    ApiObject,
-    ClaimMeta,
-    OwnerReference,
-    Pod,
-    PodResourceClaimStatus,
-    ResourceClaim,
-    ResourceClaimTemplate,
-)
+from policy_sched import model
 
 POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
 """On a claim that was made for a pod: the pod's entry."""
@@ -32,7 +24,7 @@ def claim_prefix(pod: str, entry: str) -> str:
     return f"{pod}-{entry}-"
 
 
-def with_claims(objects: Sequence[ApiObject]) -> list[ApiObject]:
+def with_claims(objects: Sequence[model.ApiObject]) -> list[model.ApiObject]:
     """Return objects with the claims of templates that their pods use, before the pods.
 
     An entry whose template is missing stays as it is: such a pod waits.
@@ -40,13 +32,13 @@ def with_claims(objects: Sequence[ApiObject]) -> list[ApiObject]:
     templates = {
         (one.metadata.namespace or "default", one.metadata.name): one
         for one in objects
-        if isinstance(one, ResourceClaimTemplate)
+        if isinstance(one, model.ResourceClaimTemplate)
     }
     if not templates:
         return list(objects)
-    found: list[ApiObject] = []
+    found: list[model.ApiObject] = []
     for one in objects:
-        if isinstance(one, Pod) and one.spec.resource_claims:
+        if isinstance(one, model.Pod) and one.spec.resource_claims:
             made, pod = _made(one, templates)
             found += [*made, pod]
         else:
@@ -55,8 +47,8 @@ def with_claims(objects: Sequence[ApiObject]) -> list[ApiObject]:
 
 
 def _made(
-    pod: Pod, templates: dict[tuple[str, str], ResourceClaimTemplate]
-) -> tuple[list[ResourceClaim], Pod]:
+    pod: model.Pod, templates: dict[tuple[str, str], model.ResourceClaimTemplate]
+) -> tuple[list[model.ResourceClaim], model.Pod]:
     namespace = pod.metadata.namespace or "default"
     statuses = list(pod.status.resource_claim_statuses)
     known = {one.name for one in statuses}
@@ -67,15 +59,15 @@ def _made(
         if template is None or entry.name in known:
             continue
         name = f"{claim_prefix(pod.metadata.name, entry.name)}00000"
-        owner = OwnerReference(
+        owner = model.OwnerReference(
             api_version="v1", kind="Pod", name=pod.metadata.name, uid=uid, controller=True
         )
         meta = template.spec.metadata
         claims.append(
-            ResourceClaim(
+            model.ResourceClaim(
                 api_version="resource.k8s.io/v1",
                 kind="ResourceClaim",
-                metadata=ClaimMeta(
+                metadata=model.ClaimMeta(
                     name=name,
                     namespace=namespace,
                     uid=f"{namespace}/{name}",
@@ -87,7 +79,7 @@ def _made(
                 spec=template.spec.spec,
             )
         )
-        statuses.append(PodResourceClaimStatus(name=entry.name, resource_claim_name=name))
+        statuses.append(model.PodResourceClaimStatus(name=entry.name, resource_claim_name=name))
     if not claims:
         return [], pod
     metadata = replace(pod.metadata, uid=uid)

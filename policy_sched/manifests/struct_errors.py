@@ -17,19 +17,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 import msgspec.inspect as types
 
+from policy_sched import source
 from policy_sched.errors import Diagnostic
 from policy_sched.model import excess, nanos
-from policy_sched.source import (
-    MAX_DEPTH,
-    MAX_LOOK,
-    UNREADABLE,
-    Marked,
-    Record,
-    SourceFile,
-    diagnostic,
-    parse_text,
-    unprintable,
-)
+from policy_sched.source import MAX_LOOK
 
 Path = tuple[str | int, ...]
 """The path of a value in an object: keys of mappings, indexes of sequences."""
@@ -264,8 +255,8 @@ class LocatedManifest(msgspec.Struct, frozen=True):
     """
 
     value: object
-    file: SourceFile
-    marked: Marked | None = None
+    file: source.SourceFile
+    marked: source.Marked | None = None
     problems: Sequence[Diagnostic] = ()
     ended: bool = False
 
@@ -274,14 +265,14 @@ class LocatedManifest(msgspec.Struct, frozen=True):
         span = (0, 1) if self.marked is None else self.marked.span(path)
         where = ".".join(str(step) for step in path)
         context = f"at {where}" if self.marked is None and where else ""
-        return diagnostic(self.file, span, code, message, hint=hint, context=context)
+        return source.diagnostic(self.file, span, code, message, hint=hint, context=context)
 
 
 class ManifestPosition(msgspec.Struct, frozen=True):
     """The position of an object in a file of YAML or JSON."""
 
-    file: SourceFile
-    record: Record
+    file: source.SourceFile
+    record: source.Record
     is_json: bool = False
 
     def __str__(self) -> str:
@@ -302,21 +293,25 @@ class ManifestPosition(msgspec.Struct, frozen=True):
         return LocatedManifest(marked.value, marked.file, marked)
 
 
-def _look_at_json(file: SourceFile) -> LocatedManifest:
+def _look_at_json(file: source.SourceFile) -> LocatedManifest:
     """Read JSON with positions, by parsing it as YAML, a superset of nearly all JSON."""
-    refused = unprintable(file) or len(file.text) > MAX_LOOK
-    parsed = None if refused else parse_text(file, _without_surrogates(file.text))
+    refused = source.unprintable(file) or len(file.text) > MAX_LOOK
+    parsed = None if refused else source.parse_text(file, _without_surrogates(file.text))
     try:
         value = json.loads(file.text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         message = f"the text is not JSON: {error.msg}"
-        return LocatedManifest(None, file, None, [diagnostic(file, error.pos, UNREADABLE, message)])
+        return LocatedManifest(
+            None, file, None, [source.diagnostic(file, error.pos, source.UNREADABLE, message)]
+        )
     except RecursionError:
-        message = f"values are nested more than {MAX_DEPTH} deep"
-        return LocatedManifest(None, file, None, [diagnostic(file, 0, UNREADABLE, message)])
+        message = f"values are nested more than {source.MAX_DEPTH} deep"
+        return LocatedManifest(
+            None, file, None, [source.diagnostic(file, 0, source.UNREADABLE, message)]
+        )
     except ValueError as error:  # a constant, or a number of more digits than int() accepts
         found = [] if parsed is None else parsed.problems
-        other = diagnostic(file, 0, UNREADABLE, f"the text is not JSON: {error}")
+        other = source.diagnostic(file, 0, source.UNREADABLE, f"the text is not JSON: {error}")
         return LocatedManifest(None, file, None, found or [other])
     value = _without_halves(value)
     if parsed is not None and len(parsed.documents) == 1 and not parsed.problems:

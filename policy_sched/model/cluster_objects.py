@@ -13,38 +13,28 @@ from typing import Final
 
 from msgspec import field
 
-from policy_sched.model.meta import (
-    ApiObject,
-    ApiStruct,
-    ApiValue,
-    Condition,
-    Int32,
-    Int64,
-    LabelSelector,
-    Taint,
-    Toleration,
-)
+from policy_sched.model import meta
 from policy_sched.model.pod import PodSpec, PodTemplate
 from policy_sched.model.quantity import Amount, nanos
 from policy_sched.model.storage import PersistentVolumeClaim
 
 
-class NodeSpec(ApiStruct):
+class NodeSpec(meta.ApiStruct):
     """A node's configuration."""
 
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[meta.Taint, ...] = ()
     unschedulable: bool = False
     provider_id: str = field(default="", name="providerID")
 
 
-class ContainerImage(ApiValue, frozen=True, gc=False):
+class ContainerImage(meta.ApiValue, frozen=True, gc=False):
     """An image on a node, with all its names, and its size in bytes."""
 
     names: tuple[str, ...] = ()
-    size_bytes: Int64 = 0
+    size_bytes: meta.Int64 = 0
 
 
-class NodeSystemInfo(ApiValue, frozen=True, gc=False):
+class NodeSystemInfo(meta.ApiValue, frozen=True, gc=False):
     """Software and system of a node."""
 
     architecture: str = ""
@@ -55,18 +45,18 @@ class NodeSystemInfo(ApiValue, frozen=True, gc=False):
     container_runtime_version: str = ""
 
 
-class NodeStatus(ApiStruct):
+class NodeStatus(meta.ApiStruct):
     """A node's reported state."""
 
     capacity: dict[str, Amount] = field(default_factory=dict)
     allocatable: dict[str, Amount] = field(default_factory=dict)
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[meta.Condition, ...] = ()
     images: tuple[ContainerImage, ...] = ()
     node_info: NodeSystemInfo = NodeSystemInfo()
     declared_features: tuple[str, ...] = ()
 
 
-class Node(ApiObject):
+class Node(meta.ApiObject):
     """A node."""
 
     spec: NodeSpec = field(default_factory=NodeSpec)
@@ -78,37 +68,37 @@ class Node(ApiObject):
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
 
 
-class Namespace(ApiObject):
+class Namespace(meta.ApiObject):
     """A namespace; only its metadata is read."""
 
 
-class PriorityClass(ApiObject):
+class PriorityClass(meta.ApiObject):
     """A named priority; the one with ``global_default`` applies to pods without a class."""
 
-    value: Int32 = 0
+    value: meta.Int32 = 0
     global_default: bool = False
     preemption_policy: str = ""
 
 
-class PodDisruptionBudgetSpec(ApiStruct):
+class PodDisruptionBudgetSpec(meta.ApiStruct):
     """The selected pods, and how many of them (a number or a percentage) must stay available."""
 
-    min_available: Int32 | str | None = None
-    max_unavailable: Int32 | str | None = None
-    selector: LabelSelector | None = None
+    min_available: meta.Int32 | str | None = None
+    max_unavailable: meta.Int32 | str | None = None
+    selector: meta.LabelSelector | None = None
 
 
-class PodDisruptionBudgetStatus(ApiStruct):
+class PodDisruptionBudgetStatus(meta.ApiStruct):
     """The number of evictions still allowed, and the pods being evicted."""
 
-    disruptions_allowed: Int32 = 0
-    current_healthy: Int32 = 0
-    desired_healthy: Int32 = 0
-    expected_pods: Int32 = 0
+    disruptions_allowed: meta.Int32 = 0
+    current_healthy: meta.Int32 = 0
+    desired_healthy: meta.Int32 = 0
+    expected_pods: meta.Int32 = 0
     disrupted_pods: dict[str, datetime] = field(default_factory=dict)
 
 
-class PodDisruptionBudget(ApiObject):
+class PodDisruptionBudget(meta.ApiObject):
     """A disruption budget."""
 
     spec: PodDisruptionBudgetSpec = field(default_factory=PodDisruptionBudgetSpec)
@@ -119,20 +109,20 @@ MOST_TOLERATIONS: Final = 1_000
 """Tolerations of a pod that are compared with those of its runtime class."""
 
 
-class Overhead(ApiStruct):
+class Overhead(meta.ApiStruct):
     """The resources that each pod of a class uses in addition."""
 
     pod_fixed: dict[str, Amount] = field(default_factory=dict)
 
 
-class Scheduling(ApiStruct):
+class Scheduling(meta.ApiStruct):
     """The nodes for the pods of a class."""
 
     node_selector: dict[str, str] = field(default_factory=dict)
-    tolerations: tuple[Toleration, ...] = ()
+    tolerations: tuple[meta.Toleration, ...] = ()
 
 
-class RuntimeClass(ApiObject):
+class RuntimeClass(meta.ApiObject):
     """A runtime class."""
 
     overhead: Overhead | None = None
@@ -173,9 +163,9 @@ def check_overhead(spec: PodSpec, found: RuntimeClass | None) -> None:
         raise RejectedError(f"pod rejected: {what}")
 
 
-def merged(every: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
+def merged(every: tuple[meta.Toleration, ...]) -> tuple[meta.Toleration, ...]:
     """Return tolerations without those that another one covers; of equal ones the first."""
-    kept: list[Toleration] = []
+    kept: list[meta.Toleration] = []
     for place, one in enumerate(every):
         later = (other for other in every[place + 1 :] if other != one)
         if not any(_includes(other, one) for other in (*kept, *later)):
@@ -183,7 +173,7 @@ def merged(every: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
     return tuple(kept)
 
 
-def _includes(wide: Toleration, one: Toleration) -> bool:
+def _includes(wide: meta.Toleration, one: meta.Toleration) -> bool:
     """Return whether a toleration covers another one."""
     if wide == one:
         return True
@@ -207,50 +197,50 @@ def _equal(one: Mapping[str, Amount], other: Mapping[str, Amount]) -> bool:
     return amounts(one) == amounts(other)
 
 
-class ServiceSpec(ApiStruct):
+class ServiceSpec(meta.ApiStruct):
     """The labels of the pods behind a service."""
 
     selector: dict[str, str] = field(default_factory=dict)
 
 
-class Service(ApiObject):
+class Service(meta.ApiObject):
     """A service."""
 
     spec: ServiceSpec = field(default_factory=ServiceSpec)
 
 
-class ReplicationControllerSpec(ApiStruct):
+class ReplicationControllerSpec(meta.ApiStruct):
     """The selector and the replicas of a replication controller."""
 
     selector: dict[str, str] = field(default_factory=dict)
-    replicas: Int32 = 1
+    replicas: meta.Int32 = 1
     template: PodTemplate | None = None
 
 
-class ReplicationController(ApiObject):
+class ReplicationController(meta.ApiObject):
     """A replication controller."""
 
     spec: ReplicationControllerSpec = field(default_factory=ReplicationControllerSpec)
 
 
-class WorkloadSpec(ApiStruct):
+class WorkloadSpec(meta.ApiStruct):
     """The selector, the replicas and the pod template of a workload."""
 
-    selector: LabelSelector | None = None
-    replicas: Int32 = 1
+    selector: meta.LabelSelector | None = None
+    replicas: meta.Int32 = 1
     template: PodTemplate | None = None
 
 
-class ReplicaSet(ApiObject):
+class ReplicaSet(meta.ApiObject):
     """A replica set."""
 
     spec: WorkloadSpec = field(default_factory=WorkloadSpec)
 
 
-class Ordinals(ApiValue, frozen=True, gc=False):
+class Ordinals(meta.ApiValue, frozen=True, gc=False):
     """The number of a stateful set's first pod."""
 
-    start: Int32 = 0
+    start: meta.Int32 = 0
 
 
 class StatefulSetSpec(WorkloadSpec):
@@ -261,53 +251,53 @@ class StatefulSetSpec(WorkloadSpec):
     volume_claim_templates: tuple[PersistentVolumeClaim, ...] = ()
 
 
-class StatefulSet(ApiObject):
+class StatefulSet(meta.ApiObject):
     """A stateful set."""
 
     spec: StatefulSetSpec = field(default_factory=StatefulSetSpec)
 
 
-class Deployment(ApiObject):
+class Deployment(meta.ApiObject):
     """A deployment."""
 
     spec: WorkloadSpec = field(default_factory=WorkloadSpec)
 
 
-class DaemonSetSpec(ApiStruct):
+class DaemonSetSpec(meta.ApiStruct):
     """The template of the pod for every eligible node."""
 
-    selector: LabelSelector | None = None
+    selector: meta.LabelSelector | None = None
     template: PodTemplate | None = None
 
 
-class DaemonSet(ApiObject):
+class DaemonSet(meta.ApiObject):
     """A daemon set."""
 
     spec: DaemonSetSpec = field(default_factory=DaemonSetSpec)
 
 
-class JobSpec(ApiStruct):
+class JobSpec(meta.ApiStruct):
     """The number of pods that must succeed, and of those that may run at a time.
 
     Each defaults to one; without ``completions`` one success is enough.
     """
 
-    parallelism: Int32 | None = None
-    completions: Int32 | None = None
+    parallelism: meta.Int32 | None = None
+    completions: meta.Int32 | None = None
     completion_mode: str = ""
     suspend: bool = False
     template: PodTemplate | None = None
 
 
-class JobStatus(ApiStruct):
+class JobStatus(meta.ApiStruct):
     """The progress of a job; ``completed_indexes`` is written as "0-2,5"."""
 
-    succeeded: Int32 = 0
+    succeeded: meta.Int32 = 0
     completed_indexes: str = ""
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[meta.Condition, ...] = ()
 
 
-class Job(ApiObject):
+class Job(meta.ApiObject):
     """A job."""
 
     spec: JobSpec = field(default_factory=JobSpec)

@@ -7,69 +7,41 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.model.cluster_objects import (
-    DaemonSet,
-    Deployment,
-    Job,
-    Namespace,
-    Node,
-    PodDisruptionBudget,
-    PriorityClass,
-    ReplicaSet,
-    ReplicationController,
-    RuntimeClass,
-    Service,
-    StatefulSet,
-)
+from policy_sched.model import cluster_objects, resource, storage
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_group import SCHEDULING_VERSION, CoschedulingGroup, PodGroup
-from policy_sched.model.resource import (
-    DeviceClass,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceSlice,
-)
-from policy_sched.model.storage import (
-    CsiDriver,
-    CsiNode,
-    CsiStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
 
 Kind = tuple[str, str]
 """apiVersion and kind."""
 
 KINDS: Final[dict[Kind, type[ApiObject]]] = {
     ("v1", "Pod"): Pod,
-    ("v1", "Node"): Node,
-    ("v1", "Namespace"): Namespace,
-    ("v1", "Service"): Service,
-    ("v1", "ReplicationController"): ReplicationController,
-    ("v1", "PersistentVolume"): PersistentVolume,
-    ("v1", "PersistentVolumeClaim"): PersistentVolumeClaim,
-    ("apps/v1", "ReplicaSet"): ReplicaSet,
-    ("apps/v1", "StatefulSet"): StatefulSet,
-    ("apps/v1", "Deployment"): Deployment,
-    ("apps/v1", "DaemonSet"): DaemonSet,
-    ("batch/v1", "Job"): Job,
-    ("policy/v1", "PodDisruptionBudget"): PodDisruptionBudget,
-    ("scheduling.k8s.io/v1", "PriorityClass"): PriorityClass,
-    ("node.k8s.io/v1", "RuntimeClass"): RuntimeClass,
+    ("v1", "Node"): cluster_objects.Node,
+    ("v1", "Namespace"): cluster_objects.Namespace,
+    ("v1", "Service"): cluster_objects.Service,
+    ("v1", "ReplicationController"): cluster_objects.ReplicationController,
+    ("v1", "PersistentVolume"): storage.PersistentVolume,
+    ("v1", "PersistentVolumeClaim"): storage.PersistentVolumeClaim,
+    ("apps/v1", "ReplicaSet"): cluster_objects.ReplicaSet,
+    ("apps/v1", "StatefulSet"): cluster_objects.StatefulSet,
+    ("apps/v1", "Deployment"): cluster_objects.Deployment,
+    ("apps/v1", "DaemonSet"): cluster_objects.DaemonSet,
+    ("batch/v1", "Job"): cluster_objects.Job,
+    ("policy/v1", "PodDisruptionBudget"): cluster_objects.PodDisruptionBudget,
+    ("scheduling.k8s.io/v1", "PriorityClass"): cluster_objects.PriorityClass,
+    ("node.k8s.io/v1", "RuntimeClass"): cluster_objects.RuntimeClass,
     (SCHEDULING_VERSION, "PodGroup"): PodGroup,
     ("scheduling.x-k8s.io/v1alpha1", "PodGroup"): CoschedulingGroup,
-    ("resource.k8s.io/v1", "DeviceClass"): DeviceClass,
-    ("resource.k8s.io/v1", "ResourceClaim"): ResourceClaim,
-    ("resource.k8s.io/v1", "ResourceClaimTemplate"): ResourceClaimTemplate,
-    ("resource.k8s.io/v1", "ResourceSlice"): ResourceSlice,
-    ("storage.k8s.io/v1", "StorageClass"): StorageClass,
-    ("storage.k8s.io/v1", "CSINode"): CsiNode,
-    ("storage.k8s.io/v1", "CSIDriver"): CsiDriver,
-    ("storage.k8s.io/v1", "CSIStorageCapacity"): CsiStorageCapacity,
-    ("storage.k8s.io/v1", "VolumeAttachment"): VolumeAttachment,
+    ("resource.k8s.io/v1", "DeviceClass"): resource.DeviceClass,
+    ("resource.k8s.io/v1", "ResourceClaim"): resource.ResourceClaim,
+    ("resource.k8s.io/v1", "ResourceClaimTemplate"): resource.ResourceClaimTemplate,
+    ("resource.k8s.io/v1", "ResourceSlice"): resource.ResourceSlice,
+    ("storage.k8s.io/v1", "StorageClass"): storage.StorageClass,
+    ("storage.k8s.io/v1", "CSINode"): storage.CsiNode,
+    ("storage.k8s.io/v1", "CSIDriver"): storage.CsiDriver,
+    ("storage.k8s.io/v1", "CSIStorageCapacity"): storage.CsiStorageCapacity,
+    ("storage.k8s.io/v1", "VolumeAttachment"): storage.VolumeAttachment,
 }
 """The kinds that are decoded."""
 

@@ -6,44 +6,33 @@ from datetime import datetime
 
 from msgspec import field
 
-from policy_sched.model.meta import (
-    Affinity,
-    ApiObject,
-    ApiStruct,
-    ApiValue,
-    Condition,
-    Int32,
-    Int64,
-    ObjectMeta,
-    Toleration,
-    TopologySpreadConstraint,
-)
+from policy_sched.model import meta
 from policy_sched.model.quantity import Amount
 
 
-class ResourceRequirements(ApiStruct):
+class ResourceRequirements(meta.ApiStruct):
     """Requests and limits by resource name, as written."""
 
     requests: dict[str, Amount] = field(default_factory=dict)
     limits: dict[str, Amount] = field(default_factory=dict)
 
 
-class ContainerPort(ApiValue, frozen=True, gc=False):
+class ContainerPort(meta.ApiValue, frozen=True, gc=False):
     """A port of a container; ``host_port`` 0 uses no port of the node."""
 
-    container_port: Int32 = 0
-    host_port: Int32 = 0
+    container_port: meta.Int32 = 0
+    host_port: meta.Int32 = 0
     host_ip: str = field(default="", name="hostIP")
     protocol: str = ""
 
 
-class RestartRule(ApiStruct):
+class RestartRule(meta.ApiStruct):
     """The action when a container exits; RestartAllContainers requires a feature of the node."""
 
     action: str = ""
 
 
-class ContainerSpec(ApiStruct):
+class ContainerSpec(meta.ApiStruct):
     """A container, or an init container; an init container that restarts Always is a sidecar."""
 
     name: str = ""
@@ -54,13 +43,13 @@ class ContainerSpec(ApiStruct):
     restart_policy_rules: tuple[RestartRule, ...] = ()
 
 
-class NamedReference(ApiValue, frozen=True, gc=False):
+class NamedReference(meta.ApiValue, frozen=True, gc=False):
     """Something that is a name and nothing else: a scheduling gate."""
 
     name: str = ""
 
 
-class PodResourceClaim(ApiValue, frozen=True, gc=False):
+class PodResourceClaim(meta.ApiValue, frozen=True, gc=False):
     """A claim of devices that a pod uses: one that is there, or one made of a template for it."""
 
     name: str = ""
@@ -68,14 +57,14 @@ class PodResourceClaim(ApiValue, frozen=True, gc=False):
     resource_claim_template_name: str | None = None
 
 
-class PodResourceClaimStatus(ApiValue, frozen=True, gc=False):
+class PodResourceClaimStatus(meta.ApiValue, frozen=True, gc=False):
     """The claim that was made for an entry of the pod; none where none was needed."""
 
     name: str = ""
     resource_claim_name: str | None = None
 
 
-class ContainerExtendedResourceRequest(ApiValue, frozen=True, gc=False):
+class ContainerExtendedResourceRequest(meta.ApiValue, frozen=True, gc=False):
     """The request of a claim that serves a container's extended resource."""
 
     container_name: str = ""
@@ -83,27 +72,27 @@ class ContainerExtendedResourceRequest(ApiValue, frozen=True, gc=False):
     request_name: str = ""
 
 
-class PodExtendedResourceClaimStatus(ApiValue, frozen=True, gc=False):
+class PodExtendedResourceClaimStatus(meta.ApiValue, frozen=True, gc=False):
     """The claim that serves a pod's extended resources."""
 
     resource_claim_name: str = ""
     request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
 
 
-class SchedulingGroup(ApiValue, frozen=True, gc=False):
+class SchedulingGroup(meta.ApiValue, frozen=True, gc=False):
     """The pod group that a pod belongs to."""
 
     pod_group_name: str = ""
 
 
-class ClaimVolume(ApiValue, frozen=True, gc=False):
+class ClaimVolume(meta.ApiValue, frozen=True, gc=False):
     """A volume that is a PersistentVolumeClaim of the pod's namespace."""
 
     claim_name: str = ""
     read_only: bool = False
 
 
-class ClaimTemplateSpec(ApiStruct):
+class ClaimTemplateSpec(meta.ApiStruct):
     """The spec of an ephemeral volume's claim."""
 
     access_modes: tuple[str, ...] = ()
@@ -112,19 +101,19 @@ class ClaimTemplateSpec(ApiStruct):
     volume_name: str = ""
 
 
-class ClaimTemplate(ApiStruct):
+class ClaimTemplate(meta.ApiStruct):
     """A claim that is created for the pod and named after pod and volume."""
 
     spec: ClaimTemplateSpec = field(default_factory=ClaimTemplateSpec)
 
 
-class EphemeralVolume(ApiStruct):
+class EphemeralVolume(meta.ApiStruct):
     """A volume whose claim is created and deleted with the pod."""
 
     volume_claim_template: ClaimTemplate | None = None
 
 
-class DiskVolume(ApiValue, frozen=True, gc=False):
+class DiskVolume(meta.ApiValue, frozen=True, gc=False):
     """A disk that is attached by name; the fields of several providers, each reading its own."""
 
     pd_name: str = ""
@@ -134,16 +123,16 @@ class DiskVolume(ApiValue, frozen=True, gc=False):
     read_only: bool = False
 
 
-class IscsiVolume(ApiValue, frozen=True, gc=False):
+class IscsiVolume(meta.ApiValue, frozen=True, gc=False):
     """An iSCSI disk."""
 
     target_portal: str = ""
     iqn: str = ""
-    lun: Int32 = 0
+    lun: meta.Int32 = 0
     read_only: bool = False
 
 
-class RbdVolume(ApiValue, frozen=True, gc=False):
+class RbdVolume(meta.ApiValue, frozen=True, gc=False):
     """A Ceph block device."""
 
     monitors: tuple[str, ...] = ()
@@ -152,19 +141,19 @@ class RbdVolume(ApiValue, frozen=True, gc=False):
     read_only: bool = False
 
 
-class ImageVolume(ApiValue, frozen=True, gc=False):
+class ImageVolume(meta.ApiValue, frozen=True, gc=False):
     """A volume with the files of a container image."""
 
     reference: str = ""
 
 
-class CsiVolume(ApiValue, frozen=True, gc=False):
+class CsiVolume(meta.ApiValue, frozen=True, gc=False):
     """An inline volume of a CSI driver."""
 
     driver: str = ""
 
 
-class Volume(ApiStruct):
+class Volume(meta.ApiStruct):
     """One volume of a pod; at most one of the sources is set."""
 
     name: str = ""
@@ -181,7 +170,7 @@ class Volume(ApiStruct):
     csi: CsiVolume | None = None
 
 
-class PodSpec(ApiStruct):
+class PodSpec(meta.ApiStruct):
     """A pod's configuration."""
 
     containers: tuple[ContainerSpec, ...] = ()
@@ -189,13 +178,13 @@ class PodSpec(ApiStruct):
     node_name: str = ""
     scheduler_name: str = ""
     node_selector: dict[str, str] = field(default_factory=dict)
-    affinity: Affinity | None = None
-    tolerations: tuple[Toleration, ...] = ()
-    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    affinity: meta.Affinity | None = None
+    tolerations: tuple[meta.Toleration, ...] = ()
+    topology_spread_constraints: tuple[meta.TopologySpreadConstraint, ...] = ()
     scheduling_gates: tuple[NamedReference, ...] = ()
     scheduling_group: SchedulingGroup | None = None
     resource_claims: tuple[PodResourceClaim, ...] = ()
-    priority: Int32 | None = None
+    priority: meta.Int32 | None = None
     priority_class_name: str = ""
     preemption_policy: str = ""
     overhead: dict[str, Amount] = field(default_factory=dict)
@@ -205,10 +194,10 @@ class PodSpec(ApiStruct):
     host_users: bool | None = None
     service_account_name: str = ""
     runtime_class_name: str = ""
-    termination_grace_period_seconds: Int64 | None = None
+    termination_grace_period_seconds: meta.Int64 | None = None
 
 
-class ContainerStatus(ApiStruct):
+class ContainerStatus(meta.ApiStruct):
     """The resources allocated to a container; used while a pod is resized in place."""
 
     name: str = ""
@@ -216,14 +205,14 @@ class ContainerStatus(ApiStruct):
     resources: ResourceRequirements | None = None
 
 
-class PodStatus(ApiStruct):
+class PodStatus(meta.ApiStruct):
     """A pod's observed state."""
 
     phase: str = ""
     start_time: datetime | None = None
     nominated_node_name: str = ""
     qos_class: str = ""
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[meta.Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     allocated_resources: dict[str, Amount] = field(default_factory=dict)
@@ -232,15 +221,15 @@ class PodStatus(ApiStruct):
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
-class Pod(ApiObject):
+class Pod(meta.ApiObject):
     """A pod."""
 
     spec: PodSpec = field(default_factory=PodSpec)
     status: PodStatus = field(default_factory=PodStatus)
 
 
-class PodTemplate(ApiStruct):
+class PodTemplate(meta.ApiStruct):
     """The template for a workload's pods."""
 
-    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    metadata: meta.ObjectMeta = field(default_factory=meta.ObjectMeta)
     spec: PodSpec = field(default_factory=PodSpec)

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import field
 
-from policy_sched.model.meta import ApiObject, ApiStruct, Condition, Int32
+from policy_sched.model import meta
 
 SCHEDULING_VERSION: Final = "scheduling.k8s.io/v1alpha2"
 """The version of PodGroup and Workload; Kubernetes 1.37 replaces it."""
@@ -30,47 +30,47 @@ GroupKey: TypeAlias = tuple[str, str]
 """Namespace and name of a group."""
 
 
-class GangPolicy(ApiStruct):
+class GangPolicy(meta.ApiStruct):
     """The minimum number of pods that are scheduled together."""
 
-    min_count: Int32 = 0
+    min_count: meta.Int32 = 0
 
 
-class GroupPolicy(ApiStruct):
+class GroupPolicy(meta.ApiStruct):
     """How the pods of a group are scheduled; without a gang individually."""
 
     gang: GangPolicy | None = None
 
 
-class TopologyConstraint(ApiStruct):
+class TopologyConstraint(meta.ApiStruct):
     """The label whose value all nodes of a group's pods share."""
 
     key: str = ""
 
 
-class SchedulingConstraints(ApiStruct):
+class SchedulingConstraints(meta.ApiStruct):
     """Constraints on a group's nodes; the API allows one topology."""
 
     topology: tuple[TopologyConstraint, ...] = ()
 
 
-class PodGroupSpec(ApiStruct):
+class PodGroupSpec(meta.ApiStruct):
     """A group's configuration."""
 
     scheduling_policy: GroupPolicy = field(default_factory=GroupPolicy)
     scheduling_constraints: SchedulingConstraints | None = None
     disruption_mode: str = ""
     priority_class_name: str = ""
-    priority: Int32 | None = None
+    priority: meta.Int32 | None = None
 
 
-class PodGroupStatus(ApiStruct):
+class PodGroupStatus(meta.ApiStruct):
     """A group's observed state."""
 
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[meta.Condition, ...] = ()
 
 
-class PodGroup(ApiObject):
+class PodGroup(meta.ApiObject):
     """A pod group of scheduling.k8s.io."""
 
     spec: PodGroupSpec = field(default_factory=PodGroupSpec)
@@ -99,14 +99,14 @@ class PodGroup(ApiObject):
         return None
 
 
-class CoschedulingSpec(ApiStruct):
+class CoschedulingSpec(meta.ApiStruct):
     """The configuration of a group of the coscheduling plugin."""
 
-    min_member: Int32 = 0
-    schedule_timeout_seconds: Int32 | None = None
+    min_member: meta.Int32 = 0
+    schedule_timeout_seconds: meta.Int32 | None = None
 
 
-class CoschedulingGroup(ApiObject):
+class CoschedulingGroup(meta.ApiObject):
     """A pod group of scheduling.x-k8s.io."""
 
     spec: CoschedulingSpec = field(default_factory=CoschedulingSpec)

@@ -15,14 +15,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from policy_sched.model.meta import (
-    Affinity,
-    PodAffinity,
-    PodAffinityTerm,
-    TopologySpreadConstraint,
-    WeightedPodAffinityTerm,
-)
-from policy_sched.model.selectors import NOTHING, Selector, equality_selector, label_selector
+from policy_sched.model import meta, selectors
 
 
 class AffinityTerm(msgspec.Struct, frozen=True):
@@ -32,8 +25,8 @@ class AffinityTerm(msgspec.Struct, frozen=True):
     """
 
     namespaces: frozenset[str]
-    namespace_selector: Selector
-    selector: Selector
+    namespace_selector: selectors.Selector
+    selector: selectors.Selector
     topology_key: str
 
     def matches(
@@ -66,10 +59,10 @@ class PodTerms(msgspec.Struct, frozen=True, eq=False):
 NO_TERMS: Final = PodTerms()
 
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
-_DECODER: Final = msgspec.json.Decoder(tuple[PodAffinity | None, PodAffinity | None])
+_DECODER: Final = msgspec.json.Decoder(tuple[meta.PodAffinity | None, meta.PodAffinity | None])
 
 
-def pod_terms(affinity: Affinity | None, namespace: str) -> PodTerms:
+def pod_terms(affinity: meta.Affinity | None, namespace: str) -> PodTerms:
     """Return the compiled terms of a pod in ``namespace``."""
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
@@ -81,7 +74,7 @@ def pod_terms(affinity: Affinity | None, namespace: str) -> PodTerms:
 @lru_cache(maxsize=8192)
 def _compiled(encoded: bytes, namespace: str) -> PodTerms:
     near, away = _DECODER.decode(encoded)
-    near, away = near or PodAffinity(), away or PodAffinity()
+    near, away = near or meta.PodAffinity(), away or meta.PodAffinity()
     try:
         return PodTerms(
             affinity=tuple(_term(t, namespace) for t in near.required),
@@ -94,20 +87,20 @@ def _compiled(encoded: bytes, namespace: str) -> PodTerms:
 
 
 def _weighted(
-    terms: tuple[WeightedPodAffinityTerm, ...], namespace: str, sign: int
+    terms: tuple[meta.WeightedPodAffinityTerm, ...], namespace: str, sign: int
 ) -> tuple[tuple[int, AffinityTerm], ...]:
     return tuple((sign * t.weight, _term(t.pod_affinity_term, namespace)) for t in terms)
 
 
-def _term(term: PodAffinityTerm, namespace: str) -> AffinityTerm:
+def _term(term: meta.PodAffinityTerm, namespace: str) -> AffinityTerm:
     """Compile a term; without namespaces and namespaceSelector it uses the pod's namespace."""
     own = not term.namespaces and term.namespace_selector is None
     return AffinityTerm(
         namespaces=frozenset((namespace,) if own else term.namespaces),
-        namespace_selector=NOTHING
+        namespace_selector=selectors.NOTHING
         if term.namespace_selector is None
-        else label_selector(term.namespace_selector),
-        selector=label_selector(term.label_selector),
+        else selectors.label_selector(term.namespace_selector),
+        selector=selectors.label_selector(term.label_selector),
         topology_key=term.topology_key,
     )
 
@@ -126,7 +119,7 @@ class SpreadConstraint(msgspec.Struct, frozen=True):
     max_skew: int
     topology_key: str
     hard: bool
-    selector: Selector
+    selector: selectors.Selector
     min_domains: int = 1
     honor_affinity: bool = True
     honor_taints: bool = False
@@ -137,8 +130,8 @@ class SpreadConstraint(msgspec.Struct, frozen=True):
         found = {key: labels[key] for key in self.match_label_keys if key in labels}
         if not found or self.selector.nothing:
             return self
-        merged = equality_selector(found).requirements + self.selector.requirements
-        return msgspec.structs.replace(self, selector=Selector(merged))
+        merged = selectors.equality_selector(found).requirements + self.selector.requirements
+        return msgspec.structs.replace(self, selector=selectors.Selector(merged))
 
 
 class SpreadConstraints(msgspec.Struct, frozen=True, eq=False):
@@ -156,10 +149,10 @@ class SpreadConstraints(msgspec.Struct, frozen=True, eq=False):
 NO_CONSTRAINTS: Final = SpreadConstraints()
 
 _SPREAD_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
-_SPREAD_DECODER: Final = msgspec.json.Decoder(tuple[TopologySpreadConstraint, ...])
+_SPREAD_DECODER: Final = msgspec.json.Decoder(tuple[meta.TopologySpreadConstraint, ...])
 
 
-def spread_constraints(constraints: tuple[TopologySpreadConstraint, ...]) -> SpreadConstraints:
+def spread_constraints(constraints: tuple[meta.TopologySpreadConstraint, ...]) -> SpreadConstraints:
     """Return the compiled constraints of a pod, or of a profile's defaults."""
     return (
         _compiled_constraints(_SPREAD_ENCODER.encode(constraints))
@@ -179,12 +172,12 @@ def _compiled_constraints(encoded: bytes) -> SpreadConstraints:
     )
 
 
-def _constraint(c: TopologySpreadConstraint) -> SpreadConstraint:
+def _constraint(c: meta.TopologySpreadConstraint) -> SpreadConstraint:
     return SpreadConstraint(
         max_skew=c.max_skew,
         topology_key=c.topology_key,
         hard=c.when_unsatisfiable == DO_NOT_SCHEDULE,
-        selector=label_selector(c.label_selector),
+        selector=selectors.label_selector(c.label_selector),
         min_domains=1 if c.min_domains is None else c.min_domains,
         honor_affinity=c.node_affinity_policy in (None, HONOR),
         honor_taints=c.node_taints_policy == HONOR,

@@ -7,49 +7,39 @@ from typing import Any, Final
 
 from msgspec import field
 
-from policy_sched.model.meta import (
-    ApiObject,
-    ApiStruct,
-    ApiValue,
-    Condition,
-    Int64,
-    NodeSelector,
-    ObjectMeta,
-    Taint,
-    Toleration,
-)
+from policy_sched.model import meta
 from policy_sched.model.quantity import Amount
 
 DEVICE_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 """Before the name of a device class: the extended resource that the class always serves."""
 
 
-class CelSelector(ApiValue, frozen=True, gc=False):
+class CelSelector(meta.ApiValue, frozen=True, gc=False):
     """An expression of CEL over one device."""
 
     expression: str = ""
 
 
-class DeviceSelector(ApiValue, frozen=True, gc=False):
+class DeviceSelector(meta.ApiValue, frozen=True, gc=False):
     """What a device must be."""
 
     cel: CelSelector | None = None
 
 
-class CapacityRequirements(ApiValue, frozen=True, gc=False):
+class CapacityRequirements(meta.ApiValue, frozen=True, gc=False):
     """How much of a device's capacities is requested, by name."""
 
     requests: dict[str, Amount] = field(default_factory=dict)
 
 
-class DeviceRequestParts(ApiValue, frozen=True, gc=False):
+class DeviceRequestParts(meta.ApiValue, frozen=True, gc=False):
     """What requests and subrequests have in common."""
 
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = ""
-    count: Int64 = 0
-    tolerations: tuple[Toleration, ...] = ()
+    count: meta.Int64 = 0
+    tolerations: tuple[meta.Toleration, ...] = ()
     capacity: CapacityRequirements | None = None
 
 
@@ -65,7 +55,7 @@ class DeviceSubRequest(DeviceRequestParts, frozen=True, gc=False):
     name: str = ""
 
 
-class DeviceRequest(ApiValue, frozen=True, gc=False):
+class DeviceRequest(meta.ApiValue, frozen=True, gc=False):
     """A request: exactly these devices, or the first alternative that is available."""
 
     name: str = ""
@@ -73,7 +63,7 @@ class DeviceRequest(ApiValue, frozen=True, gc=False):
     first_available: tuple[DeviceSubRequest, ...] = ()
 
 
-class DeviceConstraint(ApiValue, frozen=True, gc=False):
+class DeviceConstraint(meta.ApiValue, frozen=True, gc=False):
     """What all devices of some requests must have in common, or must not."""
 
     requests: tuple[str, ...] = ()
@@ -81,14 +71,14 @@ class DeviceConstraint(ApiValue, frozen=True, gc=False):
     distinct_attribute: str | None = None
 
 
-class OpaqueDeviceConfiguration(ApiStruct):
+class OpaqueDeviceConfiguration(meta.ApiStruct):
     """Parameters that only a driver reads."""
 
     driver: str = ""
     parameters: Any = None
 
 
-class DeviceClassConfiguration(ApiStruct):
+class DeviceClassConfiguration(meta.ApiStruct):
     """A configuration of all devices of a class."""
 
     opaque: OpaqueDeviceConfiguration | None = None
@@ -106,7 +96,7 @@ class DeviceAllocationConfiguration(DeviceClaimConfiguration):
     source: str = ""
 
 
-class DeviceClaim(ApiStruct):
+class DeviceClaim(meta.ApiStruct):
     """The requests of a claim, their constraints and configurations."""
 
     requests: tuple[DeviceRequest, ...] = ()
@@ -114,13 +104,13 @@ class DeviceClaim(ApiStruct):
     config: tuple[DeviceClaimConfiguration, ...] = ()
 
 
-class ResourceClaimSpec(ApiStruct):
+class ResourceClaimSpec(meta.ApiStruct):
     """What a claim requests."""
 
     devices: DeviceClaim = field(default_factory=DeviceClaim)
 
 
-class DeviceRequestAllocationResult(ApiValue, frozen=True, gc=False):
+class DeviceRequestAllocationResult(meta.ApiValue, frozen=True, gc=False):
     """One device that was allocated for a request."""
 
     request: str = ""
@@ -128,29 +118,29 @@ class DeviceRequestAllocationResult(ApiValue, frozen=True, gc=False):
     pool: str = ""
     device: str = ""
     admin_access: bool = False
-    tolerations: tuple[Toleration, ...] = ()
+    tolerations: tuple[meta.Toleration, ...] = ()
     binding_conditions: tuple[str, ...] | None = None
     binding_failure_conditions: tuple[str, ...] = ()
     share_id: str | None = field(default=None, name="shareID")
     consumed_capacity: dict[str, Amount] = field(default_factory=dict)
 
 
-class DeviceAllocationResult(ApiStruct):
+class DeviceAllocationResult(meta.ApiStruct):
     """The devices of a claim and their configurations."""
 
     results: tuple[DeviceRequestAllocationResult, ...] = ()
     config: tuple[DeviceAllocationConfiguration, ...] = ()
 
 
-class AllocationResult(ApiStruct):
+class AllocationResult(meta.ApiStruct):
     """What a claim was given, and the nodes that reach it."""
 
     devices: DeviceAllocationResult = field(default_factory=DeviceAllocationResult)
-    node_selector: NodeSelector | None = None
+    node_selector: meta.NodeSelector | None = None
     allocation_timestamp: datetime | None = None
 
 
-class ResourceClaimConsumerReference(ApiValue, frozen=True, gc=False):
+class ResourceClaimConsumerReference(meta.ApiValue, frozen=True, gc=False):
     """A consumer for which a claim is reserved."""
 
     api_group: str = ""
@@ -159,17 +149,17 @@ class ResourceClaimConsumerReference(ApiValue, frozen=True, gc=False):
     uid: str = ""
 
 
-class AllocatedDeviceStatus(ApiValue, frozen=True, gc=False):
+class AllocatedDeviceStatus(meta.ApiValue, frozen=True, gc=False):
     """What a driver reports of an allocated device."""
 
     driver: str = ""
     pool: str = ""
     device: str = ""
     share_id: str | None = field(default=None, name="shareID")
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[meta.Condition, ...] = ()
 
 
-class ResourceClaimStatus(ApiStruct):
+class ResourceClaimStatus(meta.ApiStruct):
     """What became of a claim."""
 
     allocation: AllocationResult | None = None
@@ -177,13 +167,13 @@ class ResourceClaimStatus(ApiStruct):
     devices: tuple[AllocatedDeviceStatus, ...] = ()
 
 
-class ClaimMeta(ObjectMeta):
+class ClaimMeta(meta.ObjectMeta):
     """A claim's metadata, its finalizers too."""
 
     finalizers: tuple[str, ...] = ()
 
 
-class ResourceClaim(ApiObject):
+class ResourceClaim(meta.ApiObject):
     """A claim of devices."""
 
     metadata: ClaimMeta = field(default_factory=ClaimMeta)
@@ -191,20 +181,20 @@ class ResourceClaim(ApiObject):
     status: ResourceClaimStatus = field(default_factory=ResourceClaimStatus)
 
 
-class ResourceClaimTemplateSpec(ApiStruct):
+class ResourceClaimTemplateSpec(meta.ApiStruct):
     """The claim that is made for each pod."""
 
-    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    metadata: meta.ObjectMeta = field(default_factory=meta.ObjectMeta)
     spec: ResourceClaimSpec = field(default_factory=ResourceClaimSpec)
 
 
-class ResourceClaimTemplate(ApiObject):
+class ResourceClaimTemplate(meta.ApiObject):
     """A template of claims."""
 
     spec: ResourceClaimTemplateSpec = field(default_factory=ResourceClaimTemplateSpec)
 
 
-class DeviceClassSpec(ApiStruct):
+class DeviceClassSpec(meta.ApiStruct):
     """What devices of a class are, their configuration, and the extended resource they serve."""
 
     selectors: tuple[DeviceSelector, ...] = ()
@@ -212,22 +202,22 @@ class DeviceClassSpec(ApiStruct):
     extended_resource_name: str | None = None
 
 
-class DeviceClass(ApiObject):
+class DeviceClass(meta.ApiObject):
     """A class of devices."""
 
     spec: DeviceClassSpec = field(default_factory=DeviceClassSpec)
 
 
-class DeviceAttribute(ApiValue, frozen=True, gc=False):
+class DeviceAttribute(meta.ApiValue, frozen=True, gc=False):
     """A value of one kind; none of them is set where it is of a kind that is not known here."""
 
-    int_value: Int64 | None = field(default=None, name="int")
+    int_value: meta.Int64 | None = field(default=None, name="int")
     bool_value: bool | None = field(default=None, name="bool")
     string: str | None = None
     version: str | None = None
 
 
-class CapacityRange(ApiValue, frozen=True, gc=False):
+class CapacityRange(meta.ApiValue, frozen=True, gc=False):
     """Amounts from a least one in steps to a largest one."""
 
     min: Amount | None = None
@@ -235,7 +225,7 @@ class CapacityRange(ApiValue, frozen=True, gc=False):
     step: Amount | None = None
 
 
-class CapacityRequestPolicy(ApiValue, frozen=True, gc=False):
+class CapacityRequestPolicy(meta.ApiValue, frozen=True, gc=False):
     """Which amounts of a capacity can be requested."""
 
     default: Amount | None = None
@@ -243,34 +233,34 @@ class CapacityRequestPolicy(ApiValue, frozen=True, gc=False):
     valid_range: CapacityRange | None = None
 
 
-class DeviceCapacity(ApiValue, frozen=True, gc=False):
+class DeviceCapacity(meta.ApiValue, frozen=True, gc=False):
     """How much of something a device has."""
 
     value: Amount = "0"
     request_policy: CapacityRequestPolicy | None = None
 
 
-class Counter(ApiValue, frozen=True, gc=False):
+class Counter(meta.ApiValue, frozen=True, gc=False):
     """An amount of a counter."""
 
     value: Amount = "0"
 
 
-class CounterSet(ApiValue, frozen=True, gc=False):
+class CounterSet(meta.ApiValue, frozen=True, gc=False):
     """Counters that devices of a pool share."""
 
     name: str = ""
     counters: dict[str, Counter] = field(default_factory=dict)
 
 
-class DeviceCounterConsumption(ApiValue, frozen=True, gc=False):
+class DeviceCounterConsumption(meta.ApiValue, frozen=True, gc=False):
     """What a device takes of the counters of a set."""
 
     counter_set: str = ""
     counters: dict[str, Counter] = field(default_factory=dict)
 
 
-class Device(ApiStruct):
+class Device(meta.ApiStruct):
     """A device as its driver publishes it."""
 
     name: str = ""
@@ -278,37 +268,37 @@ class Device(ApiStruct):
     capacity: dict[str, DeviceCapacity] = field(default_factory=dict)
     consumes_counters: tuple[DeviceCounterConsumption, ...] = ()
     node_name: str | None = None
-    node_selector: NodeSelector | None = None
+    node_selector: meta.NodeSelector | None = None
     all_nodes: bool = False
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[meta.Taint, ...] = ()
     binds_to_node: bool = False
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool = False
 
 
-class ResourcePool(ApiValue, frozen=True, gc=False):
+class ResourcePool(meta.ApiValue, frozen=True, gc=False):
     """The pool that a slice belongs to, and of how many slices it consists."""
 
     name: str = ""
-    generation: Int64 = 0
-    resource_slice_count: Int64 = 0
+    generation: meta.Int64 = 0
+    resource_slice_count: meta.Int64 = 0
 
 
-class ResourceSliceSpec(ApiStruct):
+class ResourceSliceSpec(meta.ApiStruct):
     """A part of a pool: the devices, or the counters, and the nodes that reach them."""
 
     driver: str = ""
     pool: ResourcePool = ResourcePool()
     node_name: str | None = None
-    node_selector: NodeSelector | None = None
+    node_selector: meta.NodeSelector | None = None
     all_nodes: bool = False
     per_device_node_selection: bool = False
     devices: tuple[Device, ...] = ()
     shared_counters: tuple[CounterSet, ...] = ()
 
 
-class ResourceSlice(ApiObject):
+class ResourceSlice(meta.ApiObject):
     """Devices of a driver on one node or on many."""
 
     spec: ResourceSliceSpec = field(default_factory=ResourceSliceSpec)

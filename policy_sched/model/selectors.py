@@ -17,14 +17,8 @@ from typing import Final
 
 import msgspec
 
+from policy_sched.model import meta
 from policy_sched.model.formats import label_value, qualified, quoted
-from policy_sched.model.meta import (
-    LabelSelector,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorTerm,
-    PreferredSchedulingTerm,
-)
 
 NAME_FIELD: Final = "metadata.name"
 """The only field of a node that a field requirement can read; any other is empty."""
@@ -169,7 +163,7 @@ EVERYTHING: Final = Selector()
 NOTHING: Final = Selector(nothing=True)
 
 
-def label_selector(selector: LabelSelector | None) -> Selector:
+def label_selector(selector: meta.LabelSelector | None) -> Selector:
     """Compile a label selector; None selects nothing, an empty one everything.
 
     Raises ValueError if a requirement is not valid.
@@ -193,7 +187,7 @@ NodePredicate = Callable[[Mapping[str, str], str], bool]
 """Whether a node with these labels and this name matches."""
 
 
-def node_term(term: NodeSelectorTerm) -> NodePredicate | None:
+def node_term(term: meta.NodeSelectorTerm) -> NodePredicate | None:
     """Compile a node selector term; None if it is empty, which matches no node.
 
     Raises ValueError if a requirement is not valid.
@@ -217,7 +211,7 @@ def node_term(term: NodeSelectorTerm) -> NodePredicate | None:
     return matches
 
 
-def term_faults(term: NodeSelectorTerm, at: str = "") -> list[str]:
+def term_faults(term: meta.NodeSelectorTerm, at: str = "") -> list[str]:
     """Return the problems of a node selector term, each with its path."""
     found: list[str] = []
     for i, r in enumerate(term.match_expressions):
@@ -241,7 +235,7 @@ class NodeMatcher:
 
     __slots__ = ("_preferred", "_required", "error")
 
-    def __init__(self, affinity: NodeAffinity | None) -> None:
+    def __init__(self, affinity: meta.NodeAffinity | None) -> None:
         required = affinity.required if affinity else None
         preferred = affinity.preferred if affinity else ()
         self._required = None if required is None else _required_terms(required)
@@ -268,7 +262,7 @@ class NodeMatcher:
         return sum(weight for weight, term in self._preferred if term(labels, name))
 
 
-def _required_terms(selector: NodeSelector) -> tuple[NodePredicate, ...]:
+def _required_terms(selector: meta.NodeSelector) -> tuple[NodePredicate, ...]:
     terms = []
     for term in selector.node_selector_terms:
         try:
@@ -281,7 +275,7 @@ def _required_terms(selector: NodeSelector) -> tuple[NodePredicate, ...]:
 
 
 def _preferred_terms(
-    preferred: tuple[PreferredSchedulingTerm, ...],
+    preferred: tuple[meta.PreferredSchedulingTerm, ...],
 ) -> tuple[tuple[tuple[int, NodePredicate], ...], str]:
     terms, faults = [], []
     for index, term in enumerate(preferred):
@@ -296,22 +290,26 @@ def _preferred_terms(
 
 
 @lru_cache(maxsize=4096)
-def node_matcher(affinity: NodeAffinity | None) -> NodeMatcher:
+def node_matcher(affinity: meta.NodeAffinity | None) -> NodeMatcher:
     """Return the compiled form of a node affinity; equal affinities share it."""
     return NodeMatcher(affinity)
 
 
-def required_matches(affinity: NodeAffinity | None, labels: Mapping[str, str], name: str) -> bool:
+def required_matches(
+    affinity: meta.NodeAffinity | None, labels: Mapping[str, str], name: str
+) -> bool:
     """Return whether a node meets the required part; true without one."""
     return node_matcher(affinity).required_matches(labels, name)
 
 
-def preferred_score(affinity: NodeAffinity | None, labels: Mapping[str, str], name: str) -> int:
+def preferred_score(
+    affinity: meta.NodeAffinity | None, labels: Mapping[str, str], name: str
+) -> int:
     """Return the sum of the weights of the preferred terms that a node matches."""
     return node_matcher(affinity).preferred_score(labels, name)
 
 
-def required_node_names(affinity: NodeAffinity | None) -> frozenset[str] | None:
+def required_node_names(affinity: meta.NodeAffinity | None) -> frozenset[str] | None:
     """Return the only nodes that the required terms allow by name; None if they name none.
 
     The PreFilter result of NodeAffinity: within a term the ``metadata.name In`` lists intersect,

@@ -10,19 +10,11 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 from msgspec import field
 
-from policy_sched.model.meta import (
-    ApiObject,
-    ApiStruct,
-    ApiValue,
-    Int32,
-    LabelSelector,
-    NodeSelector,
-)
-from policy_sched.model.pod import ClaimTemplateSpec, DiskVolume, IscsiVolume, RbdVolume, Volume
+from policy_sched.model import meta, pod
 from policy_sched.model.quantity import Amount
 
 
-class ClaimReference(ApiValue, frozen=True, gc=False):
+class ClaimReference(meta.ApiValue, frozen=True, gc=False):
     """The claim that a volume is bound to, or reserved for."""
 
     namespace: str = ""
@@ -30,26 +22,26 @@ class ClaimReference(ApiValue, frozen=True, gc=False):
     uid: str = ""
 
 
-class VolumeNodeAffinity(ApiValue, frozen=True, gc=False):
+class VolumeNodeAffinity(meta.ApiValue, frozen=True, gc=False):
     """The nodes that can reach a volume."""
 
-    required: NodeSelector | None = None
+    required: meta.NodeSelector | None = None
 
 
-class LocalVolume(ApiValue, frozen=True, gc=False):
+class LocalVolume(meta.ApiValue, frozen=True, gc=False):
     """A disk of one node."""
 
     path: str = ""
 
 
-class CsiSource(ApiValue, frozen=True, gc=False):
+class CsiSource(meta.ApiValue, frozen=True, gc=False):
     """A volume of a CSI driver, and its handle."""
 
     driver: str = ""
     volume_handle: str = ""
 
 
-class PersistentVolumeSpec(ApiStruct):
+class PersistentVolumeSpec(meta.ApiStruct):
     """A volume's source, capacity, access modes and claim."""
 
     capacity: dict[str, Amount] = field(default_factory=dict)
@@ -61,55 +53,55 @@ class PersistentVolumeSpec(ApiStruct):
     volume_attributes_class_name: str | None = None
     csi: CsiSource | None = None
     local: LocalVolume | None = None
-    gce_persistent_disk: DiskVolume | None = None
-    aws_elastic_block_store: DiskVolume | None = None
-    azure_disk: DiskVolume | None = None
-    cinder: DiskVolume | None = None
-    portworx_volume: DiskVolume | None = None
+    gce_persistent_disk: pod.DiskVolume | None = None
+    aws_elastic_block_store: pod.DiskVolume | None = None
+    azure_disk: pod.DiskVolume | None = None
+    cinder: pod.DiskVolume | None = None
+    portworx_volume: pod.DiskVolume | None = None
 
 
-class Phase(ApiValue, frozen=True, gc=False):
+class Phase(meta.ApiValue, frozen=True, gc=False):
     """A status with a phase only."""
 
     phase: str = ""
 
 
-class PersistentVolume(ApiObject):
+class PersistentVolume(meta.ApiObject):
     """A persistent volume."""
 
     spec: PersistentVolumeSpec = field(default_factory=PersistentVolumeSpec)
     status: Phase = Phase()
 
 
-class PersistentVolumeClaimSpec(ClaimTemplateSpec):
+class PersistentVolumeClaimSpec(pod.ClaimTemplateSpec):
     """The requirements of a claim."""
 
-    selector: LabelSelector | None = None
+    selector: meta.LabelSelector | None = None
     volume_mode: str | None = None
     volume_attributes_class_name: str | None = None
 
 
-class PersistentVolumeClaim(ApiObject):
+class PersistentVolumeClaim(meta.ApiObject):
     """A persistent volume claim."""
 
     spec: PersistentVolumeClaimSpec = field(default_factory=PersistentVolumeClaimSpec)
     status: Phase = Phase()
 
 
-class TopologyRequirement(ApiValue, frozen=True, gc=False):
+class TopologyRequirement(meta.ApiValue, frozen=True, gc=False):
     """A node label and its allowed values."""
 
     key: str = ""
     values: tuple[str, ...] = ()
 
 
-class TopologySelectorTerm(ApiValue, frozen=True, gc=False):
+class TopologySelectorTerm(meta.ApiValue, frozen=True, gc=False):
     """Label requirements that must all hold."""
 
     match_label_expressions: tuple[TopologyRequirement, ...] = ()
 
 
-class StorageClass(ApiObject):
+class StorageClass(meta.ApiObject):
     """A storage class."""
 
     provisioner: str = ""
@@ -117,13 +109,13 @@ class StorageClass(ApiObject):
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
 
 
-class VolumeCount(ApiValue, frozen=True, gc=False):
+class VolumeCount(meta.ApiValue, frozen=True, gc=False):
     """The number of volumes that a driver can attach to a node."""
 
-    count: Int32 | None = None
+    count: meta.Int32 | None = None
 
 
-class CsiNodeDriver(ApiValue, frozen=True, gc=False):
+class CsiNodeDriver(meta.ApiValue, frozen=True, gc=False):
     """A CSI driver on a node."""
 
     name: str = ""
@@ -132,47 +124,47 @@ class CsiNodeDriver(ApiValue, frozen=True, gc=False):
     allocatable: VolumeCount | None = None
 
 
-class CsiNodeSpec(ApiStruct):
+class CsiNodeSpec(meta.ApiStruct):
     """The CSI drivers of a node."""
 
     drivers: tuple[CsiNodeDriver, ...] = ()
 
 
-class CsiNode(ApiObject):
+class CsiNode(meta.ApiObject):
     """A CSINode: the CSI drivers on the node of the same name."""
 
     spec: CsiNodeSpec = field(default_factory=CsiNodeSpec)
 
 
-class CsiDriverSpec(ApiStruct):
+class CsiDriverSpec(meta.ApiStruct):
     """The capabilities of a CSI driver."""
 
     attach_required: bool | None = None
     storage_capacity: bool = False
 
 
-class CsiDriver(ApiObject):
+class CsiDriver(meta.ApiObject):
     """A CSI driver."""
 
     spec: CsiDriverSpec = field(default_factory=CsiDriverSpec)
 
 
-class CsiStorageCapacity(ApiObject):
+class CsiStorageCapacity(meta.ApiObject):
     """The capacity that a driver can still provide on the nodes of a topology."""
 
     storage_class_name: str = ""
-    node_topology: LabelSelector | None = None
+    node_topology: meta.LabelSelector | None = None
     capacity: Amount | None = None
     maximum_volume_size: Amount | None = None
 
 
-class AttachmentSource(ApiValue, frozen=True, gc=False):
+class AttachmentSource(meta.ApiValue, frozen=True, gc=False):
     """The volume that is attached."""
 
     persistent_volume_name: str | None = None
 
 
-class VolumeAttachmentSpec(ApiStruct):
+class VolumeAttachmentSpec(meta.ApiStruct):
     """The volume, the driver and the node of an attachment."""
 
     attacher: str = ""
@@ -180,13 +172,13 @@ class VolumeAttachmentSpec(ApiStruct):
     source: AttachmentSource = msgspec.field(default_factory=AttachmentSource)
 
 
-class VolumeAttachment(ApiObject):
+class VolumeAttachment(meta.ApiObject):
     """A volume attachment."""
 
     spec: VolumeAttachmentSpec = field(default_factory=VolumeAttachmentSpec)
 
 
-Disk: TypeAlias = DiskVolume | IscsiVolume | RbdVolume
+Disk: TypeAlias = pod.DiskVolume | pod.IscsiVolume | pod.RbdVolume
 
 #: Fields of a volume with a disk that only some nodes, or a limited number of pods, can use.
 DISK_SOURCES: Final = (
@@ -228,7 +220,7 @@ class PodVolumes(NamedTuple):
 
 
 def pod_volumes(
-    volumes: tuple[Volume, ...], namespace: str, pod_name: str, pod_uid: str
+    volumes: tuple[pod.Volume, ...], namespace: str, pod_name: str, pod_uid: str
 ) -> PodVolumes | None:
     """Return the volumes of a pod that matter for scheduling, None if there are none."""
     claims: list[ClaimUse] = []

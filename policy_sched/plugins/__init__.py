@@ -4,13 +4,10 @@ rules/ turns compiled policies into hooks. The others are kube-scheduler's in-tr
 registry finds them and third-party plugins by name.
 """
 
-from policy_sched.plugins.default_binder import DefaultBinder
-from policy_sched.plugins.registry import GATED_PARTS, HOUSE, factories, plugin_points
-
-__all__ = [
-    "GATED_PARTS",
-    "HOUSE",
-    "DefaultBinder",
-    "factories",
-    "plugin_points",
-]
+from policy_sched.plugins.default_binder import DefaultBinder as DefaultBinder
+from policy_sched.plugins.registry import (
+    GATED_PARTS as GATED_PARTS,
+    HOUSE as HOUSE,
+    factories as factories,
+    plugin_points as plugin_points,
+)

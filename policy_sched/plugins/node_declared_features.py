@@ -11,36 +11,13 @@ from typing import Final
 
 import numpy as np
 
-from policy_sched.framework import (
-    SKIP,
-    Code,
-    FilterResult,
-    Handle,
-    PodKey,
-    PreFilterResult,
-    Rows,
-    Scope,
-    Signature,
-    Status,
-    hookimpl,
-)
-from policy_sched.model import (
-    NODE_TAINT_UPDATE,
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    EventResource,
-    Node,
-    PodInfo,
-    PodSpec,
-    QueueingHint,
-)
+from policy_sched import framework, model
 
 REASON: Final = "node(s) didn't match Pod's required features"
 _RESTART_ALL: Final = "RestartAllContainers"
 
 
-def _restarts_all(spec: PodSpec) -> bool:
+def _restarts_all(spec: model.PodSpec) -> bool:
     return any(
         rule.action == _RESTART_ALL
         for container in (*spec.init_containers, *spec.containers)
@@ -48,15 +25,15 @@ def _restarts_all(spec: PodSpec) -> bool:
     )
 
 
-def _user_namespace_of_host(spec: PodSpec) -> bool:
+def _user_namespace_of_host(spec: model.PodSpec) -> bool:
     return spec.host_network and spec.host_users is False
 
 
-def _never(_spec: PodSpec) -> bool:
+def _never(_spec: model.PodSpec) -> bool:
     return False
 
 
-KNOWN: Final[Mapping[str, Callable[[PodSpec], bool]]] = {
+KNOWN: Final[Mapping[str, Callable[[model.PodSpec], bool]]] = {
     "ExtendWebSocketsToKubelet": _never,
     "InPlacePodLevelResourcesVerticalScaling": _never,
     "InPlacePodVerticalScalingInitContainers": _never,
@@ -65,12 +42,12 @@ KNOWN: Final[Mapping[str, Callable[[PodSpec], bool]]] = {
 }
 """The features of 1.36, sorted, and whether a pod needs each to be scheduled."""
 
-_UNFIT: Final = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON,))
-_PASSED: Final = PreFilterResult()
-_SKIPPED: Final = PreFilterResult(SKIP)
+_UNFIT: Final = framework.Status(framework.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON,))
+_PASSED: Final = framework.PreFilterResult()
+_SKIPPED: Final = framework.PreFilterResult(framework.SKIP)
 
 
-def needed(pod: PodInfo) -> frozenset[str]:
+def needed(pod: model.PodInfo) -> frozenset[str]:
     """Return the features that a pod needs."""
     spec = pod.pod.spec
     return frozenset(name for name, needs in KNOWN.items() if needs(spec))
@@ -87,55 +64,60 @@ def declared(features: Sequence[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _node_changed(_pod: PodInfo, old: object, new: object) -> QueueingHint:
+def _node_changed(_pod: model.PodInfo, old: object, new: object) -> model.QueueingHint:
     """A node came, or declares other features."""
-    if isinstance(old, Node) and isinstance(new, Node):
+    if isinstance(old, model.Node) and isinstance(new, model.Node):
         same = old.status.declared_features == new.status.declared_features
-        return QueueingHint.SKIP if same else QueueingHint.QUEUE
-    return QueueingHint.QUEUE
+        return model.QueueingHint.SKIP if same else model.QueueingHint.QUEUE
+    return model.QueueingHint.QUEUE
 
 
-def _pod_changed(pod: PodInfo, old: object, new: object) -> QueueingHint:
+def _pod_changed(pod: model.PodInfo, old: object, new: object) -> model.QueueingHint:
     """The pod itself needs other features."""
-    if not isinstance(new, PodInfo) or new.uid != pod.uid:
-        return QueueingHint.SKIP
-    same = isinstance(old, PodInfo) and needed(old) == needed(new)
-    return QueueingHint.SKIP if same else QueueingHint.QUEUE
+    if not isinstance(new, model.PodInfo) or new.uid != pod.uid:
+        return model.QueueingHint.SKIP
+    same = isinstance(old, model.PodInfo) and needed(old) == needed(new)
+    return model.QueueingHint.SKIP if same else model.QueueingHint.QUEUE
 
 
 _EVENTS: Final = (
-    ClusterEventWithHint(
-        ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE),
+    model.ClusterEventWithHint(
+        model.ClusterEvent(
+            model.EventResource.NODE,
+            model.ActionType.ADD | model.ActionType.UPDATE_NODE_DECLARED_FEATURE,
+        ),
         _node_changed,
     ),
-    NODE_TAINT_UPDATE,
-    ClusterEventWithHint(ClusterEvent(EventResource.POD, ActionType.UPDATE_OTHER), _pod_changed),
+    model.NODE_TAINT_UPDATE,
+    model.ClusterEventWithHint(
+        model.ClusterEvent(model.EventResource.POD, model.ActionType.UPDATE_OTHER), _pod_changed
+    ),
 )
 
 
 class NodeDeclaredFeatures:
     """Refuses nodes that do not declare what a pod needs."""
 
-    def __init__(self, _args: Mapping[str, object], handle: Handle) -> None:
+    def __init__(self, _args: Mapping[str, object], handle: framework.Handle) -> None:
         self._table = handle.nodes
 
-    @hookimpl
-    def sign_pod(self) -> Signature:
+    @framework.hookimpl
+    def sign_pod(self) -> framework.Signature:
         """Pods that need the same have equal results."""
-        return Signature(frozenset(), Scope.STATIC, proved=True, keys=(_KEY,))
+        return framework.Signature(frozenset(), framework.Scope.STATIC, proved=True, keys=(_KEY,))
 
-    @hookimpl
-    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+    @framework.hookimpl
+    def events_to_register(self) -> tuple[model.ClusterEventWithHint, ...]:
         """Name what can make a rejected pod fit."""
         return _EVENTS
 
-    @hookimpl
-    def pre_filter(self, pod: PodInfo) -> PreFilterResult:
+    @framework.hookimpl
+    def pre_filter(self, pod: model.PodInfo) -> framework.PreFilterResult:
         """Skip pods that need nothing."""
         return _PASSED if needed(pod) else _SKIPPED
 
-    @hookimpl
-    def filter(self, pod: PodInfo, rows: Rows) -> FilterResult:
+    @framework.hookimpl
+    def filter(self, pod: model.PodInfo, rows: framework.Rows) -> framework.FilterResult:
         """Refuse nodes that lack a feature."""
         wanted = needed(pod)
         nodes = self._table.nodes[: self._table.n]
@@ -144,7 +126,7 @@ class NodeDeclaredFeatures:
             node is not None and not wanted <= declared(node.status.declared_features)
             for node in searched
         ]
-        return FilterResult.of(np.array(lacking, np.int16), _UNFIT)
+        return framework.FilterResult.of(np.array(lacking, np.int16), _UNFIT)
 
 
-_KEY: Final = PodKey(lambda pod: needed(pod) or None, "may_need_features")
+_KEY: Final = framework.PodKey(lambda pod: needed(pod) or None, "may_need_features")

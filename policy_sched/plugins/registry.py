@@ -14,43 +14,32 @@ from typing import Final, cast
 from policy_sched.errors import PluginError
 from policy_sched.framework import CONFIGURED, Handle
 from policy_sched.framework.runtime import ENTRY_POINT_GROUP, implementations, points_of
+from policy_sched.plugins import podgroups, volumes
 from policy_sched.plugins.default_binder import DefaultBinder
 from policy_sched.plugins.dynamicresources import DynamicResources
 from policy_sched.plugins.interpodaffinity import InterPodAffinity
 from policy_sched.plugins.node_declared_features import NodeDeclaredFeatures
-from policy_sched.plugins.podgroups import (
-    GangScheduling,
-    NodeResourcesPlacement,
-    PodGroupPodsCount,
-    TopologyPlacementGenerator,
-)
 from policy_sched.plugins.podtopologyspread import PodTopologySpread
-from policy_sched.plugins.volumes import (
-    NodeVolumeLimits,
-    VolumeBinding,
-    VolumeRestrictions,
-    VolumeZone,
-)
 
 Factory = Callable[[Mapping[str, object], Handle], object]
 
 HOUSE: Final[Mapping[str, Factory]] = {
-    "VolumeRestrictions": VolumeRestrictions,
-    "NodeVolumeLimits": NodeVolumeLimits,
-    "VolumeBinding": VolumeBinding,
-    "VolumeZone": VolumeZone,
+    "VolumeRestrictions": volumes.VolumeRestrictions,
+    "NodeVolumeLimits": volumes.NodeVolumeLimits,
+    "VolumeBinding": volumes.VolumeBinding,
+    "VolumeZone": volumes.VolumeZone,
     "PodTopologySpread": PodTopologySpread,
     "InterPodAffinity": InterPodAffinity,
     "DynamicResources": DynamicResources,
     "DefaultBinder": DefaultBinder,
     "NodeDeclaredFeatures": NodeDeclaredFeatures,
-    "GangScheduling": GangScheduling,
-    "TopologyPlacementGenerator": TopologyPlacementGenerator,
-    "PodGroupPodsCount": PodGroupPodsCount,
+    "GangScheduling": podgroups.GangScheduling,
+    "TopologyPlacementGenerator": podgroups.TopologyPlacementGenerator,
+    "PodGroupPodsCount": podgroups.PodGroupPodsCount,
 }
 
 GATED_PARTS: Final[Mapping[str, tuple[str, Factory]]] = {
-    "NodeResourcesFit": ("TopologyAwareWorkloadScheduling", NodeResourcesPlacement),
+    "NodeResourcesFit": ("TopologyAwareWorkloadScheduling", podgroups.NodeResourcesPlacement),
 }
 """What a plugin that is a policy implements besides, where a feature gate is on: gate, factory."""
 

@@ -4,27 +4,17 @@ Reads PolicyTest files and recorded decisions, runs them against a scheduler, co
 """
 
 from policy_sched.policytest.coverage import (
-    LocationCoverage,
-    RuleCoverage,
-    coverage_lines,
-    percent,
+    LocationCoverage as LocationCoverage,
+    RuleCoverage as RuleCoverage,
+    coverage_lines as coverage_lines,
+    percent as percent,
 )
-from policy_sched.policytest.page import scenarios_page
-from policy_sched.policytest.report import ScenarioReport
-from policy_sched.policytest.runner import FileResults, ScenarioRun, run_files
-from policy_sched.policytest.scenario import load_scenarios
-from policy_sched.policytest.update_golden import update_file
-
-__all__ = [
-    "FileResults",
-    "LocationCoverage",
-    "RuleCoverage",
-    "ScenarioReport",
-    "ScenarioRun",
-    "coverage_lines",
-    "load_scenarios",
-    "percent",
-    "run_files",
-    "scenarios_page",
-    "update_file",
-]
+from policy_sched.policytest.page import scenarios_page as scenarios_page
+from policy_sched.policytest.report import ScenarioReport as ScenarioReport
+from policy_sched.policytest.runner import (
+    FileResults as FileResults,
+    ScenarioRun as ScenarioRun,
+    run_files as run_files,
+)
+from policy_sched.policytest.scenario import load_scenarios as load_scenarios
+from policy_sched.policytest.update_golden import update_file as update_file

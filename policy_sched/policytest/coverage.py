@@ -28,16 +28,7 @@ from policy_sched.language.runtime import Activation, no_allocation
 from policy_sched.model import PodInfo, QueuedPod
 from policy_sched.plugins.dynamicresources import Allocations
 from policy_sched.plugins.rules import DeviceCase, Scored, bind
-from policy_sched.policytest.coverage_probes import (
-    ERROR,
-    CoverageCriterion,
-    Fixture,
-    PolicyProbes,
-    Probe,
-    ProbeRunner,
-    SourceLocation,
-    probes_of,
-)
+from policy_sched.policytest import coverage_probes
 from policy_sched.policytest.scenario import Scenario
 from policy_sched.preemption import (
     CandidateLimit,
@@ -61,7 +52,7 @@ Rows: TypeAlias = npt.NDArray[np.intp]
 class LocationCoverage:
     """What was seen of one rule or condition, in words, and what was not."""
 
-    location: SourceLocation
+    location: coverage_probes.SourceLocation
     seen: tuple[str, ...]
     missing: tuple[str, ...]
 
@@ -75,15 +66,15 @@ class RuleCoverage:
     """Collects over many scenarios; `watch` one after the other."""
 
     def __init__(self) -> None:
-        self._seen: dict[SourceLocation, set[object]] = {}
-        self._wanted: dict[SourceLocation, CoverageCriterion] = {}
+        self._seen: dict[coverage_probes.SourceLocation, set[object]] = {}
+        self._wanted: dict[coverage_probes.SourceLocation, coverage_probes.CoverageCriterion] = {}
 
     def watch(
         self, scenario: Scenario, plans: Sequence[CompiledPlan], scheduler: Scheduler
     ) -> CoverageWatch:
         """Return the report about the pods of one scenario."""
-        probes: dict[str, list[PolicyProbes]] = {}
-        orders: dict[str, list[tuple[PolicyProbes, CompiledPolicy]]] = {}
+        probes: dict[str, list[coverage_probes.PolicyProbes]] = {}
+        orders: dict[str, list[tuple[coverage_probes.PolicyProbes, CompiledPolicy]]] = {}
         for ready in plans:
             plan = ready.plan
             tested = [s for s in plan.policies.values() if _is_tested(s, scenario)]
@@ -104,7 +95,7 @@ class RuleCoverage:
         for probe in _probes(_Form(source)):
             self._register(probe)
 
-    def _register(self, probe: Probe) -> None:
+    def _register(self, probe: coverage_probes.Probe) -> None:
         location = probe.location
         if location is None or probe.expression is None or self._wanted.get(location) == "once":
             return
@@ -119,16 +110,22 @@ class RuleCoverage:
 
 
 def _coverage(
-    location: SourceLocation, wanted: CoverageCriterion, seen: set[object]
+    location: coverage_probes.SourceLocation,
+    wanted: coverage_probes.CoverageCriterion,
+    seen: set[object],
 ) -> LocationCoverage:
-    values = sorted((one for one in seen if one != ERROR), key=str)
+    values = sorted((one for one in seen if one != coverage_probes.ERROR), key=str)
     if wanted == "both":
         missing = [word for value, word in ((True, "true"), (False, "false")) if value not in seen]
     else:
         missing = ["a value"] if not values else []
         missing = ["a second value"] if wanted == "values" and len(values) == 1 else missing
     words = [_word(value) for value in values[:2]]
-    return LocationCoverage(location, (*words, *([ERROR] if ERROR in seen else [])), tuple(missing))
+    return LocationCoverage(
+        location,
+        (*words, *([coverage_probes.ERROR] if coverage_probes.ERROR in seen else [])),
+        tuple(missing),
+    )
 
 
 def _word(value: object) -> str:
@@ -140,10 +137,10 @@ class CoverageWatch:
 
     def __init__(
         self,
-        probes: dict[str, list[PolicyProbes]],
-        orders: dict[str, list[tuple[PolicyProbes, CompiledPolicy]]],
+        probes: dict[str, list[coverage_probes.PolicyProbes]],
+        orders: dict[str, list[tuple[coverage_probes.PolicyProbes, CompiledPolicy]]],
         scheduler: Scheduler,
-        seen: dict[SourceLocation, set[object]],
+        seen: dict[coverage_probes.SourceLocation, set[object]],
     ) -> None:
         self._probes = probes
         self._orders = orders
@@ -178,7 +175,7 @@ class CoverageWatch:
             if policy.rates_devices:
                 self._run_devices(policy, pod, rows)
 
-    def _run_devices(self, policy: PolicyProbes, pod: PodInfo, rows: Rows) -> None:
+    def _run_devices(self, policy: coverage_probes.PolicyProbes, pod: PodInfo, rows: Rows) -> None:
         """Run the rules over devices for each request and each device that it selects.
 
         That has the units of an attempt; what is beyond them is not seen.
@@ -200,9 +197,9 @@ class CoverageWatch:
 
     def _run_normalizer(
         self,
-        policy: PolicyProbes,
+        policy: coverage_probes.PolicyProbes,
         pod: PodInfo,
-        runner: ProbeRunner,
+        runner: coverage_probes.ProbeRunner,
         rows: Rows,
         passed: np.ndarray,
     ) -> None:
@@ -211,9 +208,9 @@ class CoverageWatch:
             return
         values = runner.values(policy.score[0].expression) or []
         raw = [value for value, counts in zip(values, passed, strict=True) if counts]
-        scored = np.array([value != ERROR for value in raw], np.bool_)
+        scored = np.array([value != coverage_probes.ERROR for value in raw], np.bool_)
         if scored.any():
-            scores = np.array([value for value in raw if value != ERROR])
+            scores = np.array([value for value in raw if value != coverage_probes.ERROR])
             seen = Scored.of(scores, self._cycle(pod))
             every = np.ones(len(scores), np.bool_)
             self._runner(pod, seen, rows[scored]).run_all(policy.normalize, every)
@@ -247,11 +244,11 @@ class CoverageWatch:
             observe_search(compiled, pod, profile, self._handle, observe)
 
     def _run_node_order(
-        self, policy: PolicyProbes, pod: PodInfo, number: int, case: Case, row: int
+        self, policy: coverage_probes.PolicyProbes, pod: PodInfo, number: int, case: Case, row: int
     ) -> None:
         self._runner(pod, case, np.array([row], np.intp)).run(policy.node_order[number], ALL)
 
-    def _run_victims(self, probes: Sequence[Probe], pod: PodInfo, now: int) -> None:
+    def _run_victims(self, probes: Sequence[coverage_probes.Probe], pod: PodInfo, now: int) -> None:
         nodes, pods = self._handle.nodes, self._handle.pods
         for victim, row in zip(pods.infos, pods.node.values.tolist(), strict=False):
             if victim is not None and row >= 0 and nodes.live.values[row]:
@@ -261,14 +258,14 @@ class CoverageWatch:
                 for key in probes[1:]:
                     runner.run(key, ALL)
 
-    def _of(self, pod: PodInfo) -> Iterator[PolicyProbes]:
+    def _of(self, pod: PodInfo) -> Iterator[coverage_probes.PolicyProbes]:
         yield from self._probes.get(pod.scheduler_name, ())
 
     def _runner(
         self, pod: PodInfo, cycle: Activation | Case | DeviceCase, rows: np.ndarray
-    ) -> ProbeRunner:
-        fixture = Fixture(self._handle.nodes, self._handle.pods, pod, cycle, rows)
-        return ProbeRunner(fixture, self._seen)
+    ) -> coverage_probes.ProbeRunner:
+        fixture = coverage_probes.Fixture(self._handle.nodes, self._handle.pods, pod, cycle, rows)
+        return coverage_probes.ProbeRunner(fixture, self._seen)
 
     def _cycle(self, pod: PodInfo, *, apart: bool = False) -> Activation:
         handle = self._handle
@@ -339,10 +336,10 @@ class _Form:
 
 
 @lru_cache(maxsize=256)
-def _probes(form: _Form) -> PolicyProbes:
+def _probes(form: _Form) -> coverage_probes.PolicyProbes:
     checked, _ = check_policy(form.source)
     assert checked is not None, "the policy was compiled"
-    return probes_of(checked, _file(form.source))
+    return coverage_probes.probes_of(checked, _file(form.source))
 
 
 def _is_tested(source: PolicySource, scenario: Scenario) -> bool:

@@ -9,18 +9,7 @@ from typing import Final, get_args
 import re2
 
 from policy_sched.policytest.reader import WRONG_VALUE, FieldPath, Plain, Reader, full_name
-from policy_sched.profiles.models import (
-    ConditionEntry,
-    EvictionEntry,
-    Expectation,
-    GroupEntry,
-    Limits,
-    Pattern,
-    ScoreEntry,
-    StatusCode,
-    StatusEntry,
-    keys_of,
-)
+from policy_sched.profiles import models
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +149,8 @@ class Outcome:
     group: GroupOutcome | None = None
 
 
-KEYS: Final = keys_of(Expectation)
-CODES: Final = get_args(StatusCode)
+KEYS: Final = models.keys_of(models.Expectation)
+CODES: Final = get_args(models.StatusCode)
 
 
 def read_outcome(reader: Reader, value: object, path: FieldPath) -> Outcome:
@@ -227,7 +216,7 @@ def _group(reader: Reader, stated: Plain, path: FieldPath) -> GroupOutcome | Non
     if "group" not in stated:
         return None
     at = (*path, "group")
-    fields = reader.mapping(stated["group"], at, keys_of(GroupEntry))
+    fields = reader.mapping(stated["group"], at, models.keys_of(models.GroupEntry))
 
     def text(key: str) -> str | None:
         return reader.text(fields[key], (*at, key)) if key in fields else None
@@ -241,7 +230,7 @@ def _group(reader: Reader, stated: Plain, path: FieldPath) -> GroupOutcome | Non
     condition = None
     if "condition" in fields:
         inside = (*at, "condition")
-        entry = reader.mapping(fields["condition"], inside, keys_of(ConditionEntry))
+        entry = reader.mapping(fields["condition"], inside, models.keys_of(models.ConditionEntry))
         keys = ("status", "reason", "message")
         words = [reader.text(entry.get(key, ""), (*inside, key)) for key in keys]
         condition = GroupCondition(*words)
@@ -298,7 +287,7 @@ def _words(reader: Reader, value: object, path: FieldPath) -> Words:
     """Return a text, or a pattern of one."""
     if not isinstance(value, dict):
         return reader.text(value, path)
-    stated = reader.mapping(value, path, keys_of(Pattern))
+    stated = reader.mapping(value, path, models.keys_of(models.Pattern))
     if not reader.require(stated, "matches", path):
         return ""
     at = (*path, "matches")
@@ -329,7 +318,7 @@ def _number(reader: Reader, value: object, path: FieldPath) -> Number:
     """Return a whole number, or the limits of one."""
     if not isinstance(value, dict):
         return reader.whole(value, path)
-    stated = reader.mapping(value, path, keys_of(Limits))
+    stated = reader.mapping(value, path, models.keys_of(models.Limits))
     return _between(reader, stated, path)
 
 
@@ -349,7 +338,7 @@ def _plugin_outcome(reader: Reader, value: object, path: FieldPath) -> PluginOut
     """A text or a list of texts stands for the reasons alone."""
     if isinstance(value, str | list):
         return PluginOutcome(reasons=_reasons(reader, value, path))
-    stated = reader.mapping(value, path, keys_of(StatusEntry))
+    stated = reader.mapping(value, path, models.keys_of(models.StatusEntry))
     code = plugin = reasons = rule = None
     if "code" in stated:
         code = reader.text(stated["code"], (*path, "code"))
@@ -371,7 +360,7 @@ def _score(reader: Reader, value: object, path: FieldPath) -> NodeScore:
     """A number stands for the total alone."""
     if not isinstance(value, dict):
         return NodeScore(total=reader.whole(value, path))
-    stated = reader.mapping(value, path, keys_of(ScoreEntry))
+    stated = reader.mapping(value, path, models.keys_of(models.ScoreEntry))
     total: Number | None = None
     if "total" in stated:
         total = _number(reader, stated["total"], (*path, "total"))
@@ -397,7 +386,7 @@ def _evictions(reader: Reader, stated: Plain, path: FieldPath) -> tuple[Eviction
 
 
 def _eviction(reader: Reader, value: object, path: FieldPath) -> Eviction:
-    stated = reader.mapping(value, path, keys_of(EvictionEntry))
+    stated = reader.mapping(value, path, models.keys_of(models.EvictionEntry))
     node = ""
     if reader.require(stated, "node", path):
         node = reader.text(stated["node"], (*path, "node"))

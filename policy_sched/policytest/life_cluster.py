@@ -16,23 +16,11 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from policy_sched import model
 from policy_sched.client import Done, MemoryClient, ObjectRequest, condition_of, nomination_of
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.embedded.store import merge
 from policy_sched.errors import Diagnostic, PolicyError
-from policy_sched.model import (
-    CLUSTER_SCOPED,
-    DEFAULT_NAMESPACE,
-    ApiObject,
-    Condition,
-    Node,
-    Pod,
-    PodGroup,
-    PodInfo,
-    QueuedPod,
-    ResourceClaim,
-    running_form,
-)
 from policy_sched.policytest.claims import SPECIAL, is_special
 from policy_sched.policytest.life import (
     AllocatedClaim,
@@ -52,8 +40,6 @@ from policy_sched.profiles.models import gates_of, moment_of
 from policy_sched.queue import SECOND
 from policy_sched.scheduler import (
     Attempt as SchedulingAttempt,
-)
-from policy_sched.scheduler import (
     Bind,
     Decision,
     GroupDecision,
@@ -71,7 +57,7 @@ from policy_sched.scheduler import (
 from policy_sched.scheduler.setup import ENDED, assemble, read
 from policy_sched.simulate import VirtualClock, leaving_form
 
-T = TypeVar("T", bound=ApiObject)
+T = TypeVar("T", bound=model.ApiObject)
 Key: TypeAlias = tuple[str, str, str]
 """Kind, namespace and name of an object."""
 
@@ -85,7 +71,7 @@ FIRST_BINDING: Final = 100_000 * SECOND
 class Bound(msgspec.Struct, frozen=True):
     """A pod was bound to a node."""
 
-    pod: PodInfo
+    pod: model.PodInfo
     node: str
 
 
@@ -95,7 +81,7 @@ class RecordingClient(MemoryClient):
 
     writes: list[Bound | ObjectRequest] = field(default_factory=list)
 
-    def bind(self, pod: PodInfo, node: str, done: Done) -> None:
+    def bind(self, pod: model.PodInfo, node: str, done: Done) -> None:
         """Bind the pod at once."""
         self.writes.append(Bound(pod, node))
         done(None)
@@ -128,7 +114,7 @@ class LifeCluster:
         self._client.objects = self
         self._scheduler.decide = self._decide
         self._scheduler.schedule_group = self._schedule_group
-        self._objects: dict[Key, ApiObject] = {}
+        self._objects: dict[Key, model.ApiObject] = {}
         self._ends: list[tuple[int, Key]] = []
         self._bound = 0
         self._rankings: dict[str, Ranking] = {}
@@ -137,7 +123,7 @@ class LifeCluster:
     def steps(self) -> Iterator[tuple[str, Step]]:
         """Yield each step with what happens in it, in a few words."""
         objects = [self._decoded(one, f"objects[{i}]") for i, one in enumerate(self._life.objects)]
-        objects.sort(key=lambda one: isinstance(one, Pod))
+        objects.sort(key=lambda one: isinstance(one, model.Pod))
         yield "start", self._step(0, partial(self._begins, objects))
         for number, event in enumerate(self._life.events):
             yield from self._ended(event.at)
@@ -150,35 +136,35 @@ class LifeCluster:
         """Return one object, None if there is none."""
         return self._scheduler.handle.objects.named(kind, namespace, name)
 
-    def put(self, one: ApiObject) -> None:
+    def put(self, one: model.ApiObject) -> None:
         """Take an object in, or replace it by its newer form; the scheduler sees that."""
         key = _key(one)
         old = self._objects.get(key)
         self._objects[key] = one
         scheduler = self._scheduler
-        if isinstance(one, Pod):
-            known = old if isinstance(old, Pod) and not _ended(old) else None
+        if isinstance(one, model.Pod):
+            known = old if isinstance(old, model.Pod) and not _ended(old) else None
             if known and (_ended(one) or known.metadata.uid != one.metadata.uid):
-                pod_gone(scheduler, PodInfo.of(known))
+                pod_gone(scheduler, model.PodInfo.of(known))
             if not _ended(one):
-                pod_seen(scheduler, PodInfo.of(one))
-        elif isinstance(one, Node):
+                pod_seen(scheduler, model.PodInfo.of(one))
+        elif isinstance(one, model.Node):
             node_seen(scheduler, one)
         else:
             object_seen(scheduler, old, one)
 
-    def remove(self, one: ApiObject) -> None:
+    def remove(self, one: model.ApiObject) -> None:
         """Drop an object if it is known; the scheduler sees that."""
         old = self._objects.pop(_key(one), None)
-        if isinstance(old, Pod):
+        if isinstance(old, model.Pod):
             if not _ended(old):
-                pod_gone(self._scheduler, PodInfo.of(old))
-        elif isinstance(old, Node):
+                pod_gone(self._scheduler, model.PodInfo.of(old))
+        elif isinstance(old, model.Node):
             node_gone(self._scheduler, old)
         elif old is not None:
             object_gone(self._scheduler, old)
 
-    def _begins(self, objects: list[ApiObject]) -> None:
+    def _begins(self, objects: list[model.ApiObject]) -> None:
         for one in objects:
             self.put(one)
 
@@ -200,7 +186,7 @@ class LifeCluster:
             changed = merge(msgspec.to_builtins(known), event.patch)
             self.put(self._decoded(changed, f"events[{number}].patch"))
 
-    def _decoded(self, manifest: object, place: str) -> ApiObject:
+    def _decoded(self, manifest: object, place: str) -> model.ApiObject:
         problems: list[Diagnostic] = []
         where = f"{self._life.name}: {place}"  # the line is in no object any more
         found = decoded(manifest, Diagnostic(self._file, 1, 1, WRONG_VALUE, where), problems)
@@ -250,7 +236,7 @@ class LifeCluster:
                 self._attempts.append(self._of_bound(write))
             elif (condition := condition_of(write)) is None:
                 continue
-            elif write.kind is PodGroup:
+            elif write.kind is model.PodGroup:
                 written = GroupCondition(condition.status, condition.reason, condition.message)
                 self._attempts.append(Attempt(group=write.key, condition=written))
             else:
@@ -271,15 +257,15 @@ class LifeCluster:
         else:
             key = (write.kind.__name__, write.namespace, write.name)
         pod = self._objects.get(key)
-        if isinstance(pod, PodGroup) and isinstance(write, ObjectRequest):
+        if isinstance(pod, model.PodGroup) and isinstance(write, ObjectRequest):
             conditions = _conditions(pod.status.conditions, write)
             self.put(replace(pod, status=replace(pod.status, conditions=conditions)))
-        if not isinstance(pod, Pod):
+        if not isinstance(pod, model.Pod):
             return
         if isinstance(write, Bound):
             self._bound += 1
             since = START + FIRST_BINDING + self._bound * SECOND
-            running = running_form(pod, write.node, since)
+            running = model.running_form(pod, write.node, since)
             self.put(replace(running, status=replace(running.status, conditions=())))
         elif write.verb == "delete":
             if not pod.spec.node_name:
@@ -333,20 +319,20 @@ class LifeCluster:
             unschedulable=_names(queue.unschedulable()),
             gated=_names(queue.gated()),
             nominated={
-                PodInfo.of(one).key: nominator.node_by_uid[one.metadata.uid]
+                model.PodInfo.of(one).key: nominator.node_by_uid[one.metadata.uid]
                 for one in self._objects.values()
-                if isinstance(one, Pod) and one.metadata.uid in nominator.node_by_uid
+                if isinstance(one, model.Pod) and one.metadata.uid in nominator.node_by_uid
             },
             active=_names(queue.active()),
             in_flight=_names(queue.in_flight()),
         )
 
-    def _millis(self, queued: QueuedPod) -> int:
+    def _millis(self, queued: model.QueuedPod) -> int:
         return (queued.backoff_until - START) // MILLISECOND
 
     def _claims(self) -> dict[str, AllocatedClaim]:
         claims = {}
-        for claim in self._scheduler.handle.objects.of(ResourceClaim):
+        for claim in self._scheduler.handle.objects.of(model.ResourceClaim):
             allocation = claim.status.allocation
             if allocation is not None:
                 devices = [
@@ -380,7 +366,9 @@ def run_life(file: str, life: Life, *, exact: bool = False) -> list[StepResult]:
     return results
 
 
-def _conditions(before: tuple[Condition, ...], request: ObjectRequest) -> tuple[Condition, ...]:
+def _conditions(
+    before: tuple[model.Condition, ...], request: ObjectRequest
+) -> tuple[model.Condition, ...]:
     """Return conditions with the one that a request sets, if any."""
     condition = condition_of(request)
     if condition is None or condition in before:
@@ -389,7 +377,7 @@ def _conditions(before: tuple[Condition, ...], request: ObjectRequest) -> tuple[
 
 
 def _of_refused(
-    request: ObjectRequest, condition: Condition, outcome: Outcome, victims: list[str]
+    request: ObjectRequest, condition: model.Condition, outcome: Outcome, victims: list[str]
 ) -> Attempt:
     decision = outcome.decision
     assert decision is not None, "a pod that is passed over has no condition"
@@ -418,22 +406,22 @@ def _ranking(decision: Bind, table: NodeTable) -> Ranking:
     return Ranking({names[row]: int(totals[row]) for row in rows}, best)
 
 
-def _names(queued: list[QueuedPod]) -> list[str]:
+def _names(queued: list[model.QueuedPod]) -> list[str]:
     return sorted(one.info.key for one in queued)
 
 
-def _name(one: ApiObject) -> str:
-    return f"{one.metadata.namespace or DEFAULT_NAMESPACE}/{one.metadata.name}"
+def _name(one: model.ApiObject) -> str:
+    return f"{one.metadata.namespace or model.DEFAULT_NAMESPACE}/{one.metadata.name}"
 
 
-def _key(one: ApiObject) -> Key:
+def _key(one: model.ApiObject) -> Key:
     return _key_of(Target(one.kind, one.metadata.name, one.metadata.namespace))
 
 
 def _key_of(target: Target) -> Key:
-    scoped = target.kind in CLUSTER_SCOPED
-    return target.kind, "" if scoped else target.namespace or DEFAULT_NAMESPACE, target.name
+    scoped = target.kind in model.CLUSTER_SCOPED
+    return target.kind, "" if scoped else target.namespace or model.DEFAULT_NAMESPACE, target.name
 
 
-def _ended(pod: Pod) -> bool:
+def _ended(pod: model.Pod) -> bool:
     return pod.status.phase in ENDED

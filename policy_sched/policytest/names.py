@@ -10,13 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from policy_sched.errors import Diagnostic
-from policy_sched.policytest.reader import (
-    MAX_SUGGESTIONS,
-    WRONG_VALUE,
-    FieldPath,
-    Plain,
-    full_name,
-)
+from policy_sched.policytest.reader import MAX_SUGGESTIONS, WRONG_VALUE, FieldPath, Plain, full_name
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import did_you_mean
 from policy_sched.source import shortened

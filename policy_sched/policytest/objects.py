@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from policy_sched import model
 from policy_sched.manifests import Admission, ApiObject, Report, decode_object, with_claims
-from policy_sched.model import (
-    DEFAULT_NAMESPACE,
-    DeviceClass,
-    Pod,
-    ResourceClaim,
-    ResourceClaimTemplate,
-)
 from policy_sched.policytest.devices import ShortDevices
 from policy_sched.policytest.reader import (
     DUPLICATE,
@@ -35,7 +29,7 @@ class TestObjects:
     __test__ = False  # no test of pytest
 
     objects: tuple[ApiObject, ...] = ()
-    pending: tuple[Pod, ...] = ()
+    pending: tuple[model.Pod, ...] = ()
     unread: set[str] = field(default_factory=set)
 
     def hides(self, name: str) -> bool:
@@ -51,17 +45,17 @@ def read_objects(reader: Reader, fields: Plain, *, admitted: bool) -> TestObject
     stated += _of_devices(reader, [obj for obj, _ in stated], short)
     admission = Admission(obj for obj, _ in stated)
     for obj, report in (*stated, *waiting):
-        if not admitted or isinstance(obj, ResourceClaim | ResourceClaimTemplate):
+        if not admitted or isinstance(obj, model.ResourceClaim | model.ResourceClaimTemplate):
             admission.admit(obj, report)
     objects: list[ApiObject] = [obj for obj, _ in stated]
     pending: list[ApiObject] = [obj for obj, _ in waiting]
     if not admitted:
         objects = with_claims(objects)
-        templates = [obj for obj in objects if isinstance(obj, ResourceClaimTemplate)]
+        templates = [obj for obj in objects if isinstance(obj, model.ResourceClaimTemplate)]
         pending = with_claims([*templates, *pending])
-        objects += (obj for obj in pending if isinstance(obj, ResourceClaim))
+        objects += (obj for obj in pending if isinstance(obj, model.ResourceClaim))
     read.objects = tuple(objects)
-    read.pending = tuple(obj for obj in pending if isinstance(obj, Pod))
+    read.pending = tuple(obj for obj in pending if isinstance(obj, model.Pod))
     return read
 
 
@@ -69,7 +63,7 @@ def _of_devices(
     reader: Reader, stated: Sequence[ApiObject], short: ShortDevices
 ) -> Iterator[_Read]:
     """Yield the slices, claims and classes that short forms of nodes and pods stand for."""
-    names = [obj.metadata.name for obj in stated if isinstance(obj, DeviceClass)]
+    names = [obj.metadata.name for obj in stated if isinstance(obj, model.DeviceClass)]
     classes = short.device_classes(names)
     for at, manifest in (*short.manifests, *classes):
         report = _reporter(reader, at, {})
@@ -131,12 +125,12 @@ def _reporter(reader: Reader, at: FieldPath, written: object) -> Report:
 
 def _pods(reader: Reader, fields: Plain, short: ShortDevices, unread: set[str]) -> Iterator[_Read]:
     for obj, report in _objects(reader, fields, "pending", short, unread):
-        if isinstance(obj, Pod):
+        if isinstance(obj, model.Pod):
             yield obj, report
         else:
             report((), WRONG_VALUE, "only pods can be pending", "")
 
 
-def pod_name(pod: Pod) -> str:
+def pod_name(pod: model.Pod) -> str:
     """Return a pod's namespace/name; one without a namespace is in ``default``."""
-    return f"{pod.metadata.namespace or DEFAULT_NAMESPACE}/{pod.metadata.name}"
+    return f"{pod.metadata.namespace or model.DEFAULT_NAMESPACE}/{pod.metadata.name}"

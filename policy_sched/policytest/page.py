@@ -7,31 +7,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from policy_sched import web
 from policy_sched.errors import Diagnostic
 from policy_sched.model import counted
-from policy_sched.policytest.coverage import (
-    LocationCoverage,
-    counts_text,
-    lack_text,
-    percent,
-)
+from policy_sched.policytest.coverage import LocationCoverage, counts_text, lack_text, percent
 from policy_sched.policytest.report import ScenarioReport, StepResult, value_text
-from policy_sched.web import (
-    Badge,
-    Block,
-    Column,
-    Fact,
-    Facts,
-    Meter,
-    Problem,
-    Section,
-    Source,
-    Summary,
-    Table,
-    Text,
-    Tone,
-    Value,
-)
 
 ROWS: Final = 500
 """Rows of a table of differences."""
@@ -40,24 +20,24 @@ LEGEND: Final = (
 )
 
 
-def scenarios_page(found: ScenarioReport, problems: Sequence[Diagnostic] = ()) -> Summary:
+def scenarios_page(found: ScenarioReport, problems: Sequence[Diagnostic] = ()) -> web.Summary:
     """Return the report of a test run; ``problems``: of files that could not be run."""
     wrong = [one for one in found.results if not one.ok]
     sections = []
     if problems:
-        sections.append(Section("Problems", [Problem.of(one) for one in problems]))
+        sections.append(web.Section("Problems", [web.Problem.of(one) for one in problems]))
     if wrong:
-        sections.append(Section("Differences", [_differences(wrong)]))
+        sections.append(web.Section("Differences", [_differences(wrong)]))
     if found.results:
-        sections.append(Section("Files", [_files(found.results)]))
+        sections.append(web.Section("Files", [_files(found.results)]))
     if found.coverage is not None:
-        sections.append(Section("Rule coverage", list(_coverage(found.coverage))))
+        sections.append(web.Section("Rule coverage", list(_coverage(found.coverage))))
         sections += [_sources(found.coverage)] if found.coverage else []
     lead = "Every step is as expected." if not wrong else _lead(wrong)
     lead = "Files have problems." if problems and not wrong else lead
-    tone: Tone = "bad" if wrong or problems else "good"
+    tone: web.Tone = "bad" if wrong or problems else "good"
     facts = _numbers(found)
-    return Summary(found.last_line(), lead, sections, "test", tone, facts=facts)
+    return web.Summary(found.last_line(), lead, sections, "test", tone, facts=facts)
 
 
 def _lead(wrong: Sequence[StepResult]) -> str:
@@ -67,68 +47,73 @@ def _lead(wrong: Sequence[StepResult]) -> str:
     return f"{steps} of {counted(scenarios, 'scenario')} {differ} from what is expected."
 
 
-def _numbers(found: ScenarioReport) -> Facts:
+def _numbers(found: ScenarioReport) -> web.Facts:
     wrong = sum(not one.ok for one in found.results)
     facts = [
-        Fact("As expected", f"{len(found.results) - wrong:,}", f"of {len(found.results):,} steps"),
-        Fact("Different", Text(f"{wrong:,}", tone="bad" if wrong else "")),
-        Fact("Files", f"{len({one.file for one in found.results}):,}"),
+        web.Fact(
+            "As expected", f"{len(found.results) - wrong:,}", f"of {len(found.results):,} steps"
+        ),
+        web.Fact("Different", web.Text(f"{wrong:,}", tone="bad" if wrong else "")),
+        web.Fact("Files", f"{len({one.file for one in found.results}):,}"),
     ]
     if found.coverage is not None:
         rules = [one.covered for one in found.coverage if one.location.is_rule]
         note = f"{sum(rules):,} of {len(rules):,} rules"
-        facts.append(Fact("Rule coverage", f"{percent(found.coverage):.1f} %", note))
-    return Facts(facts, big=True)
+        facts.append(web.Fact("Rule coverage", f"{percent(found.coverage):.1f} %", note))
+    return web.Facts(facts, big=True)
 
 
-def _differences(wrong: Sequence[StepResult]) -> Table:
-    rows: list[list[Value]] = [
+def _differences(wrong: Sequence[StepResult]) -> web.Table:
+    rows: list[list[web.Value]] = [
         [
             one.scenario,
             one.pod,
             difference.field,
             value_text(difference.expected),
-            Text(value_text(difference.got), tone="bad"),
-            Text(one.file, tone="dim"),
+            web.Text(value_text(difference.got), tone="bad"),
+            web.Text(one.file, tone="dim"),
         ]
         for one in wrong
         for difference in one.differences
     ]
     heads = ("Scenario", "Pod", "Field", "Expected", "Got", "File")
     more = f"and {len(rows) - ROWS:,} more, which --output json has" if len(rows) > ROWS else ""
-    return Table("Field by field", [Column(head) for head in heads], rows[:ROWS], more)
+    return web.Table("Field by field", [web.Column(head) for head in heads], rows[:ROWS], more)
 
 
-def _files(results: Sequence[StepResult]) -> Table:
-    rows: list[list[Value]] = []
+def _files(results: Sequence[StepResult]) -> web.Table:
+    rows: list[list[web.Value]] = []
     for file, of_file in groupby(results, key=lambda one: one.file):
         steps = list(of_file)
         good = sum(one.ok for one in steps)
-        state = Badge("as expected", "good") if good == len(steps) else Badge("differs", "bad")
+        state = (
+            web.Badge("as expected", "good") if good == len(steps) else web.Badge("differs", "bad")
+        )
         scenarios = len({one.scenario for one in steps})
         rows.append([file, str(scenarios), f"{good} of {len(steps)}", state])
     columns = [
-        Column("File"), Column("Scenarios", True), Column("Steps as expected", True), Column(""),
+        web.Column("File"), web.Column("Scenarios", True), web.Column("Steps as expected", True),
+        web.Column(""),
     ]  # fmt: skip
-    return Table("In the order in which they ran", columns, rows)
+    return web.Table("In the order in which they ran", columns, rows)
 
 
-def _coverage(found: Sequence[LocationCoverage]) -> Iterator[Block]:
+def _coverage(found: Sequence[LocationCoverage]) -> Iterator[web.Block]:
     """Yield a row for each policy file, and one for each rule that lacks something."""
-    rows: list[list[Value]] = []
+    rows: list[list[web.Value]] = []
     for file, of_file in groupby(found, key=lambda one: one.location.file):
         locations = list(of_file)
         share = percent(locations)
-        tone: Tone = "good" if share == 100 else "warn"
-        rows.append([file, Meter(share / 100, f"{share:.1f} %", tone), counts_text(locations)])
-    columns = [Column("Policy file"), Column("Rules"), Column("Seen")]
-    yield Table("By file", columns, rows, empty="no policy was tested")
-    lacking: list[list[Value]] = [
+        tone: web.Tone = "good" if share == 100 else "warn"
+        rows.append([file, web.Meter(share / 100, f"{share:.1f} %", tone), counts_text(locations)])
+    columns = [web.Column("Policy file"), web.Column("Rules"), web.Column("Seen")]
+    yield web.Table("By file", columns, rows, empty="no policy was tested")
+    lacking: list[list[web.Value]] = [
         [
             f"{at.policy}.{at.path}",
-            Text(lack_text(one), tone="bad" if at.is_rule else "warn"),
-            Text(at.text, code=True),
-            Text(f"{at.file}:{at.line}:{at.column}", tone="dim"),
+            web.Text(lack_text(one), tone="bad" if at.is_rule else "warn"),
+            web.Text(at.text, code=True),
+            web.Text(f"{at.file}:{at.line}:{at.column}", tone="dim"),
         ]
         for one in found
         if not one.covered
@@ -136,10 +121,10 @@ def _coverage(found: Sequence[LocationCoverage]) -> Iterator[Block]:
     ]
     heads = ("Rule", "Lacks", "Expression", "Place")
     if lacking:
-        yield Table("What tests have not seen", [Column(head) for head in heads], lacking)
+        yield web.Table("What tests have not seen", [web.Column(head) for head in heads], lacking)
 
 
-def _sources(found: Iterable[LocationCoverage]) -> Section:
+def _sources(found: Iterable[LocationCoverage]) -> web.Section:
     """Return the source of each policy, with what tests have seen of its rules."""
     sources = []
     for file, of_file in groupby(found, key=lambda one: one.location.file):
@@ -150,18 +135,18 @@ def _sources(found: Iterable[LocationCoverage]) -> Section:
             continue  # the tables have its rules
         by_line = groupby(locations, key=lambda one: one.location.line)
         marks = {line: _mark(list(of_line)) for line, of_line in by_line}
-        sources.append(Source(file, text, marks, folded=all(one.covered for one in locations)))
-    return Section("Sources", sources, LEGEND)
+        sources.append(web.Source(file, text, marks, folded=all(one.covered for one in locations)))
+    return web.Section("Sources", sources, LEGEND)
 
 
-def _mark(locations: Sequence[LocationCoverage]) -> Badge:
+def _mark(locations: Sequence[LocationCoverage]) -> web.Badge:
     """Return what tests have seen of the rules and conditions that begin on a line."""
     lacking = [one for one in locations if not one.covered]
     if not lacking:
-        return Badge("", "good")
-    tone: Tone = "bad" if any(one.location.is_rule for one in lacking) else "warn"
+        return web.Badge("", "good")
+    tone: web.Tone = "bad" if any(one.location.is_rule for one in lacking) else "warn"
     words = dict.fromkeys(
         lack_text(one) if one.location.is_rule else f"{one.location.text}: {lack_text(one)}"
         for one in lacking
     )
-    return Badge("; ".join(words), tone)
+    return web.Badge("; ".join(words), tone)

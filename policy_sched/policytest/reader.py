@@ -9,8 +9,8 @@ from pathlib import Path as FilePath
 from typing import Final
 
 from policy_sched.errors import Diagnostic
+from policy_sched.profiles import models
 from policy_sched.profiles.load import files_below
-from policy_sched.profiles.models import NamespaceEntry, NodeEntry, PodEntry, keys_of
 from policy_sched.source import is_file_of_ours, leads_out, root_of, shortened
 
 FieldPath = tuple[str | int, ...]
@@ -131,9 +131,9 @@ def _kind(value: object) -> str:
     return names.get(type(value), type(value).__name__)
 
 
-NODE_KEYS: Final = keys_of(NodeEntry)
-POD_KEYS: Final = keys_of(PodEntry)
-NAMESPACE_KEYS: Final = keys_of(NamespaceEntry)
+NODE_KEYS: Final = models.keys_of(models.NodeEntry)
+POD_KEYS: Final = models.keys_of(models.PodEntry)
+NAMESPACE_KEYS: Final = models.keys_of(models.NamespaceEntry)
 
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 NODE_DEFAULTS: Final = {"cpu": "4", "memory": "32Gi", "pods": "110"}

@@ -19,22 +19,15 @@ from typing import Final, TypeVar
 
 from msgspec import structs
 
+from policy_sched import framework
 from policy_sched.errors import Diagnostic, PluginError, PolicyError, PolicySchedError
 from policy_sched.explain import filter_parts
-from policy_sched.framework import (
-    SKIP,
-    SUCCESS,
-    Code,
-    CycleState,
-    PendingStatus,
-    Status,
-    WaitingPod,
-)
 from policy_sched.framework.runtime import Runner
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import Pod, PodInfo, QueuedPod
 from policy_sched.plugins.dynamicresources import Reservation
+from policy_sched.policytest import sequence
 from policy_sched.policytest.claims import claims_of_cluster, with_claims
 from policy_sched.policytest.comparison import Rules, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
@@ -47,8 +40,6 @@ from policy_sched.policytest.observed import outcome_of, plugin_outcome
 from policy_sched.policytest.pod_groups import GroupSteps, as_recorded
 from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.scenario import Scenario, decision_name, load_scenarios
-from policy_sched.policytest.sequence import BAD_SEQUENCE, load_sequences, run_sequence
-from policy_sched.policytest.sequence import Sequence as QueueSequence
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import NOT_BUILT
 from policy_sched.scheduler import (
@@ -230,7 +221,7 @@ class Observation:
         self._bind = bind
         self._scheduler = scheduler
         self._info = PodInfo.of(pod)
-        self._state = CycleState()
+        self._state = framework.CycleState()
         self.outcome = self._decide()
         if rules and self.outcome.rejected:
             self.outcome = replace(self.outcome, rejected=self._by_rule(self.outcome.rejected))
@@ -257,14 +248,14 @@ class Observation:
         try:
             status = self._binding(runner, node)
         except PluginError as error:
-            status = Status(Code.ERROR)
+            status = framework.Status(framework.Code.ERROR)
             self.outcome = replace(self.outcome, message=str(error))
-        if not (status.ok or status.code is Code.WAIT):
+        if not (status.ok or status.code is framework.Code.WAIT):
             runner.undo("reserve", self._state, self._info, node)
             self._scheduler.cache.forget(self._info.uid)
         return node
 
-    def _binding(self, runner: Runner, node: str) -> Status:
+    def _binding(self, runner: Runner, node: str) -> framework.Status:
         """Run Reserve and Permit, and PreBind where the scenario binds pods; note what they say."""
         status = runner.run("reserve", self._state, self._info, node).status
         if not status.ok:
@@ -287,28 +278,33 @@ class Observation:
         devices = {request: tuple(names) for request, names in found.items()}
         self.outcome = replace(self.outcome, devices=devices or None)
 
-    def _pre_bind(self, runner: Runner, node: str) -> Status:
+    def _pre_bind(self, runner: Runner, node: str) -> framework.Status:
         """Run PreBind; what takes its time has to be done at once here."""
         flights = {hook.plugin: hook for hook in runner.pipeline.at("pre_bind_pre_flight")}
         for hook in runner.pipeline.at("pre_bind"):
             args, flight = (self._state, self._info, node), flights.get(hook.plugin)
-            if flight is not None and runner.call("pre_bind_pre_flight", flight, *args) == SKIP:
+            if (
+                flight is not None
+                and runner.call("pre_bind_pre_flight", flight, *args) == framework.SKIP
+            ):
                 continue
             status = runner.call("pre_bind", hook, *args)
-            if isinstance(status, PendingStatus):
-                status = status.status_at(self._scheduler.handle.now()) or Status(Code.WAIT)
-            assert isinstance(status, Status), "the plugin returns a status"
+            if isinstance(status, framework.PendingStatus):
+                status = status.status_at(self._scheduler.handle.now()) or framework.Status(
+                    framework.Code.WAIT
+                )
+            assert isinstance(status, framework.Status), "the plugin returns a status"
             if not status.ok:
-                if status.code is Code.ERROR:
+                if status.code is framework.Code.ERROR:
                     text = f'running PreBind plugin "{hook.plugin}": {status.message()}'
                     found = PluginOutcome(status.code.value, "", (text,))
                 else:
                     found = plugin_outcome(status.by(hook.plugin))
                 self.outcome = replace(self.outcome, pre_bind=found)
                 return status
-        return SUCCESS
+        return framework.SUCCESS
 
-    def _permit(self, runner: Runner, node: str) -> Status:
+    def _permit(self, runner: Runner, node: str) -> framework.Status:
         """Ask for permission; a pod that waits is among the handle's waiting pods."""
         handle = self._scheduler.handle
         permitted = runner.run("permit", self._state, self._info, node)
@@ -316,7 +312,9 @@ class Observation:
         if waits:
             times = {plugin: result.timeout for plugin, result in waits.items()}
             again = {plugin: r.again for plugin, r in waits.items() if r.again is not None}
-            handle.waiting_pods.add(WaitingPod(self._info, node, times, handle.now(), again))
+            handle.waiting_pods.add(
+                framework.WaitingPod(self._info, node, times, handle.now(), again)
+            )
             plugin, first = next(iter(waits.items()))
             status = first.status.by(plugin)
         self.outcome = replace(self.outcome, permit=plugin_outcome(status))
@@ -439,9 +437,9 @@ def run_files(paths: Sequence[str], run: ScenarioRun | None = None) -> FileResul
 
 
 def _run(path: str, run: ScenarioRun, found: FileResults) -> None:
-    sequences = load_sequences(path)
+    sequences = sequence.load_sequences(path)
     if sequences is not None:
-        _run_each(path, sequences, partial(run_sequence, path), run, found)
+        _run_each(path, sequences, partial(sequence.run_sequence, path), run, found)
         return
     lives = load_lives(path)
     if lives is not None:
@@ -459,7 +457,7 @@ def _run(path: str, run: ScenarioRun, found: FileResults) -> None:
             found.problems.append(Diagnostic(scenario.file, 1, 1, NOT_BUILT, text))
 
 
-R = TypeVar("R", QueueSequence, Life)
+R = TypeVar("R", sequence.Sequence, Life)
 
 
 def _run_each(
@@ -477,6 +475,6 @@ def _run_each(
             found.problems += error.diagnostics
         except PolicySchedError as error:
             text = f"{one.name}: {error}"
-            found.problems.append(Diagnostic(path, line, 1, BAD_SEQUENCE, text))
+            found.problems.append(Diagnostic(path, line, 1, sequence.BAD_SEQUENCE, text))
         else:
             found.results += (r for r in results if run.wanted(r.scenario, r.pod))

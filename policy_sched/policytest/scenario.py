@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from policy_sched import source
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.manifests import ApiObject
 from policy_sched.model import Node, Pod
@@ -33,27 +34,14 @@ from policy_sched.policytest.reader import (
     References,
     full_name,
 )
+from policy_sched.profiles import models
 from policy_sched.profiles.load import problems_of_config
-from policy_sched.profiles.models import POLICY_API_VERSION as API_VERSION
-from policy_sched.profiles.models import Operation as TestOperation
-from policy_sched.profiles.models import PolicyTest, did_you_mean, gates_of, keys_of, moment_of
 from policy_sched.scheduler.setup import EPOCH
-from policy_sched.source import (
-    MAX_BYTES,
-    MAX_POLICY_BYTES,
-    UNREADABLE,
-    Marked,
-    SourceFile,
-    decode_text,
-    diagnostic,
-    parse_documents,
-    read_bytes,
-)
 
 KIND: Final = "PolicyTest"
-KEYS: Final = ("$schema", *keys_of(PolicyTest))
+KEYS: Final = ("$schema", *models.keys_of(models.PolicyTest))
 SUFFIXES: Final = (".yaml", ".yml", ".json", ".jsonl")
-MAX_YAML: Final = MAX_POLICY_BYTES
+MAX_YAML: Final = source.MAX_POLICY_BYTES
 """Bytes of a YAML file of scenarios, which is read with all its places; `check` reads no more."""
 MAX_POLICIES: Final = 100
 """Policies, and directories of them, that a test names."""
@@ -133,11 +121,11 @@ def load_scenarios(path: str, roots: Sequence[str] = ()) -> list[Scenario]:
         raise PolicyError([Diagnostic(path, 1, 1, WRONG_VALUE, "not a scenario file", hint)])
     machine = name.endswith((".json", ".jsonl"))
     try:
-        data = read_bytes(path, MAX_BYTES if machine else MAX_YAML, TOO_LARGE)
+        data = source.read_bytes(path, source.MAX_BYTES if machine else MAX_YAML, TOO_LARGE)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         message = f"the file cannot be unpacked: {error}"
-        raise PolicyError([Diagnostic(path, 1, 1, UNREADABLE, message)]) from None
-    text = decode_text(path, data)
+        raise PolicyError([Diagnostic(path, 1, 1, source.UNREADABLE, message)]) from None
+    text = source.decode_text(path, data)
     if isinstance(text, Diagnostic):
         raise PolicyError([text])
     references = References(path, roots)
@@ -159,8 +147,8 @@ Found = tuple[Scenario | None, Sequence[Diagnostic]]
 
 
 def _yaml_scenarios(references: References, text: str) -> Iterator[Found]:
-    file = SourceFile(references.file, text)
-    documents, problems = parse_documents(file, None)
+    file = source.SourceFile(references.file, text)
+    documents, problems = source.parse_documents(file, None)
     yield None, problems
     for document in documents:
         if document.value is None:
@@ -185,7 +173,7 @@ def _json_scenarios(references: References, text: str) -> Iterator[Found]:
         except (msgspec.DecodeError, RecursionError) as error:
             yield None, [Diagnostic(path, number, 1, WRONG_TYPE, f"not JSON: {error}")]
             continue
-        places = _Places(SourceFile(path, line, number), None)
+        places = _Places(source.SourceFile(path, line, number), None)
         reader = Reader(places.blank)
         yield _scenario(reader, references, value, complete=True), reader.problems
 
@@ -199,20 +187,20 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 class _Places:
     """Finds where a path stands; a JSON line is parsed for its marks only when needed."""
 
-    def __init__(self, file: SourceFile, document: Marked | None) -> None:
+    def __init__(self, file: source.SourceFile, document: source.Marked | None) -> None:
         self._file = file
         self._document = document
 
     def blank(self, path: FieldPath, key: bool) -> Diagnostic:
         """Return a diagnostic without words at ``path``, or at the nearest thing around it."""
         if self._document is None:
-            short = len(self._file.text) <= MAX_POLICY_BYTES
-            documents = parse_documents(self._file, None)[0] if short else ()
+            short = len(self._file.text) <= source.MAX_POLICY_BYTES
+            documents = source.parse_documents(self._file, None)[0] if short else ()
             if not documents:  # too long, or JSON that YAML cannot read: the line must do
-                return diagnostic(self._file, 0, "", "")
+                return source.diagnostic(self._file, 0, "", "")
             self._document = documents[0]
         span = self._document.key_span(path) if key else self._document.span(path)
-        return diagnostic(self._file, span, "", "")
+        return source.diagnostic(self._file, span, "", "")
 
 
 def _scenario(
@@ -262,7 +250,7 @@ def _gates(reader: Reader, fields: Plain) -> Mapping[str, bool]:
     """Return the feature gates of a document; a recorded family may have them without naming."""
     if "gates" in fields:
         try:
-            return gates_of(reader.text(fields["gates"], ("gates",)))
+            return models.gates_of(reader.text(fields["gates"], ("gates",)))
         except ValueError as error:
             reader.problem(("gates",), WRONG_VALUE, str(error))
             return {}
@@ -278,7 +266,7 @@ def _now(reader: Reader, value: object) -> int:
     if value is None:
         return EPOCH
     try:
-        return moment_of(reader.text(value, ("now",)))
+        return models.moment_of(reader.text(value, ("now",)))
     except ValueError as error:
         reader.problem(("now",), WRONG_VALUE, str(error))
         return EPOCH
@@ -287,15 +275,18 @@ def _now(reader: Reader, value: object) -> int:
 def _is_scenario(reader: Reader, value: object) -> bool:
     """Return whether a document is of our kind, or of none; report another kind."""
     fields = reader.mapping(value, ())
-    version, kind = fields.get("apiVersion", API_VERSION), fields.get("kind", KIND)
+    version, kind = fields.get("apiVersion", models.POLICY_API_VERSION), fields.get("kind", KIND)
     if kind != KIND:
         message = f'a scenario has kind {KIND}, not "{kind}"'
         reader.problem(("kind",), WRONG_VALUE, message)
         return False
-    if version != API_VERSION:
+    if version != models.POLICY_API_VERSION:
         message = f'unknown apiVersion "{version}"'
         reader.problem(
-            ("apiVersion",), BAD_API_VERSION, message, hint=f"this version reads {API_VERSION}"
+            ("apiVersion",),
+            BAD_API_VERSION,
+            message,
+            hint=f"this version reads {models.POLICY_API_VERSION}",
         )
     return isinstance(value, dict)
 
@@ -336,7 +327,7 @@ def _operations(reader: Reader, fields: Plain, stated: TestObjects) -> tuple[Ope
     found = []
     for i, value in enumerate(reader.items(fields["ops"], ("ops",))):
         at = ("ops", i)
-        operation = reader.mapping(value, at, keys_of(TestOperation))
+        operation = reader.mapping(value, at, models.keys_of(models.Operation))
         if isinstance(value, dict) and len(value) != 1:
             reader.problem(at, WRONG_VALUE, "an operation has one key: decide or delete")
         if len(operation) != 1:
@@ -346,10 +337,10 @@ def _operations(reader: Reader, fields: Plain, stated: TestObjects) -> tuple[Ope
         if stated.hides(name):
             continue
         if key == "decide" and name not in waiting:
-            hint = did_you_mean(name, waiting)
+            hint = models.did_you_mean(name, waiting)
             reader.problem((*at, key), WRONG_VALUE, f"{name} is not pending", hint=hint)
         elif name not in there:
-            hint = did_you_mean(name, there)
+            hint = models.did_you_mean(name, there)
             reader.problem((*at, key), WRONG_VALUE, f"there is no pod {name}", hint=hint)
         found.append(Operation(name, key == "delete"))
     return tuple(found)
@@ -375,7 +366,7 @@ def _expectations(
             pass  # what is wrong with the pod is said where it stands
         elif outcome.pod and outcome.pod not in pending:
             listed = f"pending: {', '.join(sorted(pending)) or 'none'}"
-            problem, hint = "not pending", did_you_mean(outcome.pod, pending) or listed
+            problem, hint = "not pending", models.did_you_mean(outcome.pod, pending) or listed
         elif outcome.pod and not most:
             problem = "expected and never decided"
         if problem:

@@ -13,26 +13,13 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Set as AbstractSet
 from typing import Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from policy_sched import model
 from policy_sched.errors import Diagnostic, PluginError, PolicyError
-from policy_sched.model import (
-    ASSIGNED_POD_DELETE,
-    DEFAULT_SCHEDULER,
-    NODE_ADD,
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    EventResource,
-    Pod,
-    PodInfo,
-    QueuedPod,
-    QueueingHint,
-)
 from policy_sched.policytest.comparison import Difference
 from policy_sched.policytest.report import StepResult
 from policy_sched.queue import HintTable, SchedulingQueue
@@ -52,14 +39,14 @@ class PodForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: dict[str, str] = {}
     gated: bool = False
 
-    def info(self) -> PodInfo:
+    def info(self) -> model.PodInfo:
         """Return the pod."""
         gates = [{"name": "gate"}] if self.gated else []
         form = {
             "metadata": {"name": self.name, "uid": self.name, "labels": self.labels},
             "spec": {"priority": self.priority, "schedulingGates": gates},
         }
-        return PodInfo.of(msgspec.convert(form, Pod))
+        return model.PodInfo.of(msgspec.convert(form, model.Pod))
 
 
 class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -192,7 +179,7 @@ class _Run:
             _sort_key,
             lambda: self._now,
             gate=lambda pod, _: GATES if pod.scheduling_gates else "",
-            hints=HintTable({DEFAULT_SCHEDULER: _HINTS}),
+            hints=HintTable({model.DEFAULT_SCHEDULER: _HINTS}),
         )
 
     def step(self, operation: Operation) -> State:
@@ -209,7 +196,7 @@ class _Run:
             popped=popped.info.name if popped is not None else None,
         )
 
-    def _do(self, operation: Operation) -> QueuedPod | None:
+    def _do(self, operation: Operation) -> model.QueuedPod | None:
         queue = self._queue
         match operation.op:
             case "add":
@@ -240,39 +227,45 @@ class _Run:
 
     def _event(self, operation: Operation) -> None:
         if operation.event == "NodeAdd":
-            self._queue.move_all_to_active_or_backoff(NODE_ADD, None, object())
+            self._queue.move_all_to_active_or_backoff(model.NODE_ADD, None, object())
         else:
             gone = PodForm("gone", labels={"key": operation.key}).info()
-            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, None)
+            self._queue.move_all_to_active_or_backoff(model.ASSIGNED_POD_DELETE, gone, None)
 
 
-def _sort_key(queued: QueuedPod) -> tuple[int, int]:
+def _sort_key(queued: model.QueuedPod) -> tuple[int, int]:
     return (-queued.info.priority, queued.enqueued_at)
 
 
-def _broken(_pod: PodInfo, _old: object, _new: object) -> QueueingHint:
+def _broken(_pod: model.PodInfo, _old: object, _new: object) -> model.QueueingHint:
     raise PluginError("this hint always fails")
 
 
-def _matching_pod(pod: PodInfo, old: object, _new: object) -> QueueingHint:
-    same = isinstance(old, PodInfo) and old.labels.get("key") == pod.labels.get("key")
-    return QueueingHint.QUEUE if same else QueueingHint.SKIP
+def _matching_pod(pod: model.PodInfo, old: object, _new: object) -> model.QueueingHint:
+    same = isinstance(old, model.PodInfo) and old.labels.get("key") == pod.labels.get("key")
+    return model.QueueingHint.QUEUE if same else model.QueueingHint.SKIP
 
 
-def _own(pod: PodInfo, _old: object, new: object) -> QueueingHint:
-    own = isinstance(new, PodInfo) and new.uid == pod.uid
-    return QueueingHint.QUEUE if own else QueueingHint.SKIP
+def _own(pod: model.PodInfo, _old: object, new: object) -> model.QueueingHint:
+    own = isinstance(new, model.PodInfo) and new.uid == pod.uid
+    return model.QueueingHint.QUEUE if own else model.QueueingHint.SKIP
 
 
-_POD: Final = EventResource.POD
-_OPENED: Final = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+_POD: Final = model.EventResource.POD
+_OPENED: Final = model.ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
 _HINTS: Final = {
-    "OnNodeAdd": (ClusterEventWithHint(NODE_ADD),),
-    "Broken": (ClusterEventWithHint(NODE_ADD, _broken),),
+    "OnNodeAdd": (model.ClusterEventWithHint(model.NODE_ADD),),
+    "Broken": (model.ClusterEventWithHint(model.NODE_ADD, _broken),),
     "OnMatchingPodDelete": (
-        ClusterEventWithHint(ClusterEvent(_POD, ActionType.DELETE), _matching_pod),
+        model.ClusterEventWithHint(
+            model.ClusterEvent(_POD, model.ActionType.DELETE), _matching_pod
+        ),
     ),
-    "OnOwnLabel": (ClusterEventWithHint(ClusterEvent(_POD, ActionType.UPDATE_POD_LABEL), _own),),
-    GATES: (ClusterEventWithHint(ClusterEvent(_POD, _OPENED), _own),),
+    "OnOwnLabel": (
+        model.ClusterEventWithHint(
+            model.ClusterEvent(_POD, model.ActionType.UPDATE_POD_LABEL), _own
+        ),
+    ),
+    GATES: (model.ClusterEventWithHint(model.ClusterEvent(_POD, _OPENED), _own),),
     "NoEvents": (),
 }

@@ -16,6 +16,7 @@ from typing import Any, Final
 import yaml
 from yaml.nodes import MappingNode
 
+from policy_sched import source
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
 from policy_sched.policytest.comparison import as_far_as
 from policy_sched.policytest.expectations import NodeScore, Outcome, PluginOutcome
@@ -23,15 +24,6 @@ from policy_sched.policytest.reader import FieldPath, Plain, full_name
 from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.runner import ScenarioRun, observe_scenario
 from policy_sched.policytest.scenario import MAX_YAML, decision_name, load_scenarios
-from policy_sched.source import (
-    Marked,
-    SourceFile,
-    decode_text,
-    parse_documents,
-    read_bytes,
-    write_file,
-    written_in_place,
-)
 
 ROUNDS: Final = 20
 """Far more than a file's longest chain of steps that change each other."""
@@ -48,8 +40,8 @@ def update_file(path: str, run: ScenarioRun) -> bool:
     """
     if not path.endswith((".yaml", ".yml")):
         raise PolicySchedError(f"{path}: only YAML files can be updated; this one holds records")
-    file = written_in_place(path)
-    content = decode_text(path, read_bytes(path, MAX_YAML))
+    file = source.written_in_place(path)
+    content = source.decode_text(path, source.read_bytes(path, MAX_YAML))
     if isinstance(content, Diagnostic):
         raise PolicyError([content])
     first = file.read_text(encoding="utf-8")
@@ -58,12 +50,12 @@ def update_file(path: str, run: ScenarioRun) -> bool:
         mended = _mended(path, text, run)
         if mended == text:
             break
-        write_file(file, mended.encode())
+        source.write_file(file, mended.encode())
     return mended != first
 
 
 def _mended(path: str, text: str, run: ScenarioRun) -> str:
-    documents, _ = parse_documents(SourceFile(path, text), None)
+    documents, _ = source.parse_documents(source.SourceFile(path, text), None)
     edits: list[_Edit] = []
     for scenario, document in zip(load_scenarios(path, run.roots), documents, strict=True):
         results, seen = observe_scenario(scenario, replace(run, checks_names=False))
@@ -74,7 +66,7 @@ def _mended(path: str, text: str, run: ScenarioRun) -> str:
 
 
 def _edits(
-    document: Marked, wrong: Mapping[str, StepResult], seen: Mapping[str, Outcome]
+    document: source.Marked, wrong: Mapping[str, StepResult], seen: Mapping[str, Outcome]
 ) -> Iterator[_Edit]:
     """Yield what is to be replaced in one document; ``seen``: what happened to wanted pods."""
     steps = document.value.get("expect") or []
@@ -236,7 +228,7 @@ def _items(value: object) -> list[Any]:
 # Editing the text.
 
 
-def _changes(document: Marked, at: FieldPath, old: object, new: object) -> Iterator[_Edit]:
+def _changes(document: source.Marked, at: FieldPath, old: object, new: object) -> Iterator[_Edit]:
     """Yield the edits that turn the value at ``at`` into ``new``: as few as can be."""
     if old == new:
         return
@@ -254,7 +246,7 @@ def _changes(document: Marked, at: FieldPath, old: object, new: object) -> Itera
             yield _removed(document, (*at, key))
 
 
-def _removed(document: Marked, at: FieldPath) -> _Edit:
+def _removed(document: source.Marked, at: FieldPath) -> _Edit:
     """Return the edit that takes an entry of a block mapping away, with its lines."""
     text = document.file.text
     start, end = document.key_span(at)[0], document.span(at)[1]
@@ -262,7 +254,7 @@ def _removed(document: Marked, at: FieldPath) -> _Edit:
     return (begin, end, "") if not text[begin + 1 : start].strip() else (start, end, "")
 
 
-def _extended(document: Marked, at: FieldPath, full: Plain) -> Iterator[_Edit]:
+def _extended(document: source.Marked, at: FieldPath, full: Plain) -> Iterator[_Edit]:
     """Yield the edit that adds to a step of which nothing is stated but the pod."""
     node = document.node(at)
     if isinstance(node, MappingNode) and not node.flow_style:
@@ -275,7 +267,7 @@ def _extended(document: Marked, at: FieldPath, full: Plain) -> Iterator[_Edit]:
         yield (*document.span(at), _flow(full))
 
 
-def _appended(document: Marked, steps: list[Plain]) -> _Edit:
+def _appended(document: source.Marked, steps: list[Plain]) -> _Edit:
     """Return the edit that gives a document its ``expect``."""
     start, end = document.span(())
     if document.file.text[start] == "{":

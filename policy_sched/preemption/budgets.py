@@ -16,13 +16,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster import ApiObjects
 from policy_sched.cluster.tables import PodRows, PodTable
-from policy_sched.model import (
-    PodDisruptionBudget,
-    PodInfo,
-    Requirement,
-    Selector,
-    label_selector,
-)
+from policy_sched.model import PodDisruptionBudget, PodInfo, Requirement, Selector, label_selector
 
 #: Of so many budgets the pods that they select are kept.
 KEPT_BUDGETS: Final = 8

@@ -23,9 +23,9 @@ from policy_sched.cluster.tables import DYNAMIC, PodRows
 from policy_sched.errors import PolicySchedError
 from policy_sched.framework import NOTHING, Code, Rejections, Status, StatusTable
 from policy_sched.model import PodInfo
+from policy_sched.preemption import dry_run
 from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
 from policy_sched.preemption.budgets import Budgets
-from policy_sched.preemption.dry_run import search_all, search_each, search_one, why_not
 from policy_sched.preemption.evictable import EvictableRows
 from policy_sched.preemption.policy_section import Spots
 from policy_sched.preemption.rules import Candidates, PreemptionRules
@@ -323,15 +323,15 @@ class DryRun:
         self._found[victims.rows[some]] = INFEASIBLE
         together = _together(attempt, victims)
         if together is None:
-            result = search_all(attempt, victims)
+            result = dry_run.search_all(attempt, victims)
             if count < some.size:
                 places = np.flatnonzero(some)
                 victims, result = victims.at(places), result.at(places)
             self._take(victims, result)
             return
         for search, places in (
-            (search_all, np.flatnonzero(together & some)),
-            (search_each, np.flatnonzero(~together & some)),
+            (dry_run.search_all, np.flatnonzero(together & some)),
+            (dry_run.search_each, np.flatnonzero(~together & some)),
         ):
             if places.size:
                 part = victims.at(places)
@@ -351,7 +351,7 @@ class DryRun:
         if static[row]:
             pods = [pod for _, place in column if (pod := infos[place]) is not None]
             try:
-                gone = search_one(attempt, row, pods)
+                gone = dry_run.search_one(attempt, row, pods)
             except Exception:  # noqa: BLE001 - the plugins, one by one, say which of them broke
                 return False
         self._make_deep(1 + max([line for line, _ in column]))
@@ -439,7 +439,7 @@ class DryRun:
         silent = rows[self._reasons[rows] == NOTHING]
         if silent.size:
             victims = self._search.victims(attempt.pod, silent)
-            found = why_not(attempt, victims.at(np.flatnonzero(victims.some)))
+            found = dry_run.why_not(attempt, victims.at(np.flatnonzero(victims.some)))
             self._reasons[list(found)] = self._table.numbers(list(found.values()))
         numbers = np.zeros(self._found.size, np.intp)
         numbers[rows] = self._reasons[rows]

@@ -21,15 +21,9 @@ from policy_sched.errors import PluginError
 from policy_sched.framework import Code, Extender, NodeVictims, Status
 from policy_sched.language import RuleError
 from policy_sched.model import PodInfo
+from policy_sched.preemption import dry_runs
 from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.budgets import Budgets
-from policy_sched.preemption.dry_runs import (
-    NO_VICTIMS,
-    DryRun,
-    DryRuns,
-    Search,
-    nothing_to_evict,
-)
 from policy_sched.preemption.extenders import candidates_of, consulted
 from policy_sched.preemption.rules import Candidates, PreemptionRules
 
@@ -84,8 +78,8 @@ class PreemptionSearch:
         self._rules = rules
         self._shortlist = candidate_limit
         budgets = Budgets(objects, cache.pods)
-        self._on_rows = Search(cache, rules, budgets, _orders(cache, rules))
-        self._runs = DryRuns(self._on_rows)
+        self._on_rows = dry_runs.Search(cache, rules, budgets, _orders(cache, rules))
+        self._runs = dry_runs.DryRuns(self._on_rows)
 
     def search(
         self, attempt: PreemptionAttempt, rows: NDArray[np.intp], rng: Random
@@ -100,7 +94,7 @@ class PreemptionSearch:
             return {}
         if not self._on_rows.evictable.among(attempt, rows):
             rng.randrange(rows.size)  # as the search does, so that what follows is the same
-            return nothing_to_evict(rows, self._cache.nodes.n)
+            return dry_runs.nothing_to_evict(rows, self._cache.nodes.n)
         pod, run = attempt.pod, self._runs.of(attempt)
         found = self._candidates(run, attempt, rows, rng)
         if not found.size:
@@ -154,7 +148,7 @@ class PreemptionSearch:
             return None
         if count:
             rng.randrange(count)  # as the search does, so that what follows is the same
-        return {NO_VICTIMS: count} if count else {}
+        return {dry_runs.NO_VICTIMS: count} if count else {}
 
     def _consult(self, pod: PodInfo, candidates: Candidates) -> Candidates:
         """Return what extenders leave of the candidates, those left in the order they had."""
@@ -175,7 +169,7 @@ class PreemptionSearch:
         return candidates_of({name: after[name] for name in ordered}, self._cache)
 
     def _candidates(
-        self, run: DryRun, attempt: PreemptionAttempt, rows: NDArray[np.intp], rng: Random
+        self, run: dry_runs.DryRun, attempt: PreemptionAttempt, rows: NDArray[np.intp], rng: Random
     ) -> NDArray[np.intp]:
         """Return the rows of enough candidates, those that break no budget first."""
         wanted = max(self._shortlist.size(rows.size), 1)
@@ -213,7 +207,7 @@ class PreemptionSearch:
         return left.item(0)
 
 
-def _look_ahead(run: DryRun, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
+def _look_ahead(run: dry_runs.DryRun, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
     """Look at rows at once, as there is no sign that fewer of them will do."""
     try:
         run.look(attempt, rows)

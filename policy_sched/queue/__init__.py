@@ -3,24 +3,14 @@
 kube-scheduler's PriorityQueue and nominator. Queueing hints arrive as data; no plugin is imported.
 """
 
-from policy_sched.queue.backoff import SECOND, Timing
-from policy_sched.queue.changes import node_changes, pod_changes
-from policy_sched.queue.heap import SortKey
-from policy_sched.queue.hints import HintTable
-from policy_sched.queue.nominator import Nominator
-from policy_sched.queue.scheduling_queue import TAKEN_ALONG, Gate, SchedulingQueue
-from policy_sched.queue.unschedulable_pods import Rejection
-
-__all__ = [
-    "SECOND",
-    "TAKEN_ALONG",
-    "Gate",
-    "HintTable",
-    "Nominator",
-    "Rejection",
-    "SchedulingQueue",
-    "SortKey",
-    "Timing",
-    "node_changes",
-    "pod_changes",
-]
+from policy_sched.queue.backoff import SECOND as SECOND, Timing as Timing
+from policy_sched.queue.changes import node_changes as node_changes, pod_changes as pod_changes
+from policy_sched.queue.heap import SortKey as SortKey
+from policy_sched.queue.hints import HintTable as HintTable
+from policy_sched.queue.nominator import Nominator as Nominator
+from policy_sched.queue.scheduling_queue import (
+    TAKEN_ALONG as TAKEN_ALONG,
+    Gate as Gate,
+    SchedulingQueue as SchedulingQueue,
+)
+from policy_sched.queue.unschedulable_pods import Rejection as Rejection

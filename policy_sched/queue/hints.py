@@ -19,13 +19,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from policy_sched.errors import PluginError
-from policy_sched.model import (
-    ClusterEvent,
-    ClusterEventWithHint,
-    PodInfo,
-    QueuedPod,
-    QueueingHint,
-)
+from policy_sched.model import ClusterEvent, ClusterEventWithHint, PodInfo, QueuedPod, QueueingHint
 from policy_sched.queue.unschedulable_pods import Rejection
 
 Registered: TypeAlias = Mapping[str, Mapping[str, Iterable[ClusterEventWithHint]]]

@@ -5,103 +5,63 @@ event_handlers apply changes of the cluster. setup/ assembles a scheduler from p
 """
 
 from policy_sched.scheduler.attempt import (
-    Attempt,
-    Bind,
-    Decision,
-    Outcome,
-    Preempt,
-    Profile,
-    Reject,
+    Attempt as Attempt,
+    Bind as Bind,
+    Decision as Decision,
+    Outcome as Outcome,
+    Preempt as Preempt,
+    Profile as Profile,
+    Reject as Reject,
 )
 from policy_sched.scheduler.event_handlers import (
-    Happened,
-    node_gone,
-    node_seen,
-    object_changed,
-    object_gone,
-    object_seen,
-    pod_ended,
-    pod_gone,
-    pod_runs,
-    pod_seen,
+    Happened as Happened,
+    node_gone as node_gone,
+    node_seen as node_seen,
+    object_changed as object_changed,
+    object_gone as object_gone,
+    object_seen as object_seen,
+    pod_ended as pod_ended,
+    pod_gone as pod_gone,
+    pod_runs as pod_runs,
+    pod_seen as pod_seen,
 )
-from policy_sched.scheduler.eviction import clear_lower_nominations
-from policy_sched.scheduler.failure import record_no_profile, rejectors
-from policy_sched.scheduler.placement_search import GroupPlan
-from policy_sched.scheduler.pod_group_algorithm import Member
+from policy_sched.scheduler.eviction import clear_lower_nominations as clear_lower_nominations
+from policy_sched.scheduler.failure import (
+    record_no_profile as record_no_profile,
+    rejectors as rejectors,
+)
+from policy_sched.scheduler.placement_search import GroupPlan as GroupPlan
+from policy_sched.scheduler.pod_group_algorithm import Member as Member
 from policy_sched.scheduler.pod_group_cycle import (
-    GroupDecision,
-    condition_reason,
-    decided_together,
-    dry_run_group,
-    dry_run_members,
-    gated,
-    schedule_group,
+    GroupDecision as GroupDecision,
+    condition_reason as condition_reason,
+    decided_together as decided_together,
+    dry_run_group as dry_run_group,
+    dry_run_members as dry_run_members,
+    gated as gated,
+    schedule_group as schedule_group,
 )
 from policy_sched.scheduler.pod_group_outcomes import (
-    MemberDecision,
-    member_decision,
-    member_decisions,
+    MemberDecision as MemberDecision,
+    member_decision as member_decision,
+    member_decisions as member_decisions,
 )
 from policy_sched.scheduler.queueing_hints import (
-    NO_PROFILE,
-    Events,
-    build_queue,
-    first_objection,
-    queue_gate,
-    queue_hints,
-    queue_order,
+    NO_PROFILE as NO_PROFILE,
+    Events as Events,
+    build_queue as build_queue,
+    first_objection as first_objection,
+    queue_gate as queue_gate,
+    queue_hints as queue_hints,
+    queue_order as queue_order,
 )
-from policy_sched.scheduler.resource_claims import free_claims, make_claims
-from policy_sched.scheduler.scheduler import Observers, Scheduler
-from policy_sched.scheduler.scheduling_cycle import decide, decide_without_reasons
-from policy_sched.scheduler.single_pass import single_pass
-
-__all__ = [
-    "NO_PROFILE",
-    "Attempt",
-    "Bind",
-    "Decision",
-    "Events",
-    "GroupDecision",
-    "GroupPlan",
-    "Happened",
-    "Member",
-    "MemberDecision",
-    "Observers",
-    "Outcome",
-    "Preempt",
-    "Profile",
-    "Reject",
-    "Scheduler",
-    "build_queue",
-    "clear_lower_nominations",
-    "condition_reason",
-    "decide",
-    "decide_without_reasons",
-    "decided_together",
-    "dry_run_group",
-    "dry_run_members",
-    "first_objection",
-    "free_claims",
-    "gated",
-    "make_claims",
-    "member_decision",
-    "member_decisions",
-    "node_gone",
-    "node_seen",
-    "object_changed",
-    "object_gone",
-    "object_seen",
-    "pod_ended",
-    "pod_gone",
-    "pod_runs",
-    "pod_seen",
-    "queue_gate",
-    "queue_hints",
-    "queue_order",
-    "record_no_profile",
-    "rejectors",
-    "schedule_group",
-    "single_pass",
-]
+from policy_sched.scheduler.resource_claims import (
+    free_claims as free_claims,
+    make_claims as make_claims,
+)
+from policy_sched.scheduler.scheduler import Observers as Observers, Scheduler as Scheduler
+from policy_sched.scheduler.scheduling_cycle import (
+    decide as decide,
+    decide_without_reasons as decide_without_reasons,
+)
+from policy_sched.scheduler.single_pass import single_pass as single_pass

@@ -9,100 +9,78 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from policy_sched import model
 from policy_sched.cluster import PodState
-from policy_sched.model import (
-    ASSIGNED_POD_ADD,
-    ASSIGNED_POD_DELETE,
-    NODE_ADD,
-    UNSCHEDULED_POD_ADD,
-    UPDATE,
-    ActionType,
-    ApiObject,
-    ClusterEvent,
-    CoschedulingGroup,
-    CsiDriver,
-    CsiNode,
-    CsiStorageCapacity,
-    DeviceClass,
-    EventResource,
-    Namespace,
-    Node,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    PodGroup,
-    PodInfo,
-    ResourceClaim,
-    ResourceSlice,
-    StorageClass,
-    VolumeAttachment,
-)
 from policy_sched.queue import node_changes, pod_changes
 from policy_sched.scheduler.scheduler import Scheduler
 
-Happened: TypeAlias = tuple[ClusterEvent, ...]
-_NODE_DELETE: Final = ClusterEvent(EventResource.NODE, ActionType.DELETE)
-_POD_UPDATE: Final = ClusterEvent(EventResource.UNSCHEDULABLE_POD, UPDATE)
-_POD_DELETE: Final = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.DELETE)
+Happened: TypeAlias = tuple[model.ClusterEvent, ...]
+_NODE_DELETE: Final = model.ClusterEvent(model.EventResource.NODE, model.ActionType.DELETE)
+_POD_UPDATE: Final = model.ClusterEvent(model.EventResource.UNSCHEDULABLE_POD, model.UPDATE)
+_POD_DELETE: Final = model.ClusterEvent(
+    model.EventResource.UNSCHEDULABLE_POD, model.ActionType.DELETE
+)
 _NOTHING: Final[Happened] = ()
-_ASSIGNED_POD_DELETED: Final[Happened] = (ASSIGNED_POD_DELETE,)
-_RESOURCES: Final[dict[type[ApiObject], EventResource]] = {
-    Namespace: EventResource.NAMESPACE,
-    PersistentVolume: EventResource.PERSISTENT_VOLUME,
-    PersistentVolumeClaim: EventResource.PERSISTENT_VOLUME_CLAIM,
-    StorageClass: EventResource.STORAGE_CLASS,
-    CsiNode: EventResource.CSI_NODE,
-    CsiDriver: EventResource.CSI_DRIVER,
-    VolumeAttachment: EventResource.VOLUME_ATTACHMENT,
-    ResourceClaim: EventResource.RESOURCE_CLAIM,
-    ResourceSlice: EventResource.RESOURCE_SLICE,
-    DeviceClass: EventResource.DEVICE_CLASS,
-    CsiStorageCapacity: EventResource.CSI_STORAGE_CAPACITY,
-    PodGroup: EventResource.POD_GROUP,
-    CoschedulingGroup: EventResource.POD_GROUP,
+_ASSIGNED_POD_DELETED: Final[Happened] = (model.ASSIGNED_POD_DELETE,)
+_RESOURCES: Final[dict[type[model.ApiObject], model.EventResource]] = {
+    model.Namespace: model.EventResource.NAMESPACE,
+    model.PersistentVolume: model.EventResource.PERSISTENT_VOLUME,
+    model.PersistentVolumeClaim: model.EventResource.PERSISTENT_VOLUME_CLAIM,
+    model.StorageClass: model.EventResource.STORAGE_CLASS,
+    model.CsiNode: model.EventResource.CSI_NODE,
+    model.CsiDriver: model.EventResource.CSI_DRIVER,
+    model.VolumeAttachment: model.EventResource.VOLUME_ATTACHMENT,
+    model.ResourceClaim: model.EventResource.RESOURCE_CLAIM,
+    model.ResourceSlice: model.EventResource.RESOURCE_SLICE,
+    model.DeviceClass: model.EventResource.DEVICE_CLASS,
+    model.CsiStorageCapacity: model.EventResource.CSI_STORAGE_CAPACITY,
+    model.PodGroup: model.EventResource.POD_GROUP,
+    model.CoschedulingGroup: model.EventResource.POD_GROUP,
 }
 """The kinds whose changes a plugin can wait for; others are only looked up."""
 
 
-def object_changed(scheduler: Scheduler, old: ApiObject | None, new: ApiObject | None) -> Happened:
+def object_changed(
+    scheduler: Scheduler, old: model.ApiObject | None, new: model.ApiObject | None
+) -> Happened:
     """Hand a change of any kind to its handler.
 
     ``old`` is None for an object that came, ``new`` for one that was deleted.
     """
     changed = old if new is None else new
-    if isinstance(changed, Pod):
-        info = PodInfo.of(changed)
+    if isinstance(changed, model.Pod):
+        info = model.PodInfo.of(changed)
         return pod_gone(scheduler, info) if new is None else pod_seen(scheduler, info)
-    if isinstance(changed, Node):
+    if isinstance(changed, model.Node):
         return node_gone(scheduler, changed) if new is None else node_seen(scheduler, changed)
     if new is not None:
         return object_seen(scheduler, old, new)
     return _NOTHING if old is None else object_gone(scheduler, old)
 
 
-def node_seen(scheduler: Scheduler, node: Node) -> Happened:
+def node_seen(scheduler: Scheduler, node: model.Node) -> Happened:
     """Handle an added or updated node."""
     table = scheduler.cache.nodes
     row = table.row_of.get(node.metadata.name)
     old = None if row is None else table.nodes[row]
     scheduler.cache.add_node(node)
     if old is None:
-        scheduler.queue.move_all_to_active_or_backoff(NODE_ADD, None, node)
-        return (NODE_ADD,)
+        scheduler.queue.move_all_to_active_or_backoff(model.NODE_ADD, None, node)
+        return (model.NODE_ADD,)
     events = node_changes(old, node)
     for event in events:
         scheduler.queue.move_all_to_active_or_backoff(event, old, node)
     return events
 
 
-def node_gone(scheduler: Scheduler, node: Node) -> Happened:
+def node_gone(scheduler: Scheduler, node: model.Node) -> Happened:
     """Handle a deleted node."""
     scheduler.cache.remove_node(node)
     scheduler.queue.move_all_to_active_or_backoff(_NODE_DELETE, node, None)
     return (_NODE_DELETE,)
 
 
-def pod_seen(scheduler: Scheduler, pod: PodInfo) -> Happened:
+def pod_seen(scheduler: Scheduler, pod: model.PodInfo) -> Happened:
     """A pod came or changed; it has a node, or waits for one.
 
     A pod of another scheduler is passed over, one whose profile is gone is not.
@@ -114,7 +92,7 @@ def pod_seen(scheduler: Scheduler, pod: PodInfo) -> Happened:
         if not known and pod.scheduler_name not in scheduler.profiles:
             return _NOTHING
         scheduler.update_pod(pod)
-        return (_POD_UPDATE,) if known else (UNSCHEDULED_POD_ADD,)
+        return (_POD_UPDATE,) if known else (model.UNSCHEDULED_POD_ADD,)
     cache = scheduler.cache
     before = cache.pod(pod.uid)
     assumed = cache.is_assumed(pod.uid)
@@ -122,12 +100,12 @@ def pod_seen(scheduler: Scheduler, pod: PodInfo) -> Happened:
         moved = assumed and cache.node_of(pod.uid) != pod.node_name
         cache.add_pod(pod)
         scheduler.delete_pod(pod.uid)
-        scheduler.queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod)
+        scheduler.queue.move_all_to_active_or_backoff(model.ASSIGNED_POD_ADD, None, pod)
         if not moved:
-            return (ASSIGNED_POD_ADD,)
+            return (model.ASSIGNED_POD_ADD,)
         # Another scheduler bound the pod elsewhere: the node it was assumed on has room again.
-        scheduler.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, before, None)
-        return (ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE)
+        scheduler.queue.move_all_to_active_or_backoff(model.ASSIGNED_POD_DELETE, before, None)
+        return (model.ASSIGNED_POD_ADD, model.ASSIGNED_POD_DELETE)
     cache.update_pod(pod)
     events = pod_changes(before, pod)
     for event in events:
@@ -135,7 +113,7 @@ def pod_seen(scheduler: Scheduler, pod: PodInfo) -> Happened:
     return events
 
 
-def pod_runs(scheduler: Scheduler, pod: PodInfo) -> None:
+def pod_runs(scheduler: Scheduler, pod: model.PodInfo) -> None:
     """A pod that this scheduler bound runs on its node, and nothing else of it changed.
 
     It does what `pod_seen` does then, in a cluster whose only scheduler this is.
@@ -143,10 +121,10 @@ def pod_runs(scheduler: Scheduler, pod: PodInfo) -> None:
     scheduler.cache.confirm(pod)
     if pod.pod_group:
         scheduler.handle.groups.gone(pod.uid)
-    scheduler.queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod)
+    scheduler.queue.move_all_to_active_or_backoff(model.ASSIGNED_POD_ADD, None, pod)
 
 
-def pod_ended(scheduler: Scheduler, pod: PodInfo) -> None:
+def pod_ended(scheduler: Scheduler, pod: model.PodInfo) -> None:
     """A pod that runs, as `pod_runs` or `pod_seen` took it in the last time, has ended.
 
     It does what `pod_gone` does for such a pod: it waits for nothing.
@@ -154,10 +132,10 @@ def pod_ended(scheduler: Scheduler, pod: PodInfo) -> None:
     scheduler.cache.remove_pod(pod)
     if pod.pod_group:
         scheduler.handle.groups.gone(pod.uid)
-    scheduler.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
+    scheduler.queue.move_all_to_active_or_backoff(model.ASSIGNED_POD_DELETE, pod, None)
 
 
-def pod_gone(scheduler: Scheduler, pod: PodInfo) -> Happened:
+def pod_gone(scheduler: Scheduler, pod: model.PodInfo) -> Happened:
     """A pod was deleted, or has ended; ``pod`` may be an older form of it.
 
     A pod that is assumed and was never bound is taken back by its attempt, if that ends now; if the
@@ -179,30 +157,37 @@ def pod_gone(scheduler: Scheduler, pod: PodInfo) -> Happened:
     return _ASSIGNED_POD_DELETED
 
 
-def object_seen(scheduler: Scheduler, old: ApiObject | None, new: ApiObject) -> Happened:
+def object_seen(
+    scheduler: Scheduler, old: model.ApiObject | None, new: model.ApiObject
+) -> Happened:
     """An object that is neither node nor pod came (``old`` is None) or changed."""
-    if isinstance(new, Namespace):
+    if isinstance(new, model.Namespace):
         scheduler.cache.set_namespace(new)
     else:
         scheduler.handle.objects.put(new)
-    return _broadcast(scheduler, type(new), ActionType.ADD if old is None else UPDATE, (old, new))
+    return _broadcast(
+        scheduler, type(new), model.ActionType.ADD if old is None else model.UPDATE, (old, new)
+    )
 
 
-def object_gone(scheduler: Scheduler, old: ApiObject) -> Happened:
+def object_gone(scheduler: Scheduler, old: model.ApiObject) -> Happened:
     """An object that is neither node nor pod was deleted."""
-    if isinstance(old, Namespace):
+    if isinstance(old, model.Namespace):
         scheduler.cache.remove_namespace(old.metadata.name)
     else:
         scheduler.handle.objects.remove(old)
-    return _broadcast(scheduler, type(old), ActionType.DELETE, (old, None))
+    return _broadcast(scheduler, type(old), model.ActionType.DELETE, (old, None))
 
 
 def _broadcast(
-    scheduler: Scheduler, kind: type[ApiObject], action: ActionType, objects: tuple[object, object]
+    scheduler: Scheduler,
+    kind: type[model.ApiObject],
+    action: model.ActionType,
+    objects: tuple[object, object],
 ) -> Happened:
     resource = _RESOURCES.get(kind)
     if resource is None:
         return _NOTHING
-    event = ClusterEvent(resource, action)
+    event = model.ClusterEvent(resource, action)
     scheduler.queue.move_all_to_active_or_backoff(event, *objects)
     return (event,)

@@ -20,12 +20,7 @@ from numpy.typing import NDArray
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework import Code, CycleState, Placement, Status
-from policy_sched.framework.evaluate import (
-    Domain,
-    Domains,
-    normalized_placements,
-    placement_scores,
-)
+from policy_sched.framework.evaluate import Domain, Domains, normalized_placements, placement_scores
 from policy_sched.model import NO_PLUGINS, PodInfo
 from policy_sched.scheduler.attempt import Attempt, Bind, Reject
 from policy_sched.scheduler.failure import rejectors

@@ -32,15 +32,9 @@ from policy_sched.framework import (
 )
 from policy_sched.framework.evaluate import Domain, Evaluation
 from policy_sched.model import PodInfo
+from policy_sched.scheduler import scheduling_cycle
 from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Reject
 from policy_sched.scheduler.pod_group_snapshot import AssumedMembers
-from policy_sched.scheduler.scheduling_cycle import (
-    broken,
-    diagnosed,
-    no_node_fits,
-    rejected,
-    select_host,
-)
 
 #: Upstream's words for a group of which too few pods find a node.
 UNSCHEDULABLE: Final = "pod group is unschedulable"
@@ -168,7 +162,11 @@ def _decide(attempt: Attempt, nodes: Nodes, trial: Trial, rejections: Rejections
         attempt.state.write(PodGroupCycle(trial.no_preemption))
         best = evaluation.best()
         if best.size:
-            row = select_host(evaluation, trial.rng) if trial.rng else _first(best, table.names)
+            row = (
+                scheduling_cycle.select_host(evaluation, trial.rng)
+                if trial.rng
+                else _first(best, table.names)
+            )
             assert row is not None, "a node is feasible"
             if pod.uid not in trial.watched:
                 return Bind(table.names[row], row, evaluation.summary(row))
@@ -178,12 +176,14 @@ def _decide(attempt: Attempt, nodes: Nodes, trial: Trial, rejections: Rejections
         if not trial.post_filter:
             key = id(evaluation), table.journal.version
             if key not in rejections:
-                rejection = rejected(diagnosed(evaluation, nodes.rows.size), nominated=False)
+                rejection = scheduling_cycle.rejected(
+                    scheduling_cycle.diagnosed(evaluation, nodes.rows.size), nominated=False
+                )
                 rejections[key] = evaluation, rejection
             return rejections[key][1]
-        return no_node_fits(attempt, evaluation, nodes.rows.size)
+        return scheduling_cycle.no_node_fits(attempt, evaluation, nodes.rows.size)
     except PluginError as error:
-        return broken(str(error))
+        return scheduling_cycle.broken(str(error))
 
 
 def _first(best: NDArray[np.intp], names: Sequence[str]) -> int:
@@ -204,7 +204,7 @@ def _hold(attempt: Attempt, decision: Decision, assumed: AssumedMembers) -> Memb
     try:
         held = assumed.assume(tried, node)
     except PodStateError as error:
-        return Member(attempt, broken(str(error)))
+        return Member(attempt, scheduling_cycle.broken(str(error)))
     try:
         status = runner.run("reserve", tried.state, pod, node).status
         if status.ok:
@@ -219,6 +219,6 @@ def _hold(attempt: Attempt, decision: Decision, assumed: AssumedMembers) -> Memb
         return Member(attempt, decision, status)
     assumed.take_back(held)
     if not status.rejected:
-        return Member(attempt, broken(status.message()))
+        return Member(attempt, scheduling_cycle.broken(status.message()))
     message = f"0/1 nodes are available: 1 {status.message()}."
     return Member(attempt, Reject(status, message))

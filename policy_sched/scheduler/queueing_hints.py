@@ -13,19 +13,10 @@ from typing import Final, TypeAlias, cast
 
 from msgspec.structs import replace
 
+from policy_sched import model
 from policy_sched.errors import PluginError
 from policy_sched.framework import EXTENDER, Code, Status
 from policy_sched.framework.runtime import Hook, Runner
-from policy_sched.model import (
-    ALL,
-    ClusterEvent,
-    ClusterEventWithHint,
-    EventResource,
-    Hint,
-    PodInfo,
-    QueuedPod,
-    QueueingHint,
-)
 from policy_sched.queue import Gate, HintTable, SchedulingQueue, SortKey, Timing
 from policy_sched.scheduler.attempt import Profile
 
@@ -39,8 +30,10 @@ REJECTING: Final = (
 )
 #: Pseudo plugin that gates the pods whose profile was removed.
 NO_PROFILE: Final = "NoProfile"
-Events: TypeAlias = tuple[ClusterEventWithHint, ...]
-_ANYTHING: Final = (ClusterEventWithHint(ClusterEvent(EventResource.WILDCARD, ALL)),)
+Events: TypeAlias = tuple[model.ClusterEventWithHint, ...]
+_ANYTHING: Final = (
+    model.ClusterEventWithHint(model.ClusterEvent(model.EventResource.WILDCARD, model.ALL)),
+)
 
 
 def build_queue(
@@ -69,16 +62,16 @@ _LAST: Final = _Last()
 
 def queue_order(
     profiles: Mapping[str, Profile], *, strict: bool = False
-) -> Callable[[QueuedPod], SortKey]:
+) -> Callable[[model.QueuedPod], SortKey]:
     """Return the sort key of the profiles' QueueSort plugin, which is one for all of them.
 
     A pod for which the plugin fails goes behind all others; ``strict``: PluginError is raised.
     """
     runner = next(iter(profiles.values())).runner
     (hook,) = runner.pipeline.at("queue_sort")
-    function = cast("Callable[[QueuedPod], SortKey]", hook.function)
+    function = cast("Callable[[model.QueuedPod], SortKey]", hook.function)
 
-    def sort_key(queued: QueuedPod) -> SortKey:
+    def sort_key(queued: model.QueuedPod) -> SortKey:
         try:
             return function(queued)
         except Exception as error:
@@ -91,7 +84,7 @@ def queue_order(
     return sort_key
 
 
-def first_objection(runner: Runner, pod: PodInfo, first: str = "") -> Status:
+def first_objection(runner: Runner, pod: model.PodInfo, first: str = "") -> Status:
     """Run PreEnqueue plugins until one rejects, beginning with ``first``; Success if none does."""
     hooks = None
     if first:
@@ -99,7 +92,7 @@ def first_objection(runner: Runner, pod: PodInfo, first: str = "") -> Status:
     return runner.run("pre_enqueue", pod, hooks=hooks).status
 
 
-def objection(profiles: Mapping[str, Profile], pod: PodInfo, first: str = "") -> Status:
+def objection(profiles: Mapping[str, Profile], pod: model.PodInfo, first: str = "") -> Status:
     """Run the PreEnqueue plugins of a pod's profile; without a profile the pod has to wait."""
     profile = profiles.get(pod.scheduler_name)
     if profile is None:
@@ -136,7 +129,7 @@ def worth_judging(
         yield uid
 
 
-def no_profile(pod: PodInfo) -> str:
+def no_profile(pod: model.PodInfo) -> str:
     """Return why a pod waits whose profile is gone."""
     return f'no profile has schedulerName "{pod.scheduler_name}" any more'
 
@@ -144,7 +137,7 @@ def no_profile(pod: PodInfo) -> str:
 def queue_gate(profiles: Mapping[str, Profile]) -> Gate:
     """Return what runs the PreEnqueue plugins of a pod's profile."""
 
-    def gate(pod: PodInfo, first: str) -> str:
+    def gate(pod: model.PodInfo, first: str) -> str:
         profile = profiles.get(pod.scheduler_name)
         if profile is None:
             return NO_PROFILE
@@ -172,10 +165,10 @@ def queue_hints(
 
 def _registered(
     profile: Profile, known: Mapping[Hook, Events], current: dict[Hook, Events]
-) -> dict[str, Iterable[ClusterEventWithHint]]:
+) -> dict[str, Iterable[model.ClusterEventWithHint]]:
     runner = profile.runner
     pipeline = runner.pipeline
-    registered: dict[str, Iterable[ClusterEventWithHint]] = {
+    registered: dict[str, Iterable[model.ClusterEventWithHint]] = {
         hook.plugin: _ANYTHING for point in REJECTING for hook in pipeline.at(point)
     }
     if profile.evaluator.extended:
@@ -191,15 +184,15 @@ def _registered(
     return registered
 
 
-def _guarded(runner: Runner, plugin: str, hint: Hint | None) -> Hint | None:
+def _guarded(runner: Runner, plugin: str, hint: model.Hint | None) -> model.Hint | None:
     """Return the hint as the queue may call it."""
     if hint is None:
         return None
     hook = Hook(plugin, hint)
 
-    def evaluate(pod: PodInfo, old: object, new: object) -> QueueingHint:
+    def evaluate(pod: model.PodInfo, old: object, new: object) -> model.QueueingHint:
         hint = runner.call("events_to_register", hook, pod, old, new)
-        if not isinstance(hint, QueueingHint):
+        if not isinstance(hint, model.QueueingHint):
             raise PluginError(f'the hint of plugin "{plugin}" returned {hint!r}')
         return hint
 

@@ -22,14 +22,7 @@ from typing import Final, TypeAlias
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import TakesLong
-from policy_sched.framework import (
-    WAIT,
-    Code,
-    Handle,
-    PodGroupMember,
-    PodsToActivate,
-    Status,
-)
+from policy_sched.framework import WAIT, Code, Handle, PodGroupMember, PodsToActivate, Status
 from policy_sched.language.values import BRIEF_STEPS, MAX_TOTAL, remaining
 from policy_sched.model import (
     ASSIGNED_POD_DELETE,

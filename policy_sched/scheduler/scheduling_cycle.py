@@ -13,13 +13,7 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError, TakesLong
 from policy_sched.framework import NO_NODES, Code, Diagnosis, Status
 from policy_sched.framework.evaluate import Evaluation
-from policy_sched.scheduler.attempt import (
-    Attempt,
-    Bind,
-    Decision,
-    Preempt,
-    Reject,
-)
+from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Reject
 
 _NO_ROOM: Final = "no node has room"
 

@@ -22,14 +22,7 @@ from msgspec.structs import replace
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.framework import WaitingPod, tally
 from policy_sched.framework.evaluate import FEASIBLE, skipped
-from policy_sched.model import (
-    Condition,
-    Pod,
-    PodInfo,
-    counted,
-    datetime_of,
-    quantity_text,
-)
+from policy_sched.model import Condition, Pod, PodInfo, counted, datetime_of, quantity_text
 from policy_sched.scheduler import (
     Attempt,
     Bind,
@@ -39,14 +32,7 @@ from policy_sched.scheduler import (
     Scheduler,
     single_pass,
 )
-from policy_sched.simulate.report import (
-    Allocation,
-    Applied,
-    NodeUsage,
-    PodPlacement,
-    Preemption,
-    Run,
-)
+from policy_sched.simulate import report
 
 if TYPE_CHECKING:
     from policy_sched.explain import Explanation
@@ -106,7 +92,7 @@ PROGRESS_EVERY: Final = 64
 
 def run_cluster(
     scheduler: Scheduler, pending: Sequence[Pod], advance: Callable[[int], None]
-) -> Run:
+) -> report.Run:
     """Decide all pending pods; ``advance`` is called with the number of further decisions.
 
     Raises PolicySchedError if a decision cannot be executed.
@@ -116,15 +102,15 @@ def run_cluster(
 
 def run_queue(
     scheduler: Scheduler, infos: Sequence[PodInfo], advance: Callable[[int], None]
-) -> Run:
+) -> report.Run:
     """As `run_cluster`, with decoded pods."""
     started = time.perf_counter()
-    placements: dict[str, PodPlacement] = {}
+    placements: dict[str, report.PodPlacement] = {}
     for info in infos:
         status = turned_away(scheduler, info)
         if status is not None:
             placements[info.uid] = _placement(info, None, status, (status,))
-    preemptions: list[Preemption] = []
+    preemptions: list[report.Preemption] = []
     for done, outcome in enumerate(single_pass(scheduler), start=1):
         placements[outcome.pod.uid] = _placed(outcome)
         if isinstance(outcome.decision, Preempt):
@@ -138,7 +124,7 @@ def run_queue(
     seconds = time.perf_counter() - started
     ordered = tuple(placements[info.uid] for info in infos)
     reasons = Counter(reason for p in ordered if p.node is None for reason in p.reasons)
-    return Run(
+    return report.Run(
         nodes=scheduler.cache.nodes.live_count,
         placements=ordered,
         unschedulable_by=dict(reasons),
@@ -163,7 +149,7 @@ def turned_away(scheduler: Scheduler, info: PodInfo) -> str | None:
     return None if gated is None else gated.message
 
 
-def _placed(outcome: Outcome) -> PodPlacement:
+def _placed(outcome: Outcome) -> report.PodPlacement:
     decision = outcome.decision
     if isinstance(decision, Bind) and outcome.node:
         evaluation = decision.evaluation
@@ -173,7 +159,7 @@ def _placed(outcome: Outcome) -> PodPlacement:
     return _placement(outcome.pod, None, outcome.message, _reasons(outcome))
 
 
-def _still_waiting(waiting: WaitingPod) -> PodPlacement:
+def _still_waiting(waiting: WaitingPod) -> report.PodPlacement:
     """Return the placement of a pod that holds a node, and waits for a permission in vain."""
     by = ", ".join(waiting.pending_plugins)
     reasons = waiting.reasons or (f"waiting for permission of {by}",)
@@ -181,9 +167,9 @@ def _still_waiting(waiting: WaitingPod) -> PodPlacement:
     return _placement(waiting.pod, None, message, reasons)
 
 
-def _preemption(pod: PodInfo, decision: Preempt) -> Preemption:
+def _preemption(pod: PodInfo, decision: Preempt) -> report.Preemption:
     victims = tuple(sorted(victim.key for victim in decision.victims))
-    return Preemption(pod.key, decision.node, victims)
+    return report.Preemption(pod.key, decision.node, victims)
 
 
 def _reasons(outcome: Outcome) -> tuple[str, ...]:
@@ -207,9 +193,9 @@ def _placement(
     reasons: tuple[str, ...],
     feasible: int = 0,
     score: int | None = None,
-) -> PodPlacement:
+) -> report.PodPlacement:
     requests = info.requests
-    return PodPlacement(
+    return report.PodPlacement(
         pod=info.key,
         node=node,
         message=message,
@@ -221,15 +207,15 @@ def _placement(
     )
 
 
-def allocations(scheduler: Scheduler) -> Iterator[Allocation]:
+def allocations(scheduler: Scheduler) -> Iterator[report.Allocation]:
     """Yield the requested and allocatable amount of every resource that a node has."""
     table = scheduler.cache.nodes
     for name in resource_names(table):
         requested = table.pod_total if name == "pods" else table.total_requested(name)
-        yield Allocation(name, requested, table.total_allocatable(name))
+        yield report.Allocation(name, requested, table.total_allocatable(name))
 
 
-def node_usages(table: NodeTable) -> list[NodeUsage]:
+def node_usages(table: NodeTable) -> list[report.NodeUsage]:
     """Return what is requested of each node, in the order of their names."""
     columns = {
         name: (
@@ -243,7 +229,7 @@ def node_usages(table: NodeTable) -> list[NodeUsage]:
     for node, row in sorted(table.row_of.items()):
         amounts = {name: (used[row], given[row]) for name, (used, given) in columns.items()}
         had = {name: pair for name, pair in amounts.items() if pair[1] > 0}
-        found.append(NodeUsage(node, len(table.pods_on(row)), had))
+        found.append(report.NodeUsage(node, len(table.pods_on(row)), had))
     return found
 
 
@@ -288,7 +274,7 @@ def explain_queued(scheduler: Scheduler, pod: PodInfo, top: int) -> Explanation:
     return found
 
 
-def add_policies(found: Explanation, applied: Sequence[Applied], profile: str) -> None:
+def add_policies(found: Explanation, applied: Sequence[report.Applied], profile: str) -> None:
     """Add the policies of the pod's profile that do not match it, and the scores that fail."""
     for one in applied:
         if one.profile != profile:

@@ -14,8 +14,7 @@ from typing import Final
 
 import msgspec
 
-from policy_sched import __version__
-from policy_sched.model import ApiObject, counted, datetime_of, nanoseconds
+from policy_sched import __version__, model
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.reload import PolicyFiles
 from policy_sched.simulate.traces import is_trace
@@ -39,20 +38,20 @@ class Contents:
     newest: str
 
 
-def contents_of(objects: Iterable[ApiObject]) -> Contents:
+def contents_of(objects: Iterable[model.ApiObject]) -> Contents:
     """Return objects in short, as they were read: before a simulation sets their times."""
     digest, kinds, newest = hashlib.sha256(), Counter[str](), 0
     for one in objects:
         digest.update(msgspec.json.encode(one))
         kinds[type(one).__name__] += 1
-        newest = max(newest, nanoseconds(one.metadata.creation_timestamp))
-    text = ", ".join(counted(count, kind) for kind, count in sorted(kinds.items()))
+        newest = max(newest, model.nanoseconds(one.metadata.creation_timestamp))
+    text = ", ".join(model.counted(count, kind) for kind, count in sorted(kinds.items()))
     return Contents(text or "none", digest.hexdigest(), time_text(newest) if newest else "")
 
 
 def time_text(time: int) -> str:
     """Return a time in nanoseconds since 1970 in RFC 3339."""
-    return datetime_of(time).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return model.datetime_of(time).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def cluster_facts(sources: Sequence[str], contents: Contents) -> list[Fact]:

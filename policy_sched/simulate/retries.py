@@ -19,14 +19,7 @@ from typing import Final, TypeAlias
 
 from policy_sched.model import ASSIGNED_POD_ADD, ClusterEvent, QueuedPod, QueueState
 from policy_sched.queue import SECOND, HintTable, Rejection, SortKey, Timing
-from policy_sched.scheduler import (
-    Bind,
-    Outcome,
-    Reject,
-    Scheduler,
-    queue_hints,
-    queue_order,
-)
+from policy_sched.scheduler import Bind, Outcome, Reject, Scheduler, queue_hints, queue_order
 
 #: The queue retries no pod by time: no simulation is as long.
 TIMING: Final = Timing(unschedulable_timeout=10**10 * SECOND)

@@ -23,20 +23,9 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any, Final, Literal, TypeAlias
 
+from policy_sched import model
 from policy_sched.client import VirtualClient
 from policy_sched.errors import PolicySchedError
-from policy_sched.model import (
-    DURATION_ANNOTATION,
-    ApiObject,
-    Namespace,
-    Node,
-    Pod,
-    PodInfo,
-    PodInfos,
-    nanoseconds,
-    nanoseconds_of,
-    running_form,
-)
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.queue import SECOND
 from policy_sched.scheduler import (
@@ -51,25 +40,10 @@ from policy_sched.scheduler import (
     pod_seen,
 )
 from policy_sched.scheduler.setup import ENDED, EPOCH, assemble
+from policy_sched.simulate import one_shot, timeline_result
 from policy_sched.simulate.future_events import FutureEvents, Kind
-from policy_sched.simulate.one_shot import (
-    VirtualClock,
-    created_form,
-    leaving_form,
-    next_form,
-    nominated_form,
-    resource_names,
-    turned_away,
-)
 from policy_sched.simulate.report import Application
 from policy_sched.simulate.retries import TIMING, Retries
-from policy_sched.simulate.timeline_result import (
-    Eviction,
-    PodTimeline,
-    StepFunction,
-    TimelineResult,
-    duration_text,
-)
 
 #: Kubernetes' default of terminationGracePeriodSeconds.
 GRACE_SECONDS: Final = 30
@@ -87,14 +61,14 @@ as in a cluster; or whenever something happens, without a backoff.
 
 
 def play(
-    objects: Iterable[ApiObject],
+    objects: Iterable[model.ApiObject],
     plans: Sequence[CompiledPlan],
     *,
     seed: int = 0,
     until: int | None = None,
     retry: Retry = "Backoff",
     advance: Callable[[int], None] = lambda _more: None,
-) -> TimelineResult:
+) -> timeline_result.TimelineResult:
     """Simulate the objects' cluster under compiled plans.
 
     ``seed`` breaks ties. ``until``: nanoseconds after the start at which the simulation stops.
@@ -116,7 +90,7 @@ class Timeline:
 
     def __init__(
         self,
-        objects: Sequence[ApiObject],
+        objects: Sequence[model.ApiObject],
         plans: Sequence[CompiledPlan],
         seed: int = 0,
         advance: Callable[[int], None] = lambda _more: None,
@@ -125,12 +99,14 @@ class Timeline:
         ties: Random | None = None,
     ) -> None:
         self.placed = self.evicted = 0
-        self.give_devices: Callable[[PodInfo, str], PodInfo] | None = None
+        self.give_devices: Callable[[model.PodInfo, str], model.PodInfo] | None = None
         waiting = [
-            (nanoseconds(one.metadata.creation_timestamp), one) for one in objects if waits(one)
+            (model.nanoseconds(one.metadata.creation_timestamp), one)
+            for one in objects
+            if waits(one)
         ]
         self._start = min([at for at, _ in waiting if at], default=EPOCH)
-        self._clock = VirtualClock(self._start)
+        self._clock = one_shot.VirtualClock(self._start)
         self._client = VirtualClient()
         timing = TIMING if retry == "AtOnce" else None
         self._scheduler = assemble(
@@ -147,44 +123,46 @@ class Timeline:
         self._advance = advance
         self._events = FutureEvents()
         self._last = self._start
-        self._lives: dict[str, PodTimeline] = {}
-        self._arrived: list[PodInfo] = []
-        self._infos = PodInfos()
+        self._lives: dict[str, timeline_result.PodTimeline] = {}
+        self._arrived: list[model.PodInfo] = []
+        self._infos = model.PodInfos()
         self._application = Application(self._scheduler, plans)
-        self._running: dict[str, PodInfo] = {}
+        self._running: dict[str, model.PodInfo] = {}
         self._again: Counter[str] = Counter()
         self._origins: dict[str, str] = {}
-        self._evictions: list[Eviction] = []
+        self._evictions: list[timeline_result.Eviction] = []
         self._used: Counter[str] = Counter()
         self._changed = {"pods"}
         self._waiting = -1
-        self._pending, self._count = StepFunction(), StepFunction()
-        self._used_steps: dict[str, StepFunction] = {}
-        self._allocatable: dict[str, StepFunction] = {}
-        self._span = known_span([pod for _, pod in waiting if isinstance(pod, Pod)])
+        self._pending, self._count = timeline_result.StepFunction(), timeline_result.StepFunction()
+        self._used_steps: dict[str, timeline_result.StepFunction] = {}
+        self._allocatable: dict[str, timeline_result.StepFunction] = {}
+        self._span = known_span([pod for _, pod in waiting if isinstance(pod, model.Pod)])
         self._load(objects)
         for at, pod in waiting:
             self._events.add(max(at, self._start), Kind.POD, pod)
         self._events.put_in_order()
 
-    def _load(self, objects: Iterable[ApiObject]) -> None:
+    def _load(self, objects: Iterable[model.ApiObject]) -> None:
         """Take in the cluster as it is at the start, and expect later nodes."""
         for one in objects:
-            if isinstance(one, Node):
-                since = nanoseconds(one.metadata.creation_timestamp)
+            if isinstance(one, model.Node):
+                since = model.nanoseconds(one.metadata.creation_timestamp)
                 if since > self._start:
                     self._expect(since, Kind.NODE, one)
                 else:
                     self._scheduler.cache.add_node(one)
-            elif isinstance(one, Namespace):
+            elif isinstance(one, model.Namespace):
                 self._scheduler.cache.set_namespace(one)
-            elif isinstance(one, Pod) and one.spec.node_name and one.status.phase not in ENDED:
-                info = PodInfo.of(one)
+            elif (
+                isinstance(one, model.Pod) and one.spec.node_name and one.status.phase not in ENDED
+            ):
+                info = model.PodInfo.of(one)
                 self._scheduler.cache.add_pod(info)
                 self._runs(info, info.start_time or self._start, one)
         self._note_allocatable()
 
-    def _expect(self, at: int, kind: Kind, what: ApiObject | str) -> None:
+    def _expect(self, at: int, kind: Kind, what: model.ApiObject | str) -> None:
         """Add a future event; one in the past takes place at the start."""
         now = self._clock.ns
         self._events.add(max(now, at), kind, what)
@@ -200,7 +178,7 @@ class Timeline:
         return self._clock.ns
 
     @property
-    def arrived(self) -> Sequence[PodInfo]:
+    def arrived(self) -> Sequence[model.PodInfo]:
         """The pods that have arrived, in their order."""
         return self._arrived
 
@@ -262,20 +240,20 @@ class Timeline:
         late = own is not None and own > self._last + patience
         return None if late and not scheduler.in_flight else own
 
-    def _joins(self, node: Node) -> None:
+    def _joins(self, node: model.Node) -> None:
         node_seen(self._scheduler, node)
         self._note_allocatable()
 
-    def _arrives(self, pod: Pod) -> None:
+    def _arrives(self, pod: model.Pod) -> None:
         now = self._clock.ns
         if pod.spec.resource_claims:
             pod = make_claims(self._scheduler, pod)
         if pod.metadata.creation_timestamp is None:
-            pod = created_form(pod, now)
+            pod = one_shot.created_form(pod, now)
         info = self._infos.of(pod)
-        life = self._lives[info.uid] = PodTimeline(info.key, info.priority, now)
+        life = self._lives[info.uid] = timeline_result.PodTimeline(info.key, info.priority, now)
         self._arrived.append(info)
-        life.message = turned_away(self._scheduler, info) or ""
+        life.message = one_shot.turned_away(self._scheduler, info) or ""
         self._advance(1)
 
     def _ends(self, uid: str) -> None:
@@ -325,7 +303,10 @@ class Timeline:
             for uid, node in client.nominated:
                 queued = self._scheduler.queue.get(uid)
                 if queued is not None and queued.info.nominated_node_name != node:
-                    pod_seen(self._scheduler, PodInfo.of(nominated_form(queued.info.pod, node)))
+                    pod_seen(
+                        self._scheduler,
+                        model.PodInfo.of(one_shot.nominated_form(queued.info.pod, node)),
+                    )
             client.nominated.clear()
 
     def _evicts(self, outcome: Outcome) -> None:
@@ -335,13 +316,13 @@ class Timeline:
             # Victims that are terminating already are not deleted again.
             victims = tuple(sorted(deletion.key for deletion in leaving))
             self._evictions.append(
-                Eviction(self._clock.ns, outcome.pod.key, decision.node, victims)
+                timeline_result.Eviction(self._clock.ns, outcome.pod.key, decision.node, victims)
             )
         for deletion in leaving:
             self._leaves(deletion.uid)
         leaving.clear()
 
-    def _starts(self, pod: PodInfo, node: str) -> None:
+    def _starts(self, pod: model.PodInfo, node: str) -> None:
         """Start a bound pod, and deliver the binding to the scheduler."""
         now = self._last = self._clock.ns
         life = self._lives[pod.uid]
@@ -351,18 +332,18 @@ class Timeline:
             info = pod.running(node, now)
             pod_runs(self._scheduler, info)
         else:
-            info = PodInfo.of(running_form(self.give_devices(pod, node).pod, node, now))
+            info = model.PodInfo.of(model.running_form(self.give_devices(pod, node).pod, node, now))
             pod_seen(self._scheduler, info)
         self._runs(info, now, pod.pod)
 
-    def _runs(self, info: PodInfo, since: int, pod: Pod) -> None:
+    def _runs(self, info: model.PodInfo, since: int, pod: model.Pod) -> None:
         self._running[info.uid] = info
         self._uses(info, 1)
-        duration = pod.metadata.annotations.get(DURATION_ANNOTATION)
+        duration = pod.metadata.annotations.get(model.DURATION_ANNOTATION)
         if duration is not None:
-            self._expect(since + nanoseconds_of(duration), Kind.END, info.uid)
+            self._expect(since + model.nanoseconds_of(duration), Kind.END, info.uid)
 
-    def _uses(self, info: PodInfo, sign: int) -> None:
+    def _uses(self, info: model.PodInfo, sign: int) -> None:
         """Count what a pod uses that starts (``sign`` 1) or ends (-1)."""
         used = self._used
         for name, amount in info.requests.items():
@@ -379,7 +360,7 @@ class Timeline:
         grace = info.pod.spec.termination_grace_period_seconds
         until = now + (GRACE_SECONDS if grace is None else grace) * SECOND
         self._expect(until, Kind.END, info.uid)
-        info = self._running[uid] = PodInfo.of(leaving_form(info.pod, now))
+        info = self._running[uid] = model.PodInfo.of(one_shot.leaving_form(info.pod, now))
         pod_seen(self._scheduler, info)
         self.evicted += 1
         life = self._lives.get(info.uid)
@@ -388,9 +369,9 @@ class Timeline:
         owner = next((o for o in info.pod.metadata.owner_references if o.controller), None)
         if owner is not None:
             back = until if owner.kind == "StatefulSet" else now
-            self._expect(back, Kind.POD, next_form(info.pod, self._next_name(info), back))
+            self._expect(back, Kind.POD, one_shot.next_form(info.pod, self._next_name(info), back))
 
-    def _next_name(self, info: PodInfo) -> str:
+    def _next_name(self, info: model.PodInfo) -> str:
         origin = self._origins.get(info.uid, info.name)
         key = f"{info.namespace}/{origin}"
         self._again[key] += 1
@@ -400,12 +381,16 @@ class Timeline:
 
     def _note_allocatable(self) -> None:
         table = self._scheduler.cache.nodes
-        for name in resource_names(table):
+        for name in one_shot.resource_names(table):
             total = table.live_count and table.total_allocatable(name)
-            self._allocatable.setdefault(name, StepFunction()).note(self._clock.ns, total)
+            self._allocatable.setdefault(name, timeline_result.StepFunction()).note(
+                self._clock.ns, total
+            )
             self._changed.add(name)
             # The number of pods on nodes is what they use of the slots for pods.
-            self._used_steps.setdefault(name, self._count if name == "pods" else StepFunction())
+            self._used_steps.setdefault(
+                name, self._count if name == "pods" else timeline_result.StepFunction()
+            )
 
     def _take_note(self) -> None:
         """Record the number of running and pending pods."""
@@ -424,9 +409,9 @@ class Timeline:
                 steps.note(now, used[name])
         self._changed.clear()
 
-    def result(self, seconds: float) -> TimelineResult:
+    def result(self, seconds: float) -> timeline_result.TimelineResult:
         """Return the result."""
-        return TimelineResult(
+        return timeline_result.TimelineResult(
             start=self._start,
             end=self._last,
             nodes=self._scheduler.cache.nodes.live_count,
@@ -452,19 +437,19 @@ def _few_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def waits(one: ApiObject) -> bool:
+def waits(one: model.ApiObject) -> bool:
     """Return whether an object is a pending pod."""
-    return isinstance(one, Pod) and not one.spec.node_name and one.status.phase not in ENDED
+    return isinstance(one, model.Pod) and not one.spec.node_name and one.status.phase not in ENDED
 
 
-def known_span(pods: Sequence[Pod], *, departures: bool = True) -> int:
+def known_span(pods: Sequence[model.Pod], *, departures: bool = True) -> int:
     """Return nanoseconds from the first arrival to the last end that pods have without waiting."""
-    times = [nanoseconds(pod.metadata.creation_timestamp) for pod in pods]
+    times = [model.nanoseconds(pod.metadata.creation_timestamp) for pod in pods]
     start = min(filter(None, times), default=EPOCH)
     last = start
     for pod, at in zip(pods, times, strict=True):
-        duration = pod.metadata.annotations.get(DURATION_ANNOTATION) if departures else None
-        last = max(last, max(at, start) + (nanoseconds_of(duration) if duration else 0))
+        duration = pod.metadata.annotations.get(model.DURATION_ANNOTATION) if departures else None
+        last = max(last, max(at, start) + (model.nanoseconds_of(duration) if duration else 0))
     return last - start
 
 
@@ -472,5 +457,6 @@ def require_span(span: int, until: int | None) -> None:
     """Raise PolicySchedError for a simulation of more than `LONGEST`; ``until``: where it ends."""
     needed = span if until is None else min(span, until)
     if needed > LONGEST:
-        text = f"{duration_text(needed)} of virtual time are more than {duration_text(LONGEST)}"
+        long, longest = map(timeline_result.duration_text, (needed, LONGEST))
+        text = f"{long} of virtual time are more than {longest}"
         raise PolicySchedError(f"{text}; simulate a part of it, or end it earlier (--until)")

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
+from policy_sched import web
 from policy_sched.model import counted
 from policy_sched.simulate.page import policies_section
 from policy_sched.simulate.timeline_result import (
@@ -24,19 +25,6 @@ from policy_sched.simulate.timeline_result import (
     waiting_over,
     waiting_rows,
 )
-from policy_sched.web import (
-    Chart,
-    Column,
-    Fact,
-    Facts,
-    Section,
-    Series,
-    Summary,
-    Table,
-    Text,
-    Tone,
-    Value,
-)
 
 POINTS: Final = 200
 """Points of a curve, unless the intervals are given."""
@@ -46,30 +34,30 @@ ROWS: Final = 200
 """Rows of tables of pods."""
 
 
-def timeline_page(result: TimelineResult) -> Summary:
+def timeline_page(result: TimelineResult) -> web.Summary:
     """Return the report of a timeline."""
     lost = never_placed(result)
-    tone: Tone = "bad" if lost else "good"
+    tone: web.Tone = "bad" if lost else "good"
     sections = []
     if lost:
-        sections.append(Section("Never placed", list(_never(lost))))
+        sections.append(web.Section("Never placed", list(_never(lost))))
     if result.lives:
-        sections.append(Section("Over time", timeline_charts(result), beside=True))
+        sections.append(web.Section("Over time", timeline_charts(result), beside=True))
         sections.append(
-            Section("Waiting times", [_table("From creation to a node", waiting_rows(result))])
+            web.Section("Waiting times", [_table("From creation to a node", waiting_rows(result))])
         )
     if result.evictions:
-        sections.append(Section("Preemptions", [_preemptions(result)]))
+        sections.append(web.Section("Preemptions", [_preemptions(result)]))
     if result.policies:
         sections.append(policies_section(result.policies))
     rows = bucket_rows(Buckets.of(result), result)
     caption = (
         "The longest queue, the mean number of pods on nodes, the mean share that is requested"
     )
-    sections.append(Section("Intervals", [_table(caption, rows)]))
+    sections.append(web.Section("Intervals", [_table(caption, rows)]))
     title, numbers = result.placed_text(), _numbers(result, lost)
     kind = "simulate --timeline"
-    return Summary(title, _lead(result, lost), sections, kind, tone, facts=numbers)
+    return web.Summary(title, _lead(result, lost), sections, kind, tone, facts=numbers)
 
 
 def _lead(result: TimelineResult, lost: Sequence[PodTimeline]) -> str:
@@ -83,16 +71,18 @@ def _lead(result: TimelineResult, lost: Sequence[PodTimeline]) -> str:
     return f"Every pod had a node; the longest wait was {duration_text(longest)}."
 
 
-def _numbers(result: TimelineResult, lost: Sequence[PodTimeline]) -> Facts:
+def _numbers(result: TimelineResult, lost: Sequence[PodTimeline]) -> web.Facts:
     never = str(len(lost))
-    return Facts(
+    return web.Facts(
         [
-            Fact("Pods placed", f"{len(result.lives) - len(lost):,}", f"of {len(result.lives):,}"),
-            Fact("Never placed", Text(never, tone="bad") if lost else never),
-            Fact("Makespan", duration_text(result.end - result.start)),
-            Fact("Longest queue", f"{max(result.pending.values, default=0):,}", "pods"),
-            Fact("Attempts", f"{sum(life.attempts for life in result.lives):,}"),
-            Fact(
+            web.Fact(
+                "Pods placed", f"{len(result.lives) - len(lost):,}", f"of {len(result.lives):,}"
+            ),
+            web.Fact("Never placed", web.Text(never, tone="bad") if lost else never),
+            web.Fact("Makespan", duration_text(result.end - result.start)),
+            web.Fact("Longest queue", f"{max(result.pending.values, default=0):,}", "pods"),
+            web.Fact("Attempts", f"{sum(life.attempts for life in result.lives):,}"),
+            web.Fact(
                 "Preemptions",
                 f"{len(result.evictions):,}",
                 f"of {counted(victims_of(result), 'pod')}",
@@ -102,7 +92,7 @@ def _numbers(result: TimelineResult, lost: Sequence[PodTimeline]) -> Facts:
     )
 
 
-def timeline_charts(result: TimelineResult) -> list[Chart]:
+def timeline_charts(result: TimelineResult) -> list[web.Chart]:
     """Return queue, pods on nodes, utilisation, waiting times and preemptions as curves."""
     span = max(1, result.end - result.start)
     fine = replace(result, bucket=result.bucket or max(SECOND, -(-span // POINTS)))
@@ -110,17 +100,17 @@ def timeline_charts(result: TimelineResult) -> list[Chart]:
     shown = shown_resources(buckets, fine)
     x = ((buckets.edges - result.start) / SECOND).tolist()
     return [
-        Chart(
-            "queue", "Queue", "time", x, [Series("longest queue", _held(buckets.pending))],
+        web.Chart(
+            "queue", "Queue", "time", x, [web.Series("longest queue", _held(buckets.pending))],
             unit="pods", kind="duration", stepped=True,
         ),
-        Chart(
-            "running", "Pods on nodes", "time", x, [Series("mean", _held(buckets.running))],
+        web.Chart(
+            "running", "Pods on nodes", "time", x, [web.Series("mean", _held(buckets.running))],
             unit="pods", kind="duration", stepped=True,
         ),
-        Chart(
+        web.Chart(
             "utilisation", "Requested share of what is allocatable", "time", x,
-            [Series(name, _held(buckets.percent[name])) for name in shown],
+            [web.Series(name, _held(buckets.percent[name])) for name in shown],
             unit="%", kind="duration", stepped=True, high=_high(buckets, shown),
         ),
         *_waits(fine, buckets, x),
@@ -128,26 +118,28 @@ def timeline_charts(result: TimelineResult) -> list[Chart]:
     ]  # fmt: skip
 
 
-def _waits(result: TimelineResult, buckets: Buckets, x: Sequence[float]) -> Iterator[Chart]:
+def _waits(result: TimelineResult, buckets: Buckets, x: Sequence[float]) -> Iterator[web.Chart]:
     found = waiting_over(result, buckets.edges)
     series = [
-        Series(name, [getattr(one, key) / SECOND if one.pods else None for one in found] + [None])
+        web.Series(
+            name, [getattr(one, key) / SECOND if one.pods else None for one in found] + [None]
+        )
         for name, key in (("p50", "p50"), ("p90", "p90"), ("max", "longest"))
     ]
     if any(one.longest for one in found):
         note = "of the pods that were bound in each interval"
         title = "Waiting times"
-        yield Chart("waits", title, "time", x, series, unit="s", kind="duration", note=note)
+        yield web.Chart("waits", title, "time", x, series, unit="s", kind="duration", note=note)
 
 
-def _evictions(result: TimelineResult, buckets: Buckets, x: Sequence[float]) -> Iterator[Chart]:
+def _evictions(result: TimelineResult, buckets: Buckets, x: Sequence[float]) -> Iterator[web.Chart]:
     if result.evictions:
         times = [one.at for one in result.evictions]
         weights = [len(one.victims) for one in result.evictions]
         counts, _ = np.histogram(times, bins=buckets.edges, weights=weights)
-        series = [Series("evicted", _held(counts))]
+        series = [web.Series("evicted", _held(counts))]
         title = "Evicted pods"
-        yield Chart(
+        yield web.Chart(
             "evictions", title, "time", x, series, unit="pods", kind="duration", stepped=True
         )
 
@@ -164,19 +156,21 @@ def _held(values: np.ndarray) -> list[float]:
     return [*found, found[-1]]
 
 
-def _table(caption: str, rows: Sequence[Sequence[str]]) -> Table:
+def _table(caption: str, rows: Sequence[Sequence[str]]) -> web.Table:
     """Return rows under their headings; all columns but the first are numbers."""
     head, *others = rows
-    return Table(caption, [Column(name, number=i > 0) for i, name in enumerate(head)], others)
+    return web.Table(
+        caption, [web.Column(name, number=i > 0) for i, name in enumerate(head)], others
+    )
 
 
-def _preemptions(result: TimelineResult) -> Table:
-    rows: list[list[Value]] = [
+def _preemptions(result: TimelineResult) -> web.Table:
+    rows: list[list[web.Value]] = [
         [duration_text(one.at - result.start), one.pod, one.node, ", ".join(one.victims)]
         for one in result.evictions[:ROWS]
     ]
-    columns = [Column("At"), Column("Pod"), Column("Takes node"), Column("From")]
-    return Table("Pods that evict others", columns, rows, _more(len(result.evictions)))
+    columns = [web.Column("At"), web.Column("Pod"), web.Column("Takes node"), web.Column("From")]
+    return web.Table("Pods that evict others", columns, rows, _more(len(result.evictions)))
 
 
 def _messages(lost: Sequence[PodTimeline]) -> list[tuple[str, int]]:
@@ -185,19 +179,23 @@ def _messages(lost: Sequence[PodTimeline]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _never(lost: Sequence[PodTimeline]) -> Iterator[Table]:
-    groups: list[list[Value]] = [[message, str(count)] for message, count in _messages(lost)[:ROWS]]
-    yield Table(
-        "By the last message", [Column("Message", wide=True), Column("Pods", number=True)], groups
+def _never(lost: Sequence[PodTimeline]) -> Iterator[web.Table]:
+    groups: list[list[web.Value]] = [
+        [message, str(count)] for message, count in _messages(lost)[:ROWS]
+    ]
+    yield web.Table(
+        "By the last message",
+        [web.Column("Message", wide=True), web.Column("Pods", number=True)],
+        groups,
     )
-    rows: list[list[Value]] = [
+    rows: list[list[web.Value]] = [
         [life.pod, str(life.priority), str(life.attempts), life.message] for life in lost[:ROWS]
     ]
     columns = [
-        Column("Pod"), Column("Priority", True), Column("Attempts", True),
-        Column("Message", wide=True),
+        web.Column("Pod"), web.Column("Priority", True), web.Column("Attempts", True),
+        web.Column("Message", wide=True),
     ]  # fmt: skip
-    yield Table("In order of arrival", columns, rows, _more(len(lost)), sortable=True)
+    yield web.Table("In order of arrival", columns, rows, _more(len(lost)), sortable=True)
 
 
 def _more(total: int) -> str:

@@ -23,27 +23,8 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from policy_sched import model
 from policy_sched.errors import Diagnostic, PolicySchedError
-from policy_sched.model import (
-    DURATION_ANNOTATION,
-    SCHEDULING_VERSION,
-    Affinity,
-    ApiObject,
-    ContainerSpec,
-    Node,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    ObjectMeta,
-    OwnerReference,
-    Pod,
-    PodGroup,
-    PodSpec,
-    ResourceRequirements,
-    SchedulingGroup,
-    parse,
-)
 from policy_sched.source import decode_text, read_bytes
 
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -105,7 +86,7 @@ class _Cells:
             raise BadCellError(self.problems)
 
 
-def openb_node(_number: int, row: Sequence[str]) -> Iterator[ApiObject]:
+def openb_node(_number: int, row: Sequence[str]) -> Iterator[model.ApiObject]:
     """Yield the node of a row: sn,cpu_milli,memory_mib,gpu,model."""
     cells = _Cells(row)
     name, cpu, memory, gpus = cells.name(0), cells.number(1), cells.number(2), cells.number(3)
@@ -119,7 +100,7 @@ def openb_node(_number: int, row: Sequence[str]) -> Iterator[ApiObject]:
     yield node_of(name, amounts, labels)
 
 
-def openb_pod(_number: int, row: Sequence[str]) -> Iterator[ApiObject]:
+def openb_pod(_number: int, row: Sequence[str]) -> Iterator[model.ApiObject]:
     """Yield the pod of a row of the pod list with times.
 
     Columns: name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,
@@ -131,17 +112,17 @@ def openb_pod(_number: int, row: Sequence[str]) -> Iterator[ApiObject]:
     deleted = cells.number(9, least=created)
     began = cells.number(10, least=created, most=max(created, deleted)) if row[10] else created
     cells.check()
-    metadata = ObjectMeta(
+    metadata = model.ObjectMeta(
         name=name,
         namespace="default",
         labels={"qos": row[6]} if row[6] else {},
-        annotations={**annotations, DURATION_ANNOTATION: f"{deleted - began}s"},
+        annotations={**annotations, model.DURATION_ANNOTATION: f"{deleted - began}s"},
         creation_timestamp=EPOCH + timedelta(seconds=created),
     )
-    yield Pod(api_version="v1", kind="Pod", metadata=metadata, spec=spec)
+    yield model.Pod(api_version="v1", kind="Pod", metadata=metadata, spec=spec)
 
 
-def openb_timeless_pod(_number: int, row: Sequence[str]) -> Iterator[ApiObject]:
+def openb_timeless_pod(_number: int, row: Sequence[str]) -> Iterator[model.ApiObject]:
     """Yield the pod of a row without times: name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec.
 
     It has no time of arrival; once it runs it stays.
@@ -149,33 +130,37 @@ def openb_timeless_pod(_number: int, row: Sequence[str]) -> Iterator[ApiObject]:
     cells = _Cells(row)
     name, spec, annotations = _openb(cells, row)
     cells.check()
-    metadata = ObjectMeta(name=name, namespace="default", annotations=annotations)
-    yield Pod(api_version="v1", kind="Pod", metadata=metadata, spec=spec)
+    metadata = model.ObjectMeta(name=name, namespace="default", annotations=annotations)
+    yield model.Pod(api_version="v1", kind="Pod", metadata=metadata, spec=spec)
 
 
-def _openb(cells: _Cells, row: Sequence[str]) -> tuple[str, PodSpec, dict[str, str]]:
+def _openb(cells: _Cells, row: Sequence[str]) -> tuple[str, model.PodSpec, dict[str, str]]:
     """Return name, spec and annotations of a pod."""
     name, cpu, memory, gpus = cells.name(0), cells.number(1), cells.number(2), cells.number(3)
     share = cells.number(4, most=1000) if gpus else 0
     milli = ((GPU_MILLI, str(gpus * share)),) if gpus else ()
     spec = _spec(("cpu", f"{cpu}m"), ("memory", f"{memory}Mi"), *milli)
     if row[5]:
-        wanted = NodeSelectorRequirement(
+        wanted = model.NodeSelectorRequirement(
             key=GPU_MODEL, operator="In", values=tuple(row[5].split("|"))
         )
-        terms = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(wanted,)),))
-        spec = replace(spec, affinity=Affinity(node_affinity=NodeAffinity(required=terms)))
+        terms = model.NodeSelector(
+            node_selector_terms=(model.NodeSelectorTerm(match_expressions=(wanted,)),)
+        )
+        spec = replace(
+            spec, affinity=model.Affinity(node_affinity=model.NodeAffinity(required=terms))
+        )
     return name, spec, {GPU_COUNT: str(gpus), GPU_MILLI: str(share)}
 
 
 @lru_cache(maxsize=4096)
-def _spec(*requests: tuple[str, str]) -> PodSpec:
+def _spec(*requests: tuple[str, str]) -> model.PodSpec:
     """Return the spec of pods with one container, which share it."""
-    resources = ResourceRequirements(requests=dict(requests))
-    return PodSpec(containers=(ContainerSpec(name="main", resources=resources),))
+    resources = model.ResourceRequirements(requests=dict(requests))
+    return model.PodSpec(containers=(model.ContainerSpec(name="main", resources=resources),))
 
 
-def philly_job(number: int, row: Sequence[str]) -> Iterator[ApiObject]:
+def philly_job(number: int, row: Sequence[str]) -> Iterator[model.ApiObject]:
     """Yield the workers of a job: submit_s,duration_s,num_gpus,vc."""
     cells = _Cells(row)
     submitted, duration = cells.number(0), cells.number(1)
@@ -183,36 +168,36 @@ def philly_job(number: int, row: Sequence[str]) -> Iterator[ApiObject]:
     cells.check()
     job = f"job-{number:06d}"
     workers = -(-gpus // WORKER_GPUS)
-    owner = OwnerReference(api_version="batch/v1", kind="Job", name=job, controller=True)
+    owner = model.OwnerReference(api_version="batch/v1", kind="Job", name=job, controller=True)
     created = EPOCH + timedelta(seconds=submitted)
     if workers > 1:
         yield _gang(job, cluster, workers)
     for worker in range(workers):
         spec = _spec((GPU, str(gpus // workers + (worker < gpus % workers))))
         if workers > 1:
-            spec = replace(spec, scheduling_group=SchedulingGroup(pod_group_name=job))
-        metadata = ObjectMeta(
+            spec = replace(spec, scheduling_group=model.SchedulingGroup(pod_group_name=job))
+        metadata = model.ObjectMeta(
             name=f"{job}-{worker}",
             namespace=cluster,
             labels={"job-name": job},
-            annotations={DURATION_ANNOTATION: f"{duration}s"},
+            annotations={model.DURATION_ANNOTATION: f"{duration}s"},
             creation_timestamp=created,
             owner_references=(owner,),
         )
-        yield Pod(api_version="v1", kind="Pod", metadata=metadata, spec=spec)
+        yield model.Pod(api_version="v1", kind="Pod", metadata=metadata, spec=spec)
 
 
-def _gang(name: str, namespace: str, workers: int) -> PodGroup:
+def _gang(name: str, namespace: str, workers: int) -> model.PodGroup:
     """Return the pod group of a job whose workers run together or not at all."""
     metadata = {"name": name, "namespace": namespace}
     policy = {"gang": {"minCount": workers}}
     group = {"metadata": metadata, "spec": {"schedulingPolicy": policy}}
     return msgspec.convert(
-        {"apiVersion": SCHEDULING_VERSION, "kind": "PodGroup", **group}, PodGroup
+        {"apiVersion": model.SCHEDULING_VERSION, "kind": "PodGroup", **group}, model.PodGroup
     )
 
 
-def node_of(name: str, amounts: dict[str, str], labels: dict[str, str]) -> Node:
+def node_of(name: str, amounts: dict[str, str], labels: dict[str, str]) -> model.Node:
     """Return a node with allocatable amounts."""
     return msgspec.convert(
         {
@@ -225,7 +210,7 @@ def node_of(name: str, amounts: dict[str, str], labels: dict[str, str]) -> Node:
                 "conditions": [{"type": "Ready", "status": "True"}],
             },
         },
-        Node,
+        model.Node,
     )
 
 
@@ -236,7 +221,7 @@ UNKNOWN_TABLE: Final = "PS706"
 BAD_VALUE: Final = "PS707"
 DUPLICATE: Final = "PS708"
 
-Row = Callable[[int, Sequence[str]], Iterable[ApiObject]]
+Row = Callable[[int, Sequence[str]], Iterable[model.ApiObject]]
 """Converts the number of a row, counted from 0, and its cells to objects."""
 
 TABLES: Final[dict[str, Row]] = {
@@ -252,7 +237,7 @@ TABLES: Final[dict[str, Row]] = {
 class Traces:
     """The objects of some tables, in their order, and every problem."""
 
-    objects: list[ApiObject] = field(default_factory=list)
+    objects: list[model.ApiObject] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
@@ -369,7 +354,7 @@ DEFAULT_PODS: Final = "110"
 _FORM: Final = re.compile(r"([0-9]{1,7})\*([^=,]+=[^=,]+(?:,[^=,]+=[^=,]+)*)")
 
 
-def generated_nodes(texts: Sequence[str]) -> Iterator[Node]:
+def generated_nodes(texts: Sequence[str]) -> Iterator[model.Node]:
     """Yield the nodes of all texts, numbered through: node-0001, node-0002, ...
 
     Raises PolicySchedError, before it makes any, if a text is not a number, "*" and
@@ -397,7 +382,7 @@ def _parsed(text: str) -> tuple[int, dict[str, str]]:
     for part in found[2].split(","):
         name, _, amount = part.partition("=")
         try:
-            negative = parse(amount).sign() < 0
+            negative = model.parse(amount).sign() < 0
         except ValueError as error:
             raise PolicySchedError(f'--nodes "{text}": {part!r}: {error}') from None
         if negative:

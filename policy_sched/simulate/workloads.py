@@ -20,57 +20,33 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from policy_sched.manifests import (
-    JOB_INDEX,
-    MOST_PODS,
-    TEMPLATE_HASH,
-    Admission,
-    object_key,
-    should_run,
-)
+from policy_sched import manifests, model
 from policy_sched.manifests import workload_expansion as expansion
-from policy_sched.model import (
-    ApiObject,
-    DaemonSet,
-    Deployment,
-    Job,
-    Node,
-    OwnerReference,
-    PersistentVolumeClaim,
-    Pod,
-    PodTemplate,
-    RejectedError,
-    ReplicaSet,
-    ReplicationController,
-    StatefulSet,
-    Workload,
-    job_indexes,
-    required_node_names,
-)
+from policy_sched.model import job_indexes
 from policy_sched.scheduler.setup import ENDED
 
 
-def active(pod: Pod) -> bool:
+def active(pod: model.Pod) -> bool:
     """Return whether a pod counts for its controller: it has not ended and is not terminating."""
     return pod.status.phase not in ENDED and pod.metadata.deletion_timestamp is None
 
 
-def daemon_nodes(pod: Pod) -> frozenset[str]:
+def daemon_nodes(pod: model.Pod) -> frozenset[str]:
     """Return the node that a daemon's pod runs on or was created for."""
     if pod.spec.node_name:
         return frozenset({pod.spec.node_name})
     affinity = pod.spec.affinity
-    names = required_node_names(affinity.node_affinity) if affinity is not None else None
+    names = model.required_node_names(affinity.node_affinity) if affinity is not None else None
     return names or frozenset()
 
 
-def same_template(one: PodTemplate, other: PodTemplate) -> bool:
+def same_template(one: model.PodTemplate, other: model.PodTemplate) -> bool:
     """Return whether two templates are equal, apart from the label that the controller adds."""
     if one.spec != other.spec or one.metadata.annotations != other.metadata.annotations:
         return False
     labels, others = dict(one.metadata.labels), dict(other.metadata.labels)
-    labels.pop(TEMPLATE_HASH, None)
-    others.pop(TEMPLATE_HASH, None)
+    labels.pop(manifests.TEMPLATE_HASH, None)
+    others.pop(manifests.TEMPLATE_HASH, None)
     return labels == others
 
 
@@ -78,7 +54,7 @@ def same_template(one: PodTemplate, other: PodTemplate) -> bool:
 OVER: Final = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
 
 
-def missing_of_job(job: Job, pods: Sequence[Pod]) -> Iterator[int | None]:
+def missing_of_job(job: model.Job, pods: Sequence[model.Pod]) -> Iterator[int | None]:
     """Yield the completion index of each missing pod, None where pods have none.
 
     ``pods``: the job's own, of any phase.
@@ -105,12 +81,14 @@ def missing_of_job(job: Job, pods: Sequence[Pod]) -> Iterator[int | None]:
     yield from islice(job_indexes.open_indexes(runs, taken, spec.completions), missing)
 
 
-def _index(pod: Pod) -> int:
-    text = pod.metadata.labels.get(JOB_INDEX) or pod.metadata.annotations.get(JOB_INDEX, "")
+def _index(pod: model.Pod) -> int:
+    text = pod.metadata.labels.get(manifests.JOB_INDEX) or pod.metadata.annotations.get(
+        manifests.JOB_INDEX, ""
+    )
     return int(text) if text.isdecimal() else -1
 
 
-T = TypeVar("T", bound=ApiObject)
+T = TypeVar("T", bound=model.ApiObject)
 Key = tuple[str, str, str]
 """Namespace, kind and name."""
 
@@ -118,28 +96,31 @@ UIDS: Final = uuid.UUID("0f2b6c3a-5d0e-5f67-9f55-3f1f5a3b6d11")
 """UUID namespace for workloads without a uid."""
 
 
-def expand(objects: Iterable[ApiObject], cluster: Sequence[ApiObject] = ()) -> list[ApiObject]:
+def expand(
+    objects: Iterable[model.ApiObject], cluster: Sequence[model.ApiObject] = ()
+) -> list[model.ApiObject]:
     """Return the objects, each workload followed by the objects that its controller creates.
 
     A workload without a template, or one that is being deleted, creates nothing. The priority and
     runtime classes of ``cluster`` apply as well. Raises ExpansionError.
     """
     given = list(objects)
-    if not any(isinstance(one, Workload) for one in given):
+    if not any(isinstance(one, model.Workload) for one in given):
         return given
-    most = len(given) + MOST_PODS
+    most = len(given) + manifests.MOST_PODS
     known = _Expansion(given, cluster)
-    expanded: list[ApiObject] = []
+    expanded: list[model.ApiObject] = []
     for one in given:
         expanded.append(one)
-        if isinstance(one, Workload):
-            what = f"{type(one).__name__} {'/'.join(object_key(one)[1:])}"
+        if isinstance(one, model.Workload):
+            what = f"{type(one).__name__} {'/'.join(manifests.object_key(one)[1:])}"
             try:
-                expanded += islice(known.made(one), MOST_PODS + 1)
-            except RejectedError as error:
+                expanded += islice(known.made(one), manifests.MOST_PODS + 1)
+            except model.RejectedError as error:
                 raise ExpansionError(f"{what}: {error}") from None
             if len(expanded) > most:
-                why = f"the workloads make more than the {MOST_PODS} pods that a cluster may have"
+                allowed = f"the {manifests.MOST_PODS} pods that a cluster may have"
+                why = f"the workloads make more than {allowed}"
                 raise ExpansionError(f"{what}: {why}")
     return expanded
 
@@ -151,38 +132,40 @@ class ExpansionError(ValueError):
 class _Expansion:
     """The existing objects, and those that workloads add."""
 
-    def __init__(self, given: Sequence[ApiObject], cluster: Sequence[ApiObject]) -> None:
-        self._keys = {object_key(one) for one in given}
-        self._nodes = [one for one in given if isinstance(one, Node)]
-        self._admission = Admission([*cluster, *given])
-        self._pods: defaultdict[Key, list[tuple[str, Pod]]] = defaultdict(list)
-        self._sets: defaultdict[Key, list[tuple[str, ReplicaSet]]] = defaultdict(list)
+    def __init__(
+        self, given: Sequence[model.ApiObject], cluster: Sequence[model.ApiObject]
+    ) -> None:
+        self._keys = {manifests.object_key(one) for one in given}
+        self._nodes = [one for one in given if isinstance(one, model.Node)]
+        self._admission = manifests.Admission([*cluster, *given])
+        self._pods: defaultdict[Key, list[tuple[str, model.Pod]]] = defaultdict(list)
+        self._sets: defaultdict[Key, list[tuple[str, model.ReplicaSet]]] = defaultdict(list)
         for one in given:
             owner = _controller(one)
             if owner is None:
                 continue
             key = _namespace(one), owner.kind, owner.name
-            if isinstance(one, Pod):
+            if isinstance(one, model.Pod):
                 self._pods[key].append((owner.uid, one))
-            elif isinstance(one, ReplicaSet):
+            elif isinstance(one, model.ReplicaSet):
                 self._sets[key].append((owner.uid, one))
         self._orphans: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         self._count_orphans()
         self._scaled: dict[Key, int] = {}
-        self._new_sets: dict[Key, ReplicaSet] = {}
+        self._new_sets: dict[Key, model.ReplicaSet] = {}
         for one in given:
-            if isinstance(one, Deployment) and _makes(one):
+            if isinstance(one, model.Deployment) and _makes(one):
                 self._scale(one)
 
-    def made(self, one: Workload) -> Iterator[ApiObject]:
+    def made(self, one: model.Workload) -> Iterator[model.ApiObject]:
         """Yield the objects that a workload's controller creates when the workload is created."""
         created = one.metadata.creation_timestamp
         for new in self._made(one):
             new.metadata.creation_timestamp = created
             yield new
 
-    def _made(self, one: Workload) -> Iterator[ApiObject]:
-        if isinstance(one, Deployment):
+    def _made(self, one: model.Workload) -> Iterator[model.ApiObject]:
+        if isinstance(one, model.Deployment):
             new = self._new_sets.get(_key(one))
             if new is not None:
                 yield new
@@ -191,18 +174,18 @@ class _Expansion:
         if not _makes(one):
             return
         match one:
-            case ReplicaSet():
+            case model.ReplicaSet():
                 yield from self._replicas(one, self._scaled.get(_key(one), one.spec.replicas))
-            case ReplicationController():
+            case model.ReplicationController():
                 yield from self._replicas(one, one.spec.replicas)
-            case StatefulSet():
+            case model.StatefulSet():
                 yield from self._stateful(one)
-            case DaemonSet():
+            case model.DaemonSet():
                 yield from self._daemons(one)
-            case Job():
+            case model.Job():
                 yield from self._job(one)
 
-    def _owned(self, one: Workload) -> list[Pod]:
+    def _owned(self, one: model.Workload) -> list[model.Pod]:
         return _of_owner(one, self._pods[_key(one)])
 
     def _count_orphans(self) -> None:
@@ -219,7 +202,7 @@ class _Expansion:
                     deployment = owner.removesuffix(f"-{found}")
                     self._orphans[namespace, deployment][found] += active(pod)
 
-    def _scale(self, deployment: Deployment) -> None:
+    def _scale(self, deployment: model.Deployment) -> None:
         """Find the replica set for the missing replicas; create one if needed."""
         namespace, _, name = _key(deployment)
         sets = _of_owner(deployment, self._sets[_key(deployment)])
@@ -237,12 +220,12 @@ class _Expansion:
         fingerprint = next(reversed(counts), "")
         others = sum(counts.values()) - counts[fingerprint]
         plain = expansion.replica_set_of(_plain(deployment), max(0, wanted - others), fingerprint)
-        new = msgspec.convert(plain, ReplicaSet)
-        self._new_sets[_key(deployment)] = msgspec.convert(_plain(new), ReplicaSet)
+        new = msgspec.convert(plain, model.ReplicaSet)
+        self._new_sets[_key(deployment)] = msgspec.convert(_plain(new), model.ReplicaSet)
 
     def _replicas(
-        self, one: ReplicaSet | ReplicationController, replicas: int
-    ) -> Iterator[ApiObject]:
+        self, one: model.ReplicaSet | model.ReplicationController, replicas: int
+    ) -> Iterator[model.ApiObject]:
         missing = replicas - sum(map(active, self._owned(one)))
         if missing <= 0:
             return
@@ -265,26 +248,26 @@ class _Expansion:
             self._keys.add(("Pod", owner.namespace, name))
             yield name
 
-    def _stateful(self, one: StatefulSet) -> Iterator[ApiObject]:
+    def _stateful(self, one: model.StatefulSet) -> Iterator[model.ApiObject]:
         plain, start, namespace = _plain(one), one.spec.ordinals.start, _namespace(one)
         for ordinal in range(start, start + max(0, one.spec.replicas)):
             for claim in expansion.stateful_claims(plain, ordinal):
                 key = "PersistentVolumeClaim", namespace, claim["metadata"]["name"]
                 if key not in self._keys:
                     self._keys.add(key)
-                    yield msgspec.convert(claim, PersistentVolumeClaim)
+                    yield msgspec.convert(claim, model.PersistentVolumeClaim)
             name = expansion.stateful_name(one.metadata.name, ordinal)
             if ("Pod", namespace, name) not in self._keys:
                 self._keys.add(("Pod", namespace, name))
                 yield self._completed(expansion.stateful_pod(plain, ordinal))
 
-    def _daemons(self, one: DaemonSet) -> Iterator[ApiObject]:
+    def _daemons(self, one: model.DaemonSet) -> Iterator[model.ApiObject]:
         plain = _plain(one)
-        candidate = msgspec.convert(expansion.daemon_candidate(plain), Pod)
+        candidate = msgspec.convert(expansion.daemon_candidate(plain), model.Pod)
         served = {name for pod in self._owned(one) if active(pod) for name in daemon_nodes(pod)}
         for node in self._nodes:
             name = node.metadata.name
-            if name not in served and should_run(candidate, node):
+            if name not in served and manifests.should_run(candidate, node):
                 pod = expansion.daemon_pod(plain, name)
                 owner, base = expansion.Owner.of(plain), one.metadata.name
                 if ("Pod", owner.namespace, pod["metadata"]["name"]) in self._keys:
@@ -292,7 +275,7 @@ class _Expansion:
                 self._keys.add(("Pod", owner.namespace, pod["metadata"]["name"]))
                 yield self._completed(pod)
 
-    def _job(self, one: Job) -> Iterator[ApiObject]:
+    def _job(self, one: model.Job) -> Iterator[model.ApiObject]:
         plain = _plain(one)
         owner = expansion.Owner.of(plain)
         for index in missing_of_job(one, self._owned(one)):
@@ -301,39 +284,39 @@ class _Expansion:
             pod["metadata"]["name"] = next(self._free_names(owner, base, 1))
             yield self._completed(pod)
 
-    def _completed(self, pod: dict[str, Any]) -> Pod:
+    def _completed(self, pod: dict[str, Any]) -> model.Pod:
         """Return a pod with the API server's defaults."""
-        decoded = msgspec.convert(pod, Pod)
+        decoded = msgspec.convert(pod, model.Pod)
         self._admission.complete(decoded)
         return decoded
 
 
-def _makes(one: Workload) -> bool:
+def _makes(one: model.Workload) -> bool:
     return one.spec.template is not None and one.metadata.deletion_timestamp is None
 
 
-def _namespace(one: ApiObject) -> str:
+def _namespace(one: model.ApiObject) -> str:
     return one.metadata.namespace or "default"
 
 
-def _key(one: Workload) -> Key:
+def _key(one: model.Workload) -> Key:
     return _namespace(one), one.kind or type(one).__name__, one.metadata.name
 
 
-def _controller(one: ApiObject) -> OwnerReference | None:
+def _controller(one: model.ApiObject) -> model.OwnerReference | None:
     for reference in one.metadata.owner_references:
         if reference.controller:
             return reference
     return None
 
 
-def _of_owner(owner: Workload, named: Iterable[tuple[str, T]]) -> list[T]:
+def _of_owner(owner: model.Workload, named: Iterable[tuple[str, T]]) -> list[T]:
     """Return the objects with this owner; the uid excludes an older one of the same name."""
     own = owner.metadata.uid
     return [one for uid, one in named if not (uid and own) or uid == own]
 
 
-def _plain(one: Workload) -> dict[str, Any]:
+def _plain(one: model.Workload) -> dict[str, Any]:
     """Return a workload as plain data; one without a uid gets a uid derived from its name."""
     plain: dict[str, Any] = msgspec.to_builtins(one)
     plain["apiVersion"] = one.api_version

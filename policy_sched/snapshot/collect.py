@@ -10,23 +10,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from policy_sched.client.apimachinery import (
-    DEVICE_TEMPLATE,
-    PRIORITY_CLASS,
-    RUNTIME_CLASS,
-    ApiError,
-    resource,
-)
+from policy_sched.client import apimachinery
+from policy_sched.client.kube import rest
 from policy_sched.client.kube.cache import POD_GROUPS, READ, list_all
-from policy_sched.client.kube.rest import NOT_FOUND, Api, Decoding, Selection
 from policy_sched.errors import ClusterError
 from policy_sched.model import KINDS, ApiObject
 
 FORBIDDEN: Final = 403
 USEFUL: Final = (
-    Selection(PRIORITY_CLASS),
-    Selection(RUNTIME_CLASS),
-    Selection(DEVICE_TEMPLATE),
+    rest.Selection(apimachinery.PRIORITY_CLASS),
+    rest.Selection(apimachinery.RUNTIME_CLASS),
+    rest.Selection(apimachinery.DEVICE_TEMPLATE),
     *POD_GROUPS,
 )
 """What new pods may refer to; a snapshot is complete for the existing ones without it."""
@@ -42,7 +36,7 @@ class Collected:
     notes: tuple[str, ...] = ()
 
 
-async def collect(api: Api, advance: Callable[[int], None] = lambda _more: None) -> Collected:
+async def collect(api: rest.Api, advance: Callable[[int], None] = lambda _more: None) -> Collected:
     """List a cluster's objects; ``advance`` is called with the number of further kinds.
 
     Kinds that the server does not serve are empty. Raises ClusterError for kinds that decisions
@@ -50,17 +44,17 @@ async def collect(api: Api, advance: Callable[[int], None] = lambda _more: None)
     """
     objects: list[ApiObject] = []
     notes: list[str] = []
-    forbidden: list[ApiError] = []
+    forbidden: list[apimachinery.ApiError] = []
     for selection in SELECTIONS:
         try:
             found = await _listed(api, selection)
-        except ApiError as error:
-            name = resource(selection.kind).qualified
+        except apimachinery.ApiError as error:
+            name = apimachinery.resource(selection.kind).qualified
             if error.code == FORBIDDEN and selection in USEFUL:
                 notes.append(f"{name} may not be listed and are left out")
             elif error.code == FORBIDDEN:
                 forbidden.append(error)
-            elif error.code != NOT_FOUND:
+            elif error.code != rest.NOT_FOUND:
                 raise ClusterError(f"{name} cannot be listed: {error}") from None
         else:
             objects += found.objects
@@ -71,8 +65,8 @@ async def collect(api: Api, advance: Callable[[int], None] = lambda _more: None)
     return Collected(objects, tuple(notes))
 
 
-async def _listed(api: Api, selection: Selection) -> Collected:
-    decoding: Decoding[Any] = Decoding(selection.kind, KINDS[selection.kind])
+async def _listed(api: rest.Api, selection: rest.Selection) -> Collected:
+    decoding: rest.Decoding[Any] = rest.Decoding(selection.kind, KINDS[selection.kind])
     listing = await list_all(api, selection, decoding)
     partial = [one.partial for one in listing.unread if one.partial is not None]
     notes = tuple(
@@ -83,7 +77,7 @@ async def _listed(api: Api, selection: Selection) -> Collected:
     return Collected([*listing.items, *partial], notes)
 
 
-def _refusal(errors: Iterable[ApiError]) -> str:
+def _refusal(errors: Iterable[apimachinery.ApiError]) -> str:
     lines = "\n".join(f"  {error.message}" for error in errors)
     rights = "`policy-sched manifests` prints a ClusterRole with the rights"
     return f"a snapshot needs to list what decisions read:\n{lines}\n{rights}"

@@ -12,31 +12,16 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from policy_sched.model import (
-    DURATION_ANNOTATION,
-    KINDS,
-    ApiObject,
-    Condition,
-    DeviceClass,
-    Node,
-    ObjectMeta,
-    Pod,
-    PodGroup,
-    ReplicaSet,
-    ReplicationController,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    StatefulSet,
-)
+from policy_sched import model
 from policy_sched.snapshot.collect import SELECTIONS
 
-TAKEN: Final = tuple(KINDS[selection.kind] for selection in SELECTIONS)
+TAKEN: Final = tuple(model.KINDS[selection.kind] for selection in SELECTIONS)
 """The kinds of a snapshot."""
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 ANNOTATIONS: Final = frozenset(
     {
-        DURATION_ANNOTATION,
+        model.DURATION_ANNOTATION,
         "batch.kubernetes.io/job-completion-index",
         "resource.kubernetes.io/pod-claim-name",
         "resource.kubernetes.io/extended-resource-claim",
@@ -50,10 +35,12 @@ ANNOTATIONS: Final = frozenset(
 """The annotations that plugins and simulations read."""
 
 T = TypeVar("T")
-M = TypeVar("M", bound=ObjectMeta)
+M = TypeVar("M", bound=model.ObjectMeta)
 
 
-def reduced(objects: Iterable[ApiObject], annotations: Collection[str] = ()) -> list[ApiObject]:
+def reduced(
+    objects: Iterable[model.ApiObject], annotations: Collection[str] = ()
+) -> list[model.ApiObject]:
     """Return the objects that decisions read, with what they read of them.
 
     ``annotations``: names of further annotations that are kept.
@@ -62,9 +49,11 @@ def reduced(objects: Iterable[ApiObject], annotations: Collection[str] = ()) -> 
     return list(_reduced(objects, kept))
 
 
-def _reduced(objects: Iterable[ApiObject], kept: Collection[str]) -> Iterator[ApiObject]:
+def _reduced(
+    objects: Iterable[model.ApiObject], kept: Collection[str]
+) -> Iterator[model.ApiObject]:
     for one in objects:
-        if not isinstance(one, TAKEN) or (isinstance(one, Pod) and one.status.phase in ENDED):
+        if not isinstance(one, TAKEN) or (isinstance(one, model.Pod) and one.status.phase in ENDED):
             continue
         reduce = _REDUCE.get(type(one))
         found = one if reduce is None else reduce(one)
@@ -78,20 +67,20 @@ def _metadata(meta: M, kept: Collection[str]) -> M:
     )
 
 
-def _conditions(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
+def _conditions(conditions: Iterable[model.Condition]) -> tuple[model.Condition, ...]:
     return tuple(replace(one, message="") for one in conditions)
 
 
-def _pod(pod: Pod) -> Pod:
+def _pod(pod: model.Pod) -> model.Pod:
     return replace(pod, status=replace(pod.status, conditions=_conditions(pod.status.conditions)))
 
 
-def _node(node: Node) -> Node:
+def _node(node: model.Node) -> model.Node:
     status = node.status
     return replace(node, status=replace(status, conditions=_conditions(status.conditions)))
 
 
-def _group(group: PodGroup) -> PodGroup:
+def _group(group: model.PodGroup) -> model.PodGroup:
     status = group.status
     return replace(group, status=replace(status, conditions=_conditions(status.conditions)))
 
@@ -100,7 +89,7 @@ def _replicas(one: Any) -> Any:
     return replace(one, spec=replace(one.spec, template=None))
 
 
-def _stateful_set(one: StatefulSet) -> StatefulSet:
+def _stateful_set(one: model.StatefulSet) -> model.StatefulSet:
     return replace(one, spec=replace(one.spec, template=None, volume_claim_templates=()))
 
 
@@ -113,7 +102,7 @@ def _without_parameters(configurations: Iterable[T]) -> tuple[T, ...]:
     return tuple(found)
 
 
-def _claim(claim: ResourceClaim) -> ResourceClaim:
+def _claim(claim: model.ResourceClaim) -> model.ResourceClaim:
     devices, status = claim.spec.devices, claim.status
     spec = replace(claim.spec, devices=replace(devices, config=_without_parameters(devices.config)))
     given = status.allocation
@@ -124,25 +113,25 @@ def _claim(claim: ResourceClaim) -> ResourceClaim:
     return replace(claim, spec=spec, status=replace(status, allocation=given, devices=reports))
 
 
-def _template(one: ResourceClaimTemplate) -> ResourceClaimTemplate:
+def _template(one: model.ResourceClaimTemplate) -> model.ResourceClaimTemplate:
     spec, devices = one.spec.spec, one.spec.spec.devices
     bare = replace(spec, devices=replace(devices, config=_without_parameters(devices.config)))
     metadata = replace(one.spec.metadata, annotations={})
     return replace(one, spec=replace(one.spec, metadata=metadata, spec=bare))
 
 
-def _device_class(one: DeviceClass) -> DeviceClass:
+def _device_class(one: model.DeviceClass) -> model.DeviceClass:
     return replace(one, spec=replace(one.spec, config=_without_parameters(one.spec.config)))
 
 
-_REDUCE: Final[dict[type[ApiObject], Callable[[Any], ApiObject]]] = {
-    Pod: _pod,
-    Node: _node,
-    PodGroup: _group,
-    ReplicaSet: _replicas,
-    ReplicationController: _replicas,
-    StatefulSet: _stateful_set,
-    ResourceClaim: _claim,
-    ResourceClaimTemplate: _template,
-    DeviceClass: _device_class,
+_REDUCE: Final[dict[type[model.ApiObject], Callable[[Any], model.ApiObject]]] = {
+    model.Pod: _pod,
+    model.Node: _node,
+    model.PodGroup: _group,
+    model.ReplicaSet: _replicas,
+    model.ReplicationController: _replicas,
+    model.StatefulSet: _stateful_set,
+    model.ResourceClaim: _claim,
+    model.ResourceClaimTemplate: _template,
+    model.DeviceClass: _device_class,
 }

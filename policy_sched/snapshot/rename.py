@@ -20,16 +20,7 @@ from typing import Any, Final, Union, get_args, get_origin
 import msgspec
 from msgspec.structs import replace
 
-from policy_sched.model import (
-    ApiObject,
-    CsiDriver,
-    DeviceClass,
-    Node,
-    Pod,
-    PodGroup,
-    ResourceClaim,
-    ResourceSlice,
-)
+from policy_sched import model
 from policy_sched.snapshot.pseudonyms import Pseudonyms
 
 Change = Callable[[Any], Any]
@@ -98,50 +89,50 @@ _NAMED_IN_ANNOTATIONS: Final = frozenset(
 )
 
 
-def renamed(objects: Sequence[ApiObject], pseudonyms: Pseudonyms) -> list[ApiObject]:
+def renamed(objects: Sequence[model.ApiObject], pseudonyms: Pseudonyms) -> list[model.ApiObject]:
     """Return reduced objects with pseudonyms. Raises PolicySchedError."""
     for one in objects:
-        if isinstance(one, Pod):
+        if isinstance(one, model.Pod):
             for volume in one.spec.volumes:
                 if volume.ephemeral is not None:
                     name = one.metadata.name
                     pseudonyms.derive(f"{name}-{volume.name}", (name, volume.name))
     pseudonyms.number(_domains(objects))
-    ranks = _ranks(one for one in objects if isinstance(one, ResourceSlice))
+    ranks = _ranks(one for one in objects if isinstance(one, model.ResourceSlice))
     rename = _Renaming(pseudonyms, _pools(objects))
-    found: list[ApiObject] = []
+    found: list[model.ApiObject] = []
     for one in objects:
         changed = rename.of(type(one))(one)
         name = changed.metadata.name
-        if isinstance(one, CsiDriver | DeviceClass):
+        if isinstance(one, model.CsiDriver | model.DeviceClass):
             name = one.metadata.name
-        elif isinstance(one, ResourceSlice):
+        elif isinstance(one, model.ResourceSlice):
             name = f"n{ranks[one.metadata.name]}-{name}"
         found.append(replace(changed, metadata=replace(changed.metadata, name=name)))
     return found
 
 
-def _domains(objects: Sequence[ApiObject]) -> set[str]:
+def _domains(objects: Sequence[model.ApiObject]) -> set[str]:
     """Return the values of the labels of nodes by which pod groups are placed."""
-    keys = {one.topology_key for one in objects if isinstance(one, PodGroup)} - {""}
-    nodes = (one for one in objects if isinstance(one, Node)) if keys else ()
+    keys = {one.topology_key for one in objects if isinstance(one, model.PodGroup)} - {""}
+    nodes = (one for one in objects if isinstance(one, model.Node)) if keys else ()
     return {v for one in nodes for k, v in one.metadata.labels.items() if k in keys}
 
 
-def _pools(objects: Iterable[ApiObject]) -> dict[str, str]:
+def _pools(objects: Iterable[model.ApiObject]) -> dict[str, str]:
     """Return a number for each pool of devices, in the order of their names."""
     names: set[str] = set()
     for one in objects:
-        if isinstance(one, ResourceSlice):
+        if isinstance(one, model.ResourceSlice):
             names.add(one.spec.pool.name)
-        elif isinstance(one, ResourceClaim):
+        elif isinstance(one, model.ResourceClaim):
             names.update(device.pool for device in one.status.devices)
             if one.status.allocation is not None:
                 names.update(result.pool for result in one.status.allocation.devices.results)
     return {name: f"{number:05d}" for number, name in enumerate(sorted(names))}
 
 
-def _ranks(slices: Iterable[ResourceSlice]) -> dict[str, str]:
+def _ranks(slices: Iterable[model.ResourceSlice]) -> dict[str, str]:
     """Return a number for each slice, whose order is that of the names in its pool."""
     pools: dict[tuple[str, str], list[str]] = {}
     for one in slices:

@@ -10,70 +10,42 @@ Names and labels of clusters are hostile input: every text is escaped, and contr
 marks that change the direction of writing are shown as escapes.
 """
 
-from policy_sched.web.charts import Chart, Series
+from policy_sched.web.charts import Chart as Chart, Series as Series
 from policy_sched.web.components import (
-    Badge,
-    Bar,
-    Bars,
-    Cell,
-    CellGroup,
-    Cells,
-    Column,
-    Fact,
-    Facts,
-    Funnel,
-    FunnelStep,
-    Link,
-    Meter,
-    Pager,
-    Part,
-    Problem,
-    Table,
-    Text,
-    Tone,
-    Value,
+    Badge as Badge,
+    Bar as Bar,
+    Bars as Bars,
+    Cell as Cell,
+    CellGroup as CellGroup,
+    Cells as Cells,
+    Column as Column,
+    Fact as Fact,
+    Facts as Facts,
+    Funnel as Funnel,
+    FunnelStep as FunnelStep,
+    Link as Link,
+    Meter as Meter,
+    Pager as Pager,
+    Part as Part,
+    Problem as Problem,
+    Table as Table,
+    Text as Text,
+    Tone as Tone,
+    Value as Value,
 )
-from policy_sched.web.files import Asset, asset, served_assets
-from policy_sched.web.pages import document, environment, render, report
-from policy_sched.web.sections import Block, Picture, Prose, Section, Source, Summary
-from policy_sched.web.text import json_for_script, visible
-
-__all__ = [
-    "Asset",
-    "Badge",
-    "Bar",
-    "Bars",
-    "Block",
-    "Cell",
-    "CellGroup",
-    "Cells",
-    "Chart",
-    "Column",
-    "Fact",
-    "Facts",
-    "Funnel",
-    "FunnelStep",
-    "Link",
-    "Meter",
-    "Pager",
-    "Part",
-    "Picture",
-    "Problem",
-    "Prose",
-    "Section",
-    "Series",
-    "Source",
-    "Summary",
-    "Table",
-    "Text",
-    "Tone",
-    "Value",
-    "asset",
-    "document",
-    "environment",
-    "json_for_script",
-    "render",
-    "report",
-    "served_assets",
-    "visible",
-]
+from policy_sched.web.files import Asset as Asset, asset as asset, served_assets as served_assets
+from policy_sched.web.pages import (
+    document as document,
+    environment as environment,
+    render as render,
+    report as report,
+)
+from policy_sched.web.sections import (
+    Block as Block,
+    Picture as Picture,
+    Prose as Prose,
+    Section as Section,
+    Source as Source,
+    Summary as Summary,
+)
+from policy_sched.web.text import json_for_script as json_for_script, visible as visible

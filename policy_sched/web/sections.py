@@ -8,25 +8,15 @@ from typing import ClassVar, TypeAlias
 
 import msgspec
 
+from policy_sched.web import components
 from policy_sched.web.charts import Chart
-from policy_sched.web.components import (
-    Badge,
-    Bars,
-    Cells,
-    Facts,
-    Funnel,
-    Problem,
-    Table,
-    Tone,
-    Value,
-)
 
 
 class Prose(msgspec.Struct, frozen=True):
     """Paragraphs, or the points of a list."""
 
     component: ClassVar[str] = "prose"
-    texts: Sequence[Value]
+    texts: Sequence[components.Value]
     points: bool = False
 
 
@@ -39,12 +29,12 @@ class Source(msgspec.Struct, frozen=True):
     component: ClassVar[str] = "source"
     caption: str
     text: str
-    marks: Mapping[int, Badge] = msgspec.field(default_factory=dict)
+    marks: Mapping[int, components.Badge] = msgspec.field(default_factory=dict)
     folded: bool = False
     numbered: bool = True
 
     @property
-    def lines(self) -> list[tuple[int, str, Badge | None]]:
+    def lines(self) -> list[tuple[int, str, components.Badge | None]]:
         """Return the lines with their numbers and marks."""
         split = self.text.replace("\r\n", "\n").removesuffix("\n").split("\n")
         return [(n, line, self.marks.get(n)) for n, line in enumerate(split, start=1)]
@@ -64,7 +54,16 @@ class Picture(msgspec.Struct, frozen=True):
 
 
 Block: TypeAlias = (
-    Table | Bars | Funnel | Cells | Problem | Facts | Prose | Source | Picture | Chart
+    components.Table
+    | components.Bars
+    | components.Funnel
+    | components.Cells
+    | components.Problem
+    | components.Facts
+    | Prose
+    | Source
+    | Picture
+    | Chart
 )
 """What a section holds."""
 
@@ -88,6 +87,6 @@ class Summary(msgspec.Struct, frozen=True):
     lead: str
     sections: Sequence[Section]
     kind: str = ""
-    tone: Tone = ""
+    tone: components.Tone = ""
     remarks: Sequence[str] = ()
-    facts: Facts | None = None
+    facts: components.Facts | None = None

@@ -7,17 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from policy_sched.bench import device_manifests
-from policy_sched.bench.hostile import (
-    GROUPED,
-    MAY_TAKE_MS,
-    POLICIES,
-    Beside,
-    HostileCase,
-    HostilePods,
-    Objects,
-    machine_slice,
-)
+from policy_sched.bench import device_manifests, hostile
 from policy_sched.bench.manifests import node
 from policy_sched.language.cel import compile_selector
 from policy_sched.model import KINDS, ApiObject, Node, Pod, PodInfo, ResourceClaim
@@ -25,8 +15,8 @@ from policy_sched.scheduler import Reject, Scheduler
 from policy_sched.scheduler.setup import assemble, read
 
 
-def _cases() -> list[Objects]:
-    return [make() for _, make in HostilePods(pods=20, count=2).cases()]
+def _cases() -> list[hostile.Objects]:
+    return [make() for _, make in hostile.HostilePods(pods=20, count=2).cases()]
 
 
 def _decoded(plain: object) -> ApiObject:
@@ -35,11 +25,11 @@ def _decoded(plain: object) -> ApiObject:
     return found
 
 
-def _scheduler(tmp_path: Path, objects: Objects) -> Scheduler:
+def _scheduler(tmp_path: Path, objects: hostile.Objects) -> Scheduler:
     """Return a scheduler with three nodes with devices, and the pods in its queue."""
-    (tmp_path / "policies.yaml").write_text(POLICIES)
+    (tmp_path / "policies.yaml").write_text(hostile.POLICIES)
     plans, _ = read(None, (str(tmp_path),))
-    known = [device_manifests.device_class(), *(machine_slice(i) for i in range(3))]
+    known = [device_manifests.device_class(), *(hostile.machine_slice(i) for i in range(3))]
     things = [_decoded(one) for _, one in objects]
     others = [_decoded(one) for one in known]
     others += [one for one in things if not isinstance(one, Pod)]
@@ -93,7 +83,7 @@ def test_the_last_cases_are_a_rule_and_a_group(tmp_path: Path) -> None:
     outcome = scheduler.schedule_one()
     assert outcome is not None
     assert not outcome.node
-    assert len(group) == GROUPED * 20
+    assert len(group) == hostile.GROUPED * 20
     labels = {label for _, one in group for label in PodInfo.of(_pod(one)).labels.items()}
     assert len(labels) == 1
 
@@ -107,8 +97,11 @@ def _pod(plain: object) -> Pod:
 @pytest.mark.parametrize(("gap", "verdict"), [(200, "0.20 s, below"), (2500, "2.50 s, NOT below")])
 def test_the_longest_gap_is_judged(gap: int, verdict: str) -> None:
     """The lease is to be renewed within a second, whatever comes."""
-    cases = {name: HostileCase(2, ms, 10.0, 1.0, 2.0, 2.0) for name, ms in (("a", 100), ("b", gap))}
-    result = Beside.of(10, 2, cases)
-    assert (result.lease_gap_ms < MAY_TAKE_MS) is ("NOT" not in verdict)
+    cases = {
+        name: hostile.HostileCase(2, ms, 10.0, 1.0, 2.0, 2.0)
+        for name, ms in (("a", 100), ("b", gap))
+    }
+    result = hostile.Beside.of(10, 2, cases)
+    assert (result.lease_gap_ms < hostile.MAY_TAKE_MS) is ("NOT" not in verdict)
     assert verdict in list(result.text_lines())[-1]
     assert result.document()["lease_gap_ms"] == gap

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from policy_sched.bench import ledger
-from policy_sched.bench.ledger import floor
 from policy_sched.bench.workloads import BASIC, WORKLOADS
 from policy_sched.cli.main import run
 
@@ -84,4 +83,4 @@ def test_a_workload_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_floor_is_the_arithmetic_alone() -> None:
     """It is a rate, in decisions in a second of CPU."""
-    assert floor(100, 50) > 0
+    assert ledger.floor(100, 50) > 0

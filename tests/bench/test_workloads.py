@@ -9,27 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from policy_sched.bench import workloads
 from policy_sched.bench.in_process import run_benchmark
 from policy_sched.bench.manifests import node_name
-from policy_sched.bench.workloads import (
-    BASIC,
-    DAEMON_SET,
-    DISTINCT,
-    DRY_RUN,
-    MIXED_BASE,
-    NODE_AFFINITY,
-    PREEMPTION_ASYNC,
-    PREEMPTION_BASIC,
-    UNSCHEDULABLE,
-    UNSCHEDULABLE_DISTINCT,
-    WORKLOADS,
-    Workload,
-    churn_json,
-    init_pods_json,
-    node_json,
-    pod_json,
-    workload_from_test,
-)
 from policy_sched.errors import PolicySchedError
 from policy_sched.model.cluster_objects import Node
 from policy_sched.model.pod import Pod
@@ -42,14 +24,15 @@ SPECIAL = ("SchedulingDaemonset", "DefaultTopologySpreading")
 
 
 @pytest.mark.parametrize(
-    "workload", [one for one in WORKLOADS.values() if one is not UNSCHEDULABLE_DISTINCT]
+    "workload",
+    [one for one in workloads.WORKLOADS.values() if one is not workloads.UNSCHEDULABLE_DISTINCT],
 )
-def test_workloads_are_those_of_scheduler_perf(workload: Workload) -> None:
+def test_workloads_are_those_of_scheduler_perf(workload: workloads.Workload) -> None:
     """A node has 4 cpu and 110 pods; init pods are bound in turn, measured ones are not."""
-    node = msgspec.json.decode(node_json(workload, 3), type=Node)
+    node = msgspec.json.decode(workloads.node_json(workload, 3), type=Node)
     assert node.metadata.name == node_name(3)
     assert node.status.allocatable == {"cpu": "4", "memory": "32Gi", "pods": "110"}
-    pod = PodInfo.of(msgspec.json.decode(pod_json(workload, 0), type=Pod))
+    pod = PodInfo.of(msgspec.json.decode(workloads.pod_json(workload, 0), type=Pod))
     assert not pod.node_name
     assert pod.requests == {} if workload.name in SPECIAL else pod.requests["memory"]
     for i, bound in enumerate(init_pods(workload, 20)):
@@ -61,9 +44,11 @@ def test_workloads_are_those_of_scheduler_perf(workload: Workload) -> None:
 
 def test_pods_that_churn_come_before_every_so_many_measured_ones() -> None:
     """So many as come in 200 ms where upstream's threshold is just met; no name comes twice."""
-    assert UNSCHEDULABLE.churn_every == 170 // 5
-    assert PREEMPTION_ASYNC.churn_every == 160 // 5
-    first, second = (churn_json(UNSCHEDULABLE, start, 100) for start in (0, 100))
+    assert workloads.UNSCHEDULABLE.churn_every == 170 // 5
+    assert workloads.PREEMPTION_ASYNC.churn_every == 160 // 5
+    first, second = (
+        workloads.churn_json(workloads.UNSCHEDULABLE, start, 100) for start in (0, 100)
+    )
     assert list(first) == list(second) == [0, 34, 68]
     pods = [
         PodInfo.of(msgspec.json.decode(text, type=Pod))
@@ -71,22 +56,24 @@ def test_pods_that_churn_come_before_every_so_many_measured_ones() -> None:
     ]
     assert len({pod.uid for pod in pods}) == 6
     assert {(pod.priority, pod.requests["cpu"]) for pod in pods} == {(10, 9000)}
-    assert churn_json(DISTINCT, 0, 100) == {}
+    assert workloads.churn_json(workloads.DISTINCT, 0, 100) == {}
 
 
 def test_distinct_pods_fit_on_no_full_node() -> None:
     """Each has three reasons, and no two of them can share an answer."""
     pods = [
-        PodInfo.of(msgspec.json.decode(pod_json(UNSCHEDULABLE_DISTINCT, i), type=Pod))
+        PodInfo.of(
+            msgspec.json.decode(workloads.pod_json(workloads.UNSCHEDULABLE_DISTINCT, i), type=Pod)
+        )
         for i in range(60)
     ]
     assert len({(pod.requests_key, pod.tolerations) for pod in pods}) == 60
     scheduler = build(None, ())
     for i in range(6):
         scheduler.cache.add_node(
-            msgspec.json.decode(node_json(UNSCHEDULABLE_DISTINCT, i), type=Node)
+            msgspec.json.decode(workloads.node_json(workloads.UNSCHEDULABLE_DISTINCT, i), type=Node)
         )
-    for bound in init_pods(UNSCHEDULABLE_DISTINCT, 6):
+    for bound in init_pods(workloads.UNSCHEDULABLE_DISTINCT, 6):
         scheduler.cache.add_pod(bound)
     for pod in pods[:3]:
         scheduler.add_pod(pod)
@@ -100,39 +87,41 @@ def test_distinct_pods_fit_on_no_full_node() -> None:
 
 def test_a_pod_of_high_priority_needs_the_room_of_three_others() -> None:
     """Four pods of 900m leave 400m of a node; one of 3 cpu fits when three of them are gone."""
-    pod = PodInfo.of(msgspec.json.decode(pod_json(PREEMPTION_BASIC, 0), type=Pod))
-    low = init_pods(PREEMPTION_BASIC, 1)
+    pod = PodInfo.of(
+        msgspec.json.decode(workloads.pod_json(workloads.PREEMPTION_BASIC, 0), type=Pod)
+    )
+    low = init_pods(workloads.PREEMPTION_BASIC, 1)
     assert (pod.priority, pod.requests["cpu"], len(low)) == (10, 3000, 4)
     assert {(one.priority, one.requests["cpu"]) for one in low} == {(0, 900)}
 
 
 def test_daemon_pods_need_the_node_with_a_name_of_its_own() -> None:
     """The first node is named, and has room for all of them."""
-    node = msgspec.json.decode(node_json(DAEMON_SET, 0), type=Node)
-    pod = PodInfo.of(msgspec.json.decode(pod_json(DAEMON_SET, 0), type=Pod))
+    node = msgspec.json.decode(workloads.node_json(workloads.DAEMON_SET, 0), type=Node)
+    pod = PodInfo.of(msgspec.json.decode(workloads.pod_json(workloads.DAEMON_SET, 0), type=Pod))
     assert required_node_names(pod.node_affinity) == {node.metadata.name}
     assert node.status.allocatable["pods"] == "90000"
 
 
 def test_a_dry_run_meets_full_nodes_and_budgets() -> None:
     """Ten pods of several priorities and groups fill a node, and three groups have a budget."""
-    low = init_pods(DRY_RUN, 50)
+    low = init_pods(workloads.DRY_RUN, 50)
     here = [pod for pod in low if pod.node_name == node_name(7)]
     assert sum(pod.requests["cpu"] for pod in here) == 4000
     assert len(here) == 10
     assert len({pod.priority for pod in here}) > 1
-    assert len({pod.labels["group"] for pod in low}) == len(DRY_RUN.objects) + 1
+    assert len({pod.labels["group"] for pod in low}) == len(workloads.DRY_RUN.objects) + 1
 
 
-def init_pods(workload: Workload, nodes: int) -> list[PodInfo]:
+def init_pods(workload: workloads.Workload, nodes: int) -> list[PodInfo]:
     """Return the init pods of a cluster of some size."""
-    texts = init_pods_json(workload, nodes)
+    texts = workloads.init_pods_json(workload, nodes)
     return [PodInfo.of(msgspec.json.decode(text, type=Pod)) for text in texts]
 
 
 def test_mixed_init_pods_are_of_five_kinds() -> None:
     """Plain, affinity, anti-affinity, and the preferred forms of both: a fifth each."""
-    pods = init_pods(MIXED_BASE, 25)
+    pods = init_pods(workloads.MIXED_BASE, 25)
     assert len(pods) == 50
     colors = Counter(pod.labels.get("color", "plain") for pod in pods)
     assert colors == dict.fromkeys(("plain", "green", "blue", "red", "yellow"), 10)
@@ -141,7 +130,10 @@ def test_mixed_init_pods_are_of_five_kinds() -> None:
 
 def test_no_two_distinct_pods_are_alike() -> None:
     """Requests, labels and tolerations all differ."""
-    pods = [PodInfo.of(msgspec.json.decode(pod_json(DISTINCT, i), type=Pod)) for i in range(500)]
+    pods = [
+        PodInfo.of(msgspec.json.decode(workloads.pod_json(workloads.DISTINCT, i), type=Pod))
+        for i in range(500)
+    ]
     assert len({pod.requests_key for pod in pods}) == 500
     assert len({pod.labels_key for pod in pods}) == 500
     assert len({pod.tolerations for pod in pods}) == 500
@@ -149,8 +141,8 @@ def test_no_two_distinct_pods_are_alike() -> None:
 
 def test_node_affinity_requires_the_zone_of_the_nodes() -> None:
     """Every node is in zone1, every pod asks for zone1 or zone2."""
-    node = msgspec.json.decode(node_json(NODE_AFFINITY, 0), type=Node)
-    pod = PodInfo.of(msgspec.json.decode(pod_json(NODE_AFFINITY, 0), type=Pod))
+    node = msgspec.json.decode(workloads.node_json(workloads.NODE_AFFINITY, 0), type=Node)
+    pod = PodInfo.of(msgspec.json.decode(workloads.pod_json(workloads.NODE_AFFINITY, 0), type=Pod))
     assert node.metadata.labels["topology.kubernetes.io/zone"] == "zone1"
     assert pod.node_affinity is not None
 
@@ -184,8 +176,8 @@ def scenario(tmp_path: Path, body: str = BODY) -> str:
 
 def test_nodes_look_like_those_of_the_scenario_in_turn(tmp_path: Path) -> None:
     """Labels, annotations, taints and devices are the scenario's; name and cpu are not."""
-    workload = workload_from_test(BASIC, scenario(tmp_path))
-    first, second, third = (json.loads(node_json(workload, i)) for i in range(3))
+    workload = workloads.workload_from_test(workloads.BASIC, scenario(tmp_path))
+    first, second, third = (json.loads(workloads.node_json(workload, i)) for i in range(3))
     assert first["metadata"]["labels"]["rack"] == third["metadata"]["labels"]["rack"] == "r1"
     assert first["metadata"]["name"] != third["metadata"]["name"]
     assert third["metadata"]["labels"]["kubernetes.io/hostname"] == third["metadata"]["name"]
@@ -197,7 +189,9 @@ def test_nodes_look_like_those_of_the_scenario_in_turn(tmp_path: Path) -> None:
 
 def test_pods_look_like_the_first_that_waits(tmp_path: Path) -> None:
     """Labels, owner, priority and devices are the scenario's; the cpu is the benchmark's."""
-    pod = json.loads(pod_json(workload_from_test(BASIC, scenario(tmp_path)), 3))
+    pod = json.loads(
+        workloads.pod_json(workloads.workload_from_test(workloads.BASIC, scenario(tmp_path)), 3)
+    )
     assert (pod["metadata"]["namespace"], pod["metadata"]["name"]) == ("team", "pod-000003")
     assert pod["metadata"]["labels"] == {"app": "web"}
     assert pod["metadata"]["ownerReferences"][0]["name"] == "web"
@@ -208,7 +202,7 @@ def test_pods_look_like_the_first_that_waits(tmp_path: Path) -> None:
 
 def test_such_a_workload_runs(tmp_path: Path) -> None:
     """Pods that want devices go to nodes that have them, up to the last device."""
-    workload = workload_from_test(BASIC, scenario(tmp_path))
+    workload = workloads.workload_from_test(workloads.BASIC, scenario(tmp_path))
     assert run_benchmark(workload, 4, 9).unschedulable == 1
     assert workload.note == f"nodes and pods look like those of {tmp_path / 'tests.yaml'}"
     assert [one["kind"] for one in workload.objects] == ["Namespace"]
@@ -218,4 +212,4 @@ def test_such_a_workload_runs(tmp_path: Path) -> None:
 def test_a_scenario_without_nodes_or_pods_is_rejected(tmp_path: Path, body: str) -> None:
     """A node, and a pod that waits."""
     with pytest.raises(PolicySchedError, match="no node or no pending pod"):
-        workload_from_test(BASIC, scenario(tmp_path, body))
+        workloads.workload_from_test(workloads.BASIC, scenario(tmp_path, body))

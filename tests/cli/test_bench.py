@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.bench import api as api_benchmark
-from policy_sched.bench import check as check_benchmark
-from policy_sched.bench import event_loop_latency as turns_benchmark
-from policy_sched.bench import hostile as hostile_benchmark
-from policy_sched.bench import ledger, size
-from policy_sched.bench import reload as reload_benchmark
-from policy_sched.bench import rule_cost as rule_cost_benchmark
-from policy_sched.bench import snapshot as snapshot_benchmark
+from policy_sched.bench import (
+    api as api_benchmark,
+    check as check_benchmark,
+    event_loop_latency as turns_benchmark,
+    hostile as hostile_benchmark,
+    ledger,
+    reload as reload_benchmark,
+    rule_cost as rule_cost_benchmark,
+    size,
+    snapshot as snapshot_benchmark,
+)
 from policy_sched.bench.workloads import DRY_RUN, WORKLOADS
 from policy_sched.cli.bench import Name
 from policy_sched.cli.main import run

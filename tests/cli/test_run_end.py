@@ -12,10 +12,7 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from policy_sched.embedded.apiserver.security.authentication import (
-    kubeconfig,
-    write_kubeconfig,
-)
+from policy_sched.embedded.apiserver.security.authentication import kubeconfig, write_kubeconfig
 from policy_sched.http.access import Access
 from tests.instance.app.test_cluster_instance import World, node, pod
 

@@ -7,8 +7,7 @@ really changed in every column since the step before.
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from policy_sched.cluster.cache import Cache, PodState

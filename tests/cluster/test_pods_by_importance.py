@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from policy_sched.cluster import pods_by_importance
 from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.pods_by_importance import PodOrder
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
@@ -43,7 +41,7 @@ def assert_kept(steps: list[tuple[str, int]]) -> None:
     def keys(rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], ...]:
         return -priority.values[rows], rows.astype(np.int64)
 
-    order = PodOrder(cache, keys)
+    order = pods_by_importance.PodOrder(cache, keys)
     pods: list[PodInfo] = []
     for number, (step, index) in enumerate([*steps, ("look", 0)]):
         if step == "add":
@@ -69,7 +67,7 @@ def assert_kept(steps: list[tuple[str, int]]) -> None:
             assert_read(cache, order)
 
 
-def assert_read(cache: Cache, order: PodOrder) -> None:
+def assert_read(cache: Cache, order: pods_by_importance.PodOrder) -> None:
     """What is read of the pods by node is what the pod table has, and 0 where there is no pod."""
     every = order.every()
     some = np.arange(0, cache.nodes.n, 2)

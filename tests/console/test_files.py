@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from policy_sched.console import FilesSource
-from policy_sched.console.pages import Query, Results, overview, pods
-from policy_sched.console.pages import pod as pod_page
+from policy_sched.console.pages import Query, Results, overview, pod as pod_page, pods
 from policy_sched.console.sources import UNDECIDED, Waiting, dominant_reason, grouped
 from policy_sched.console.sources.history import History, Sample
 from policy_sched.errors import PolicySchedError

@@ -11,8 +11,8 @@ import pytest
 
 from policy_sched.console import RunningSource, Source, opening_file
 from policy_sched.profiles.reload import PolicyFiles
+from tests.console import clusters
 from tests.console.browsing import of_files
-from tests.console.clusters import NASTY, hostile, large, of_objects
 from tests.console.threaded import Running, embedded, served
 from tests.instance.app.test_cluster_instance import pod
 
@@ -150,7 +150,7 @@ def test_badges_are_whole_on_a_phone(browser: Any) -> None:
 
 def test_an_empty_cluster(browser: Any) -> None:
     """Every list is there, and nothing is wrong."""
-    with opened(browser, lambda: of_objects([])) as (page, running):
+    with opened(browser, lambda: clusters.of_objects([])) as (page, running):
         for path in ("/", "/pods", "/nodes", "/policies", "/timeline"):
             visit(page, running, path)
             assert severe(page) == [], path
@@ -196,7 +196,7 @@ def test_pods_appear_as_they_come(browser: Any) -> None:
 
 def test_the_largest_cluster(browser: Any) -> None:
     """5,000 nodes and 30,000 pods: every cell is there, colours change, and memory is bounded."""
-    with opened(browser, large) as (page, running):
+    with opened(browser, clusters.large) as (page, running):
         visit(page, running, "/")
         assert page.locator(".cells .field > a").count() == 5_000
         page.select_option("select[name=colour]", "pods")
@@ -227,13 +227,13 @@ def test_the_largest_cluster(browser: Any) -> None:
 
 def test_attacks_do_nothing(browser: Any) -> None:
     """Names like script tags are texts: no dialog opens, and no policy is violated."""
-    with opened(browser, hostile) as (page, running):
+    with opened(browser, clusters.hostile) as (page, running):
         for path in ("/", "/pods", "/nodes"):
             visit(page, running, path)
-            assert NASTY[0] in page.inner_text("body")
-        page.click(f"a:has-text('{NASTY[0]}') >> nth=0")
+            assert clusters.NASTY[0] in page.inner_text("body")
+        page.click(f"a:has-text('{clusters.NASTY[0]}') >> nth=0")
         page.wait_for_selector("h1")
-        assert NASTY[0] in page.inner_text("h1")
+        assert clusters.NASTY[0] in page.inner_text("h1")
 
 
 def test_pages_work_by_keyboard(browser: Any) -> None:

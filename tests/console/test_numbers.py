@@ -8,8 +8,7 @@ import pytest
 
 from policy_sched.cli.main import run
 from policy_sched.console import FilesSource
-from policy_sched.console.pages import Query, Results, node, overview
-from policy_sched.console.pages import pod as pod_page
+from policy_sched.console.pages import Query, Results, node, overview, pod as pod_page
 from policy_sched.model import Pod, PodInfo
 from policy_sched.simulate import allocations
 from policy_sched.web import Facts, Funnel, Table, Text

@@ -13,17 +13,15 @@ import aiohttp
 import pytest
 
 from policy_sched.cli.main import run
-from policy_sched.console import FilesSource, RunningSource, serving
+from policy_sched.console import FilesSource, RunningSource, serving, trials
 from policy_sched.console.pages import policy_editor
 from policy_sched.console.pages.page import Query, Results
 from policy_sched.console.pages.policies import hits_sections, view
 from policy_sched.console.pages.trial_result import sections
-from policy_sched.console.trials import Hits, Trial, TrialQuestion, packed
 from policy_sched.profiles.reload import PolicyFiles
 from policy_sched.web import Table, environment
 from tests.console import clusters
 from tests.console.browsing import EXAMPLE, ROOT, Browser, browsing, of_files, pages, plain
-from tests.console.clusters import of_objects
 from tests.console.files import put
 from tests.console.threaded import embedded
 from tests.instance.app.test_cluster_instance import pod
@@ -117,7 +115,7 @@ def test_an_editor_without_files_has_a_new_one(
     """The editor had a text without a name, and "Try it" left it out."""
     monkeypatch.chdir(tmp_path)
     put(tmp_path / "policy.yaml", "kind: Deployment")  # is another file's name
-    source = of_objects([clusters.node("a"), clusters.node("b"), clusters.pod("p")])
+    source = clusters.of_objects([clusters.node("a"), clusters.node("b"), clusters.pod("p")])
     (page,) = pages(source, "/policies/edit")
     assert "this is a new one" in page
     (new,) = policy_editor.view(source, Query("/policies/edit", {}), Results())["data"]["files"]
@@ -247,7 +245,7 @@ def test_ties_are_set_apart(tmp_path: Path) -> None:
     put(tmp_path / "cluster.yaml", nodes + pods)
     source = of_files([tmp_path / "cluster.yaml"], files)
     edits = {str(tmp_path / "mine.yaml"): keeping("Mine", "true")}
-    trial = TrialQuestion(files, edits, packed(source.objects())).result()
+    trial = trials.TrialQuestion(files, edits, trials.packed(source.objects())).result()
     tables = {one.caption: one for one in _tables(trial)}
     apart = next(one for name, one in tables.items() if name.startswith("Pods that move by chance"))
     others = next(one for name, one in tables.items() if name.startswith("Pods that change"))
@@ -271,7 +269,7 @@ POD = (
 )
 
 
-def _tables(trial: Trial) -> Iterator[Table]:
+def _tables(trial: trials.Trial) -> Iterator[Table]:
     for section in sections(trial, "/policies/edit?"):
         yield from (block for block in section.blocks if isinstance(block, Table))
 
@@ -281,7 +279,7 @@ def test_several_seeds_say_what_is_noise(folder: Path) -> None:
     source = source_of(folder)
     files = source.store.files
     edits = {str(folder / "policy.yaml"): (folder / "policy.yaml").read_text() + "# same\n"}
-    question = TrialQuestion(files, edits, packed(source.objects()), seeds=(0, 1, 2))
+    question = trials.TrialQuestion(files, edits, trials.packed(source.objects()), seeds=(0, 1, 2))
     text = rendered(sections(question.result(), "/policies/edit?"))
     assert "95 % interval" in text
     assert "3 seeds" in text
@@ -291,7 +289,7 @@ def test_a_cluster_without_pending_pods_says_so(folder: Path, tmp_path: Path) ->
     """The page explains why nothing moves."""
     put(tmp_path / "nodes.yaml", NODE.replace("NAME", "n0"))
     source = of_files([tmp_path / "nodes.yaml"], PolicyFiles(None, (str(folder),)))
-    question = TrialQuestion(source.store.files, {}, packed(source.objects()))
+    question = trials.TrialQuestion(source.store.files, {}, trials.packed(source.objects()))
     text = rendered(sections(question.result(), "/policies/edit?"))
     assert "no pending pods" in text
 
@@ -301,7 +299,7 @@ def test_hits_name_each_rule_and_hostile_names_only_appear() -> None:
     from policy_sched.simulate import Applied, RuleHits  # noqa: PLC0415
 
     one = Applied(HOSTILE, "p", 1, 2, 3, None, 4, 1, HOSTILE, (RuleHits(HOSTILE, 5, 6),))
-    text = rendered(hits_sections(Hits(2, 4, (one,))))
+    text = rendered(hits_sections(trials.Hits(2, 4, (one,))))
     assert "<script" not in text
     assert "&lt;script&gt;" in text
 

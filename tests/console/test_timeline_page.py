@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from policy_sched.cli.main import run
+from policy_sched.console.pages import timeline
 from policy_sched.console.pages.page import Query
-from policy_sched.console.pages.timeline import Choices, moment, moments, values, waiting_at
 from policy_sched.console.trials import TimelineQuestion, packed
 from policy_sched.errors import PolicySchedError
 from policy_sched.simulate import TimelineResult, duration_text
@@ -65,7 +65,7 @@ def test_the_summary_is_that_of_simulate(
     words = ["simulate", str(cluster), "--timeline", "--config", str(FILES.config)]
     run([*words, "--policies", FILES.policies[0], "-o", "json"])
     printed = json.loads(capsys.readouterr().out)
-    shown = values(result)
+    shown = timeline.values(result)
     numbers = {one.name: one.value for one in shown["summary"].facts.facts}
     summary = printed["summary"]
     assert numbers["Pods placed"] == str(summary["placed"])
@@ -82,7 +82,7 @@ def test_the_summary_is_that_of_simulate(
 
 def test_the_slider_goes_through_the_times_of_the_curves(result: TimelineResult) -> None:
     """Every curve has a value for each position, and curves are not shown twice."""
-    shown = values(result)
+    shown = timeline.values(result)
     lengths = {len(one.x) for one in shown["charts"]}
     lengths |= {len(series.values) for one in shown["charts"] for series in one.series}
     assert lengths == {shown["last"] + 1} == {len(shown["times"])}
@@ -92,14 +92,14 @@ def test_the_slider_goes_through_the_times_of_the_curves(result: TimelineResult)
 
 def test_a_moment_names_the_pods_that_wait(result: TimelineResult) -> None:
     """At every moment of the slider the list is as long as the queue is."""
-    times = moments(result)
+    times = timeline.moments(result)
     queues = [result.pending.at(time) for time in times]
-    assert [len(waiting_at(result, time)) for time in times] == queues
+    assert [len(timeline.waiting_at(result, time)) for time in times] == queues
     assert max(queues) > 0
     number = queues.index(max(queues))
-    section = moment(result, number)
+    section = timeline.moment(result, number)
     assert section.title == f"After {duration_text(times[number] - result.start)}"
-    assert moment(result, 10**8).title == f"After {values(result)['times'][-1]}"
+    assert timeline.moment(result, 10**8).title == f"After {timeline.values(result)['times'][-1]}"
 
 
 def test_the_page_and_its_parts_are_served(cluster: Path) -> None:
@@ -137,5 +137,5 @@ def test_choices_that_make_no_sense_are_refused() -> None:
     """A length of time is positive, and a retry is known."""
     for until in ("x", "-5m", "0s"):
         with pytest.raises(PolicySchedError):
-            Choices.of(Query("", {"until": until}))
-    assert Choices.of(Query("", {"until": "1h"})).until == 3600 * 10**9
+            timeline.Choices.of(Query("", {"until": until}))
+    assert timeline.Choices.of(Query("", {"until": "1h"})).until == 3600 * 10**9

@@ -17,14 +17,7 @@ import pytest
 
 from policy_sched.cli.options.kubeconfig import connected
 from policy_sched.client.apimachinery.resources import EVENT, POD
-from policy_sched.client.kube.rbac_rules import (
-    ELECTING,
-    GROUP_READING,
-    GROUP_WRITING,
-    READING,
-    WRITING,
-    Right,
-)
+from policy_sched.client.kube import rbac_rules
 from policy_sched.client.kube.rest.errors import collection_path, object_path
 from policy_sched.deploy.contents import Contents, Options, contents
 from policy_sched.deploy.manifests import manifests
@@ -307,7 +300,7 @@ def _volume(name: str) -> Plain:
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": spec}
 
 
-def rights(*tables: tuple[Right, ...]) -> set[tuple[str, str, str]]:
+def rights(*tables: tuple[rbac_rules.Right, ...]) -> set[tuple[str, str, str]]:
     """Return group, resource and verb of rights."""
     return {(one.group, one.resource, one.verb) for table in tables for one in table}
 
@@ -320,13 +313,16 @@ def test_nothing_is_forbidden(scheduled: Run, shadowed: Run) -> None:
 
 def test_a_scheduler_asks_for_exactly_what_it_may(scheduled: Run) -> None:
     """Whatever right is taken away, a request of the run needs it; and no request needs more."""
-    groups = GROUP_READING, GROUP_WRITING
-    assert scheduled.rights == rights(READING, WRITING, ELECTING, *groups) - OF_TROUBLE
+    groups = rbac_rules.GROUP_READING, rbac_rules.GROUP_WRITING
+    assert (
+        scheduled.rights
+        == rights(rbac_rules.READING, rbac_rules.WRITING, rbac_rules.ELECTING, *groups) - OF_TROUBLE
+    )
 
 
 def test_a_shadow_asks_for_exactly_what_it_may(shadowed: Run) -> None:
     """It reads."""
-    assert shadowed.rights == rights(READING)
+    assert shadowed.rights == rights(rbac_rules.READING)
     assert {verb for _, _, verb in shadowed.rights} == {"list", "watch"}
 
 
@@ -382,7 +378,11 @@ def test_the_printed_rules_grant_the_table_and_nothing_else(options: Options) ->
         for verb in rule["verbs"]
     }
     assert "*" not in {word for right in granted for word in right}
-    wanted = (READING,) if options.shadow else (READING, WRITING, ELECTING)
+    wanted = (
+        (rbac_rules.READING,)
+        if options.shadow
+        else (rbac_rules.READING, rbac_rules.WRITING, rbac_rules.ELECTING)
+    )
     assert granted == rights(*wanted)
     assert len(roles) == (1 if options.shadow else 2)
 

@@ -6,8 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from policy_sched.diff.placement_diff import Cause, Move, PlacementDiff, SeedsDiff, Side, Spread
 from policy_sched.diff.policy_diff import DIFFERENCES, PolicyDiff, code

@@ -7,16 +7,9 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from policy_sched.diff.placement_diff import (
-    PLACED,
-    Cause,
-    PlacementDiff,
-    compare_placements,
-    compare_seeds,
-)
+from policy_sched.diff import placement_diff
 from policy_sched.diff.report import seeds_document, seeds_lines
 from policy_sched.experiments import Significance
 from policy_sched.model.meta import ApiObject
@@ -51,14 +44,14 @@ def cluster(pods: int, nodes: int = 4) -> list[ApiObject]:
     ]
 
 
-def causes(found: PlacementDiff) -> dict[str, Cause | None]:
+def causes(found: placement_diff.PlacementDiff) -> dict[str, placement_diff.Cause | None]:
     """Return why each pod moved."""
     return {move.pod.removeprefix("default/"): move.cause for move in found.moves}
 
 
 def test_a_policy_that_does_nothing_moves_nothing() -> None:
     """Its score is left out, and the same seed draws the same nodes."""
-    found = compare_placements(plans(), plans(NOTHING), cluster(8), seed=3)
+    found = placement_diff.compare_placements(plans(), plans(NOTHING), cluster(8), seed=3)
     assert found.moves == ()
     (applied,) = found.new.policies
     assert (applied.matched, applied.pods, applied.scored) == (0, 8, 0)
@@ -67,45 +60,49 @@ def test_a_policy_that_does_nothing_moves_nothing() -> None:
 def test_only_the_pod_that_a_policy_draws_is_made_to_move_by_it() -> None:
     """All other moves come from the random choice, or from the capacity that the first one left."""
     for seed in range(6):
-        found = compare_placements(plans(), plans(DRAWS), cluster(8), seed)
+        found = placement_diff.compare_placements(plans(), plans(DRAWS), cluster(8), seed)
         for pod, cause in causes(found).items():
-            assert (cause is Cause.POLICY) == (pod == "p0")
-        assert found.causes[Cause.POLICY] <= 1
+            assert (cause is placement_diff.Cause.POLICY) == (pod == "p0")
+        assert found.causes[placement_diff.Cause.POLICY] <= 1
     tied = {c for seed in range(6) for c in compare(DRAWS, seed).causes}
-    assert tied == {Cause.POLICY, Cause.TIE, Cause.FOLLOWS}
+    assert tied == {
+        placement_diff.Cause.POLICY,
+        placement_diff.Cause.TIE,
+        placement_diff.Cause.FOLLOWS,
+    }
 
 
-def compare(body: str, seed: int) -> PlacementDiff:
+def compare(body: str, seed: int) -> placement_diff.PlacementDiff:
     """Compare the default profile with one that has a policy."""
-    return compare_placements(plans(), plans(body), cluster(8), seed)
+    return placement_diff.compare_placements(plans(), plans(body), cluster(8), seed)
 
 
 def test_a_pod_that_a_filter_rejects_is_attributed_to_the_policy() -> None:
     """It becomes unschedulable, and schedulable the other way round."""
     found = compare(REFUSES, 0)
-    assert causes(found)["p0"] is Cause.POLICY
+    assert causes(found)["p0"] is placement_diff.Cause.POLICY
     assert found.counts["unschedulable"] == 1
     (applied,) = found.new.policies
     assert (applied.matched, applied.rejected, applied.nodes) == (8, 4, 4)
-    back = compare_placements(plans(REFUSES), plans(), cluster(8), 0)
-    assert causes(back)["p0"] is Cause.POLICY
+    back = placement_diff.compare_placements(plans(REFUSES), plans(), cluster(8), 0)
+    assert causes(back)["p0"] is placement_diff.Cause.POLICY
 
 
 def test_several_seeds_separate_a_difference_from_noise() -> None:
     """A pod less with every seed is a difference; which nodes are in use is not."""
-    found = compare_seeds(plans(), plans(REFUSES), cluster(8), range(6))
+    found = placement_diff.compare_seeds(plans(), plans(REFUSES), cluster(8), range(6))
     measures = {one.name: one.values for one in found.measures}
-    assert measures[PLACED].verdict is Significance.DIFFERENT
-    assert measures[PLACED].difference.mean == -1
+    assert measures[placement_diff.PLACED].verdict is Significance.DIFFERENT
+    assert measures[placement_diff.PLACED].difference.mean == -1
     assert [(one.pod, one.change) for one in found.fates] == [("default/p0", -6)]
-    same = compare_seeds(plans(), plans(NOTHING), cluster(8), range(6))
+    same = placement_diff.compare_seeds(plans(), plans(NOTHING), cluster(8), range(6))
     assert {one.values.verdict for one in same.measures} == {Significance.EQUAL}
 
 
 def test_pods_that_move_with_every_seed_are_named() -> None:
     """With several seeds the report named no pod but those that have no node any more."""
     elsewhere = DRAWS.replace("n3", "n1")
-    found = compare_seeds(plans(DRAWS), plans(elsewhere), cluster(8), range(6))
+    found = placement_diff.compare_seeds(plans(DRAWS), plans(elsewhere), cluster(8), range(6))
     first, *_ = found.always
     assert (first.pod, first.old, first.new, first.by_policy) == ("default/p0", ("n3",), ("n1",), 6)
     text = list(seeds_lines(found))
@@ -120,7 +117,7 @@ def test_too_few_seeds_are_told() -> None:
     hostname = {"kubernetes.io/hostname": "n0"}
     nodes = [make_node(f"n{i}", cpu="4", labels={**hostname} if i == 0 else {}) for i in range(4)]
     objects = [*nodes, make_pod("p0", cpu="1"), make_pod("p1", cpu="4", node_selector=hostname)]
-    found = compare_seeds(plans(), plans(DRAWS), objects, range(5))
+    found = placement_diff.compare_seeds(plans(), plans(DRAWS), objects, range(5))
     assert "5 seeds are too few to tell" in list(seeds_lines(found))[-1]
 
 
@@ -130,7 +127,9 @@ def test_each_run_is_that_of_its_seed(first: int, pods: int) -> None:
     """Runs do not touch each other, and come in the order of the seeds."""
     objects: Sequence[ApiObject] = cluster(pods, 2)
     seeds = range(first, first + 3)
-    found = compare_seeds(plans(), plans(DRAWS), objects, seeds)
-    alone = [compare_placements(plans(), plans(DRAWS), objects, seed) for seed in seeds]
+    found = placement_diff.compare_seeds(plans(), plans(DRAWS), objects, seeds)
+    alone = [
+        placement_diff.compare_placements(plans(), plans(DRAWS), objects, seed) for seed in seeds
+    ]
     assert list(found.runs) == alone
     assert found.seeds == tuple(seeds)

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from policy_sched.client.apimachinery import resources
 from policy_sched.client.apimachinery.object import Key
-from policy_sched.client.apimachinery.resources import (
-    BUDGET,
-    DAEMON_SET,
-    DEPLOYMENT,
-    JOB,
-    NODE,
-    POD,
-    REPLICA_SET,
-    STATEFUL_SET,
-)
 from policy_sched.embedded.client import EmbeddedClient
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.embedded.store.deletion import ENDED, DeleteOptions
@@ -28,7 +18,12 @@ from tests.embedded.world import World, node, pod_spec, typed, workload
 from tests.examples import scaled
 
 APPS = {"Deployment": "web", "StatefulSet": "db", "DaemonSet": "agent", "Job": "sum"}
-KINDS = {"Deployment": DEPLOYMENT, "StatefulSet": STATEFUL_SET, "DaemonSet": DAEMON_SET, "Job": JOB}
+KINDS = {
+    "Deployment": resources.DEPLOYMENT,
+    "StatefulSet": resources.STATEFUL_SET,
+    "DaemonSet": resources.DAEMON_SET,
+    "Job": resources.JOB,
+}
 IMAGES = st.sampled_from(["app:1", "app:2"])
 
 
@@ -84,7 +79,7 @@ class Operations(RuleBasedStateMachine):
         """A pod is deleted."""
         pods = self.world.pods()
         if pods:
-            key = Key(POD, "default", pods[choice % len(pods)].name)
+            key = Key(resources.POD, "default", pods[choice % len(pods)].name)
             self.world.cluster.delete(key, DeleteOptions(grace))
 
     @rule(choice=st.integers(0, 100))
@@ -103,7 +98,7 @@ class Operations(RuleBasedStateMachine):
     @rule(number=st.integers(1, 3))
     def lose_node(self, number: int) -> None:
         """A node goes; the first stays."""
-        self.world.cluster.delete(Key(NODE, "", f"n{number}"))
+        self.world.cluster.delete(Key(resources.NODE, "", f"n{number}"))
 
     @rule()
     def guard(self) -> None:
@@ -148,7 +143,7 @@ class Operations(RuleBasedStateMachine):
                 continue
             assert all(typed(one).status.phase == "Running" and not one.deleting for one in pods)
             images = [one.data["spec"]["containers"][0]["image"] for one in pods]
-            nodes = sum(self._serves(one) for one in self.world.store.select(NODE))
+            nodes = sum(self._serves(one) for one in self.world.store.select(resources.NODE))
             assert images == [image] * spec.get("replicas", nodes), kind
             status = self.world.status(KINDS[kind], APPS[kind])
             ready = status.get("readyReplicas", status.get("numberReady", 0))
@@ -159,7 +154,7 @@ class Operations(RuleBasedStateMachine):
         return not stored.typed.spec.taints
 
     def _judge_job(self, completions: int) -> None:
-        status = self.world.status(JOB, "sum")
+        status = self.world.status(resources.JOB, "sum")
         assert status["succeeded"] == completions
         assert status["conditions"][-1]["type"] == "Complete"
         assert "active" not in status
@@ -167,12 +162,12 @@ class Operations(RuleBasedStateMachine):
     def _judge_owned(self) -> None:
         store = self.world.store
         if "Deployment" not in self.wanted:
-            assert store.select(REPLICA_SET) == []
-        for one in store.select(REPLICA_SET):
+            assert store.select(resources.REPLICA_SET) == []
+        for one in store.select(resources.REPLICA_SET):
             pods = self.world.pods(**{TEMPLATE_HASH: one.labels[TEMPLATE_HASH]})
             running = sum(typed(pod).status.phase == "Running" for pod in pods)
             assert one.data["spec"]["replicas"] == running
-        for one in store.select(BUDGET):
+        for one in store.select(resources.BUDGET):
             healthy = [p for p in self.world.pods(app="web") if typed(p).status.phase == "Running"]
             assert one.data["status"]["currentHealthy"] == len(healthy)
 

@@ -11,21 +11,15 @@ from typing import Any
 
 import pytest
 
+from policy_sched.client.apimachinery import resources
 from policy_sched.client.apimachinery.object import Key
-from policy_sched.client.apimachinery.resources import (
-    NAMESPACE,
-    ApiError,
-    Resource,
-    plural,
-    resource,
-)
 from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.model.kinds import KINDS, SKIPPED_KINDS, Kind
 from policy_sched.testing import FakeClock
 from tests.embedded.world import START
 
 RECORDED = Path(__file__).with_name("recorded.jsonl")
-PLURALS = {(kind[0], plural(kind[1])): kind for kind in (*KINDS, *SKIPPED_KINDS)}
+PLURALS = {(kind[0], resources.plural(kind[1])): kind for kind in (*KINDS, *SKIPPED_KINDS)}
 BOUND = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 NODE_CREATED = "node-create"
 """Its answer has what an API server adds for kubelets: a taint until it is ready, ports, system."""
@@ -46,7 +40,7 @@ class Server:
         """Return status code and body."""
         try:
             return self._run(request)
-        except ApiError as error:
+        except resources.ApiError as error:
             return error.code, error.status()
 
     def _run(self, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -94,7 +88,7 @@ class Server:
 
 
 def _placed(kind: Kind, namespace: str, body: dict[str, Any]) -> dict[str, Any]:
-    found: Resource = resource(kind)
+    found: resources.Resource = resources.resource(kind)
     return {**body["metadata"], **({"namespace": namespace} if found.namespaced else {})}
 
 
@@ -139,5 +133,5 @@ def test_requests_are_answered_as_by_an_api_server() -> None:
 @pytest.mark.parametrize("name", ["default", "kube-system"])
 def test_namespaces_carry_their_name_as_a_label(name: str) -> None:
     """So that selectors can name them."""
-    found = Server().store.get(NAMESPACE, "", name)
+    found = Server().store.get(resources.NAMESPACE, "", name)
     assert found.labels == {"kubernetes.io/metadata.name": name}

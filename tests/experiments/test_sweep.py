@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from policy_sched.cli.main import run
 from policy_sched.experiments import Store, Sweep, engine_of, read_sweep, run_tasks, tables

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from policy_sched.errors import PolicySchedError
@@ -15,11 +14,7 @@ from policy_sched.fit.count import FitCluster, fit
 from policy_sched.fit.live import objects_of
 from policy_sched.fit.report import Fit
 from policy_sched.fit.unit import Unit
-from policy_sched.model.cluster_objects import (
-    PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
-    PodDisruptionBudgetStatus,
-)
+from policy_sched.model import cluster_objects
 from policy_sched.model.meta import ApiObject, LabelSelector, ObjectMeta
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
@@ -141,12 +136,14 @@ def test_an_eviction_may_make_room_for_several_replicas() -> None:
 
 def test_a_budget_is_spent() -> None:
     """Victims that a PodDisruptionBudget does not allow are counted; others come first."""
-    budget = PodDisruptionBudget(
+    budget = cluster_objects.PodDisruptionBudget(
         "policy/v1",
         "PodDisruptionBudget",
         ObjectMeta(name="x", namespace="default"),
-        spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels={"app": "x"})),
-        status=PodDisruptionBudgetStatus(disruptions_allowed=1),
+        spec=cluster_objects.PodDisruptionBudgetSpec(
+            selector=LabelSelector(match_labels={"app": "x"})
+        ),
+        status=cluster_objects.PodDisruptionBudgetStatus(disruptions_allowed=1),
     )
     nodes = [make_node(name, cpu="1") for name in "abc"]
     pods = [bound("x1", "a"), bound("x2", "b"), bound("y1", "c")]

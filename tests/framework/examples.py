@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from policy_sched.framework import (
-    FilterResult,
-    PreFilterResult,
-    Rows,
-    Scope,
-    Scores,
-    Signature,
-)
+from policy_sched.framework import FilterResult, PreFilterResult, Rows, Scope, Scores, Signature
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl

@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policy_sched.errors import TakesLong
-from policy_sched.framework import AttemptBudget, DeadlineExceeded
-from policy_sched.framework.attempt_budget import (
-    BINDING_UNITS,
-    BRIEF_UNITS,
-    UNITS,
-    UNITS_PER_NODE,
-)
+from policy_sched.framework import AttemptBudget, DeadlineExceeded, attempt_budget
 from policy_sched.testing import FakeClock
 
 SECOND = 10**9
@@ -28,7 +22,7 @@ def test_an_attempt_has_so_many_units(clock: FakeClock) -> None:
     budget = AttemptBudget(clock)
     budget.begin()
     budget.enter(10, 10 * SECOND)
-    budget.spend(UNITS + 10 * UNITS_PER_NODE)
+    budget.spend(attempt_budget.UNITS + 10 * attempt_budget.UNITS_PER_NODE)
     assert not budget.exceeded
     with pytest.raises(DeadlineExceeded):
         budget.spend(1)
@@ -36,7 +30,7 @@ def test_an_attempt_has_so_many_units(clock: FakeClock) -> None:
     with pytest.raises(DeadlineExceeded):  # nor has it any later
         budget.spend(0)
     budget.begin()
-    assert (budget.exceeded, budget.left) == (False, UNITS)
+    assert (budget.exceeded, budget.left) == (False, attempt_budget.UNITS)
 
 
 def test_the_time_is_for_all_calls_of_an_attempt(clock: FakeClock) -> None:
@@ -57,7 +51,7 @@ def test_without_a_timeout_units_count(clock: FakeClock) -> None:
     budget.begin()
     budget.enter(0, 0)
     clock.ns += 3600 * SECOND
-    budget.spend(UNITS)
+    budget.spend(attempt_budget.UNITS)
     with pytest.raises(DeadlineExceeded):
         budget.spend(1)
 
@@ -67,7 +61,7 @@ def test_a_brief_attempt_is_made_again_elsewhere(clock: FakeClock) -> None:
     budget = AttemptBudget(clock)
     budget.begin(brief=True)
     budget.enter(5_000, SECOND)
-    budget.charge(BRIEF_UNITS + 1)  # work that is done is not lost
+    budget.charge(attempt_budget.BRIEF_UNITS + 1)  # work that is done is not lost
     assert not budget.exceeded
     with pytest.raises(TakesLong):
         budget.spend(0)
@@ -80,11 +74,11 @@ def test_a_binding_has_what_is_left(clock: FakeClock) -> None:
     budget.begin()
     budget.end()
     budget.resume()
-    assert budget.left == BINDING_UNITS
+    assert budget.left == attempt_budget.BINDING_UNITS
     budget.enter(5_000, SECOND)
-    assert budget.left == BINDING_UNITS
+    assert budget.left == attempt_budget.BINDING_UNITS
     with pytest.raises(DeadlineExceeded):
-        budget.spend(BINDING_UNITS + 1)
+        budget.spend(attempt_budget.BINDING_UNITS + 1)
 
 
 def test_outside_of_an_attempt_each_call_has_its_own_units(clock: FakeClock) -> None:
@@ -93,4 +87,4 @@ def test_outside_of_an_attempt_each_call_has_its_own_units(clock: FakeClock) -> 
     for _ in range(2):
         budget.enter(0, 0)
         with pytest.raises(DeadlineExceeded):
-            budget.spend(UNITS + 1)
+            budget.spend(attempt_budget.UNITS + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policy_sched.errors import PluginError
-from policy_sched.framework.status import SUCCESS, WAIT, Code, Status
+from policy_sched.framework import status
 from policy_sched.framework.waiting_pods import PermitCondition, WaitingPod, WaitingPods
 from policy_sched.model.pod_group import POD_GROUP_LABEL
 from policy_sched.model.pod_info import PodInfo
@@ -17,7 +17,7 @@ class Plugin:
 
     def __init__(self, *, alike: bool = False) -> None:
         self.version = 0
-        self.answer = WAIT
+        self.answer = status.WAIT
         self.asked = 0
         self.alike = alike
         self.pods = WaitingPods()
@@ -26,7 +26,7 @@ class Plugin:
         """Let a pod wait."""
         pod = PodInfo.of(make_pod(name, labels={POD_GROUP_LABEL: of}))
 
-        def ask() -> Status:
+        def ask() -> status.Status:
             self.asked += 1
             return self.answer
 
@@ -64,18 +64,18 @@ def test_success_allows_all_equal_pods(alike: bool) -> None:
     """A change that helps one helps the others too."""
     plugin = Plugin(alike=alike)
     held = [plugin.hold(name) for name in "abc"]
-    plugin.answer = SUCCESS
+    plugin.answer = status.SUCCESS
     plugin.pods.ask_again()
-    assert [waiting.status_at(0) for waiting in held] == [SUCCESS] * 3
+    assert [waiting.status_at(0) for waiting in held] == [status.SUCCESS] * 3
 
 
 def test_a_rejection_rejects_the_waiting_pod() -> None:
     """With the plugin's words."""
     plugin = Plugin()
     held = plugin.hold("a")
-    plugin.answer = Status(Code.UNSCHEDULABLE, ("too late",))
+    plugin.answer = status.Status(status.Code.UNSCHEDULABLE, ("too late",))
     plugin.pods.ask_again()
-    assert held.status_at(0) == Status(Code.UNSCHEDULABLE, ("too late",), "Plugin")
+    assert held.status_at(0) == status.Status(status.Code.UNSCHEDULABLE, ("too late",), "Plugin")
 
 
 def test_a_function_without_a_condition_is_called_every_time() -> None:
@@ -107,7 +107,7 @@ def test_an_exception_rejects_the_waiting_pod() -> None:
     plugin = Plugin()
     held = plugin.hold("a")
 
-    def broken() -> Status:
+    def broken() -> status.Status:
         raise PluginError('running Permit plugin "Plugin": no idea')
 
     held.again["Plugin"] = PermitCondition(broken, "ring", lambda: plugin.version)

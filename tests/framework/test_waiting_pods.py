@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from policy_sched.framework import waiting_pods
 from policy_sched.framework.status import SUCCESS, Code
-from policy_sched.framework.waiting_pods import (
-    MAX_TIMEOUT,
-    WaitingPod,
-    WaitingPods,
-    seconds_text,
-)
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import SECOND, make_pod
 
 
-def waiting(**waits: float) -> WaitingPod:
-    return WaitingPod(PodInfo.of(make_pod("p")), "n1", waits, now=100 * SECOND)
+def waiting(**waits: float) -> waiting_pods.WaitingPod:
+    return waiting_pods.WaitingPod(PodInfo.of(make_pod("p")), "n1", waits, now=100 * SECOND)
 
 
 def test_goes_on_when_every_plugin_has_allowed_it() -> None:
@@ -55,14 +50,14 @@ def test_the_earliest_deadline_rejects_in_upstreams_words() -> None:
 
 def test_no_pod_waits_longer_than_fifteen_minutes() -> None:
     """A longer time-out is cut, as upstream does."""
-    pod = waiting(a=10 * MAX_TIMEOUT)
+    pod = waiting(a=10 * waiting_pods.MAX_TIMEOUT)
     assert pod.status_at(100 * SECOND + 899 * SECOND) is None
     assert pod.status_at(100 * SECOND + 900 * SECOND) is not None
 
 
 def test_pods_are_kept_in_order_until_removed() -> None:
     """Lookup is by UID; removing twice is no error."""
-    pods = WaitingPods()
+    pods = waiting_pods.WaitingPods()
     first = waiting(a=1)
     pods.add(first)
     assert list(pods) == [first]
@@ -87,4 +82,4 @@ def test_pods_are_kept_in_order_until_removed() -> None:
 )
 def test_durations_read_as_go_prints_them(seconds: float, text: str) -> None:
     """Messages carry Go's form of a duration."""
-    assert seconds_text(seconds) == text
+    assert waiting_pods.seconds_text(seconds) == text

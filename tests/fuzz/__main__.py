@@ -25,9 +25,9 @@ from random import Random
 from types import FrameType
 from typing import Final, TextIO
 
+from tests.fuzz import sessions
 from tests.fuzz.inputs import KINDS, text
 from tests.fuzz.requests import persisted
-from tests.fuzz.sessions import CONSOLES, LSP, console_request, frames, language_server
 from tests.fuzz.targets import TARGETS
 
 BATCH: Final = 100
@@ -51,11 +51,11 @@ def input_of(kind: str, seed: int) -> Callable[[Path], None]:
     if kind == REQUESTS:
         return lambda folder: asyncio.run(persisted(random, folder))
     if kind == CONSOLE:
-        request = console_request(random)
-        return lambda _folder: CONSOLES.send(request)
-    if kind == LSP:
-        sent = frames(random)
-        return lambda _folder: language_server(sent)
+        request = sessions.console_request(random)
+        return lambda _folder: sessions.CONSOLES.send(request)
+    if kind == sessions.LSP:
+        sent = sessions.frames(random)
+        return lambda _folder: sessions.language_server(sent)
     made = text(kind, random)
     return lambda folder: TARGETS[kind](made, folder)
 
@@ -122,7 +122,7 @@ def batch(kind: str, seeds: range, results: Connection) -> None:
             results.send((seed, f"took {took:.1f} s of processor time"))
         if (needed := peak() - before) > MEMORY:
             results.send((seed, f"needed {needed / 2**20:.0f} MB more"))
-    CONSOLES.close()
+    sessions.CONSOLES.close()
     results.send((-1, "done"))
 
 
@@ -185,6 +185,6 @@ def main(examples: int, first: int, kinds: list[str]) -> int:
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    wanted = words[2:] or [*KINDS, REQUESTS, CONSOLE, LSP]
+    wanted = words[2:] or [*KINDS, REQUESTS, CONSOLE, sessions.LSP]
     total = int(words[0]) if words else 20_000
     sys.exit(1 if main(total, int(words[1]) if len(words) > 1 else 1, wanted) else 0)

@@ -7,7 +7,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from tests.fuzz.corpus import BOMBS, KUBECONFIG, experiments, manifests, policies, scenarios
+from tests.fuzz import corpus
 from tests.fuzz.mutations import SCALARS, damaged, mutated, text_of
 from tests.fuzz.worlds import world
 
@@ -25,12 +25,12 @@ _TOKEN = re.compile(r"\w+|\"[^\"]*\"|[^\w\s]+|\s+")
 @cache
 def _seeds(kind: str) -> tuple[Plain, ...]:
     if kind == "policy":
-        return tuple(policies())
+        return tuple(corpus.policies())
     if kind == "test":
-        return tuple(scenarios())
+        return tuple(corpus.scenarios())
     if kind == "experiment":
-        return tuple(experiments())
-    return tuple(manifests()) if kind == "manifest" else (KUBECONFIG,)
+        return tuple(corpus.experiments())
+    return tuple(corpus.manifests()) if kind == "manifest" else (corpus.KUBECONFIG,)
 
 
 @cache
@@ -47,7 +47,7 @@ def _expressions() -> tuple[str, ...]:
             for value in node:
                 collect(value)
 
-    for one in policies():
+    for one in corpus.policies():
         collect(one)
     return tuple(found)
 
@@ -85,5 +85,5 @@ def _expression(random: Random) -> str:
         elif choice == 3:
             tokens[at:at] = [repr(random.choice(SCALARS))]
         elif random.random() < 0.3:
-            tokens[at:at] = [random.choice(BOMBS)]
+            tokens[at:at] = [random.choice(corpus.BOMBS)]
     return "".join(tokens).replace("\x00", " ") or "true"

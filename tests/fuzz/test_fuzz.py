@@ -13,14 +13,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from tests.examples import scaled
+from tests.fuzz import sessions
 from tests.fuzz.corpus import BOMBS, RAW
 from tests.fuzz.inputs import text
 from tests.fuzz.requests import persisted
-from tests.fuzz.sessions import CONSOLES, console_request, frames, language_server
 from tests.fuzz.targets import TARGETS, command
 from tests.fuzz.worlds import world
 
@@ -29,7 +28,7 @@ from tests.fuzz.worlds import world
 def closed_console() -> Iterator[None]:
     """Stop the console at the end of the tests."""
     yield
-    CONSOLES.close()
+    sessions.CONSOLES.close()
 
 
 SEEDS = st.integers(0, 2**32)
@@ -92,7 +91,7 @@ def test_a_request_for_billions_of_devices_is_explained(tmp_path: Path) -> None:
 @example(seed=0)
 def test_no_request_to_a_console_is_a_mistake_of_ours(seed: int) -> None:
     """Odd methods, headers, bodies and parameters are refused, or answered with a page."""
-    CONSOLES.send(console_request(Random(seed)))
+    sessions.CONSOLES.send(sessions.console_request(Random(seed)))
 
 
 @settings(max_examples=scaled(40))
@@ -100,7 +99,7 @@ def test_no_request_to_a_console_is_a_mistake_of_ours(seed: int) -> None:
 @example(seed=0)
 def test_no_frame_is_answered_by_a_mistake_of_ours(seed: int) -> None:
     """A frame without JSON, of no length or out of turn was a traceback of the language server."""
-    language_server(frames(Random(seed)))
+    sessions.language_server(sessions.frames(Random(seed)))
 
 
 @settings(max_examples=scaled(40))

@@ -33,10 +33,10 @@ from policy_sched.client.kube.rest.client import Api
 from policy_sched.client.kube.rest.retry import RetryPolicy
 from policy_sched.client.kube.rest.settings import Environment, Settings
 from policy_sched.client.kube.time.work_queue import Clocks
+from tests.instance import chaos_world
 from tests.instance.chaos_actor import RECOVERY, TIMES, Actor
 from tests.instance.chaos_history import Findings, lines_of, read
 from tests.instance.chaos_server import CALM
-from tests.instance.chaos_world import PROBE, STOLEN, VICTIM, World
 
 NEVER = 60.0
 """Seconds after which no disaster begins."""
@@ -164,7 +164,7 @@ async def play(folder: Path, seconds: float, seed: int) -> Report:
     try:
         environment = Environment(clocks, Random(seed), _impatient)
         async with Api(access, environment, settings) as api:
-            world = World(api, Random(seed))
+            world = chaos_world.World(api, Random(seed))
             await world.prepare()
             actors = [Actor("a", url), Actor("b", url)]
             async with _tasks(*(actor.live() for actor in actors)):
@@ -179,10 +179,10 @@ async def play(folder: Path, seconds: float, seed: int) -> Report:
         server.kill()
     there = {line["name"] for line in findings.pods.values()}
     gone = world.names - there - world.taken
-    evicted = {name for name in gone & findings.were_bound if name.startswith(VICTIM)}
+    evicted = {name for name in gone & findings.were_bound if name.startswith(chaos_world.VICTIM)}
     lost = sorted(gone - evicted)
     lost += sorted(line["name"] for line in findings.pods.values() if not line["node"])
-    pauses = _pauses(ended, sorted(findings.bound_at[PROBE]))
+    pauses = _pauses(ended, sorted(findings.bound_at[chaos_world.PROBE]))
     lives = sum(actor.lives for actor in actors)
     return Report(findings, len(world.names), len(evicted), lost, pauses, calm, agreed, lives)
 
@@ -194,7 +194,7 @@ async def _impatient(seconds: float) -> None:
 
 async def _destroy(
     server: Server,
-    world: World,
+    world: chaos_world.World,
     actors: list[Actor],
     plan: list[Disaster],
     ended: list[Period],
@@ -210,7 +210,7 @@ async def _destroy(
             await server.start()
         elif disaster.kind == "steal":
             await world.steal()
-            over = STOLEN
+            over = chaos_world.STOLEN
         elif disaster.kind == "crash":
             actor.crash()
             over = TIMES.lease_duration
@@ -221,7 +221,7 @@ async def _destroy(
     await asyncio.sleep(max(0.0, left / 1e9) + RECOVERY)
 
 
-async def _settle(world: World) -> float:
+async def _settle(world: chaos_world.World) -> float:
     """Wait until all pods are bound; return the seconds."""
     began = time.monotonic()
     await world.calm()
@@ -230,7 +230,7 @@ async def _settle(world: World) -> float:
     return time.monotonic() - began
 
 
-async def _agree(world: World, actors: list[Actor]) -> float:
+async def _agree(world: chaos_world.World, actors: list[Actor]) -> float:
     """Wait until leader and standby agree with the server; return the seconds.
 
     Raises TimeoutError if they never do.

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Final
 
 from policy_sched.language.syntax import ast
-from policy_sched.language.syntax.ast import walk
 from policy_sched.language.syntax.parser import parse
 
 LITERAL: Final = re.compile(r"-?[0-9.]|[rR]?[\"']|true$|false$")
@@ -25,7 +24,7 @@ def constants(text: str) -> list[Place]:
         return []
     found = {
         (n.span.start, n.span.end): n.value
-        for n, _ in walk(node)
+        for n, _ in ast.walk(node)
         if isinstance(n, ast.Literal) and LITERAL.match(text[n.span.start : n.span.end])
     }
     return [(*place, value) for place, value in sorted(found.items())]

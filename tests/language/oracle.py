@@ -31,14 +31,7 @@ from . import (
 )
 from .oracle_format import formatted
 from .oracle_time import in_duration
-from .oracle_values import (
-    ABSENT,
-    Optional,
-    OracleError,
-    Quantity,
-    quantity_of_units,
-    some,
-)
+from .oracle_values import ABSENT, Optional, OracleError, Quantity, quantity_of_units, some
 
 CALLS: Final[dict[str, Callable[..., Any]]] = {
     **oracle_numbers.CALLS,

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from . import oracle_lists as lists
-from . import oracle_text as text
-from . import oracle_time as time
+from . import oracle_lists as lists, oracle_text as text, oracle_time as time
 from .oracle_values import ABSENT, Optional, OracleError, Quantity, equal, some
 
 PARTS: Final = [

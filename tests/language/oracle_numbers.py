@@ -9,9 +9,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final
 
-from . import oracle_lists as lists
-from . import oracle_text as text
-from . import oracle_time as time
+from . import oracle_lists as lists, oracle_text as text, oracle_time as time
 from .oracle_values import (
     ABSENT,
     INT_MAX,

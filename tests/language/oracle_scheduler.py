@@ -8,14 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.model.meta import (
-    HostPort,
-    NodeAffinity,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    Taint,
-    Toleration,
-)
+from policy_sched.model import meta
 from policy_sched.model.pod_info import PodInfo
 
 from .oracle_values import ABSENT, Optional, OracleError, some
@@ -27,12 +20,12 @@ FNV_OFFSET: Final = 0xCBF29CE484222325
 FNV_PRIME: Final = 0x100000001B3
 
 
-def tolerates(pod: PodInfo, taint: Taint) -> bool:
+def tolerates(pod: PodInfo, taint: meta.Taint) -> bool:
     """Tell whether one toleration of the pod has the taint's effect, key and value."""
     return any(_tolerates(t, taint) for t in pod.tolerations)
 
 
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+def _tolerates(toleration: meta.Toleration, taint: meta.Taint) -> bool:
     if toleration.effect not in {"", taint.effect} or toleration.key not in {"", taint.key}:
         return False
     if toleration.operator == "Exists":
@@ -40,7 +33,7 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator in {"", "Equal"} and toleration.value == taint.value
 
 
-def requirement_holds(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
+def requirement_holds(requirement: meta.NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
     """Tell whether labels satisfy one In, NotIn, Exists, DoesNotExist, Gt or Lt."""
     value = labels.get(requirement.key)
     match requirement.operator:
@@ -60,7 +53,7 @@ def requirement_holds(requirement: NodeSelectorRequirement, labels: Mapping[str,
     return False
 
 
-def term_holds(term: NodeSelectorTerm, record: NodeRecord) -> bool:
+def term_holds(term: meta.NodeSelectorTerm, record: NodeRecord) -> bool:
     """Tell whether a node satisfies all of a term; the empty term matches nothing."""
     if not term.match_expressions and not term.match_fields:
         return False
@@ -110,9 +103,9 @@ def required_node_names(pod: PodInfo) -> Optional:
     return some(sorted(names)) if affinity.required.node_selector_terms else ABSENT
 
 
-def affinity_of(raw: Mapping[str, Any]) -> NodeAffinity:
+def affinity_of(raw: Mapping[str, Any]) -> meta.NodeAffinity:
     """Read a node affinity as it stands in params; an empty one has no terms."""
-    return msgspec.convert(raw or {}, NodeAffinity)
+    return msgspec.convert(raw or {}, meta.NodeAffinity)
 
 
 def matches_affinity(record: NodeRecord, raw: Mapping[str, Any]) -> bool:
@@ -126,7 +119,7 @@ def affinity_preference(record: NodeRecord, raw: Mapping[str, Any]) -> int:
     return sum(p.weight for p in affinity_of(raw).preferred if term_holds(p.preference, record))
 
 
-def selector(text: str) -> tuple[NodeSelectorRequirement, ...]:
+def selector(text: str) -> tuple[meta.NodeSelectorRequirement, ...]:
     """Read a label selector: ``a in (b,c),!d,e,f=g,h!=i``."""
     requirements = []
     for part in re.findall(r"(?:[^,(]|\([^)]*\))+", text):
@@ -139,7 +132,7 @@ def selector(text: str) -> tuple[NodeSelectorRequirement, ...]:
             values, operator = (), "DoesNotExist" if "!" in part else "Exists"
         else:
             raise OracleError("conversion")
-        requirements.append(NodeSelectorRequirement(found[1], operator, values))
+        requirements.append(meta.NodeSelectorRequirement(found[1], operator, values))
     return tuple(requirements)
 
 
@@ -176,7 +169,7 @@ def is_extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
-def conflicts(left: HostPort, right: HostPort) -> bool:
+def conflicts(left: meta.HostPort, right: meta.HostPort) -> bool:
     """Tell whether two ports overlap: same number and protocol, on one or on all addresses."""
     return (left.protocol, left.port) == (right.protocol, right.port) and (
         left.ip == right.ip or "0.0.0.0" in {left.ip, right.ip}
@@ -197,7 +190,7 @@ def stable_hash(text: str, buckets: int | None = None) -> int:
 
 
 CALLS: Final[dict[str, Callable[..., Any]]] = {
-    "taint_string_string_string": Taint,
+    "taint_string_string_string": meta.Taint,
     "tolerates_pod_taint": tolerates,
     "matchesNodeAffinity_pod_node": matches_node_affinity,
     "preferredNodeAffinity_pod_node": preferred_node_affinity,

@@ -8,21 +8,7 @@ from typing import Any
 
 import yaml
 
-from policy_sched.language.diagnostics.problems import (
-    EventSource,
-    FunctionSource,
-    KeySource,
-    PlacementSource,
-    PolicySource,
-    PreemptionSource,
-    PreFilterSource,
-    RequeueSource,
-    RuleSource,
-    ScoreSource,
-    StepSource,
-    Text,
-    VariableSource,
-)
+from policy_sched.language.diagnostics import problems
 from policy_sched.profiles.load.policy_source import as_duration
 
 RULES = Path(__file__).parent / "rules"
@@ -34,15 +20,15 @@ def documents(name: str) -> list[dict[str, Any]]:
     return loaded
 
 
-def policy(spec: Mapping[str, Any]) -> PolicySource:
+def policy(spec: Mapping[str, Any]) -> problems.PolicySource:
     """Return a policy's sections as the checker takes them; sections not built are left out."""
     score = spec.get("score")
     pre_filter = spec.get("preFilter")
-    return PolicySource(
+    return problems.PolicySource(
         name=spec.get("name", "test"),
         params=spec.get("params", {}),
         functions=tuple(
-            FunctionSource(
+            problems.FunctionSource(
                 f["name"],
                 tuple(f.get("params", {}).items()),
                 _text(f["expression"], f"functions[{i}].expression"),
@@ -50,18 +36,20 @@ def policy(spec: Mapping[str, Any]) -> PolicySource:
             for i, f in enumerate(spec.get("functions", ()))
         ),
         variables=tuple(
-            VariableSource(v["name"], _text(v["expression"], f"variables[{i}].expression"))
+            problems.VariableSource(v["name"], _text(v["expression"], f"variables[{i}].expression"))
             for i, v in enumerate(spec.get("variables", ()))
         ),
         match_conditions=_texts(spec.get("matchConditions", ()), "matchConditions"),
         pre_enqueue=_rules(spec.get("preEnqueue", ()), "preEnqueue"),
         queue_sort=tuple(
-            KeySource(_text(k["expression"], f"queueSort[{i}].expression"), k.get("order", ""))
+            problems.KeySource(
+                _text(k["expression"], f"queueSort[{i}].expression"), k.get("order", "")
+            )
             for i, k in enumerate(spec.get("queueSort", ()))
         ),
         pre_filter=None
         if pre_filter is None
-        else PreFilterSource(_text(pre_filter["nodeNames"], "preFilter.nodeNames")),
+        else problems.PreFilterSource(_text(pre_filter["nodeNames"], "preFilter.nodeNames")),
         filter=_rules(spec.get("filter", ()), "filter"),
         score=None if score is None else _score(score),
         reserve=_step(spec, "reserve"),
@@ -75,7 +63,7 @@ def policy(spec: Mapping[str, Any]) -> PolicySource:
     )
 
 
-def _placement(section: Mapping[str, Any] | None) -> PlacementSource | None:
+def _placement(section: Mapping[str, Any] | None) -> problems.PlacementSource | None:
     if section is None:
         return None
     texts = {
@@ -83,23 +71,23 @@ def _placement(section: Mapping[str, Any] | None) -> PlacementSource | None:
         for part in ("domain", "score")
         if part in section
     }
-    return PlacementSource(**texts, on_error=section.get("onError"))
+    return problems.PlacementSource(**texts, on_error=section.get("onError"))
 
 
-def _preemption(section: Mapping[str, Any] | None) -> PreemptionSource | None:
+def _preemption(section: Mapping[str, Any] | None) -> problems.PreemptionSource | None:
     if section is None:
         return None
 
-    def keys(name: str) -> tuple[KeySource, ...]:
+    def keys(name: str) -> tuple[problems.KeySource, ...]:
         return tuple(
-            KeySource(
+            problems.KeySource(
                 _text(k["expression"], f"preemption.{name}[{i}].expression"),
                 k.get("order", "Ascending"),
             )
             for i, k in enumerate(section.get(name, ()))
         )
 
-    return PreemptionSource(
+    return problems.PreemptionSource(
         _text(section["eligible"], "preemption.eligible"),
         _text(section["victim"], "preemption.victim"),
         keys("victimOrder"),
@@ -107,18 +95,18 @@ def _preemption(section: Mapping[str, Any] | None) -> PreemptionSource | None:
     )
 
 
-def _step(spec: Mapping[str, Any], section: str) -> StepSource | None:
+def _step(spec: Mapping[str, Any], section: str) -> problems.StepSource | None:
     step = spec.get(section)
     if step is None:
         return None
     if not isinstance(step, dict):
-        return StepSource(_text(step, section))
+        return problems.StepSource(_text(step, section))
     texts = {
         key: _text(step[key], f"{section}.{key}")
         for key in step
         if key not in ("message", "onError")
     }
-    return StepSource(
+    return problems.StepSource(
         texts["allow" if "allow" in step else "expression"],
         step.get("message", ""),
         texts.get("messageExpression"),
@@ -127,30 +115,30 @@ def _step(spec: Mapping[str, Any], section: str) -> StepSource | None:
     )
 
 
-def _requeue(requeue: Mapping[str, Any]) -> RequeueSource:
+def _requeue(requeue: Mapping[str, Any]) -> problems.RequeueSource:
     hint, every = requeue.get("hint"), requeue.get("every")
     events = None
     if "events" in requeue:
         events = tuple(
-            EventSource(
+            problems.EventSource(
                 one["kind"],
                 tuple(one["actions"]),
                 _text(one["hint"], f"requeue.events[{i}].hint") if "hint" in one else None,
             )
             for i, one in enumerate(requeue["events"])
         )
-    return RequeueSource(
+    return problems.RequeueSource(
         None if hint is None else _text(hint, "requeue.hint"),
         None if every is None else as_duration(_text(every, "requeue.every")),
         events,
     )
 
 
-def _score(score: Mapping[str, Any]) -> ScoreSource:
+def _score(score: Mapping[str, Any]) -> problems.ScoreSource:
     normalize = score.get("normalize")
     if isinstance(normalize, dict):
         normalize = _text(normalize["expression"], "score.normalize.expression")
-    return ScoreSource(
+    return problems.ScoreSource(
         _text(score["expression"], "score.expression"),
         normalize,
         score.get("onError"),
@@ -158,24 +146,24 @@ def _score(score: Mapping[str, Any]) -> ScoreSource:
     )
 
 
-def _text(text: object, path: str) -> Text:
-    return Text(str(text), "rules.yaml", None, path)
+def _text(text: object, path: str) -> problems.Text:
+    return problems.Text(str(text), "rules.yaml", None, path)
 
 
-def _texts(texts: Sequence[object], path: str) -> tuple[Text, ...]:
+def _texts(texts: Sequence[object], path: str) -> tuple[problems.Text, ...]:
     return tuple(_text(text, f"{path}[{i}]") for i, text in enumerate(texts))
 
 
-def _rules(rules: Sequence[Mapping[str, Any]], section: str) -> tuple[RuleSource, ...]:
+def _rules(rules: Sequence[Mapping[str, Any]], section: str) -> tuple[problems.RuleSource, ...]:
     return tuple(_rule(rule, f"{section}[{i}]") for i, rule in enumerate(rules))
 
 
-def _rule(rule: Mapping[str, Any], path: str) -> RuleSource:
-    def optional(key: str) -> Text | None:
+def _rule(rule: Mapping[str, Any], path: str) -> problems.RuleSource:
+    def optional(key: str) -> problems.Text | None:
         return _text(rule[key], f"{path}.{key}") if key in rule else None
 
     resolvable = rule.get("resolvable", True)
-    return RuleSource(
+    return problems.RuleSource(
         _text(rule["expression"], f"{path}.expression"),
         rule.get("message", ""),
         optional("messageExpression"),

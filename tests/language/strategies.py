@@ -17,7 +17,6 @@ from policy_sched.model.pod_group import GroupCounts
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 from tests import finite
-from tests.finite import Finite, chooser, numbers
 
 from .oracle_world import World
 from .productions import BRANCHES
@@ -116,7 +115,7 @@ def scope_of(section: str, depth: int) -> Scope:
 @st.composite
 def rules(draw: st.DrawFn, section: str, depth: int = 3) -> str:
     """Draw an expression of a type that a section's rule may have."""
-    choose = chooser(draw)
+    choose = finite.chooser(draw)
     return write(choose, choose(RESULTS[section]), scope_of(section, depth))
 
 
@@ -136,7 +135,7 @@ RESOURCES: Final = {
 }
 
 
-def labels(*keys: str) -> Finite[dict[str, str]]:
+def labels(*keys: str) -> finite.Finite[dict[str, str]]:
     """Labels of which any may be missing."""
     return finite.fields({}, dict.fromkeys(keys, TEXTS))
 
@@ -244,11 +243,11 @@ def pods(draw: st.DrawFn, name: str, node_name: str | None = None) -> Pod:
 @st.composite
 def worlds(draw: st.DrawFn, max_nodes: int = 5, max_pods: int = 4) -> tuple[World, PodInfo]:
     """Draw a cluster and the pod that is to be scheduled."""
-    count = 1 + draw(numbers(max_nodes))
+    count = 1 + draw(finite.numbers(max_nodes))
     members = [draw(nodes(f"n{i}")) for i in range(count)]
     bound = [
-        PodInfo.of(draw(pods(f"bound{i}", f"n{draw(numbers(count))}")))
-        for i in range(draw(numbers(max_pods + 1)))
+        PodInfo.of(draw(pods(f"bound{i}", f"n{draw(finite.numbers(count))}")))
+        for i in range(draw(finite.numbers(max_pods + 1)))
     ]
     facts = draw(WORLD_FACTS)
     known = {

@@ -8,8 +8,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from policy_sched.language.values.intervals import Interval
 from policy_sched.model.pod_info import PodInfo

@@ -21,15 +21,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 
 from .cel_spec import DIRECTORY, Anything, Case, Foreign, cases, same
-from .harness import (
-    Outcome,
-    checked,
-    compiles,
-    constant_outcome,
-    oracle_outcome,
-    rows_of,
-    simple,
-)
+from .harness import Outcome, checked, compiles, constant_outcome, oracle_outcome, rows_of, simple
 from .lifting import lifted
 from .oracle_world import World
 

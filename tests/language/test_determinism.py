@@ -11,8 +11,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from policy_sched.model.pod_info import PodInfo
 

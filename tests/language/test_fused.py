@@ -6,8 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from policy_sched.language.codegen import FusedRule, RuleRoots, fuse
 from policy_sched.language.expression import BoundExpression, per_row

@@ -12,8 +12,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 from tests.language.test_compiled_policy import attempt, rule
 
-from .harness import cache_of, compiled, rows_of
-from .harness import checked as checked_text
+from .harness import cache_of, checked as checked_text, compiled, rows_of
 from .oracle_world import World
 
 

@@ -13,8 +13,7 @@ from typing import Final
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from policy_sched.language.syntax.parser import parse
 from tests.examples import scaled

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from policy_sched.language.check.definitions import params_type
 from policy_sched.language.codegen import module as generate

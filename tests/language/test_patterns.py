@@ -9,8 +9,7 @@ import json
 from typing import Final
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod

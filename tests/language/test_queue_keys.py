@@ -9,8 +9,7 @@ import itertools
 from typing import Final
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from policy_sched.language.diagnostics.problems import KeySource, Text
 from policy_sched.language.values.limits import RuleError

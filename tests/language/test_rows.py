@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from policy_sched.language.runtime import scalar as one
-from policy_sched.language.runtime import vector as rows
+from policy_sched.language.runtime import scalar as one, vector as rows
 from policy_sched.language.values.intervals import INT_MAX, INT_MIN
 
 INTS = st.one_of(

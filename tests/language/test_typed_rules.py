@@ -10,8 +10,7 @@ from collections import Counter
 from typing import Final
 
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, given, settings, strategies as st
 
 from policy_sched.language.check.definitions import params_type
 from policy_sched.language.expression import Expression, compile_expression

@@ -7,17 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from policy_sched.model.meta import Container, HostPort, ObjectMeta, Toleration
+from policy_sched.model import meta, pod_info
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_group import POD_GROUP_LABEL as GROUP
-from policy_sched.model.pod_info import (
-    FIELDS,
-    PodInfo,
-    QueuedPod,
-    field_key,
-    normalized_image,
-    running_form,
-)
 
 FULL: dict[str, Any] = {
     "apiVersion": "v1",
@@ -79,9 +71,9 @@ FULL: dict[str, Any] = {
 }
 
 
-def info(data: dict[str, Any]) -> PodInfo:
+def info(data: dict[str, Any]) -> pod_info.PodInfo:
     """Return the PodInfo of a pod as JSON has it."""
-    return PodInfo.of(msgspec.convert(data, Pod))
+    return pod_info.PodInfo.of(msgspec.convert(data, Pod))
 
 
 @pytest.mark.parametrize(
@@ -114,9 +106,9 @@ def info(data: dict[str, Any]) -> PodInfo:
         ("start_time", 1_704_063_603_000_000_000),
         ("node_selector", {"zone": "a"}),
         ("node_selector_key", (("zone", "a"),)),
-        ("tolerations", (Toleration(key="k", operator="Exists", toleration_seconds=5),)),
+        ("tolerations", (meta.Toleration(key="k", operator="Exists", toleration_seconds=5),)),
         ("images", ("reg:5000/init:latest", "side@sha256:ab", "web:1", "files:latest")),
-        ("host_ports", (HostPort("0.0.0.0", "TCP", 8080), HostPort("1.2.3.4", "UDP", 9))),
+        ("host_ports", (meta.HostPort("0.0.0.0", "TCP", 8080), meta.HostPort("1.2.3.4", "UDP", 9))),
         ("has_pod_affinity", True),
         ("scheduling_gates", ("g1", "g2")),
         ("pvc_names", ("data", "web-1-e")),
@@ -134,16 +126,18 @@ def test_field(name: str, expected: object) -> None:
 def test_containers() -> None:
     """Containers come in the order they start: init containers and sidecars, then the main ones."""
     assert info(FULL).containers == (
-        Container("i", "reg:5000/init", "init", {}, {}),
-        Container("s", "side@sha256:ab", "sidecar", {}, {}),
-        Container("m", "web:1", "main", {"cpu": 1000}, {"cpu": 2000}),
+        meta.Container("i", "reg:5000/init", "init", {}, {}),
+        meta.Container("s", "side@sha256:ab", "sidecar", {}, {}),
+        meta.Container("m", "web:1", "main", {"cpu": 1000}, {"cpu": 2000}),
     )
 
 
 def test_absent_fields() -> None:
     """A missing field has its zero value, except the two names that have a default."""
     bare = info({"metadata": {"name": "p"}})
-    plain = {n: v for n in FIELDS if isinstance(v := getattr(bare, n), str | int | tuple | dict)}
+    plain = {
+        n: v for n in pod_info.FIELDS if isinstance(v := getattr(bare, n), str | int | tuple | dict)
+    }
     assert {name: value for name, value in plain.items() if value} == {
         "name": "p",
         "namespace": "default",
@@ -177,11 +171,11 @@ def test_node_name_can_be_set() -> None:
     assert repr(found) == "PodInfo(shop/web-1)"
 
 
-@pytest.mark.parametrize("name", sorted(FIELDS))
+@pytest.mark.parametrize("name", sorted(pod_info.FIELDS))
 def test_field_keys(name: str) -> None:
     """The key of a field is hashable, equal for equal pods, and different if they differ."""
     one, two, other = info(FULL), info(FULL), info({"metadata": {"name": "p"}})
-    key = field_key(name)
+    key = pod_info.field_key(name)
     assert getattr(one, key) == getattr(two, key)
     assert hash(getattr(one, key)) == hash(getattr(two, key))
     same = getattr(one, name) == getattr(other, name)
@@ -191,7 +185,7 @@ def test_field_keys(name: str) -> None:
 def test_field_key_of_an_unknown_field() -> None:
     """There is no key of a field that does not exist."""
     with pytest.raises(KeyError):
-        field_key("lables")
+        pod_info.field_key("lables")
 
 
 @pytest.mark.parametrize(
@@ -206,7 +200,7 @@ def test_field_key_of_an_unknown_field() -> None:
 )
 def test_normalized_image(name: str, expected: str) -> None:
     """An image without a tag means its latest one."""
-    assert normalized_image(name) == expected
+    assert pod_info.normalized_image(name) == expected
 
 
 @pytest.mark.parametrize(
@@ -244,17 +238,17 @@ def test_qos_class(
 def test_queued_pods_are_themselves() -> None:
     """Two entries of one pod are different entries, and start at nothing."""
     found = info(FULL)
-    entry = QueuedPod(found, enqueued_at=5)
-    assert entry != QueuedPod(found, enqueued_at=5)
+    entry = pod_info.QueuedPod(found, enqueued_at=5)
+    assert entry != pod_info.QueuedPod(found, enqueued_at=5)
     assert (entry.attempts, entry.unschedulable_count) == (0, 0)
 
 
 @pytest.mark.parametrize("value", [FULL, {"metadata": {"name": "small"}}])
 def test_on_a_node(value: dict[str, Any]) -> None:
     """A pod on another node differs in the node's name alone."""
-    info = PodInfo.of(msgspec.convert(value, Pod))
-    there, anew = info.on("other"), PodInfo.of(info.pod)
-    different = {name for name in FIELDS if getattr(there, name) != getattr(anew, name)}
+    info = pod_info.PodInfo.of(msgspec.convert(value, Pod))
+    there, anew = info.on("other"), pod_info.PodInfo.of(info.pod)
+    different = {name for name in pod_info.FIELDS if getattr(there, name) != getattr(anew, name)}
     assert different == {"node_name"}
     assert there.node_name == "other"
     assert there.pod is info.pod
@@ -265,12 +259,14 @@ def test_a_running_pod(value: dict[str, Any]) -> None:
     """A pod that runs reads as one that is decoded in that form, whatever is read first."""
     pending = msgspec.convert(value, Pod)
     time = 1_767_225_600_123_456_789
-    anew = PodInfo.of(running_form(pending, "other", time))
-    for first in sorted(FIELDS):
-        there = PodInfo.of(pending).running("other", time)
+    anew = pod_info.PodInfo.of(pod_info.running_form(pending, "other", time))
+    for first in sorted(pod_info.FIELDS):
+        there = pod_info.PodInfo.of(pending).running("other", time)
         assert getattr(there, first) == getattr(anew, first)
         assert there.pod == anew.pod
-    assert {name for name in FIELDS if getattr(there, name) != getattr(anew, name)} == set()
+    assert {
+        name for name in pod_info.FIELDS if getattr(there, name) != getattr(anew, name)
+    } == set()
     assert (there.node_name, there.nominated_node_name) == ("other", "")
     assert there.start_time == time // 1000 * 1000
 
@@ -279,12 +275,14 @@ def test_a_running_pod(value: dict[str, Any]) -> None:
 @pytest.mark.parametrize("metadata", [FULL["metadata"], {"name": "x", "labels": {GROUP: "g"}}])
 def test_a_pod_of_the_same_spec(spec: dict[str, Any], metadata: dict[str, Any]) -> None:
     """What follows from the spec is taken over, and the rest is the pod's own."""
-    first = PodInfo.of(msgspec.convert({"metadata": {"name": "first"}, "spec": spec}, Pod))
+    first = pod_info.PodInfo.of(msgspec.convert({"metadata": {"name": "first"}, "spec": spec}, Pod))
     first.node_name = "set by the cache"
-    pod = msgspec.structs.replace(first.pod, metadata=msgspec.convert(metadata, ObjectMeta))
-    found, anew = first.like(pod), PodInfo.of(pod)
-    assert {name for name in FIELDS if getattr(found, name) != getattr(anew, name)} == set()
+    pod = msgspec.structs.replace(first.pod, metadata=msgspec.convert(metadata, meta.ObjectMeta))
+    found, anew = first.like(pod), pod_info.PodInfo.of(pod)
+    assert {
+        name for name in pod_info.FIELDS if getattr(found, name) != getattr(anew, name)
+    } == set()
     assert found.pod is pod
-    for name in PodInfo.__slots__:
+    for name in pod_info.PodInfo.__slots__:
         if name != "pending_form":
             assert getattr(found, name) == getattr(anew, name)

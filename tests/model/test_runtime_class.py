@@ -10,13 +10,7 @@ import msgspec
 import pytest
 
 from policy_sched.manifests.load import load
-from policy_sched.model.cluster_objects import (
-    RejectedError,
-    RuntimeClass,
-    admit,
-    check_overhead,
-    merged,
-)
+from policy_sched.model import cluster_objects
 from policy_sched.model.meta import Toleration
 from policy_sched.model.pod import Pod, PodSpec
 
@@ -38,9 +32,9 @@ CONFLICT = (
 
 def admitted(spec: dict[str, Any], runtime: dict[str, Any] | None = None) -> PodSpec:
     """Return a pod's specification with a class applied."""
-    found = msgspec.convert({**SANDBOXED, **(runtime or {})}, RuntimeClass)
+    found = msgspec.convert({**SANDBOXED, **(runtime or {})}, cluster_objects.RuntimeClass)
     read = msgspec.convert({"runtimeClassName": "sandboxed", **spec}, PodSpec)
-    admit(read, found)
+    cluster_objects.admit(read, found)
     return read
 
 
@@ -68,7 +62,7 @@ def test_overhead_and_scheduling_are_written_into_the_pod() -> None:
 )  # fmt: skip
 def test_pods_that_contradict_their_class_are_refused(spec: dict[str, Any], words: str) -> None:
     """In the words of the admission plugin."""
-    with pytest.raises(RejectedError) as refused:
+    with pytest.raises(cluster_objects.RejectedError) as refused:
         admitted(spec)
     assert str(refused.value) == words
 
@@ -82,11 +76,13 @@ def test_equal_amounts_are_no_contradiction() -> None:
 def test_an_overhead_needs_a_class_that_gives_it() -> None:
     """Only its class can set a pod's overhead."""
     spec = msgspec.convert({"overhead": {"cpu": "1"}}, PodSpec)
-    plain = msgspec.convert({**SANDBOXED, "overhead": None}, RuntimeClass)
+    plain = msgspec.convert({**SANDBOXED, "overhead": None}, cluster_objects.RuntimeClass)
     for found in (None, plain):
-        with pytest.raises(RejectedError, match="without corresponding RuntimeClass"):
-            check_overhead(spec, found)
-    check_overhead(PodSpec(), None)
+        with pytest.raises(
+            cluster_objects.RejectedError, match="without corresponding RuntimeClass"
+        ):
+            cluster_objects.check_overhead(spec, found)
+    cluster_objects.check_overhead(PodSpec(), None)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +101,7 @@ def test_an_overhead_needs_a_class_that_gives_it() -> None:
 def test_tolerations_that_others_include_go(given: list[Any], kept: list[int]) -> None:
     """As MergeTolerations leaves them out."""
     every = msgspec.convert(given, tuple[Toleration, ...])
-    assert merged(every) == tuple(every[place] for place in kept)
+    assert cluster_objects.merged(every) == tuple(every[place] for place in kept)
 
 
 def write(folder: Path, *objects: dict[str, Any]) -> str:

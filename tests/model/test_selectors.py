@@ -9,21 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from policy_sched.model import selectors
 from policy_sched.model.meta import LabelSelector, NodeAffinity
-from policy_sched.model.selectors import (
-    EVERYTHING,
-    NOTHING,
-    NodeMatcher,
-    equality_selector,
-    int64,
-    is_qualified_name,
-    label_selector,
-    parse_selector,
-    preferred_score,
-    required_matches,
-    required_node_names,
-    requirement,
-)
 
 LABELS = {"zone": "a", "cores": "16", "odd": "x", "empty": ""}
 
@@ -89,7 +76,7 @@ class TestRequirement:
         self, key: str, operator: str, values: tuple[str, ...], expected: bool
     ) -> None:
         """Each operator has Kubernetes' result for present, absent and unfit labels."""
-        assert requirement(key, operator, values).matches(LABELS) is expected
+        assert selectors.requirement(key, operator, values).matches(LABELS) is expected
 
     @pytest.mark.parametrize(
         ("key", "operator", "values", "words"),
@@ -112,7 +99,7 @@ class TestRequirement:
     def test_not_valid(self, key: str, operator: str, values: tuple[str, ...], words: str) -> None:
         """Selectors that the API server would reject are rejected, in its words."""
         with pytest.raises(ValueError, match=r"(operator|key|values|\]): ") as caught:
-            requirement(key, operator, values)
+            selectors.requirement(key, operator, values)
         assert words in str(caught.value)
 
     @pytest.mark.parametrize(
@@ -129,7 +116,7 @@ class TestRequirement:
     )
     def test_int64(self, text: str, expected: int | None) -> None:
         """Integers are read as Go reads them."""
-        assert int64(text) == expected
+        assert selectors.int64(text) == expected
 
     @pytest.mark.parametrize(
         ("key", "expected"),
@@ -142,7 +129,7 @@ class TestRequirement:
     )
     def test_qualified_names(self, key: str, expected: bool) -> None:
         """Label keys are names with an optional domain."""
-        assert is_qualified_name(key) is expected
+        assert selectors.is_qualified_name(key) is expected
 
 
 class TestLabelSelector:
@@ -150,10 +137,10 @@ class TestLabelSelector:
 
     def test_none_and_empty(self) -> None:
         """No selector selects nothing, an empty one everything."""
-        assert label_selector(None) == NOTHING
-        assert label_selector(LabelSelector()) == EVERYTHING
-        assert EVERYTHING.matches({})
-        assert not NOTHING.matches({"a": "b"})
+        assert selectors.label_selector(None) == selectors.NOTHING
+        assert selectors.label_selector(LabelSelector()) == selectors.EVERYTHING
+        assert selectors.EVERYTHING.matches({})
+        assert not selectors.NOTHING.matches({"a": "b"})
 
     def test_all_must_hold(self) -> None:
         """Labels and expressions must all hold."""
@@ -161,7 +148,7 @@ class TestLabelSelector:
             "matchLabels": {"zone": "a"},
             "matchExpressions": [{"key": "odd", "operator": "Exists"}],
         }
-        selector = label_selector(msgspec.convert(data, LabelSelector))
+        selector = selectors.label_selector(msgspec.convert(data, LabelSelector))
         assert selector.matches(LABELS)
         assert not selector.matches({"zone": "a"})
         assert not selector.matches({"zone": "b", "odd": ""})
@@ -170,13 +157,13 @@ class TestLabelSelector:
         """Gt and Lt belong to node selectors only."""
         data = {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}
         with pytest.raises(ValueError, match='Unsupported value: "Gt"'):
-            label_selector(msgspec.convert(data, LabelSelector))
+            selectors.label_selector(msgspec.convert(data, LabelSelector))
 
     def test_node_selector_map(self) -> None:
         """A pod's nodeSelector needs each label with its value."""
-        assert equality_selector({"zone": "a", "empty": ""}).matches(LABELS)
-        assert not equality_selector({"zone": "a", "missing": ""}).matches(LABELS)
-        assert equality_selector({}).matches({})
+        assert selectors.equality_selector({"zone": "a", "empty": ""}).matches(LABELS)
+        assert not selectors.equality_selector({"zone": "a", "missing": ""}).matches(LABELS)
+        assert selectors.equality_selector({}).matches({})
 
 
 AT = "matchExpressions[0]"
@@ -213,17 +200,17 @@ class TestNodeAffinity:
     )
     def test_required(self, terms: tuple[dict[str, Any], ...], expected: bool) -> None:
         """One term must match with all of it; empty and bad terms match no node."""
-        assert required_matches(affinity(*terms), LABELS, "n1") is expected
+        assert selectors.required_matches(affinity(*terms), LABELS, "n1") is expected
 
     def test_nothing_required(self) -> None:
         """Without a required part every node matches; with one that has no terms, none does."""
-        assert required_matches(None, {}, "n")
-        assert required_matches(affinity(), {}, "n")
+        assert selectors.required_matches(None, {}, "n")
+        assert selectors.required_matches(affinity(), {}, "n")
         empty = msgspec.convert(
             {"requiredDuringSchedulingIgnoredDuringExecution": {}}, NodeAffinity
         )
-        assert not required_matches(empty, {}, "n")
-        assert NodeMatcher(empty).has_required
+        assert not selectors.required_matches(empty, {}, "n")
+        assert selectors.NodeMatcher(empty).has_required
 
     def test_preferred(self) -> None:
         """The weights of matching terms add up; weight 0 and empty terms give nothing."""
@@ -236,15 +223,15 @@ class TestNodeAffinity:
                 (9, {}),
             )
         )
-        assert preferred_score(wanted, LABELS, "n1") == 35
-        assert preferred_score(wanted, LABELS, "n2") == 5
-        assert preferred_score(None, LABELS, "n1") == 0
-        assert not NodeMatcher(wanted).error
+        assert selectors.preferred_score(wanted, LABELS, "n1") == 35
+        assert selectors.preferred_score(wanted, LABELS, "n2") == 5
+        assert selectors.preferred_score(None, LABELS, "n1") == 0
+        assert not selectors.NodeMatcher(wanted).error
 
     def test_bad_preferred_terms_are_listed(self) -> None:
         """Preferred terms that are not valid are named, and the others still count."""
         wanted = affinity(preferred=((5, labels("a", "Bad")), (2, labels("zone", "Exists"))))
-        matcher = NodeMatcher(wanted)
+        matcher = selectors.NodeMatcher(wanted)
         assert matcher.preferred_score(LABELS, "n1") == 2
         assert matcher.error.startswith(
             '[0].matchExpressions[0].operator: Unsupported value: "Bad": supported'
@@ -269,11 +256,13 @@ class TestNodeAffinity:
         self, terms: list[dict[str, object]], words: str
     ) -> None:
         """Each fault has its path, all of them are in one text, as in kube-scheduler."""
-        assert NodeMatcher(affinity(preferred=tuple((1, t) for t in terms))).error == words
+        assert (
+            selectors.NodeMatcher(affinity(preferred=tuple((1, t) for t in terms))).error == words
+        )
 
     def test_a_negative_bound_is_no_label_value(self) -> None:
         """Gt and Lt accept only label values: -5 is an integer and rejected all the same."""
-        error = NodeMatcher(affinity(preferred=((1, labels("cores", "Gt", "-5")),))).error
+        error = selectors.NodeMatcher(affinity(preferred=((1, labels("cores", "Gt", "-5")),))).error
         assert error.startswith(
             '[0].matchExpressions[0].values[0][cores]: Invalid value: "-5": a valid label must be'
         )
@@ -296,7 +285,7 @@ class TestNodeAffinity:
         self, terms: tuple[dict[str, Any], ...], expected: set[str] | None
     ) -> None:
         """Names intersect in a term and unite over terms; one term without names frees all."""
-        found = required_node_names(affinity(*terms))
+        found = selectors.required_node_names(affinity(*terms))
         assert found == expected
 
 
@@ -315,4 +304,4 @@ def test_a_selector_of_thousands_of_signs_is_refused_at_the_first_fault(
 ) -> None:
     """A label selector of 30,000 parentheses kept a command busy."""
     with pytest.raises(ValueError, match=re.escape(fault)):
-        parse_selector(text)
+        selectors.parse_selector(text)

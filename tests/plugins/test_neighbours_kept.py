@@ -5,8 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.framework.cycle_state import CycleState
@@ -22,7 +21,7 @@ from policy_sched.plugins.podtopologyspread.plugin import PodTopologySpread
 from policy_sched.scheduler.scheduling_cycle import select_host
 from tests.examples import scaled
 from tests.finite import chooser
-from tests.plugins.neighbourhoods import handle_of, namespace, nodes, pods
+from tests.plugins import neighbourhoods
 
 NAMES = ["n0", "n1", "n2", "n3"]
 OURS = (PodTopologySpread, InterPodAffinity)
@@ -55,25 +54,25 @@ def test_a_kept_evaluation_equals_a_fresh_one(data: st.DataObject) -> None:
     """Pods, nodes and namespaces are added, changed and deleted between decisions of equal pods."""
     cache, choose = Cache(), chooser(data.draw)
     for name in NAMES:
-        cache.add_node(data.draw(nodes(name)))
-    runner = Runner(pipeline(handle_of(cache)))
+        cache.add_node(data.draw(neighbourhoods.nodes(name)))
+    runner = Runner(pipeline(neighbourhoods.handle_of(cache)))
     evaluator = Evaluator(runner, cache.nodes)
     anew = Evaluator(runner, cache.nodes, cached=False)
-    waiting = [data.draw(pods(f"w{i}")) for i in range(2)]
+    waiting = [data.draw(neighbourhoods.pods(f"w{i}")) for i in range(2)]
     running: list[PodInfo] = []
     for number in range(data.draw(st.integers(1, 8))):
         step = choose(["assume", "assume", "forget", "node", "namespace"])
         if step == "assume":
-            pod = data.draw(pods(f"r{number}"))
+            pod = data.draw(neighbourhoods.pods(f"r{number}"))
             cache.assume(pod, choose(NAMES))
             running.append(pod)
         elif step == "forget" and running:
             cache.forget(running.pop().uid)
         elif step == "node":
-            cache.update_node(data.draw(nodes(choose(NAMES))))
+            cache.update_node(data.draw(neighbourhoods.nodes(choose(NAMES))))
         elif step == "namespace":
             team = choose(["x", "y"])
-            cache.set_namespace(namespace(choose(["default", "other"]), team=team))
+            cache.set_namespace(neighbourhoods.namespace(choose(["default", "other"]), team=team))
         for pod in waiting:
             assert_equal(evaluator.evaluate(pod), anew.evaluate(pod))
 
@@ -84,14 +83,14 @@ def test_a_dry_run_is_as_if_it_had_happened(data: st.DataObject) -> None:
     """AddPod and RemovePod give the filter the state of a cluster with that change."""
     cache, choose = Cache(), chooser(data.draw)
     for name in NAMES:
-        cache.add_node(data.draw(nodes(name)))
-    running = [data.draw(pods(f"r{i}", choose(NAMES))) for i in range(4)]
+        cache.add_node(data.draw(neighbourhoods.nodes(name)))
+    running = [data.draw(neighbourhoods.pods(f"r{i}", choose(NAMES))) for i in range(4)]
     for pod in running[1:]:
         cache.add_pod(pod)
-    pod, moved = data.draw(pods("w")), running[0]
+    pod, moved = data.draw(neighbourhoods.pods("w")), running[0]
     row = cache.nodes.row_of[moved.node_name]
     for kind in OURS:
-        plugin = kind({}, handle_of(cache))
+        plugin = kind({}, neighbourhoods.handle_of(cache))
         state = CycleState()
         if plugin.pre_filter(state, pod).status.ok:
             tried = state.clone()

@@ -10,8 +10,7 @@ from typing import Final
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.cluster.cache import Cache
@@ -21,16 +20,7 @@ from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.compile import compile_policy
 from policy_sched.language.diagnostics.problems import PolicySource, RuleSource, Text
-from policy_sched.model.cluster_event import (
-    ASSIGNED_POD_ADD,
-    ASSIGNED_POD_DELETE,
-    NODE_ADD,
-    UPDATE,
-    ActionType,
-    ClusterEvent,
-    EventResource,
-    QueueingHint,
-)
+from policy_sched.model import cluster_event
 from policy_sched.model.cluster_objects import Namespace
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.rules.plugin import rule_plugin
@@ -41,10 +31,12 @@ from tests.examples import scaled
 from tests.language.strategies import PARAMS, nodes, pods, rules
 
 NAMES: Final = ("n0", "n1", "n2")
-NODE_DELETE: Final = ClusterEvent(EventResource.NODE, ActionType.DELETE)
-NAMESPACE: Final = EventResource.NAMESPACE
+NODE_DELETE: Final = cluster_event.ClusterEvent(
+    cluster_event.EventResource.NODE, cluster_event.ActionType.DELETE
+)
+NAMESPACE: Final = cluster_event.EventResource.NAMESPACE
 #: An event with the object before and after it.
-Reported = tuple[ClusterEvent, object, object]
+Reported = tuple[cluster_event.ClusterEvent, object, object]
 QUIET: Final = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -74,7 +66,7 @@ class Watched:
         """Return whether the plugin queues the pod after some events."""
         return any(
             one.event.covers(event)
-            and (one.hint is None or one.hint(pod, old, new) is QueueingHint.QUEUE)
+            and (one.hint is None or one.hint(pod, old, new) is cluster_event.QueueingHint.QUEUE)
             for event, old, new in reported
             for one in self.plugin.events_to_register()  # type: ignore[attr-defined]
         )
@@ -90,23 +82,25 @@ class Watched:
             old = None if row is None else copy.deepcopy(table.nodes[row])
             cache.add_node(node)
             if old is None:
-                return [(NODE_ADD, None, node)]
+                return [(cluster_event.NODE_ADD, None, node)]
             return [(event, old, node) for event in node_changes(old, node)]
         if kind == "namespace":
             labels = data.draw(st.sampled_from([{}, {"tenant": "a"}, {"tenant": "b"}]))
             name = data.draw(st.sampled_from(["a", "b", "default"]))
             found = Namespace(metadata=make_pod(name, labels=labels).metadata)
-            action = UPDATE if name in table.namespaces else ActionType.ADD
+            action = (
+                cluster_event.UPDATE if name in table.namespaces else cluster_event.ActionType.ADD
+            )
             old_namespace = table.namespaces.get(name)
             cache.set_namespace(found)
-            return [(ClusterEvent(NAMESPACE, action), old_namespace, found)]
+            return [(cluster_event.ClusterEvent(NAMESPACE, action), old_namespace, found)]
         if kind == "pod":
             place = data.draw(st.sampled_from(sorted(table.row_of)))
             pod = PodInfo.of(data.draw(pods(f"bound{data.draw(st.integers(0, 5))}", place)))
             if cache.pod(pod.uid) is not None:
                 return []
             cache.add_pod(pod)
-            return [(ASSIGNED_POD_ADD, None, pod)]
+            return [(cluster_event.ASSIGNED_POD_ADD, None, pod)]
         return self._change(kind, data)
 
     def _change(self, kind: str, data: st.DataObject) -> list[Reported]:
@@ -120,13 +114,16 @@ class Watched:
             for pod in gone:
                 cache.remove_pod(pod)
             cache.remove_node(node)
-            return [*((ASSIGNED_POD_DELETE, p, None) for p in gone), (NODE_DELETE, node, None)]
+            return [
+                *((cluster_event.ASSIGNED_POD_DELETE, p, None) for p in gone),
+                (NODE_DELETE, node, None),
+            ]
         if not here or kind == "node gone":
             return []
         pod = data.draw(st.sampled_from(here))
         if kind == "pod gone":
             cache.remove_pod(pod)
-            return [(ASSIGNED_POD_DELETE, pod, None)]
+            return [(cluster_event.ASSIGNED_POD_DELETE, pod, None)]
         changed = copy.deepcopy(pod.pod)
         changed.metadata.labels = data.draw(st.sampled_from([{}, {"app": "a"}, {"a": "b"}]))
         newer = PodInfo.of(changed)

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from policy_sched.cli.main import run
-from tests.policies.published import TRACES, Node, needs_published_lists, placements
+from tests.policies import published
 from tests.policies.samples import PAPERS, samples
 
 ROOT = PAPERS.parents[1]
@@ -142,7 +142,7 @@ def test_pods_go_where_the_simulators_send_them(
             order = [int(one[seed]) for one in table(SAMPLE / "arrivals.csv") if one[seed]]
             ranks = [int(one[seed]) for one in table(SAMPLE / "node_order.csv")]
             rows = [one for one in found if (one["variant"], one["seed"]) == (policy, seed)]
-            assert [(one["node"], one["devices"]) for one in rows] == placements(
+            assert [(one["node"], one["devices"]) for one in rows] == published.placements(
                 policy, nodes, pods, order, ranks
             )
             assert any(one["node"] == "" for one in rows)
@@ -160,7 +160,7 @@ def test_random_draws_among_the_nodes_and_gpus_with_room(tmp_path: Path) -> None
     drawn: list[tuple[int, int]] = []
     drawn_gpus: list[tuple[int, int]] = []
     for seed in map(str, range(42, 52)):
-        cluster = {row["sn"]: Node(i, row) for i, row in enumerate(nodes)}
+        cluster = {row["sn"]: published.Node(i, row) for i, row in enumerate(nodes)}
         order = [int(one[seed]) for one in table(SAMPLE / "arrivals.csv") if one[seed]]
         placed = [row for row in rows if row["seed"] == seed]
         for number, row in zip(order, placed, strict=True):
@@ -193,7 +193,7 @@ def test_an_empty_share_of_a_list_is_0(tmp_path: Path) -> None:
     assert sweep(path, tmp_path / "empty", pods=tmp_path / "pods.csv") == written
 
 
-@needs_published_lists
+@published.needs_published_lists
 def test_fgd_places_the_published_pods_as_the_published_simulator_does(tmp_path: Path) -> None:
     """With OpenB's lists and seed 42 each of the 10,866 pods gets the node and GPUs of a replay."""
     spec = {"measures": [{"name": "unplaced", "pods": "Unplaced"}], "figures": []}
@@ -202,13 +202,13 @@ def test_fgd_places_the_published_pods_as_the_published_simulator_does(tmp_path:
     found = sweep(
         path,
         tmp_path / "found",
-        pods=TRACES / "openb_pods.csv.gz",
-        cluster=TRACES / "openb_nodes.csv.gz",
+        pods=published.TRACES / "openb_pods.csv.gz",
+        cluster=published.TRACES / "openb_nodes.csv.gz",
         arrivals=orders / "arrivals_default.csv.gz",
         nodes=orders / "node_order_default.csv.gz",
         count=1,
     )
-    replayed = table(TRACES / "results" / "derived_placements_default_seed42.csv.gz")
+    replayed = table(published.TRACES / "results" / "derived_placements_default_seed42.csv.gz")
     assert len(found) == 10_866
     for ours, theirs in zip(found, replayed, strict=True):
         node, _, devices = theirs["FGD"].partition(":")
@@ -216,11 +216,11 @@ def test_fgd_places_the_published_pods_as_the_published_simulator_does(tmp_path:
         assert (ours["node"], ours["devices"].replace(" ", "-")) == expected
 
 
-@needs_published_lists
+@published.needs_published_lists
 def test_a_stand_in_for_the_pai_trace_ends_as_in_the_published_simulator(tmp_path: Path) -> None:
     """Each of 5,000 jobs on 1,000 GPUs takes as many seconds as there, the shortest first."""
     spec = {"seeds": [0], "figures": []}
-    jobs = TRACES / "pai" / "reference_jobs_jct.csv.gz"
+    jobs = published.TRACES / "pai" / "reference_jobs_jct.csv.gz"
     path = changed(tmp_path, "pai", ("SJF",), spec)
     found = sweep(path, tmp_path / "found", trace=jobs, gpus=100_000, cpus=23_220)
     completions = {row["pod"]: float(row["ended"]) - float(row["created"]) for row in found}

@@ -10,8 +10,7 @@ import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from policy_sched.policytest.runner import run_scenario
 from policy_sched.policytest.scenario import Scenario, load_scenarios

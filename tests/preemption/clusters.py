@@ -26,7 +26,6 @@ from policy_sched.scheduler.scheduling_cycle import decide
 from policy_sched.scheduler.setup.factory import CompiledPlan, assemble, read
 from policy_sched.testing import make_node, make_pod
 from tests import finite
-from tests.finite import numbers
 from tests.preemption.oracle import OracleBudget, OracleNode, OraclePod
 
 PRIORITIES = finite.of(-10, 0, 0, 5, 10, 100)
@@ -71,7 +70,7 @@ class OracleCluster:
 def clusters(draw: st.DrawFn, *, nominations: bool = True) -> OracleCluster:
     """Draw a cluster of a few nodes that are rather full."""
     nodes = []
-    for index in range(1 + draw(numbers(5))):
+    for index in range(1 + draw(finite.numbers(5))):
         name, facts = f"n{index}", draw(NODES)
         running = [_pod(draw, f"{name}-{k}") for k in range(facts["running"])]
         with_nominated = nominations and facts["nominated"]

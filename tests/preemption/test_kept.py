@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from random import Random
 
 import numpy as np
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from policy_sched.framework.evaluate.evaluator import Evaluation
 from policy_sched.model.pod_info import PodInfo, QueuedPod
-from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt
+from policy_sched.scheduler import attempt
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide
 from policy_sched.scheduler.setup.factory import assemble
@@ -136,11 +135,11 @@ class Twins:
         assert_equal(kept, anew)
         if not enact:
             return
-        if isinstance(anew, Preempt):
+        if isinstance(anew, attempt.Preempt):
             for victim in anew.victims:
                 self.remove(victim.name)
             self.nominate(name, wish, anew.node)
-        elif isinstance(anew, Bind):
+        elif isinstance(anew, attempt.Bind):
             self.clear(name)
             self.running.append(name)
             for scheduler in self.both:
@@ -151,24 +150,24 @@ def wish_uid(name: str) -> str:
     return Wish("1", 0, 0, "a", alone=False).pod(name).uid
 
 
-def decision(scheduler: Scheduler, pod: PodInfo) -> Decision:
+def decision(scheduler: Scheduler, pod: PodInfo) -> attempt.Decision:
     profile = scheduler.profiles["default-scheduler"]
-    return decide(Attempt(QueuedPod(pod), profile), scheduler.handle.nodes, Random(0))
+    return decide(attempt.Attempt(QueuedPod(pod), profile), scheduler.handle.nodes, Random(0))
 
 
-def assert_equal(kept: Decision, anew: Decision) -> None:
+def assert_equal(kept: attempt.Decision, anew: attempt.Decision) -> None:
     assert type(kept) is type(anew)
-    if isinstance(kept, Bind) and isinstance(anew, Bind):
+    if isinstance(kept, attempt.Bind) and isinstance(anew, attempt.Bind):
         assert_same_evaluation(kept.evaluation, anew.evaluation)
         assert kept.node == anew.node
         return
-    assert not isinstance(kept, Bind)
-    assert not isinstance(anew, Bind)
+    assert not isinstance(kept, attempt.Bind)
+    assert not isinstance(anew, attempt.Bind)
     assert kept.message == anew.message
     assert kept.diagnosis is not None
     assert anew.diagnosis is not None
     assert kept.diagnosis.statuses == anew.diagnosis.statuses
-    if isinstance(kept, Preempt) and isinstance(anew, Preempt):
+    if isinstance(kept, attempt.Preempt) and isinstance(anew, attempt.Preempt):
         assert kept.node == anew.node
         assert [pod.name for pod in kept.victims] == [pod.name for pod in anew.victims]
 

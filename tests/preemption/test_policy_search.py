@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from policy_sched.language.sections import PreemptionChoices
 from policy_sched.preemption import dry_runs, search
@@ -27,8 +26,7 @@ from tests.preemption.clusters import (
     one_by_one,
     scheduler_of,
 )
-from tests.preemption.test_policy_section import one_by_one as pod_by_pod
-from tests.preemption.test_policy_section import sections
+from tests.preemption.test_policy_section import one_by_one as pod_by_pod, sections
 
 LAST: Final = 'startTime.orValue(timestamp("2262-04-11T00:00:00Z"))'
 LOWER: Final = "victim.priority < pod.priority"

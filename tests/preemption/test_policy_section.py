@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from msgspec import structs
 
 from policy_sched.cluster.cache import Cache

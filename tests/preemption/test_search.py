@@ -7,8 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from policy_sched.cluster.pods_by_importance import PodOrder
 from policy_sched.framework.status import Code

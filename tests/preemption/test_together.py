@@ -5,13 +5,9 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from policy_sched.framework.evaluate.nominated_pods import (
-    Nominations,
-    rejections_with_nominated_pods,
-)
+from policy_sched.framework.evaluate import nominated_pods
 from policy_sched.framework.status import Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt
@@ -105,7 +101,7 @@ def attempt_of(scheduler: Scheduler, pod: PodInfo) -> PreemptionAttempt | None:
         return None
     filter_dry_run, nominations = (
         evaluation.filtering.filter_dry_run,
-        Nominations(scheduler.cache, scheduler.handle.nominator),
+        nominated_pods.Nominations(scheduler.cache, scheduler.handle.nominator),
     )
     return PreemptionAttempt(pod, evaluation.state, filter_dry_run, scheduler.cache, nominations)
 
@@ -136,7 +132,7 @@ def assert_alike(scheduler: Scheduler, attempt: PreemptionAttempt) -> None:
     answers: list[tuple[dict[int, object], dict[int, tuple[int, Status]]]] = []
     for by_state in (filter_dry_run.by_state, False):
         filter_dry_run.by_state = by_state
-        room = rejections_with_nominated_pods(
+        room = nominated_pods.rejections_with_nominated_pods(
             scheduler.cache.overlay, filter_dry_run, attempt.state, pod, nominated
         )
         answers.append((messages(scheduler, attempt), room))

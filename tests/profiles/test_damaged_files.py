@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from policy_sched.errors import Diagnostic
 from policy_sched.profiles.check.check import check_files, check_open

@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from policy_sched.errors import PluginError
-from policy_sched.model.cluster_event import (
-    ASSIGNED_POD_DELETE,
-    NODE_ADD,
-    UPDATE,
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    EventResource,
-    QueueingHint,
-)
+from policy_sched.model import cluster_event
 from policy_sched.model.pod_info import PodInfo, QueuedPod
 from policy_sched.queue.backoff import Timing
 from policy_sched.queue.hints import HintTable
@@ -20,7 +11,9 @@ from policy_sched.queue.scheduling_queue import SchedulingQueue
 from policy_sched.testing import FakeClock, make_pod
 
 SCHEDULER = "default-scheduler"
-NOWHERE = ClusterEvent(EventResource.CSI_DRIVER, ActionType.ADD)
+NOWHERE = cluster_event.ClusterEvent(
+    cluster_event.EventResource.CSI_DRIVER, cluster_event.ActionType.ADD
+)
 """An event that no plugin registered for."""
 
 
@@ -44,29 +37,32 @@ def gates(pod: PodInfo, _first: str) -> str:
     return "Gates" if pod.scheduling_gates else ""
 
 
-def never(_pod: PodInfo, _old: object, _new: object) -> QueueingHint:
+def never(_pod: PodInfo, _old: object, _new: object) -> cluster_event.QueueingHint:
     """See no reason in any event."""
-    return QueueingHint.SKIP
+    return cluster_event.QueueingHint.SKIP
 
 
-def itself(pod: PodInfo, _old: object, new: object) -> QueueingHint:
+def itself(pod: PodInfo, _old: object, new: object) -> cluster_event.QueueingHint:
     """Care for the pod's own changes only."""
     own = isinstance(new, PodInfo) and new.uid == pod.uid
-    return QueueingHint.QUEUE if own else QueueingHint.SKIP
+    return cluster_event.QueueingHint.QUEUE if own else cluster_event.QueueingHint.SKIP
 
 
-def broken(_pod: PodInfo, _old: object, _new: object) -> QueueingHint:
+def broken(_pod: PodInfo, _old: object, _new: object) -> cluster_event.QueueingHint:
     """Fail."""
     raise PluginError("this hint always fails")
 
 
-OWN_CHANGE = ClusterEvent(EventResource.POD, UPDATE)
+OWN_CHANGE = cluster_event.ClusterEvent(cluster_event.EventResource.POD, cluster_event.UPDATE)
 HINTS = {
-    "Room": (ClusterEventWithHint(NODE_ADD), ClusterEventWithHint(ASSIGNED_POD_DELETE)),
-    "Picky": (ClusterEventWithHint(NODE_ADD, never),),
-    "Broken": (ClusterEventWithHint(NODE_ADD, broken),),
-    "Self": (ClusterEventWithHint(OWN_CHANGE, itself),),
-    "Gates": (ClusterEventWithHint(OWN_CHANGE, itself),),
+    "Room": (
+        cluster_event.ClusterEventWithHint(cluster_event.NODE_ADD),
+        cluster_event.ClusterEventWithHint(cluster_event.ASSIGNED_POD_DELETE),
+    ),
+    "Picky": (cluster_event.ClusterEventWithHint(cluster_event.NODE_ADD, never),),
+    "Broken": (cluster_event.ClusterEventWithHint(cluster_event.NODE_ADD, broken),),
+    "Self": (cluster_event.ClusterEventWithHint(OWN_CHANGE, itself),),
+    "Gates": (cluster_event.ClusterEventWithHint(OWN_CHANGE, itself),),
     "Deaf": (),
 }
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from policy_sched.model.pod_info import QueuedPod
 from policy_sched.queue.heap import MANY, SWEEP_FROM, PodHeap

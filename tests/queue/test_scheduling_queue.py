@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.model.cluster_event import (
-    ASSIGNED_POD_DELETE,
-    NODE_ADD,
-    POLICY_RELOAD,
-    UNSCHEDULABLE_TIMEOUT,
-)
+from policy_sched.model import cluster_event
 from policy_sched.model.pod_info import NO_PLUGINS, QueuedPod, QueueState
 from policy_sched.queue.backoff import SECOND, Timing
 from policy_sched.queue.queue_state import QueueStateError
@@ -62,7 +57,7 @@ class TestPopping:
             queue.activate([pod.info.uid])
             pod = queue.pop() or pod
             queue.add_unschedulable_if_not_present(pod, ROOM)
-            queue.move_all_to_active_or_backoff(NODE_ADD, None, "n")
+            queue.move_all_to_active_or_backoff(cluster_event.NODE_ADD, None, "n")
             assert names(queue.backoff()) == ["p"]
             assert queue.idle() is not early
             assert (queue.pop() is pod) is early
@@ -162,7 +157,7 @@ class TestComingBack:
         """A node that came while the pod was decided may help it."""
         queue = make_queue()
         pod = popped(queue)
-        queue.move_all_to_active_or_backoff(NODE_ADD, None, "n")
+        queue.move_all_to_active_or_backoff(cluster_event.NODE_ADD, None, "n")
         assert queue.add_unschedulable_if_not_present(pod, plugins, pending) is place
 
     def test_events_before_the_pop_do_not_count(self) -> None:
@@ -170,7 +165,7 @@ class TestComingBack:
         queue = make_queue()
         other = popped(queue, "other")
         queue.add(info("p"))
-        queue.move_all_to_active_or_backoff(NODE_ADD, None, "n")
+        queue.move_all_to_active_or_backoff(cluster_event.NODE_ADD, None, "n")
         pod = queue.pop()
         assert pod is not None
         assert queue.add_unschedulable_if_not_present(pod, ROOM) is QueueState.UNSCHEDULABLE
@@ -278,13 +273,13 @@ class TestEvents:
         queue = make_queue(clock)
         for name, plugins in (("a", ROOM), ("b", DEAF), ("c", PICKY)):
             rejected(queue, plugins, name)
-        queue.move_all_to_active_or_backoff(NODE_ADD, None, "n")
+        queue.move_all_to_active_or_backoff(cluster_event.NODE_ADD, None, "n")
         assert names(queue.backoff()) == ["a"]
         assert names(queue.unschedulable()) == ["b", "c"]
         clock.advance(10)
         rejected(queue, ROOM, "d")
         clock.advance(10)
-        queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, None, None)
+        queue.move_all_to_active_or_backoff(cluster_event.ASSIGNED_POD_DELETE, None, None)
         assert "d" in names(queue.active())
 
     def test_one_pod_may_be_left_out_of_a_move(self) -> None:
@@ -292,7 +287,9 @@ class TestEvents:
         queue = make_queue()
         rejected(queue, ROOM, "a")
         rejected(queue, ROOM, "b")
-        queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, None, None, but="default/a")
+        queue.move_all_to_active_or_backoff(
+            cluster_event.ASSIGNED_POD_DELETE, None, None, but="default/a"
+        )
         assert (names(queue.unschedulable()), names(queue.backoff())) == (["a"], ["b"])
 
     def test_an_event_without_a_registration_moves_no_pod(self) -> None:
@@ -351,7 +348,7 @@ class TestTime:
         clock.ns = due
         queue.flush()
         assert names(queue.active()) == ["p"]
-        assert queue.incoming()["active", UNSCHEDULABLE_TIMEOUT.label] == 1
+        assert queue.incoming()["active", cluster_event.UNSCHEDULABLE_TIMEOUT.label] == 1
 
 
 class TestReload:
@@ -364,7 +361,7 @@ class TestReload:
             rejected(queue, plugins, name)
         queue.reload(gates, hint_table(), helps=lambda group: group.rejected_by == DEAF)
         assert (names(queue.backoff()), names(queue.unschedulable())) == (["a"], ["b"])
-        assert queue.incoming()["backoff", POLICY_RELOAD.label] == 1
+        assert queue.incoming()["backoff", cluster_event.POLICY_RELOAD.label] == 1
 
     def test_a_reload_orders_active_pods_by_the_new_key(self) -> None:
         """The next pop follows the new key."""

@@ -7,30 +7,16 @@ from collections.abc import Callable
 import numpy as np
 from msgspec.structs import replace
 
+from policy_sched.framework import results
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import (
-    PASSES,
-    FilterResult,
-    PermitResult,
-    PodsToActivate,
-    PostFilterResult,
-    PreFilterResult,
-    Rows,
-    Scores,
-)
 from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, PendingStatus, Status
-from policy_sched.model.cluster_event import (
-    UPDATE,
-    ClusterEvent,
-    ClusterEventWithHint,
-    EventResource,
-)
+from policy_sched.model import cluster_event
 from policy_sched.model.pod_info import PodInfo
 from tests.scheduler.witness import Witness
 
 NO = Status(Code.UNSCHEDULABLE, ("chaos says no",))
-CALM = ClusterEvent(EventResource.CSI_DRIVER, UPDATE)
+CALM = cluster_event.ClusterEvent(cluster_event.EventResource.CSI_DRIVER, cluster_event.UPDATE)
 """Only the chaos plugins register for it."""
 POINTS = ("reserve", "permit", "pre_bind_pre_flight", "pre_bind", "bind", "post_bind", "unreserve")
 LOOKING = ("pre_enqueue", "pre_filter", "filter", "post_filter", "pre_score", "score", "normalize")
@@ -80,15 +66,15 @@ class Chaos:
         return self._status(point)
 
     @hookimpl
-    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
-        return (ClusterEventWithHint(CALM),)
+    def events_to_register(self) -> tuple[cluster_event.ClusterEventWithHint, ...]:
+        return (cluster_event.ClusterEventWithHint(CALM),)
 
     @hookimpl
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
         self.witness.decided(pod, node)
         self.held.add(pod.uid)
         if self.called:
-            state.write(PodsToActivate([self.called]))
+            state.write(results.PodsToActivate([self.called]))
         return self._status("reserve")
 
     @hookimpl
@@ -98,11 +84,11 @@ class Chaos:
         self._next("unreserve")
 
     @hookimpl
-    def permit(self) -> PermitResult:
+    def permit(self) -> results.PermitResult:
         if self.faults.get("permit") == "slow":
             del self.faults["permit"]
-            return PermitResult(WAIT, 30.0)
-        return PermitResult(self._status("permit"))
+            return results.PermitResult(WAIT, 30.0)
+        return results.PermitResult(self._status("permit"))
 
     @hookimpl
     def pre_bind_pre_flight(self) -> Status:
@@ -143,29 +129,33 @@ class Looking(Chaos):
         return self._status("pre_enqueue")
 
     @hookimpl
-    def pre_filter(self) -> PreFilterResult:
-        return PreFilterResult(self._status("pre_filter"))
+    def pre_filter(self) -> results.PreFilterResult:
+        return results.PreFilterResult(self._status("pre_filter"))
 
     @hookimpl
-    def filter(self, rows: Rows) -> FilterResult:
+    def filter(self, rows: results.Rows) -> results.FilterResult:
         fault = self._next("filter")
-        return replace(PASSES, error="chaos") if fault in {"reject", "error"} else PASSES
+        return (
+            replace(results.PASSES, error="chaos")
+            if fault in {"reject", "error"}
+            else results.PASSES
+        )
 
     @hookimpl
-    def post_filter(self) -> PostFilterResult:
+    def post_filter(self) -> results.PostFilterResult:
         fault = self._next("post_filter")
         code = Code.ERROR if fault == "error" else Code.UNSCHEDULABLE
-        return PostFilterResult(Status(code, ()))
+        return results.PostFilterResult(Status(code, ()))
 
     @hookimpl
     def pre_score(self) -> Status:
         return self._status("pre_score")
 
     @hookimpl
-    def score(self, rows: Rows) -> Scores:
+    def score(self, rows: results.Rows) -> results.Scores:
         worst = 101 if self._next("score") in {"reject", "error"} else 0
         return np.full(self.rows if rows is None else rows.size, worst)
 
     @hookimpl
-    def normalize_score(self, scores: Scores) -> Scores:
+    def normalize_score(self, scores: results.Scores) -> results.Scores:
         return scores - 1 if self._next("normalize") in {"reject", "error"} else scores

@@ -18,7 +18,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from policy_sched.client.memory import MemoryClient
-from policy_sched.framework.extender import NamedVictims, NodeVictims, Passed, Skips
+from policy_sched.framework import extender
 from policy_sched.model.cluster_objects import Node
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod
@@ -33,28 +33,9 @@ from policy_sched.scheduler.pod_group_cycle import GroupDecision
 from policy_sched.scheduler.scheduler import Outcome, Scheduler
 from policy_sched.scheduler.setup.factory import EPOCH, assemble, read
 from policy_sched.testing import FakeClock, make_pod
-from tests.plugins.dynamicresources.world import (
-    device_class,
-    exactly,
-    resource_claim,
-    resource_slice,
-)
+from tests.plugins.dynamicresources import world
+from tests.scheduler import random_objects
 from tests.scheduler.pod_groups import GANG, member, pod_group
-from tests.scheduler.random_objects import (
-    APPS,
-    NAMESPACES,
-    ZONES,
-    Plain,
-    budget,
-    capacity,
-    namespace,
-    node,
-    pod_form,
-    policy,
-    storage,
-    volume,
-    volume_claim,
-)
 
 Name = tuple[type[ApiObject], str, str]
 """A kind, a namespace, a name."""
@@ -62,7 +43,7 @@ Name = tuple[type[ApiObject], str, str]
 STEPS: Final = 250
 SEEDS: Final = 100
 """So many histories judge all that is kept."""
-PROFILES: Final[tuple[Plain, ...]] = (
+PROFILES: Final[tuple[random_objects.Plain, ...]] = (
     {},
     {"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {
         "type": "MostAllocated", "resources": [{"name": "cpu", "weight": 3}]}}}]},
@@ -84,7 +65,7 @@ def compiled(
         for number, text in enumerate(texts):
             Path(folder, f"{number}.yaml").write_text(text, encoding="utf-8")
         enabled = [{"name": f"P{i}", "weight": WEIGHTS[i % 3]} for i in range(len(texts))]
-        config: Plain = {
+        config: random_objects.Plain = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "profiles": [_profile(number, enabled) for number in profiles],
@@ -93,7 +74,7 @@ def compiled(
         return read(config, files, feature_gates=GANG if gang else None)[0]
 
 
-def _profile(number: int, enabled: list[Plain]) -> Plain:
+def _profile(number: int, enabled: list[random_objects.Plain]) -> random_objects.Plain:
     profile = PROFILES[number]
     plugins = profile.get("plugins", {})
     points = {**plugins, "multiPoint": {**plugins.get("multiPoint", {}), "enabled": enabled}}
@@ -103,7 +84,7 @@ def _profile(number: int, enabled: list[Plain]) -> Plain:
 class Shelf:
     """An extender that leaves out nodes by the pod's name, and scores by the node's."""
 
-    skips = Skips()
+    skips = extender.Skips()
     name = "http://extender.test"
     ignorable = False
     weight = 2
@@ -113,17 +94,17 @@ class Shelf:
     def interested(self, pod: PodInfo) -> bool:
         return len(pod.labels) % 2 == 1
 
-    def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> Passed:
+    def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> extender.Passed:
         names = [node.metadata.name for node in nodes]
         failed = {name: "shelf is full" for name in names if (len(name) + len(pod.name)) % 5 == 0}
-        return Passed(frozenset(names) - failed.keys(), failed, {})
+        return extender.Passed(frozenset(names) - failed.keys(), failed, {})
 
     def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> Sequence[tuple[str, int]]:
         return [(node.metadata.name, sum(map(ord, node.metadata.name)) % 11) for node in nodes]
 
     def preempt(
-        self, pod: PodInfo, victims: Mapping[str, NodeVictims]
-    ) -> Mapping[str, NamedVictims]:
+        self, pod: PodInfo, victims: Mapping[str, extender.NodeVictims]
+    ) -> Mapping[str, extender.NamedVictims]:
         raise NotImplementedError
 
     def bind(self, pod: PodInfo, node: str) -> None:
@@ -210,7 +191,10 @@ class History:
         chances = [random.random() < shape.things for _ in range(4)]
         self.groups, self.claims, self.volumes, self.extended = chances
         numbers = tuple(sorted(random.sample(range(len(PROFILES)), random.choice((1, 1, 2)))))
-        texts = tuple(policy(random, number) for number in range(random.choice((0, 1, 1, 2, 3))))
+        texts = tuple(
+            random_objects.policy(random, number)
+            for number in range(random.choice((0, 1, 1, 2, 3)))
+        )
         self.plans = compiled(texts, numbers, self.groups)
         self.restarts = Random(seed)
         self.sides = [
@@ -221,7 +205,9 @@ class History:
             extend(side.scheduler)
         schedulers = [f"s{number}" for number in numbers]
         count = random.choice(shape.forms)
-        self.forms = [pod_form(random, schedulers, small=shape.small) for _ in range(count)]
+        self.forms = [
+            random_objects.pod_form(random, schedulers, small=shape.small) for _ in range(count)
+        ]
         self.nodes: dict[int, Node] = {}
         self.pending: dict[str, Pod] = {}
         self.running: dict[str, Pod] = {}
@@ -231,12 +217,12 @@ class History:
         self.started = EPOCH
         for number in range(random.choice(shape.nodes)):
             self._node(number)
-        for name in NAMESPACES:
-            self._objects(namespace(random, name))
+        for name in random_objects.NAMESPACES:
+            self._objects(random_objects.namespace(random, name))
         if self.claims:
-            self._objects(device_class(), *map(self._slice, list(self.nodes)[::2]))
+            self._objects(world.device_class(), *map(self._slice, list(self.nodes)[::2]))
         if self.volumes:
-            self._objects(*storage(self.names, random))
+            self._objects(*random_objects.storage(self.names, random))
 
     @property
     def names(self) -> list[str]:
@@ -264,7 +250,7 @@ class History:
     # What happens to the cluster; both schedulers see it.
 
     def _node(self, number: int) -> None:
-        self.nodes[number] = made = node(self.random, number)
+        self.nodes[number] = made = random_objects.node(self.random, number)
         for side in self.sides:
             event_handlers.node_seen(side.scheduler, made)
 
@@ -290,10 +276,12 @@ class History:
                 event_handlers.object_seen(side.scheduler, old, made)
 
     def _namespace_changes(self) -> None:
-        self._objects(namespace(self.random, self.random.choice(NAMESPACES)))
+        self._objects(
+            random_objects.namespace(self.random, self.random.choice(random_objects.NAMESPACES))
+        )
 
     def _budget_changes(self) -> None:
-        self._objects(budget(self.random))
+        self._objects(random_objects.budget(self.random))
 
     def _time_passes(self) -> None:
         self.clock.ns += self.random.choice((1, 2, 11, 301)) * SECOND
@@ -301,16 +289,21 @@ class History:
     def _storage_changes(self) -> None:
         if self.volumes:
             random = self.random
-            changed = random.choice((capacity(random, random.choice(ZONES)), *self._volumes(1)))
+            changed = random.choice(
+                (
+                    random_objects.capacity(random, random.choice(random_objects.ZONES)),
+                    *self._volumes(1),
+                )
+            )
             self._objects(changed)
 
     def _volumes(self, count: int) -> list[ApiObject]:
         self.made += count
-        return [volume(self.random, self.made - i, self.names) for i in range(count)]
+        return [random_objects.volume(self.random, self.made - i, self.names) for i in range(count)]
 
     def _slice(self, number: int) -> ApiObject:
         devices = [f"gpu-{i}" for i in range(self.random.choice((1, 4)))]
-        return resource_slice(f"n{number}", devices)
+        return world.resource_slice(f"n{number}", devices)
 
     def _devices_change(self) -> None:
         if self.claims:
@@ -325,11 +318,17 @@ class History:
             form["nominated_node_name"] = f"n{self.random.choice(list(self.nodes))}"
         owned: list[ApiObject] = []
         if self.claims and self.random.random() < 0.4:
-            owned = [resource_claim(f"claim-{name}", exactly("r", self.random.choice((1, 1, 2))))]
+            owned = [
+                world.resource_claim(
+                    f"claim-{name}", world.exactly("r", self.random.choice((1, 1, 2)))
+                )
+            ]
             claims = [{"name": "c", "resourceClaimName": f"claim-{name}"}]
             form |= {"resource_claims": claims, "namespace": "default"}
         elif self.volumes and self.random.random() < 0.5:
-            owned = volume_claim(self.random, self.made, self.names, form["namespace"])
+            owned = random_objects.volume_claim(
+                self.random, self.made, self.names, form["namespace"]
+            )
             source = {"persistentVolumeClaim": {"claimName": f"pvc-{self.made}"}}
             form["volumes"] = [{"name": "v", **source}]
         elif self.groups and self.random.random() < 0.3:
@@ -342,7 +341,7 @@ class History:
         ]
         self._waits(pod)
 
-    def _gang(self, form: Plain) -> None:
+    def _gang(self, form: random_objects.Plain) -> None:
         """A group and its pods come."""
         size, group = self.random.choice((2, 3, 5)), f"g{self.made}"
         self._objects(pod_group(group, size))
@@ -397,7 +396,7 @@ class History:
         if pods:
             uid = self.random.choice(list(pods))
             pod = pods[uid]
-            labels = {**pod.metadata.labels, "app": self.random.choice(APPS)}
+            labels = {**pod.metadata.labels, "app": self.random.choice(random_objects.APPS)}
             pods[uid] = replace(pod, metadata=replace(pod.metadata, labels=labels))
             self._seen(pods[uid])
 

@@ -9,14 +9,7 @@ from typing import Any, Final
 from policy_sched.model.cluster_objects import Namespace, Node, PodDisruptionBudget
 from policy_sched.model.meta import ApiObject, LabelSelector, ObjectMeta
 from policy_sched.testing import make_node
-from tests.plugins.volumes.world import (
-    make_capacity,
-    make_claim,
-    make_class,
-    make_csi_node,
-    make_driver,
-    make_volume,
-)
+from tests.plugins.volumes import world
 
 Plain = dict[str, Any]
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -194,11 +187,11 @@ def budget(random: Random) -> PodDisruptionBudget:
 def storage(nodes: Sequence[str], random: Random) -> list[ApiObject]:
     """Return the classes and drivers of a cluster, and how much its nodes and zones can take."""
     return [
-        make_class("wait", provisioner=DRIVER),
-        make_class("zonal", provisioner=DRIVER, zones=random.sample(ZONES, 2)),
-        make_class("local", provisioner="kubernetes.io/no-provisioner"),
-        make_driver(DRIVER),
-        *(make_csi_node(name, {DRIVER: random.choice((1, 3, None))}) for name in nodes),
+        world.make_class("wait", provisioner=DRIVER),
+        world.make_class("zonal", provisioner=DRIVER, zones=random.sample(ZONES, 2)),
+        world.make_class("local", provisioner="kubernetes.io/no-provisioner"),
+        world.make_driver(DRIVER),
+        *(world.make_csi_node(name, {DRIVER: random.choice((1, 3, None))}) for name in nodes),
         *(capacity(random, zone) for zone in ZONES),
     ]
 
@@ -206,7 +199,7 @@ def storage(nodes: Sequence[str], random: Random) -> list[ApiObject]:
 def capacity(random: Random, zone: str) -> ApiObject:
     """Return what is left of the storage of a zone."""
     size = random.choice(("0", "5Gi", "1Ti"))
-    return make_capacity(f"left-{zone}", size, zone)
+    return world.make_capacity(f"left-{zone}", size, zone)
 
 
 def volume(random: Random, number: int, nodes: Sequence[str]) -> ApiObject:
@@ -214,7 +207,7 @@ def volume(random: Random, number: int, nodes: Sequence[str]) -> ApiObject:
     reached: Plain = {"zones": random.sample(ZONES, random.choice((1, 2)))}
     if nodes and random.random() < 0.5:
         reached = {"hosts": random.sample(nodes, min(len(nodes), 3))}
-    return make_volume(f"pv-{number}", storage_class="local", **reached)
+    return world.make_volume(f"pv-{number}", storage_class="local", **reached)
 
 
 def volume_claim(
@@ -224,9 +217,9 @@ def volume_claim(
     name, kind = f"pvc-{number}", random.choice(("wait", "wait", "zonal", "local", "bound"))
     if kind != "bound":
         modes = [random.choice(("ReadWriteOnce", "ReadWriteOncePod"))]
-        return [make_claim(name, storage_class=kind, namespace=namespace, modes=modes)]
+        return [world.make_claim(name, storage_class=kind, namespace=namespace, modes=modes)]
     bound = volume(random, number, nodes)
     return [
         bound,
-        make_claim(name, storage_class="local", namespace=namespace, volume=f"pv-{number}"),
+        world.make_claim(name, storage_class="local", namespace=namespace, volume=f"pv-{number}"),
     ]

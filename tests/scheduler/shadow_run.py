@@ -30,14 +30,7 @@ from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolumeClaim
 from policy_sched.profiles.reload.inputs import PolicyFiles
-from policy_sched.scheduler.event_handlers import (
-    node_gone,
-    node_seen,
-    object_gone,
-    object_seen,
-    pod_gone,
-    pod_seen,
-)
+from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.setup.factory import EPOCH, build
 from policy_sched.testing import FakeClock
 
@@ -84,12 +77,14 @@ class Watcher:
             if isinstance(new, Pod):
                 self._pod(new, gone=gone or new.status.phase in ENDED)
             elif isinstance(new, Node):
-                (node_gone if gone else node_seen)(self.scheduler, new)
+                (event_handlers.node_gone if gone else event_handlers.node_seen)(
+                    self.scheduler, new
+                )
             elif type(new) is not ApiObject:
                 if gone:
-                    object_gone(self.scheduler, new)
+                    event_handlers.object_gone(self.scheduler, new)
                     continue
-                if object_seen(self.scheduler, old, new):
+                if event_handlers.object_seen(self.scheduler, old, new):
                     self.shadow.changes.note(new.kind, new.metadata.name)
                 if isinstance(new, PersistentVolumeClaim) and old is None:
                     self.shadow.claim_seen(new)
@@ -98,11 +93,11 @@ class Watcher:
         info = PodInfo.of(pod)
         if gone:
             self.shadow.pod_gone(info.uid)
-            pod_gone(self.scheduler, info)
+            event_handlers.pod_gone(self.scheduler, info)
             return
         self.shadow.pod_seen(info)
         if info.node_name:
-            pod_seen(self.scheduler, info)
+            event_handlers.pod_seen(self.scheduler, info)
 
 
 def node(index: int) -> Plain:

@@ -18,15 +18,7 @@ from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.setup.factory import EPOCH
 from policy_sched.testing import SECOND, FakeClock
-from tests.scheduler.world import (
-    Recorder,
-    SlowClient,
-    assert_nothing_left,
-    client_of,
-    pod_of,
-    run,
-    scheduler_of,
-)
+from tests.scheduler import world
 
 NO = Status(Code.UNSCHEDULABLE, ("no",))
 HOLD = PermitResult(WAIT, 60.0)
@@ -49,14 +41,16 @@ class TestFailure:
         messages = (
             PermitResult(answer) if point == "permit" and isinstance(answer, Status) else answer
         )
-        scheduler = scheduler_of(Recorder("a", log), Recorder("b", log, **{point: messages}))
-        outcome = run(scheduler)
+        scheduler = world.scheduler_of(
+            world.Recorder("a", log), world.Recorder("b", log, **{point: messages})
+        )
+        outcome = world.run(scheduler)
         assert outcome.node == ""
         rejection = "no" if point == "pre_bind" else "0/1 nodes are available: 1 no."
         failure = f'running {POINTS[point].name} plugin "x1": boom'
         assert outcome.message == (rejection if answer is NO else failure)
         assert log[-2:] == ["unreserve b", "unreserve a"]
-        assert_nothing_left(scheduler)
+        world.assert_nothing_left(scheduler)
 
     def test_rejections_wait_for_an_event_and_errors_for_their_backoff(self) -> None:
         """Before Permit has passed; a later failure does not depend on an event."""
@@ -67,18 +61,18 @@ class TestFailure:
             ("pre_bind", NO, QueueState.BACKOFF),
             ("pre_bind", PluginError("boom"), QueueState.BACKOFF),
         ):
-            scheduler = scheduler_of(Recorder("a", [], **{point: answer}))
-            run(scheduler)
+            scheduler = world.scheduler_of(world.Recorder("a", [], **{point: answer}))
+            world.run(scheduler)
             assert place_of(scheduler) is place, (point, answer)
 
     def test_a_plugin_that_cannot_undo_does_not_keep_others_from_it(self) -> None:
         """The cache forgets the pod in any case."""
         log: list[str] = []
-        broken = Recorder("b", log, unreserve=RuntimeError("boom"), pre_bind=NO)
-        scheduler = scheduler_of(Recorder("a", log), broken)
-        run(scheduler)
+        broken = world.Recorder("b", log, unreserve=RuntimeError("boom"), pre_bind=NO)
+        scheduler = world.scheduler_of(world.Recorder("a", log), broken)
+        world.run(scheduler)
         assert log[-2:] == ["unreserve b", "unreserve a"]
-        assert_nothing_left(scheduler)
+        world.assert_nothing_left(scheduler)
 
     def test_a_refused_binding_is_undone_and_tried_again(self) -> None:
         """The cluster's error is in the message; the pod backs off as after an error."""
@@ -88,11 +82,11 @@ class TestFailure:
                 raise ClusterError(f"{pod.name} exists on {node}")
 
         clock = FakeClock(EPOCH)
-        scheduler = scheduler_of(client=Refusing(), now=clock)
-        outcome = run(scheduler)
+        scheduler = world.scheduler_of(client=Refusing(), now=clock)
+        outcome = world.run(scheduler)
         assert outcome.message == 'running Bind plugin "DefaultBinder": p exists on n0'
-        assert client_of(scheduler).conditions["default/p"][0] == "SchedulerError"
-        assert_nothing_left(scheduler)
+        assert world.client_of(scheduler).conditions["default/p"][0] == "SchedulerError"
+        world.assert_nothing_left(scheduler)
         assert place_of(scheduler) is QueueState.BACKOFF
         wakeup = scheduler.next_wakeup()
         assert wakeup == EPOCH + 2 * SECOND
@@ -102,10 +96,10 @@ class TestFailure:
 
     def test_room_that_is_free_again_wakes_others(self) -> None:
         """A pod that did not fit beside one that was never bound is retried."""
-        client = SlowClient()
-        scheduler = scheduler_of(client=client, cpu="1")
-        assert run(scheduler).waiting
-        run(scheduler, name="other")
+        client = world.SlowClient()
+        scheduler = world.scheduler_of(client=client, cpu="1")
+        assert world.run(scheduler).waiting
+        world.run(scheduler, name="other")
         assert place_of(scheduler, "other") is QueueState.UNSCHEDULABLE
         (binding,) = scheduler._bindings
         assert isinstance(binding.wait, PendingStatus)
@@ -117,12 +111,12 @@ class TestFailure:
     def test_a_plugin_after_the_binding_changes_nothing(self) -> None:
         """The pod is bound; the error is an event."""
         log: list[str] = []
-        broken = Recorder("a", log, post_bind=RuntimeError("boom"))
-        scheduler = scheduler_of(broken, Recorder("b", log))
-        outcome = run(scheduler)
+        broken = world.Recorder("a", log, post_bind=RuntimeError("boom"))
+        scheduler = world.scheduler_of(broken, world.Recorder("b", log))
+        outcome = world.run(scheduler)
         assert outcome.node == "n0"
         assert log[-2:] == ["post_bind a", "post_bind b"]
-        assert client_of(scheduler).events[-1].note == 'running PostBind plugin "x0": boom'
+        assert world.client_of(scheduler).events[-1].note == 'running PostBind plugin "x0": boom'
 
     def test_bind_plugins_may_pass(self) -> None:
         """The next one is called; if all skip it is an error."""
@@ -132,8 +126,8 @@ class TestFailure:
             def bind(self) -> Status:
                 return SKIP
 
-        scheduler = scheduler_of(Passing())
-        assert run(scheduler).node == "n0"
+        scheduler = world.scheduler_of(Passing())
+        assert world.run(scheduler).node == "n0"
 
 
 class TestClientFailures:
@@ -147,10 +141,10 @@ class TestClientFailures:
             raise ClusterError("no")
 
         client = type("Refusing", (MemoryClient,), {call: refuse})()
-        scheduler = scheduler_of(Recorder("a", [], permit=HOLD), client=client)
-        assert run(scheduler, name="big", cpu="9").node == ""
+        scheduler = world.scheduler_of(world.Recorder("a", [], permit=HOLD), client=client)
+        assert world.run(scheduler, name="big", cpu="9").node == ""
         assert place_of(scheduler, "big") is QueueState.UNSCHEDULABLE
-        assert run(scheduler).waiting
+        assert world.run(scheduler).waiting
         waiting = scheduler.handle.waiting_pods.get("default/p")
         assert waiting is not None
         waiting.allow("x0")
@@ -163,11 +157,11 @@ class TestPermission:
 
     def test_a_waiting_pod_holds_its_node_until_it_is_allowed(self) -> None:
         """A waiting pod counts on the node and is nominated to it; then it is bound."""
-        scheduler = scheduler_of(Recorder("a", [], permit=HOLD))
-        outcome = run(scheduler)
+        scheduler = world.scheduler_of(world.Recorder("a", [], permit=HOLD))
+        outcome = world.run(scheduler)
         assert (outcome.waiting, outcome.node) == (True, "n0")
         assert scheduler.cache.nodes.pod_total == 1
-        assert client_of(scheduler).nominations == {"default/p": "n0"}
+        assert world.client_of(scheduler).nominations == {"default/p": "n0"}
         assert scheduler.run_due() == []
         held = scheduler.handle.waiting_pods.get("default/p")
         assert held is not None
@@ -176,15 +170,17 @@ class TestPermission:
         assert not scheduler.idle()
         (bound,) = scheduler.run_due()
         assert bound.node == "n0"
-        assert client_of(scheduler).bindings == {"default/p": "n0"}
-        assert client_of(scheduler).nominations == {}
+        assert world.client_of(scheduler).bindings == {"default/p": "n0"}
+        assert world.client_of(scheduler).nominations == {}
         assert scheduler.idle()
 
     def test_all_plugins_have_to_allow_it(self) -> None:
         """The longest wait counts."""
         slow = PermitResult(WAIT, 90.0)
-        scheduler = scheduler_of(Recorder("a", [], permit=HOLD), Recorder("b", [], permit=slow))
-        run(scheduler)
+        scheduler = world.scheduler_of(
+            world.Recorder("a", [], permit=HOLD), world.Recorder("b", [], permit=slow)
+        )
+        world.run(scheduler)
         held = scheduler.handle.waiting_pods.get("default/p")
         assert held is not None
         assert held.pending_plugins == ("x0", "x1")
@@ -201,43 +197,43 @@ class TestPermission:
         """The message is upstream's, and the node is free again."""
         log: list[str] = []
         clock = FakeClock(EPOCH)
-        scheduler = scheduler_of(Recorder("a", log, permit=HOLD), now=clock)
-        run(scheduler)
+        scheduler = world.scheduler_of(world.Recorder("a", log, permit=HOLD), now=clock)
+        world.run(scheduler)
         clock.advance(59.999)
         assert scheduler.run_due() == []
         clock.advance(0.001)
         (late,) = scheduler.run_due()
         assert late.message == f"0/1 nodes are available: 1 {LATE}."
         assert log[-1] == "unreserve a"
-        assert client_of(scheduler).conditions["default/p"] == ("Unschedulable", late.message)
-        assert client_of(scheduler).nominations == {}
-        assert_nothing_left(scheduler)
+        assert world.client_of(scheduler).conditions["default/p"] == ("Unschedulable", late.message)
+        assert world.client_of(scheduler).nominations == {}
+        world.assert_nothing_left(scheduler)
 
     def test_a_pending_plugin_is_called_again(self) -> None:
         """The result counts as if it were the first."""
         answers = [WAIT, SUCCESS]
         held = PermitResult(WAIT, 60.0, lambda: answers.pop(0))
-        scheduler = scheduler_of(Recorder("a", [], permit=held))
-        run(scheduler)
+        scheduler = world.scheduler_of(world.Recorder("a", [], permit=held))
+        world.run(scheduler)
         outcomes = [outcome for _ in range(3) for outcome in scheduler.run_due()]
         assert [outcome.node for outcome in outcomes] == ["n0"]
 
     def test_a_deleted_pod_waits_no_longer(self) -> None:
         """Its node is free again, it is not requeued, and its condition is not written."""
-        scheduler = scheduler_of(Recorder("a", [], permit=HOLD))
-        run(scheduler)
-        pod_gone(scheduler, pod_of())
+        scheduler = world.scheduler_of(world.Recorder("a", [], permit=HOLD))
+        world.run(scheduler)
+        pod_gone(scheduler, world.pod_of())
         (outcome,) = scheduler.run_due()
         assert outcome.message == "0/1 nodes are available: 1 removed."
-        assert client_of(scheduler).conditions == {}
+        assert world.client_of(scheduler).conditions == {}
         assert len(scheduler.queue) == 0
-        assert_nothing_left(scheduler)
+        world.assert_nothing_left(scheduler)
 
     def test_an_updated_pod_comes_back_as_it_is_now(self) -> None:
         """The attempt ends with the pod that it began with."""
-        scheduler = scheduler_of(Recorder("a", [], permit=HOLD))
-        run(scheduler)
-        pod_seen(scheduler, pod_of(labels={"a": "b"}))
+        scheduler = world.scheduler_of(world.Recorder("a", [], permit=HOLD))
+        world.run(scheduler)
+        pod_seen(scheduler, world.pod_of(labels={"a": "b"}))
         held = scheduler.handle.waiting_pods.get("default/p")
         assert held is not None
         held.reject("x0", "no")
@@ -245,15 +241,15 @@ class TestPermission:
         queued = scheduler.queue.get("default/p")
         assert queued is not None
         assert queued.info.labels == {"a": "b"}
-        assert_nothing_left(scheduler)
+        world.assert_nothing_left(scheduler)
 
     def test_a_pod_bound_by_another_scheduler_is_not_requeued(self) -> None:
         """The watch decides; the attempt undoes only its own changes."""
         log: list[str] = []
-        scheduler = scheduler_of(Recorder("a", log, permit=HOLD), nodes=2)
-        outcome = run(scheduler)
+        scheduler = world.scheduler_of(world.Recorder("a", log, permit=HOLD), nodes=2)
+        outcome = world.run(scheduler)
         elsewhere = "n1" if outcome.node == "n0" else "n0"
-        pod_seen(scheduler, pod_of(node_name=elsewhere))
+        pod_seen(scheduler, world.pod_of(node_name=elsewhere))
         assert scheduler.cache.node_of("default/p") == elsewhere
         scheduler.run_due()
         assert log[-1] == "unreserve a"
@@ -263,13 +259,13 @@ class TestPermission:
 
     def test_a_preempted_pod_backs_off(self) -> None:
         """It backs off as after an error: it waits for no event."""
-        scheduler = scheduler_of(Recorder("a", [], permit=HOLD))
-        run(scheduler)
+        scheduler = world.scheduler_of(world.Recorder("a", [], permit=HOLD))
+        world.run(scheduler)
         assert scheduler.handle.waiting_pods.preempt("default/p", "DefaultPreemption")
         (outcome,) = scheduler.run_due()
         assert outcome.message == "waiting on permit for pod: preempted"
         assert place_of(scheduler) is QueueState.BACKOFF
-        assert_nothing_left(scheduler)
+        world.assert_nothing_left(scheduler)
 
 
 class TestPreBind:
@@ -278,11 +274,11 @@ class TestPreBind:
     def test_other_pods_are_decided_meanwhile(self) -> None:
         """The pod holds its node, and is bound when the work is done."""
         work = [PendingStatus(), SUCCESS]
-        scheduler = scheduler_of(Recorder("a", [], pre_bind=lambda: work.pop(0)))
+        scheduler = world.scheduler_of(world.Recorder("a", [], pre_bind=lambda: work.pop(0)))
         (first,) = work[:1]
-        assert run(scheduler).waiting
+        assert world.run(scheduler).waiting
         assert place_of(scheduler) is QueueState.BINDING
-        assert run(scheduler, name="q").node == "n0"
+        assert world.run(scheduler, name="q").node == "n0"
         assert scheduler.run_due() == []
         assert isinstance(first, PendingStatus)
         first.finish(SUCCESS)
@@ -299,8 +295,10 @@ class TestPreBind:
             requested.append(clock.ns - EPOCH)
             return SUCCESS if len(requested) == 4 else None
 
-        scheduler = scheduler_of(Recorder("a", [], pre_bind=PendingStatus(ask)), now=clock)
-        assert run(scheduler).waiting
+        scheduler = world.scheduler_of(
+            world.Recorder("a", [], pre_bind=PendingStatus(ask)), now=clock
+        )
+        assert world.run(scheduler).waiting
         assert scheduler.run_due() == []
         wakeup = scheduler.next_wakeup()
         assert wakeup == EPOCH + SECOND
@@ -327,29 +325,29 @@ class TestPreBind:
         """The pod backs off, and nothing is left on its node."""
         clock = FakeClock(EPOCH)
         work = PendingStatus(None, EPOCH + 600 * SECOND)
-        scheduler = scheduler_of(Recorder("a", [], pre_bind=work), now=clock)
-        run(scheduler)
+        scheduler = world.scheduler_of(world.Recorder("a", [], pre_bind=work), now=clock)
+        world.run(scheduler)
         assert scheduler.next_wakeup() == EPOCH + 600 * SECOND
         work.poll = ask  # type: ignore[assignment]  # its later result
         clock.advance(600)
         (outcome,) = scheduler.run_due()
         assert outcome.message == f'running PreBind plugin "x0": {words}'
         assert place_of(scheduler) is QueueState.BACKOFF
-        assert_nothing_left(scheduler)
+        world.assert_nothing_left(scheduler)
 
     @pytest.mark.parametrize("how", ["preempted", "removed"])
     def test_it_can_be_called_off(self, how: str) -> None:
         """For a pod of higher priority, or because the pod is deleted."""
-        scheduler = scheduler_of(Recorder("a", [], pre_bind=PendingStatus()))
-        run(scheduler)
+        scheduler = world.scheduler_of(world.Recorder("a", [], pre_bind=PendingStatus()))
+        world.run(scheduler)
         if how == "preempted":
             assert scheduler.handle.waiting_pods.preempt("default/p", "DefaultPreemption")
         else:
-            pod_gone(scheduler, pod_of())
+            pod_gone(scheduler, world.pod_of())
         (outcome,) = scheduler.run_due()
         assert "preempted by DefaultPreemption" in outcome.message or how == "removed"
         assert place_of(scheduler) is (QueueState.BACKOFF if how == "preempted" else QueueState.OUT)
-        assert_nothing_left(scheduler)
+        world.assert_nothing_left(scheduler)
 
     def test_a_plugin_that_skips_pre_flight_is_not_called(self) -> None:
         """And a pod without such work is not nominated before it is bound."""
@@ -374,10 +372,10 @@ class TestPreBind:
                 return SUCCESS
 
         plugin = Flight()
-        scheduler = scheduler_of(plugin, client=Client())
-        assert run(scheduler, name="skips").node == "n0"
+        scheduler = world.scheduler_of(plugin, client=Client())
+        assert world.run(scheduler, name="skips").node == "n0"
         assert (plugin.called, nominations) == (0, [])
-        assert run(scheduler, name="works").node == "n0"
+        assert world.run(scheduler, name="works").node == "n0"
         assert (plugin.called, nominations) == (1, ["works"])
 
     def test_a_flight_that_fails_ends_the_attempt(self) -> None:
@@ -392,10 +390,10 @@ class TestPreBind:
             def pre_bind(self) -> Status:
                 return SUCCESS
 
-        for others in ((), (Recorder("a", [], permit=HOLD),)):
-            scheduler = scheduler_of(Flight(), *others)
-            assert run(scheduler).message == 'running PreBindPreFlight plugin "x0": no'
-            assert_nothing_left(scheduler)
+        for others in ((), (world.Recorder("a", [], permit=HOLD),)):
+            scheduler = world.scheduler_of(Flight(), *others)
+            assert world.run(scheduler).message == 'running PreBindPreFlight plugin "x0": no'
+            world.assert_nothing_left(scheduler)
 
 
 class TestSlowCluster:
@@ -403,10 +401,10 @@ class TestSlowCluster:
 
     def test_other_pods_are_decided_before_it_answers(self) -> None:
         """Each ends when its own response arrives, in whatever order."""
-        client = SlowClient()
-        scheduler = scheduler_of(client=client)
+        client = world.SlowClient()
+        scheduler = world.scheduler_of(client=client)
         for name in "abc":
-            assert run(scheduler, name=name).waiting
+            assert world.run(scheduler, name=name).waiting
         assert scheduler.in_flight == 3
         for name in "ca":
             client.pending.pop(name)()
@@ -419,10 +417,10 @@ class TestSlowCluster:
 
     def test_the_watch_may_be_faster_than_the_answer(self) -> None:
         """The pod is confirmed already when the response arrives."""
-        client = SlowClient()
-        scheduler = scheduler_of(client=client)
-        run(scheduler)
-        pod_seen(scheduler, pod_of(node_name="n0"))
+        client = world.SlowClient()
+        scheduler = world.scheduler_of(client=client)
+        world.run(scheduler)
+        pod_seen(scheduler, world.pod_of(node_name="n0"))
         client.pending.pop("p")()
         (bound,) = scheduler.run_due()
         assert bound.node == "n0"
@@ -431,10 +429,10 @@ class TestSlowCluster:
 
     def test_a_lost_answer_does_not_lose_the_pod(self) -> None:
         """The cluster has bound it, and reports an error: the watch is right."""
-        scheduler = scheduler_of(client=SlowClient())
-        run(scheduler)
+        scheduler = world.scheduler_of(client=world.SlowClient())
+        world.run(scheduler)
         (binding,) = scheduler._bindings
-        pod_seen(scheduler, pod_of(node_name="n0"))
+        pod_seen(scheduler, world.pod_of(node_name="n0"))
         assert isinstance(binding.wait, PendingStatus)
         binding.wait.finish(Status(Code.ERROR, ("timeout",)))
         (outcome,) = scheduler.run_due()
@@ -444,11 +442,13 @@ class TestSlowCluster:
 
     def test_stopping_forgets_bindings_that_were_not_sent(self) -> None:
         """A binding in flight ends with its response; the others leave nothing."""
-        client = SlowClient()
+        client = world.SlowClient()
         permits = [PermitResult(), HOLD]
-        scheduler = scheduler_of(Recorder("a", [], permit=lambda: permits.pop(0)), client=client)
-        run(scheduler, name="sent")
-        run(scheduler, name="held")
+        scheduler = world.scheduler_of(
+            world.Recorder("a", [], permit=lambda: permits.pop(0)), client=client
+        )
+        world.run(scheduler, name="sent")
+        world.run(scheduler, name="held")
         (given_up,) = scheduler.shutdown("the scheduler stops")
         assert (given_up.pod.name, given_up.message) == ("held", "the scheduler stops")
         assert place_of(scheduler, "held") is QueueState.BACKOFF
@@ -476,13 +476,13 @@ class TestActivation:
                 return self.answer
 
         caller = Caller()
-        scheduler = scheduler_of(caller)
-        run(scheduler, name="big", cpu="9")
+        scheduler = world.scheduler_of(caller)
+        world.run(scheduler, name="big", cpu="9")
         caller.wanted, caller.answer = ["default/big"], NO
-        run(scheduler, name="a")
+        world.run(scheduler, name="a")
         assert place_of(scheduler, "big") is QueueState.UNSCHEDULABLE
         caller.answer = SUCCESS
-        run(scheduler, name="b")
+        world.run(scheduler, name="b")
         assert place_of(scheduler, "big") is QueueState.ACTIVE
 
 
@@ -509,9 +509,9 @@ def test_equal_pods_do_not_share_what_they_reserved() -> None:
             self.undone.append(found.name)
 
     keeper = Keeper()
-    scheduler = scheduler_of(keeper)
+    scheduler = world.scheduler_of(keeper)
     for name in "ab":
-        run(scheduler, name=name)
+        world.run(scheduler, name=name)
     for name in "ab":
         held = scheduler.handle.waiting_pods.get(f"default/{name}")
         assert held is not None

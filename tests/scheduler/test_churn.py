@@ -24,13 +24,7 @@ from policy_sched.scheduler import (
 )
 from policy_sched.scheduler.setup import build
 from policy_sched.testing import FakeClock, make_node, make_pod
-from tests.plugins.dynamicresources.world import (
-    device_class,
-    exactly,
-    pod_with,
-    resource_claim,
-    resource_slice,
-)
+from tests.plugins.dynamicresources import world
 
 ROUND: Final = 120
 """Nodes of a round; for each there are thirteen pods."""
@@ -96,9 +90,11 @@ def objects_of(i: int) -> list[ApiObject]:
             "v1", "PersistentVolumeClaim", f"volume-claim-{i}", metadata={"namespace": "default"},
             spec={"resources": {"requests": size}, **storage},
         ),
-        device_class(f"devices-{i}"),
-        resource_slice(f"node-{i}", [{"name": f"device-{i}", "attributes": {f"a{i}": {"int": i}}}]),
-        resource_claim(f"claim-{i}", exactly(f"r{i}", deviceClassName=f"devices-{i}")),
+        world.device_class(f"devices-{i}"),
+        world.resource_slice(
+            f"node-{i}", [{"name": f"device-{i}", "attributes": {f"a{i}": {"int": i}}}]
+        ),
+        world.resource_claim(f"claim-{i}", world.exactly(f"r{i}", deviceClassName=f"devices-{i}")),
     ]  # fmt: skip
 
 
@@ -150,7 +146,7 @@ def pods_of(i: int) -> Iterator[PodInfo]:
     claim = {"persistentVolumeClaim": {"claimName": f"volume-claim-{i}"}}
     for name in ("stored", "stored-beside"):
         yield PodInfo.of(make_pod(f"{name}-{i}", volumes=[{"name": "v", **claim}]))
-    yield pod_with(f"accelerated-{i}", f"claim-{i}", tolerations=anywhere)
+    yield world.pod_with(f"accelerated-{i}", f"claim-{i}", tolerations=anywhere)
     yield PodInfo.of(make_pod(f"large-{i}", cpu="3999m", priority=i + 9, tolerations=anywhere))
 
 

@@ -7,22 +7,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.errors import ClusterError
+from policy_sched.model import pod_group
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod import SchedulingGroup
-from policy_sched.model.pod_group import (
-    LABEL,
-    CoschedulingGroup,
-    GangPolicy,
-    GroupPolicy,
-    PodGroup,
-    PodGroupSpec,
-)
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.setup.factory import build
@@ -36,7 +28,7 @@ LATE = "rejected due to timeout after waiting 2m0s at plugin Gang"
 
 def member(name: str, of: str = "ring", **spec: Any) -> PodInfo:
     """Return a pod of a group that needs a whole node of `cluster`."""
-    return PodInfo.of(make_pod(name, cpu="3", labels={LABEL: of} if of else {}, **spec))
+    return PodInfo.of(make_pod(name, cpu="3", labels={pod_group.LABEL: of} if of else {}, **spec))
 
 
 class Run(Driven):
@@ -45,7 +37,7 @@ class Run(Driven):
     def __init__(
         self,
         nodes: int,
-        groups: Iterable[CoschedulingGroup | PodGroup] = (),
+        groups: Iterable[pod_group.CoschedulingGroup | pod_group.PodGroup] = (),
         client: MemoryClient | None = None,
     ) -> None:
         clock = FakeClock()
@@ -200,9 +192,11 @@ def test_a_gang_whose_group_does_not_exist_waits_for_it() -> None:
 
 def test_a_group_of_the_workload_api() -> None:
     """A pod names its group in its spec, whose PodGroup has a gang policy."""
-    spec = PodGroupSpec(scheduling_policy=GroupPolicy(gang=GangPolicy(min_count=2)))
+    spec = pod_group.PodGroupSpec(
+        scheduling_policy=pod_group.GroupPolicy(gang=pod_group.GangPolicy(min_count=2))
+    )
     meta = ObjectMeta(name="ring", namespace="default")
-    run = Run(2, [PodGroup(metadata=meta, spec=spec)])
+    run = Run(2, [pod_group.PodGroup(metadata=meta, spec=spec)])
     named = SchedulingGroup(pod_group_name="ring")
     run.add(member("a", of="", scheduling_group=named))
     run.go()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from policy_sched.model.pod_info import PodInfo

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.client.request import ObjectRequest, ObjectResponse
@@ -18,19 +17,8 @@ from policy_sched.errors import ClusterError
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import PASSES, PermitResult, Placement, Placements
 from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
+from policy_sched.model import pod_group
 from policy_sched.model.meta import Condition, ObjectMeta
-from policy_sched.model.pod_group import (
-    LABEL,
-    SCHEDULED,
-    CoschedulingGroup,
-    GangPolicy,
-    GroupPolicy,
-    PodGroup,
-    PodGroupSpec,
-    PodGroupStatus,
-    SchedulingConstraints,
-    TopologyConstraint,
-)
 from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.attempt import Bind, Reject
@@ -50,7 +38,9 @@ NOWHERE = "0/{} placements are available, first placement status: pod group is u
 
 def member(name: str, of: str = "ring", **spec: Any) -> PodInfo:
     """Return a pod of a group; it requests 1 cpu."""
-    return PodInfo.of(make_pod(**{"name": name, "cpu": "1", "labels": {LABEL: of}, **spec}))
+    return PodInfo.of(
+        make_pod(**{"name": name, "cpu": "1", "labels": {pod_group.LABEL: of}, **spec})
+    )
 
 
 class Run(Driven):
@@ -58,7 +48,7 @@ class Run(Driven):
 
     def __init__(
         self,
-        *groups: CoschedulingGroup | PodGroup,
+        *groups: pod_group.CoschedulingGroup | pod_group.PodGroup,
         client: MemoryClient | None = None,
         **racks: Sequence[int],
     ) -> None:
@@ -157,11 +147,13 @@ class TestARackForAll:
 
     def test_the_groups_own_label_counts(self) -> None:
         """A PodGroup of the workload API may name the label whose value its nodes share."""
-        spec = PodGroupSpec(
-            scheduling_policy=GroupPolicy(gang=GangPolicy(min_count=2)),
-            scheduling_constraints=SchedulingConstraints(topology=(TopologyConstraint(key="row"),)),
+        spec = pod_group.PodGroupSpec(
+            scheduling_policy=pod_group.GroupPolicy(gang=pod_group.GangPolicy(min_count=2)),
+            scheduling_constraints=pod_group.SchedulingConstraints(
+                topology=(pod_group.TopologyConstraint(key="row"),)
+            ),
         )
-        own = PodGroup(metadata=ObjectMeta(name="ring", namespace="default"), spec=spec)
+        own = pod_group.PodGroup(metadata=ObjectMeta(name="ring", namespace="default"), spec=spec)
         run = Run(own)
         for name, row in (("n1", "1"), ("n2", "2"), ("n3", "2")):
             node = make_node(name, cpu="1", labels={RACK: "same", "row": row})
@@ -238,12 +230,14 @@ class TestNoRackForAll:
         run.assert_nothing_held()
 
 
-def workload(name: str, count: int, *conditions: Condition) -> PodGroup:
+def workload(name: str, count: int, *conditions: Condition) -> pod_group.PodGroup:
     """Return a pod group of the workload API."""
-    spec = PodGroupSpec(scheduling_policy=GroupPolicy(gang=GangPolicy(min_count=count)))
-    status = PodGroupStatus(conditions=conditions)
+    spec = pod_group.PodGroupSpec(
+        scheduling_policy=pod_group.GroupPolicy(gang=pod_group.GangPolicy(min_count=count))
+    )
+    status = pod_group.PodGroupStatus(conditions=conditions)
     meta = ObjectMeta(name=name, namespace="default", uid=f"uid-of-{name}")
-    return PodGroup(metadata=meta, spec=spec, status=status)
+    return pod_group.PodGroup(metadata=meta, spec=spec, status=status)
 
 
 class TestTheGroupsCondition:
@@ -278,11 +272,14 @@ class TestTheGroupsCondition:
     def test_what_stands_there_is_not_written_again(self) -> None:
         """Nor is a group that was scheduled once unscheduled by what becomes of later pods."""
         no = Condition(
-            type=SCHEDULED, status="False", reason="Unschedulable", message=NOWHERE.format(1)
+            type=pod_group.SCHEDULED,
+            status="False",
+            reason="Unschedulable",
+            message=NOWHERE.format(1),
         )
         assert self.told(Run(workload("ring", 2, no), a=[1])) == {}
         assert self.told(Run(workload("ring", 2, no), a=[2])) != {}
-        yes = Condition(type=SCHEDULED, status="True", reason="Scheduled")
+        yes = Condition(type=pod_group.SCHEDULED, status="True", reason="Scheduled")
         assert self.told(Run(workload("ring", 2, yes), a=[1])) == {}
 
     def test_the_coscheduling_plugins_group_has_no_such_condition(self) -> None:
@@ -304,7 +301,7 @@ class TestTheGroupsCondition:
         """A group whose condition was written is not tried again for that."""
         run = Run(workload("ring", 2), a=[1])
         self.told(run)
-        no = Condition(type=SCHEDULED, status="False")
+        no = Condition(type=pod_group.SCHEDULED, status="False")
         event_handlers.object_seen(run.scheduler, workload("ring", 2), workload("ring", 2, no))
         assert {run.place(name) for name in "xy"} == {QueueState.UNSCHEDULABLE}
         event_handlers.object_seen(run.scheduler, workload("ring", 2), workload("ring", 1))
@@ -427,7 +424,7 @@ class Racks:
         return self._answer("score", 10 * int(placement.rows[0]))
 
 
-def placing(*plugins: object, nodes: int = 2, group: PodGroup | None = None) -> Scheduler:
+def placing(*plugins: object, nodes: int = 2, group: pod_group.PodGroup | None = None) -> Scheduler:
     """Return a scheduler with two pods of a group in its queue."""
     scheduler = scheduler_of(*plugins, nodes=nodes)
     if group is not None:

@@ -12,16 +12,7 @@ from policy_sched.model.pod_info import QueueState
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.setup.factory import read
 from policy_sched.testing import make_node
-from tests.scheduler.pod_groups import (
-    FAILED,
-    GANG,
-    TO_COME,
-    WAITS,
-    WORKLOAD,
-    Groups,
-    member,
-    pod_group,
-)
+from tests.scheduler import pod_groups
 
 
 class TestGang:
@@ -29,8 +20,8 @@ class TestGang:
 
     def test_all_of_it_is_bound(self) -> None:
         """In one attempt; the condition says so."""
-        run = Groups(pod_group(count=3), a=2, b=1)
-        run.add(member("x"), member("y"), member("z"))
+        run = pod_groups.Groups(pod_groups.pod_group(count=3), a=2, b=1)
+        run.add(pod_groups.member("x"), pod_groups.member("y"), pod_groups.member("z"))
         run.go()
         assert set(run.bound) == {"x", "y", "z"}
         assert run.condition() == ("Scheduled", "")
@@ -38,20 +29,20 @@ class TestGang:
 
     def test_none_of_it_is_bound_without_room_for_enough(self) -> None:
         """Pods that would fit say what they waited for; the one that does not fit says why."""
-        run = Groups(pod_group(count=3), a=2)
-        run.add(member("x"), member("y"), member("z"))
+        run = pod_groups.Groups(pod_groups.pod_group(count=3), a=2)
+        run.add(pod_groups.member("x"), pod_groups.member("y"), pod_groups.member("z"))
         run.go()
         assert run.bound == {}
-        assert run.message("x") == run.message("y") == WAITS
+        assert run.message("x") == run.message("y") == pod_groups.WAITS
         assert run.message("z").startswith("0/1 nodes are available: 1 Insufficient cpu.")
-        assert run.condition() == ("Unschedulable", FAILED)
+        assert run.condition() == ("Unschedulable", pod_groups.FAILED)
         assert run.scheduler.cache.nodes.pod_total == 0
         assert run.scheduler.cache.check() == []
 
     def test_a_failed_group_is_retried_after_a_backoff(self) -> None:
         """Whatever rejected its pods: no event is waited for."""
-        run = Groups(pod_group(count=2), a=1)
-        run.add(member("x"), member("y"))
+        run = pod_groups.Groups(pod_groups.pod_group(count=2), a=1)
+        run.add(pod_groups.member("x"), pod_groups.member("y"))
         run.go()
         assert {run.place("x"), run.place("y")} == {QueueState.BACKOFF}
         run.node("b", 1)
@@ -61,8 +52,8 @@ class TestGang:
 
     def test_more_pods_than_it_needs(self) -> None:
         """A surplus pod that does not fit fails alone."""
-        run = Groups(pod_group(count=2), a=2)
-        run.add(member("x"), member("y"), member("z"))
+        run = pod_groups.Groups(pod_groups.pod_group(count=2), a=2)
+        run.add(pod_groups.member("x"), pod_groups.member("y"), pod_groups.member("z"))
         run.go()
         assert set(run.bound) == {"x", "y"}
         assert run.message("z").startswith("0/1 nodes are available: 1 Insufficient cpu.")
@@ -70,17 +61,17 @@ class TestGang:
 
     def test_pods_of_higher_priority_are_decided_first(self) -> None:
         """Whichever was popped."""
-        run = Groups(pod_group(count=1), a=1)
-        run.add(member("x"), member("y", priority=5))
+        run = pod_groups.Groups(pod_groups.pod_group(count=1), a=1)
+        run.add(pod_groups.member("x"), pod_groups.member("y", priority=5))
         run.go()
         assert set(run.bound) == {"y"}
 
     def test_pods_that_are_bound_already_count(self) -> None:
         """A gang that runs takes another pod at once."""
-        run = Groups(pod_group(count=2), a=2, b=1)
-        run.add(member("x"), member("y"))
+        run = pod_groups.Groups(pod_groups.pod_group(count=2), a=2, b=1)
+        run.add(pod_groups.member("x"), pod_groups.member("y"))
         run.go()
-        run.add(member("z"))
+        run.add(pod_groups.member("z"))
         run.go()
         assert set(run.bound) == {"x", "y", "z"}
 
@@ -91,8 +82,13 @@ class TestGang:
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
         }
-        run = Groups(pod_group(count=2), config={**head, "profiles": profiles}, a=2)
-        run.add(member("x", scheduler_name="one"), member("y", scheduler_name="two"))
+        run = pod_groups.Groups(
+            pod_groups.pod_group(count=2), config={**head, "profiles": profiles}, a=2
+        )
+        run.add(
+            pod_groups.member("x", scheduler_name="one"),
+            pod_groups.member("y", scheduler_name="two"),
+        )
         outcomes = run.go()
         words = (
             "all pods in a single pod group should have the same .spec.schedulerName set, "
@@ -107,16 +103,16 @@ class TestPreemption:
 
     def test_the_group_waits_for_victims(self) -> None:
         """All its pods are nominated, and bound when the victims are gone."""
-        run = Groups(pod_group(count=2), a=1, b=1)
+        run = pod_groups.Groups(pod_groups.pod_group(count=2), a=1, b=1)
         victim = run.run("v", "a")
-        run.add(member("x", priority=5), member("y", priority=5))
+        run.add(pod_groups.member("x", priority=5), pod_groups.member("y", priority=5))
         run.go()
         assert run.bound == {}
         assert run.client.deleted == ["default/v"]
-        assert run.condition() == ("Unschedulable", TO_COME)
+        assert run.condition() == ("Unschedulable", pod_groups.TO_COME)
         nominated = run.scheduler.handle.nominator.node_by_uid
         assert nominated == {"default/x": "b", "default/y": "a"}
-        assert run.message("x") == TO_COME
+        assert run.message("x") == pod_groups.TO_COME
         event_handlers.pod_gone(run.scheduler, victim)
         run.clock.advance(2)
         run.go()
@@ -128,19 +124,19 @@ class TestPreemption:
 
         The group is tried again at once, when no watch has shown yet that they leave.
         """
-        run = Groups(pod_group(count=2), a=1)
+        run = pod_groups.Groups(pod_groups.pod_group(count=2), a=1)
         run.run("v", "a")
-        run.add(member("x", priority=5), member("y", priority=5, cpu="9"))
+        run.add(pod_groups.member("x", priority=5), pod_groups.member("y", priority=5, cpu="9"))
         run.go()
         assert {*run.client.deleted} == {"default/v"}
         assert run.scheduler.handle.nominator.node_by_uid == {}
-        assert run.message("x") == WAITS
+        assert run.message("x") == pod_groups.WAITS
 
     def test_a_nominated_pod_counts_once(self) -> None:
         """Two pods that wait for one node both fit there when it is free."""
-        run = Groups(pod_group(count=2), a=2)
+        run = pod_groups.Groups(pod_groups.pod_group(count=2), a=2)
         victims = [run.run("v", "a"), run.run("w", "a")]
-        run.add(member("x", priority=5), member("y", priority=5))
+        run.add(pod_groups.member("x", priority=5), pod_groups.member("y", priority=5))
         run.go()
         assert run.scheduler.handle.nominator.node_by_uid == {"default/x": "a", "default/y": "a"}
         for victim in victims:
@@ -155,23 +151,23 @@ class TestBasic:
 
     def test_those_that_fit_are_bound(self) -> None:
         """One is enough for the group."""
-        run = Groups(pod_group(), a=1)
-        run.add(member("x"), member("y"))
+        run = pod_groups.Groups(pod_groups.pod_group(), a=1)
+        run.add(pod_groups.member("x"), pod_groups.member("y"))
         run.go()
         assert set(run.bound) == {"x"}
         assert run.condition() == ("Scheduled", "")
 
     def test_without_gang_scheduling_nothing_waits(self) -> None:
         """Then a gang is as good as a basic group."""
-        run = Groups(pod_group(count=2), gates=WORKLOAD, a=1)
-        run.add(member("x"), member("y"))
+        run = pod_groups.Groups(pod_groups.pod_group(count=2), gates=pod_groups.WORKLOAD, a=1)
+        run.add(pod_groups.member("x"), pod_groups.member("y"))
         run.go()
         assert set(run.bound) == {"x"}
 
     def test_without_the_gate_there_is_no_group(self) -> None:
         """Each pod is decided by itself, and no condition is written."""
-        run = Groups(pod_group(count=2), gates={}, a=1)
-        run.add(member("x"), member("y"))
+        run = pod_groups.Groups(pod_groups.pod_group(count=2), gates={}, a=1)
+        run.add(pod_groups.member("x"), pod_groups.member("y"))
         outcomes = run.go()
         assert set(run.bound) == {"x"}
         assert all(not outcome.others for outcome in outcomes)
@@ -188,20 +184,24 @@ class TestAffinity:
             "labelSelector": {"matchLabels": {"app": "ring"}},
         }
         affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-        return member(name, labels={"app": "ring"}, affinity=affinity)
+        return pod_groups.member(name, labels={"app": "ring"}, affinity=affinity)
 
     def test_anti_affinity_of_an_earlier_pod_is_not_seen(self) -> None:
         """On a node where no pod had such terms before, as upstream has it."""
-        run = Groups(pod_group(count=2), a=2)
-        run.add(self.apart("x"), member("y", labels={"app": "ring"}))
+        run = pod_groups.Groups(pod_groups.pod_group(count=2), a=2)
+        run.add(self.apart("x"), pod_groups.member("y", labels={"app": "ring"}))
         run.go()
         assert run.bound == {"x": "a", "y": "a"}
         assert run.scheduler.cache.check() == []
 
     def test_the_own_terms_of_a_later_pod_are_respected(self) -> None:
         """It looks at all pods."""
-        run = Groups(pod_group(count=2), a=2, b=1)
-        run.add(member("x", labels={"app": "ring"}, node_selector={"kubernetes.io/hostname": "a"}))
+        run = pod_groups.Groups(pod_groups.pod_group(count=2), a=2, b=1)
+        run.add(
+            pod_groups.member(
+                "x", labels={"app": "ring"}, node_selector={"kubernetes.io/hostname": "a"}
+            )
+        )
         run.add(self.apart("y"))
         run.go()
         assert run.bound == {"x": "a", "y": "b"}
@@ -252,7 +252,7 @@ class TestGates:
 
     def test_the_plugin_follows_the_default_ones(self) -> None:
         """And can be disabled like them."""
-        plan = read(None, (), feature_gates=GANG)[0][0].plan
+        plan = read(None, (), feature_gates=pod_groups.GANG)[0][0].plan
         assert [name for name, _ in plan.points["preEnqueue"]][-1] == "GangScheduling"
         assert [name for name, _ in plan.points["permit"]] == ["GangScheduling"]
         off = read(None, ())[0][0].plan
@@ -261,8 +261,8 @@ class TestGates:
 
 def test_an_unfinished_group_has_one_attempt_at_a_time() -> None:
     """Pods that are in the queue are taken along; what was decided holds for each of them."""
-    run = Groups(pod_group(count=2), a=1)
-    run.add(member("x"), member("y"))
+    run = pod_groups.Groups(pod_groups.pod_group(count=2), a=1)
+    run.add(pod_groups.member("x"), pod_groups.member("y"))
     run.scheduler.run_due()
     outcome = run.scheduler.schedule_one()
     assert outcome is not None

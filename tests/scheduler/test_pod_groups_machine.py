@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Final
 
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from policy_sched.model.pod_info import PodInfo

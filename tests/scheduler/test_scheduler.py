@@ -8,31 +8,23 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from policy_sched.framework import results
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.hookspecs import hookimpl
-from policy_sched.framework.results import FilterResult, PreFilterResult, Rows, Scores
 from policy_sched.framework.runtime.pipeline import Hook
 from policy_sched.framework.runtime.runner import Runner
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo, QueuedPod
 from policy_sched.scheduler.queueing_hints import build_queue
 from policy_sched.scheduler.scheduler import Scheduler
-from tests.scheduler.world import (
-    SCHEDULER,
-    Recorder,
-    assert_nothing_left,
-    client_of,
-    pod_of,
-    run,
-    scheduler_of,
-)
+from tests.scheduler import world
 
 
 class Broken:
     """A filter that raises."""
 
     @hookimpl
-    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
+    def filter(self, state: CycleState, pod: PodInfo, rows: results.Rows) -> results.FilterResult:
         raise ValueError(f"cannot look at {pod.name}")
 
 
@@ -40,18 +32,18 @@ class Loud:
     """A score beyond the range."""
 
     @hookimpl
-    def score(self, rows: Rows) -> Scores:
+    def score(self, rows: results.Rows) -> results.Scores:
         return np.full(1 if rows is None else rows.size, 101)
 
 
 def test_a_pod_that_fits_is_assumed_bound_and_announced() -> None:
     """The cache counts it, the client binds it, the event has upstream's words."""
     log: list[str] = []
-    scheduler = scheduler_of(Recorder("a", log))
-    outcome = run(scheduler)
+    scheduler = world.scheduler_of(world.Recorder("a", log))
+    outcome = world.run(scheduler)
     assert outcome.node == "n0"
-    assert client_of(scheduler).bindings == {outcome.pod.uid: "n0"}
-    assert [event.note for event in client_of(scheduler).events] == [
+    assert world.client_of(scheduler).bindings == {outcome.pod.uid: "n0"}
+    assert [event.note for event in world.client_of(scheduler).events] == [
         "Successfully assigned default/p to n0"
     ]
     assert scheduler.cache.nodes.pod_total == 1
@@ -61,9 +53,9 @@ def test_a_pod_that_fits_is_assumed_bound_and_announced() -> None:
 
 def test_pods_leave_the_queue_by_the_queue_sort_plugin() -> None:
     """The pod of higher priority is decided first."""
-    scheduler = scheduler_of()
+    scheduler = world.scheduler_of()
     for name, priority in (("low", 1), ("high", 9)):
-        scheduler.add_pod(pod_of(name, cpu="3", priority=priority))
+        scheduler.add_pod(world.pod_of(name, cpu="3", priority=priority))
     first, second = scheduler.schedule_one(), scheduler.schedule_one()
     assert first is not None
     assert second is not None
@@ -78,15 +70,15 @@ def test_a_pod_that_queue_sort_fails_for_is_decided_last(caplog: pytest.LogCaptu
             raise KeyError("colour")
         return (queued.info.name,)
 
-    plain = scheduler_of()
-    profile = plain.profiles[SCHEDULER]
+    plain = world.scheduler_of()
+    profile = plain.profiles[world.SCHEDULER]
     hooks = {**profile.pipeline.hooks, "queue_sort": (Hook("Mine", by_name),)}
     pipeline = replace(profile.pipeline, hooks=hooks)
-    profiles = {SCHEDULER: replace(profile, pipeline=pipeline, runner=Runner(pipeline))}
+    profiles = {world.SCHEDULER: replace(profile, pipeline=pipeline, runner=Runner(pipeline))}
     queue = build_queue(profiles, plain.handle.now)
     scheduler = Scheduler(plain.handle, queue, profiles, Random(1))
     for name in ("b", "d", "a", "c"):
-        scheduler.add_pod(pod_of(name))
+        scheduler.add_pod(world.pod_of(name))
     outcomes = [scheduler.schedule_one() for _ in range(4)]
     assert [one.pod.name for one in outcomes if one] == ["c", "d", "b", "a"]
     assert "running QueueSort plugin \"Mine\": 'colour' (pod default/a)" in caplog.text
@@ -96,55 +88,55 @@ class Colours:
     """Returns an error from PreFilter."""
 
     @hookimpl
-    def pre_filter(self) -> PreFilterResult:
-        return PreFilterResult(Status(Code.ERROR, ("no colour",)))
+    def pre_filter(self) -> results.PreFilterResult:
+        return results.PreFilterResult(Status(Code.ERROR, ("no colour",)))
 
 
 def test_an_error_that_pre_filter_returns_names_the_plugin() -> None:
     """The condition said "no colour", and nobody knew who."""
-    outcome = run(scheduler_of(Colours()))
+    outcome = world.run(world.scheduler_of(Colours()))
     assert outcome.message == 'running PreFilter plugin "x0": no colour'
 
 
 def test_a_pod_that_fits_nowhere_has_a_reason() -> None:
     """Message, condition and event carry kube-scheduler's text, preemption included."""
-    scheduler = scheduler_of(nodes=2)
-    outcome = run(scheduler, cpu="9")
+    scheduler = world.scheduler_of(nodes=2)
+    outcome = world.run(scheduler, cpu="9")
     message = (
         "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "
         "preemption: 0/2 nodes are available: "
         "2 Preemption is not helpful for scheduling."
     )
     assert outcome.message == message
-    assert client_of(scheduler).conditions == {outcome.pod.uid: ("Unschedulable", message)}
-    (event,) = client_of(scheduler).events
+    assert world.client_of(scheduler).conditions == {outcome.pod.uid: ("Unschedulable", message)}
+    (event,) = world.client_of(scheduler).events
     assert (event.kind, event.reason, event.note) == ("Warning", "FailedScheduling", message)
-    assert_nothing_left(scheduler)
+    world.assert_nothing_left(scheduler)
 
 
 def test_a_pod_that_never_preempts_has_that_message() -> None:
     """preemptionPolicy Never excludes preemption."""
-    outcome = run(scheduler_of(), cpu="9", preemption_policy="Never")
+    outcome = world.run(world.scheduler_of(), cpu="9", preemption_policy="Never")
     assert outcome.message.endswith(", preemption: not eligible due to preemptionPolicy=Never.")
 
 
 def test_without_nodes_there_is_one_sentence() -> None:
     """An empty cluster has a message of its own."""
-    assert run(scheduler_of(nodes=0)).message == "no nodes available to schedule pods"
+    assert world.run(world.scheduler_of(nodes=0)).message == "no nodes available to schedule pods"
 
 
 def test_a_plugin_that_raises_ends_the_attempt_and_names_itself() -> None:
     """The scheduler continues; the condition is SchedulerError."""
-    scheduler = scheduler_of(Broken())
-    outcome = run(scheduler)
+    scheduler = world.scheduler_of(Broken())
+    outcome = world.run(scheduler)
     assert outcome.message == 'running "x0" filter plugin: cannot look at p'
-    assert client_of(scheduler).conditions[outcome.pod.uid][0] == "SchedulerError"
-    assert_nothing_left(scheduler)
+    assert world.client_of(scheduler).conditions[outcome.pod.uid][0] == "SchedulerError"
+    world.assert_nothing_left(scheduler)
 
 
 def test_a_score_out_of_range_is_refused_in_upstreams_words() -> None:
     """A third-party score beyond 0..100 is an error, not a preference."""
-    outcome = run(scheduler_of(Loud(), nodes=2))
+    outcome = world.run(world.scheduler_of(Loud(), nodes=2))
     assert outcome.message == (
         'applying score defaultWeights on Score plugins: plugin "x0" returns an invalid score 101, '
         "it should in the range of [0, 100] after normalizing"
@@ -153,7 +145,7 @@ def test_a_score_out_of_range_is_refused_in_upstreams_words() -> None:
 
 def test_the_only_node_is_taken_without_a_score() -> None:
     """kube-scheduler does not score where there is no choice, so nothing can break there."""
-    assert run(scheduler_of(Loud())).node == "n0"
+    assert world.run(world.scheduler_of(Loud())).node == "n0"
 
 
 def test_a_pod_that_pre_enqueue_rejects_is_gated() -> None:
@@ -164,8 +156,8 @@ def test_a_pod_that_pre_enqueue_rejects_is_gated() -> None:
         def pre_enqueue(self, pod: PodInfo) -> Status:
             return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"{pod.name} must wait",))
 
-    scheduler = scheduler_of(Gate())
-    outcome = scheduler.add_pod(pod_of("p"))
+    scheduler = world.scheduler_of(Gate())
+    outcome = scheduler.add_pod(world.pod_of("p"))
     assert outcome is not None
     assert outcome.message == "p must wait"
     assert scheduler.schedule_one() is None
@@ -176,8 +168,8 @@ def test_ties_are_broken_by_the_random_source_alone() -> None:
     """Two schedulers with one seed place a hundred pods alike, on all of the best nodes."""
 
     def places() -> list[str]:
-        scheduler = scheduler_of(nodes=5)
-        return [run(scheduler, name=f"p{i}", cpu="10m").node for i in range(100)]
+        scheduler = world.scheduler_of(nodes=5)
+        return [world.run(scheduler, name=f"p{i}", cpu="10m").node for i in range(100)]
 
     first = places()
     assert first == places()
@@ -186,14 +178,14 @@ def test_ties_are_broken_by_the_random_source_alone() -> None:
 
 def test_a_pod_on_its_way_out_is_passed_over() -> None:
     """It is rejected with a message, and not retried."""
-    scheduler = scheduler_of()
-    pod = pod_of().pod
+    scheduler = world.scheduler_of()
+    pod = world.pod_of().pod
     meta = replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
     scheduler.add_pod(PodInfo.of(replace(pod, metadata=meta)))
     outcome = scheduler.schedule_one()
     assert outcome is not None
     assert outcome.message == "skip schedule deleting pod: default/p"
-    (event,) = client_of(scheduler).events
+    (event,) = world.client_of(scheduler).events
     assert (event.kind, event.reason, event.action, event.note) == (
         "Warning",
         "FailedScheduling",
@@ -201,25 +193,25 @@ def test_a_pod_on_its_way_out_is_passed_over() -> None:
         outcome.message,
     )
     assert len(scheduler.queue) == 0
-    assert_nothing_left(scheduler)
+    world.assert_nothing_left(scheduler)
 
 
 def test_an_outcome_names_the_policies_that_decided() -> None:
     """Generation and hash are those of the pipeline; a gated pod has none."""
-    scheduler = scheduler_of()
-    outcome = run(scheduler)
+    scheduler = world.scheduler_of()
+    outcome = world.run(scheduler)
     pipeline = scheduler.profiles["default-scheduler"].pipeline
     assert (outcome.generation, outcome.content_hash) == (1, pipeline.content_hash)
-    gated = scheduler.add_pod(pod_of("gated", gates=["g"]))
+    gated = scheduler.add_pod(world.pod_of("gated", gates=["g"]))
     assert gated is not None
     assert (gated.generation, gated.content_hash) == (0, "")
 
 
 def test_an_empty_loop_is_idle_and_wakes_never() -> None:
     """A ready pod makes it busy, one in backoff has a time."""
-    scheduler = scheduler_of(nodes=0)
+    scheduler = world.scheduler_of(nodes=0)
     assert (scheduler.idle(), scheduler.next_wakeup()) == (True, None)
-    scheduler.add_pod(pod_of())
+    scheduler.add_pod(world.pod_of())
     assert not scheduler.idle()
     scheduler.schedule_one()
     assert scheduler.next_wakeup() is not None

@@ -8,16 +8,16 @@ import numpy as np
 
 from policy_sched.plugins.podgroups.topology_placement import by_value
 from policy_sched.scheduler import event_handlers
-from tests.scheduler.pod_groups import FAILED, GANG, Groups, member, pod_group
+from tests.scheduler import pod_groups
 
-ALL: Final = {**GANG, "TopologyAwareWorkloadScheduling": True}
+ALL: Final = {**pod_groups.GANG, "TopologyAwareWorkloadScheduling": True}
 RACK: Final = "example.com/rack"
-NONE: Final = "0/{} placements are available, first placement status: " + FAILED
+NONE: Final = "0/{} placements are available, first placement status: " + pod_groups.FAILED
 
 
-def racks(*groups: object, **cpus: list[int]) -> Groups:
+def racks(*groups: object, **cpus: list[int]) -> pod_groups.Groups:
     """Return a scheduler with racks of nodes, which have so many cpus: rack a has a0, a1, ..."""
-    run = Groups(*groups, gates=ALL)
+    run = pod_groups.Groups(*groups, gates=ALL)
     for rack, nodes in cpus.items():
         for i, cpu in enumerate(nodes):
             run.node(f"{rack}{i}", cpu, **{RACK: rack})
@@ -26,8 +26,8 @@ def racks(*groups: object, **cpus: list[int]) -> Groups:
 
 def test_all_of_a_group_goes_to_one_rack() -> None:
     """One in which enough of its pods have room."""
-    run = racks(pod_group(count=3, topology=RACK), a=[2], b=[2, 2], c=[1])
-    run.add(member("x"), member("y"), member("z"))
+    run = racks(pod_groups.pod_group(count=3, topology=RACK), a=[2], b=[2, 2], c=[1])
+    run.add(pod_groups.member("x"), pod_groups.member("y"), pod_groups.member("z"))
     run.go()
     assert {node[0] for node in run.bound.values()} == {"b"}
     assert len(run.bound) == 3
@@ -35,25 +35,25 @@ def test_all_of_a_group_goes_to_one_rack() -> None:
 
 def test_the_fullest_rack_is_taken() -> None:
     """NodeResourcesFit scores placements as with MostAllocated."""
-    run = racks(pod_group(count=2, topology=RACK), a=[8], b=[3], c=[4])
-    run.add(member("x"), member("y"))
+    run = racks(pod_groups.pod_group(count=2, topology=RACK), a=[8], b=[3], c=[4])
+    run.add(pod_groups.member("x"), pod_groups.member("y"))
     run.go()
     assert set(run.bound.values()) == {"b0"}
 
 
 def test_a_rack_for_more_pods_is_better() -> None:
     """PodGroupPodsCount outweighs a rack that is a little fuller."""
-    run = racks(pod_group(count=1, topology=RACK), a=[1], b=[3])
-    run.add(member("x"), member("y"), member("z"))
+    run = racks(pod_groups.pod_group(count=1, topology=RACK), a=[1], b=[3])
+    run.add(pod_groups.member("x"), pod_groups.member("y"), pod_groups.member("z"))
     run.go()
     assert set(run.bound.values()) == {"b0"}
 
 
 def test_pods_with_nodes_fix_the_rack() -> None:
     """Later pods of the group go where the first ones are, or nowhere."""
-    run = racks(pod_group(count=1, topology=RACK), a=[1], b=[9])
-    event_handlers.pod_seen(run.scheduler, member("w", node_name="a0"))
-    run.add(member("x"))
+    run = racks(pod_groups.pod_group(count=1, topology=RACK), a=[1], b=[9])
+    event_handlers.pod_seen(run.scheduler, pod_groups.member("w", node_name="a0"))
+    run.add(pod_groups.member("x"))
     run.go()
     assert run.bound == {}
     assert run.condition() == ("Unschedulable", NONE.format(1))
@@ -62,10 +62,10 @@ def test_pods_with_nodes_fix_the_rack() -> None:
 
 def test_a_group_in_two_racks_already() -> None:
     """It cannot be extended: an error that names both."""
-    run = racks(pod_group(count=1, topology=RACK), a=[2], b=[2])
+    run = racks(pod_groups.pod_group(count=1, topology=RACK), a=[2], b=[2])
     for name, node in (("v", "a0"), ("w", "b0")):
-        event_handlers.pod_seen(run.scheduler, member(name, node_name=node))
-    run.add(member("x"))
+        event_handlers.pod_seen(run.scheduler, pod_groups.member(name, node_name=node))
+    run.add(pod_groups.member("x"))
     run.go()
     words = (
         "cannot determine domain for already scheduled pods:"
@@ -77,10 +77,10 @@ def test_a_group_in_two_racks_already() -> None:
 
 def test_a_pod_on_a_node_without_the_label() -> None:
     """As with two racks."""
-    run = racks(pod_group(count=1, topology=RACK), a=[2])
+    run = racks(pod_groups.pod_group(count=1, topology=RACK), a=[2])
     run.node("n", 2)
-    event_handlers.pod_seen(run.scheduler, member("w", node_name="n"))
-    run.add(member("x"))
+    event_handlers.pod_seen(run.scheduler, pod_groups.member("w", node_name="n"))
+    run.add(pod_groups.member("x"))
     run.go()
     words = (
         "cannot determine domain for already scheduled pods:"
@@ -91,9 +91,9 @@ def test_a_pod_on_a_node_without_the_label() -> None:
 
 def test_no_node_has_the_label() -> None:
     """Then there is no placement."""
-    run = racks(pod_group(count=1, topology=RACK))
+    run = racks(pod_groups.pod_group(count=1, topology=RACK))
     run.node("n", 2)
-    run.add(member("x"))
+    run.add(pod_groups.member("x"))
     run.go()
     assert run.condition() == ("Unschedulable", "no feasible placements found")
     assert run.message("x") == "no feasible placements found"
@@ -101,17 +101,17 @@ def test_no_node_has_the_label() -> None:
 
 def test_no_pod_is_evicted_for_a_group_with_a_constraint() -> None:
     """Without a constraint its pods preempt as ever, on all nodes as the one placement."""
-    run = racks(pod_group(count=1, topology=RACK), a=[1])
+    run = racks(pod_groups.pod_group(count=1, topology=RACK), a=[1])
     run.run("v", "a0")
-    run.add(member("x", priority=5))
+    run.add(pod_groups.member("x", priority=5))
     run.go()
     assert run.client.deleted == []
     assert run.message("x").endswith(
         "preemption: not eligible due to placement-based pod group scheduling limitation"
     )
-    run = racks(pod_group(count=1), a=[1])
+    run = racks(pod_groups.pod_group(count=1), a=[1])
     run.run("v", "a0")
-    run.add(member("x", priority=5))
+    run.add(pod_groups.member("x", priority=5))
     run.go()
     assert run.client.deleted == ["default/v"]
 

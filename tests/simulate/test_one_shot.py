@@ -7,8 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from policy_sched.explain.report import Explanation
 from policy_sched.model.meta import ApiObject, ObjectMeta
@@ -18,12 +17,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.profiles.build.pipeline import CompiledPlan
 from policy_sched.scheduler.setup.cluster import load_cluster
 from policy_sched.scheduler.setup.factory import assemble, build, read
-from policy_sched.simulate.one_shot import (
-    explain_after_queue,
-    explain_now,
-    run_cluster,
-    waiting_with,
-)
+from policy_sched.simulate import one_shot
 from policy_sched.simulate.report import Preemption, Run
 from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
@@ -36,7 +30,7 @@ def decided(*objects: ApiObject, seed: int = 0, policies: Sequence[str] = ()) ->
     scheduler = build(None, policies, objects=objects, seed=seed)
     pending = load_cluster(scheduler.cache, objects)
     reported: list[int] = []
-    run = run_cluster(scheduler, pending, reported.append)
+    run = one_shot.run_cluster(scheduler, pending, reported.append)
     assert scheduler.cache.check() == []
     return run
 
@@ -190,7 +184,9 @@ def plans(policy: str = "") -> tuple[CompiledPlan, ...]:
 def simulated(objects: Sequence[ApiObject], policy: str, seed: int) -> Run:
     """Return the result of `simulate`."""
     scheduler = assemble(plans(policy), seed=seed, objects=objects)
-    return run_cluster(scheduler, load_cluster(scheduler.cache, objects), lambda _more: None)
+    return one_shot.run_cluster(
+        scheduler, load_cluster(scheduler.cache, objects), lambda _more: None
+    )
 
 
 def explained(
@@ -200,8 +196,8 @@ def explained(
     scheduler = assemble(plans(policy), seed=seed, objects=objects)
     pods = [one for one in objects if isinstance(one, Pod)]
     pending = load_cluster(scheduler.cache, [one for one in objects if one is not pod])
-    infos = waiting_with(pod, pods, pending)
-    act = explain_after_queue if after else explain_now
+    infos = one_shot.waiting_with(pod, pods, pending)
+    act = one_shot.explain_after_queue if after else one_shot.explain_now
     return act(scheduler, infos, PodInfo.of(pod).uid, 5)
 
 

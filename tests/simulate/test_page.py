@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from policy_sched.simulate import NodeUsage, Run, run_page
+from policy_sched.simulate import NodeUsage, Run, run_page, timeline_result
 from policy_sched.simulate.page import grouped
 from policy_sched.simulate.report import PodPlacement
-from policy_sched.simulate.timeline_result import (
-    PodTimeline,
-    StepFunction,
-    TimelineResult,
-    waiting_over,
-)
 from policy_sched.web import report
 from tests.web.reading import Page
 
@@ -69,9 +63,13 @@ def test_a_node_without_a_resource_has_no_share_of_it() -> None:
 
 def test_waiting_times_belong_to_the_interval_of_the_binding() -> None:
     """A pod counts where it was bound; the end of the last interval belongs to it."""
-    lives = [PodTimeline("a", 0, 0, 5), PodTimeline("b", 0, 5, 10), PodTimeline("c", 0, 0)]
-    nothing = StepFunction()
-    result = TimelineResult(0, 10, 1, lives, [], nothing, nothing, {}, {}, 0.0)
-    found = waiting_over(result, np.array([0, 5, 10], np.int64))
+    lives = [
+        timeline_result.PodTimeline("a", 0, 0, 5),
+        timeline_result.PodTimeline("b", 0, 5, 10),
+        timeline_result.PodTimeline("c", 0, 0),
+    ]
+    nothing = timeline_result.StepFunction()
+    result = timeline_result.TimelineResult(0, 10, 1, lives, [], nothing, nothing, {}, {}, 0.0)
+    found = timeline_result.waiting_over(result, np.array([0, 5, 10], np.int64))
     assert [one.pods for one in found] == [0, 2]
     assert found[1].longest == 5

@@ -9,12 +9,7 @@ import yaml
 
 from policy_sched.model.quantity import quantity_text
 from policy_sched.report import json_text, jsonl_text, yaml_text
-from policy_sched.simulate.report import (
-    Allocation,
-    PodPlacement,
-    Preemption,
-    Run,
-)
+from policy_sched.simulate.report import Allocation, PodPlacement, Preemption, Run
 
 REFUSED = '0/1 nodes are available: 1 node(s) didn\'t match "é".'
 RUN = Run(

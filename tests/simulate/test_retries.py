@@ -9,8 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from policy_sched.cli.main import run
 from policy_sched.model.formats import DURATION_ANNOTATION

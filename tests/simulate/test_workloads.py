@@ -11,22 +11,15 @@ import pytest
 
 from policy_sched.manifests.load import load
 from policy_sched.manifests.workload_expansion import JOB_INDEX, TEMPLATE_HASH
-from policy_sched.model.cluster_objects import Deployment, Job, Node, ReplicaSet
+from policy_sched.model import cluster_objects
 from policy_sched.model.kinds import KINDS
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod, PodTemplate
 from policy_sched.model.storage import PersistentVolumeClaim
 from policy_sched.scheduler.setup.cluster import load_cluster
 from policy_sched.scheduler.setup.factory import build
+from policy_sched.simulate import workloads
 from policy_sched.simulate.one_shot import run_cluster
-from policy_sched.simulate.workloads import (
-    ExpansionError,
-    active,
-    daemon_nodes,
-    expand,
-    missing_of_job,
-    same_template,
-)
 from policy_sched.testing import make_node
 
 HERE = Path(__file__).parent / "manifests"
@@ -83,7 +76,7 @@ def placed(objects: list[ApiObject]) -> dict[str, str | None]:
 
 def test_every_kind_makes_its_pods_and_they_are_placed() -> None:
     """Replicas, a replica set's pods for a deployment, numbered pods, a daemon for each node."""
-    objects = expand(given("workloads.yaml"))
+    objects = workloads.expand(given("workloads.yaml"))
     pods = pods_by_owner(objects)
     names = {kind: [pod.metadata.name for pod in found] for kind, found in pods.items()}
     assert {kind: len(found) for kind, found in names.items()} == {
@@ -103,7 +96,7 @@ def test_every_kind_makes_its_pods_and_they_are_placed() -> None:
 
 def test_pods_are_completed_as_the_api_server_would() -> None:
     """Requests are the limits where only these are given; the priority is that of the class."""
-    pods = pods_by_owner(expand(given("workloads.yaml")))
+    pods = pods_by_owner(workloads.expand(given("workloads.yaml")))
     web = pods["ReplicaSet"][0]
     assert web.spec.containers[0].resources.requests == {"cpu": "100m"}
     assert web.metadata.labels["app"] == "web"
@@ -113,7 +106,7 @@ def test_pods_are_completed_as_the_api_server_would() -> None:
 
 def test_a_stateful_set_has_claims_for_each_pod() -> None:
     """One for each template and pod, named after both; the pod's volume is the claim."""
-    objects = expand(given("workloads.yaml"))
+    objects = workloads.expand(given("workloads.yaml"))
     claims = [one for one in objects if isinstance(one, PersistentVolumeClaim)]
     assert [claim.metadata.name for claim in claims] == ["data-db-1", "data-db-2"]
     assert claims[0].spec.storage_class_name == "local"
@@ -124,7 +117,7 @@ def test_a_stateful_set_has_claims_for_each_pod() -> None:
 
 def test_the_same_manifests_give_the_same_pods() -> None:
     """Names are computed from the objects."""
-    first, second = (expand(given("workloads.yaml")) for _ in range(2))
+    first, second = (workloads.expand(given("workloads.yaml")) for _ in range(2))
     assert first == second
 
 
@@ -135,7 +128,7 @@ def test_pods_are_created_with_their_workload() -> None:
         old = decoded("apps/v1", kind, "old", replicas=2, template=template)
         old.metadata.creation_timestamp = datetime(2026, 3, 1, tzinfo=UTC)
         young = decoded("apps/v1", kind, "young", replicas=2, template=template)
-        pods = [one for one in expand([old, young]) if isinstance(one, Pod)]
+        pods = [one for one in workloads.expand([old, young]) if isinstance(one, Pod)]
         times = [pod.metadata.creation_timestamp for pod in pods]
         assert times == [old.metadata.creation_timestamp] * 2 + [None] * 2
 
@@ -143,9 +136,9 @@ def test_pods_are_created_with_their_workload() -> None:
 def test_what_is_given_stays_in_its_order() -> None:
     """Expanded objects stand behind their workload; a second expansion adds nothing."""
     objects = given("workloads.yaml")
-    expanded = expand(objects)
+    expanded = workloads.expand(objects)
     assert [one for one in expanded if one in objects] == objects
-    assert expand(expanded) == expanded
+    assert workloads.expand(expanded) == expanded
 
 
 def test_pods_that_are_there_are_counted() -> None:
@@ -154,7 +147,7 @@ def test_pods_that_are_there_are_counted() -> None:
     replica_set = decoded("apps/v1", "ReplicaSet", "a", replicas=3, template=template)
     there = [owned_pod("a-1", "ReplicaSet", "a"), owned_pod("a-2", "ReplicaSet", "a")]
     ended = owned_pod("a-3", "ReplicaSet", "a", phase="Failed")
-    expanded = expand([replica_set, *there, ended])
+    expanded = workloads.expand([replica_set, *there, ended])
     assert len(expanded) == 4 + 1
 
 
@@ -162,9 +155,11 @@ def test_a_deployment_uses_the_replica_set_that_it_has() -> None:
     """A set with the deployment's template takes the missing replicas; no other is made."""
     template = {"metadata": {"labels": {"app": "a"}}, "spec": CONTAINERS}
     deployment = decoded("apps/v1", "Deployment", "a", replicas=4, template=template)
-    made = [one for one in expand([deployment]) if isinstance(one, ReplicaSet)]
-    again = expand([deployment, *made])
-    assert sum(isinstance(one, ReplicaSet) for one in again) == 1
+    made = [
+        one for one in workloads.expand([deployment]) if isinstance(one, cluster_objects.ReplicaSet)
+    ]
+    again = workloads.expand([deployment, *made])
+    assert sum(isinstance(one, cluster_objects.ReplicaSet) for one in again) == 1
     assert sum(isinstance(one, Pod) for one in again) == 4
 
 
@@ -174,15 +169,15 @@ def test_a_workload_that_wants_no_pods_has_none(replicas: int) -> None:
     template = {"spec": CONTAINERS}
     for kind in ("Deployment", "ReplicaSet", "StatefulSet"):
         workload = decoded("apps/v1", kind, "a", replicas=replicas, template=template)
-        assert not any(isinstance(one, Pod) for one in expand([workload]))
+        assert not any(isinstance(one, Pod) for one in workloads.expand([workload]))
 
 
 def test_a_workload_without_a_template_makes_nothing() -> None:
     """A cut-down manifest, as for a test of selectors, is no mistake."""
     for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"):
         workload = decoded("apps/v1", kind, "a")
-        assert expand([workload, make_node("n")])[0] == workload
-        assert len(expand([workload, make_node("n")])) == 2
+        assert workloads.expand([workload, make_node("n")])[0] == workload
+        assert len(workloads.expand([workload, make_node("n")])) == 2
 
 
 def test_online_boutique_spreads_over_zones() -> None:
@@ -194,10 +189,10 @@ def test_online_boutique_spreads_over_zones() -> None:
     ]
     shop = given("online_boutique.yaml")
     for one in shop:
-        if isinstance(one, Deployment):
+        if isinstance(one, cluster_objects.Deployment):
             one.spec.replicas = 6
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for pod, node in placed(expand([*nodes, *shop])).items():
+    for pod, node in placed(workloads.expand([*nodes, *shop])).items():
         assert node is not None
         deployment = pod.partition("/")[2].rsplit("-", 2)[0]
         counts[deployment][zones[int(node.removeprefix("node-"))]] += 1
@@ -205,7 +200,7 @@ def test_online_boutique_spreads_over_zones() -> None:
     behind_service = {name for name in counts if name != "loadgenerator"}
     for name in behind_service:
         assert max(counts[name].values()) - min(counts[name].values()) <= 2, (name, counts[name])
-    assert all(isinstance(node, Node) for node in nodes)
+    assert all(isinstance(node, cluster_objects.Node) for node in nodes)
 
 
 def test_workloads_together_make_no_more_pods_than_a_cluster_may_have() -> None:
@@ -215,8 +210,10 @@ def test_workloads_together_make_no_more_pods_than_a_cluster_may_have() -> None:
         decoded("apps/v1", "ReplicaSet", f"w{number}", replicas=100_000, template=template)
         for number in range(3)
     ]
-    with pytest.raises(ExpansionError, match="ReplicaSet default/w1: the workloads make more"):
-        expand(many)
+    with pytest.raises(
+        workloads.ExpansionError, match="ReplicaSet default/w1: the workloads make more"
+    ):
+        workloads.expand(many)
 
 
 def runtime_class(**scheduling: object) -> ApiObject:
@@ -231,18 +228,20 @@ def test_pods_of_workloads_have_the_overhead_of_their_runtime_class() -> None:
     spec = {"runtimeClassName": "sandboxed", "containers": [{"name": "c"}]}
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {**spec, "nodeSelector": {"x": "1"}}}
     web = decoded("apps/v1", "ReplicaSet", "web", replicas=2, template=template)
-    made = expand([web, runtime_class(nodeSelector={"y": "2"})])
+    made = workloads.expand([web, runtime_class(nodeSelector={"y": "2"})])
     pods = [one for one in made if isinstance(one, Pod)]
     assert [one.spec.overhead for one in pods] == [{"cpu": "1"}] * 2
     assert pods[0].spec.node_selector == {"x": "1", "y": "2"}
-    with pytest.raises(ExpansionError, match="ReplicaSet default/web: conflict: runtimeClass"):
-        expand([web, runtime_class(nodeSelector={"x": "2"})])
+    with pytest.raises(
+        workloads.ExpansionError, match="ReplicaSet default/web: conflict: runtimeClass"
+    ):
+        workloads.expand([web, runtime_class(nodeSelector={"x": "2"})])
 
 
-def job(status: dict[str, object] | None = None, **spec: object) -> Job:
+def job(status: dict[str, object] | None = None, **spec: object) -> cluster_objects.Job:
     """Return a job."""
     manifest = {"metadata": {"name": "j"}, "spec": spec, "status": status or {}}
-    return msgspec.convert(manifest, Job)
+    return msgspec.convert(manifest, cluster_objects.Job)
 
 
 def pod(phase: str, index: int | None = None) -> Pod:
@@ -269,7 +268,10 @@ def pod(phase: str, index: int | None = None) -> Pod:
 )
 def test_so_many_pods_at_a_time(spec: dict[str, object], phases: list[str], wanted: int) -> None:
     """Not more than are missing to the completions; a work queue ends with the first success."""
-    assert list(missing_of_job(job(**spec), [pod(phase) for phase in phases])) == [None] * wanted
+    assert (
+        list(workloads.missing_of_job(job(**spec), [pod(phase) for phase in phases]))
+        == [None] * wanted
+    )
 
 
 def test_indexes_that_are_taken_or_done_are_left_out() -> None:
@@ -280,14 +282,14 @@ def test_indexes_that_are_taken_or_done_are_left_out() -> None:
         parallelism=3,
         completionMode="Indexed",
     )
-    assert list(missing_of_job(indexed, [pod("Running", 2)])) == [3, 5]
+    assert list(workloads.missing_of_job(indexed, [pod("Running", 2)])) == [3, 5]
 
 
 @pytest.mark.parametrize("condition", ["Complete", "Failed"])
 def test_a_job_that_is_over_wants_nothing(condition: str) -> None:
     """Its conditions are final."""
     over = job({"conditions": [{"type": condition, "status": "True"}]}, parallelism=2)
-    assert list(missing_of_job(over, [])) == []
+    assert list(workloads.missing_of_job(over, [])) == []
 
 
 @pytest.mark.parametrize(
@@ -306,7 +308,7 @@ def test_a_pod_counts_until_it_has_ended_or_leaves(
     """One that is being deleted is replaced at once."""
     metadata = {"name": "p", "deletionTimestamp": deleted}
     pod = msgspec.convert({"metadata": metadata, "status": {"phase": phase}}, Pod)
-    assert active(pod) is counts
+    assert workloads.active(pod) is counts
 
 
 def test_a_daemon_is_for_the_node_that_it_runs_on_or_was_made_for() -> None:
@@ -320,7 +322,7 @@ def test_a_daemon_is_for_the_node_that_it_runs_on_or_was_made_for() -> None:
         ({}, set()),
     ):
         pod = msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, Pod)
-        assert daemon_nodes(pod) == nodes
+        assert workloads.daemon_nodes(pod) == nodes
 
 
 def test_templates_are_the_same_but_for_the_hash() -> None:
@@ -329,5 +331,5 @@ def test_templates_are_the_same_but_for_the_hash() -> None:
         msgspec.convert({"metadata": {"labels": labels}}, PodTemplate)
         for labels in ({"a": "1"}, {"a": "1", TEMPLATE_HASH: "x"}, {"a": "2"})
     )
-    assert same_template(plain, hashed)
-    assert not same_template(plain, other)
+    assert workloads.same_template(plain, hashed)
+    assert not workloads.same_template(plain, other)

@@ -11,15 +11,7 @@ from typing import Any
 import pytest
 
 from policy_sched.cli.main import run
-from tests.embedded.apiserver.security.guarded import (
-    RBAC,
-    binding,
-    guarded,
-    make,
-    role,
-    rule,
-    user,
-)
+from tests.embedded.apiserver.security.guarded import RBAC, binding, guarded, make, role, rule, user
 from tests.embedded.apiserver.world import PODS, World
 from tests.instance.recording import Recording
 

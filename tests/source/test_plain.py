@@ -7,11 +7,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from policy_sched.source import SourceFile, parse_documents, plain_documents
-from tests.source.hostile import ODD, SEEDS, hostile_json, hostile_yaml
+from tests.source import hostile
 
 
 def compared(text: str) -> None:
@@ -48,14 +47,14 @@ def shown(value: object) -> str:
     return repr(value)
 
 
-@pytest.mark.parametrize("text", ODD)
+@pytest.mark.parametrize("text", hostile.ODD)
 def test_every_scalar(text: str) -> None:
     """A scalar of any form and tag means the same to both readers, in a mapping and in a list."""
     compared(f"a: {text}\n")
     compared(f"kind: List\nitems:\n- a: 1\n- {text}\n- b: {text}\n")
 
 
-@pytest.mark.parametrize("text", SEEDS.values(), ids=SEEDS)
+@pytest.mark.parametrize("text", hostile.SEEDS.values(), ids=hostile.SEEDS)
 def test_seeds(text: str) -> None:
     """A text that is hostile as a whole is refused by both readers with the same words."""
     compared(text)
@@ -64,8 +63,8 @@ def test_seeds(text: str) -> None:
 @given(st.integers(0, 2**32))
 def test_hostile_documents(seed: int) -> None:
     """Damaged documents mean the same, or are refused with the same words in the same place."""
-    compared(hostile_yaml(Random(seed)))
-    compared(hostile_json(Random(seed)))
+    compared(hostile.hostile_yaml(Random(seed)))
+    compared(hostile.hostile_json(Random(seed)))
 
 
 def test_places_of_items() -> None:

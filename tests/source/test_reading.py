@@ -13,7 +13,7 @@ from policy_sched.manifests.load import load
 from policy_sched.policytest.runner import run_files
 from policy_sched.profiles.check.check import check_files
 from policy_sched.simulate.traces import load_traces
-from policy_sched.source.reading import MAX_BYTES, SMALL, read_bytes, read_stream
+from policy_sched.source import reading
 
 
 def test_a_file_and_its_packed_form(tmp_path: Path) -> None:
@@ -21,15 +21,15 @@ def test_a_file_and_its_packed_form(tmp_path: Path) -> None:
     data = b"name: x\n" * 400_000
     (tmp_path / "a").write_bytes(data)
     (tmp_path / "a.gz").write_bytes(gzip.compress(data) + gzip.compress(b"end"))
-    assert read_bytes(tmp_path / "a") == data
-    assert read_bytes(tmp_path / "a.gz") == data + b"end"
+    assert reading.read_bytes(tmp_path / "a") == data
+    assert reading.read_bytes(tmp_path / "a.gz") == data + b"end"
 
 
 def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
     """1 MB that unpacks to a gigabyte was unpacked; now it ends where the ratio is passed."""
-    (tmp_path / "a.gz").write_bytes(gzip.compress(b" " * (SMALL + 1)))
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b" " * (reading.SMALL + 1)))
     with pytest.raises(OSError, match="more than 200 times larger; unpack it with gunzip"):
-        read_bytes(tmp_path / "a.gz")
+        reading.read_bytes(tmp_path / "a.gz")
 
 
 def test_a_sparse_file_is_not_read(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_sparse_file_is_not_read(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="more than 1048576; split it"):
         run_files([str(tmp_path / "a.yaml")])
     with open(tmp_path / "zero.yaml", "wb") as file:
-        file.truncate(MAX_BYTES)
+        file.truncate(reading.MAX_BYTES)
     (problem,) = load([str(tmp_path / "zero.yaml")]).diagnostics
     assert problem.message == "the character U+0000 is not allowed in YAML"
 
@@ -57,8 +57,8 @@ def test_pipes_and_devices(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.yaml")
     for path, what in ((str(tmp_path / "a.yaml"), "a named pipe"), ("/dev/zero", "a device")):
         with pytest.raises(OSError, match=f"it is {what}, not a regular file"):
-            read_bytes(path)
-    assert read_bytes("/dev/null") == b""
+            reading.read_bytes(path)
+    assert reading.read_bytes("/dev/null") == b""
 
 
 def test_the_pipe_of_a_shell() -> None:
@@ -67,7 +67,7 @@ def test_the_pipe_of_a_shell() -> None:
     os.write(writer, b"x: 1")
     os.close(writer)
     try:
-        assert read_bytes(f"/dev/fd/{reader}") == b"x: 1"
+        assert reading.read_bytes(f"/dev/fd/{reader}") == b"x: 1"
     finally:
         os.close(reader)
 
@@ -75,11 +75,11 @@ def test_the_pipe_of_a_shell() -> None:
 def test_a_path_with_nul() -> None:
     """A path that YAML gives may hold NUL, which no file system has: an error, not a crash."""
     with pytest.raises(OSError, match="cannot hold the character NUL"):
-        read_bytes("a\0b")
+        reading.read_bytes("a\0b")
 
 
 def test_a_stream_without_end() -> None:
     """Standard input is read up to a limit."""
     with pytest.raises(OSError, match="larger than 100 characters"):
-        read_stream(io.StringIO("x" * 101), "-", 100)
-    assert read_stream(io.StringIO("x" * 100), "-", 100) == "x" * 100
+        reading.read_stream(io.StringIO("x" * 101), "-", 100)
+    assert reading.read_stream(io.StringIO("x" * 100), "-", 100) == "x" * 100

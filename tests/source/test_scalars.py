@@ -9,8 +9,7 @@ import string
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from policy_sched.source import Marked, SourceFile, parse_documents
 from policy_sched.source.scalars import scalar_places

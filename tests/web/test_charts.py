@@ -6,11 +6,9 @@ import json
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from policy_sched.web import Chart, Series, json_for_script
-from policy_sched.web.charts import HEIGHT, TABLE_ROWS, WIDTH, number_text, seconds_text
+from policy_sched.web import Chart, Series, charts, json_for_script
 from tests.web.gallery import chart
 
 NUMBERS = st.none() | st.floats(0, 1e12)
@@ -71,9 +69,9 @@ def test_every_curve_can_be_drawn(values: list[tuple[float, float | None]], step
     places = [tick.at for tick in (*found.x_ticks, *found.y_ticks)]
     path = found.path(found.series[0]).replace("M", " ").replace("L", " ").replace("H", " ")
     places += [float(number) for number in path.replace("V", " ").split()]
-    assert all(-0.1 <= place <= max(WIDTH, HEIGHT) for place in places)
+    assert all(-0.1 <= place <= max(charts.WIDTH, charts.HEIGHT) for place in places)
     assert len(found.y_ticks) <= 8
-    assert len(found.table.rows) <= TABLE_ROWS
+    assert len(found.table.rows) <= charts.TABLE_ROWS
     json.loads(json_for_script(found.data))
 
 
@@ -89,7 +87,7 @@ def test_what_is_no_number_is_a_gap() -> None:
 )
 def test_numbers_are_short(value: float, text: str) -> None:
     """Four digits, and commas from a thousand up."""
-    assert number_text(value) == text
+    assert charts.number_text(value) == text
 
 
 @pytest.mark.parametrize(
@@ -97,7 +95,7 @@ def test_numbers_are_short(value: float, text: str) -> None:
 )
 def test_durations_have_two_units(value: float, text: str) -> None:
     """Times are written with their two largest units."""
-    assert seconds_text(value) == text
+    assert charts.seconds_text(value) == text
 
 
 def test_a_band_surrounds_its_curve() -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from policy_sched.cli.output.diagnostics import OK, exit_code, require_files, write_hints
+from policy_sched.cli.output import diagnostics
 from policy_sched.cli.output.progress import progress
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError, one_line
 from policy_sched.manifests import BAD_VALUE, ManifestPosition, load, with_claims
@@ -27,7 +27,7 @@ def require_cluster(verb: str, paths: Sequence[str], kubeconfig: str | None) -> 
     """Raise PolicySchedError unless a cluster is given, in files or live, and not in both."""
     if (kubeconfig is None) == (not paths):
         raise PolicySchedError(f"{verb} needs either --cluster or --kubeconfig")
-    require_files(paths)
+    diagnostics.require_files(paths)
 
 
 def source_names(
@@ -51,16 +51,16 @@ def read_files(
         from policy_sched.cli.input.live_cluster import read_live  # noqa: PLC0415  see above
 
         live = read_live(kubeconfig)
-        write_hints(map(one_line, live.notes))
+        diagnostics.write_hints(map(one_line, live.notes))
         found = [*generated_nodes(nodes), *live.objects]
         return ClusterFiles(expanded(found, [kubeconfig]), [], {})
     with progress("reading the cluster") as advance:
         traces = load_traces(path for path in paths if is_trace(path))
         files = [path for path in paths if not is_trace(path)]
         manifests = load(files, sys.stdin, advance=advance)
-    write_hints(manifests.hints)
+    diagnostics.write_hints(manifests.hints)
     problems = [*manifests.diagnostics, *traces.diagnostics]
-    if exit_code(problems) != OK:
+    if diagnostics.exit_code(problems) != diagnostics.OK:
         raise PolicyError(problems)
     found = [*generated_nodes(nodes), *manifests.objects, *traces.objects]
     return ClusterFiles(expanded(found, paths), problems, manifests.places)

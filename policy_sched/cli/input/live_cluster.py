@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 from policy_sched.cli.output.progress import progress
-from policy_sched.client.kube.auth import Access, in_cluster_config, load, paths_in
+from policy_sched.client.kube import auth
 from policy_sched.client.kube.rest import Api, Environment, Settings
 from policy_sched.client.kube.time import Clocks
 from policy_sched.snapshot import SELECTIONS, Collected, collect
@@ -19,7 +19,7 @@ IN_CLUSTER: Final = "in-cluster"
 _READING: Final = Settings(qps=50, burst=100, timeout=120.0, read_only=True)
 
 
-def environment_of(kubeconfig: str) -> tuple[Environment, Access]:
+def environment_of(kubeconfig: str) -> tuple[Environment, auth.Access]:
     """Return clocks and a source of randomness, and how to reach the cluster of a kubeconfig.
 
     Raises ClusterError if the kubeconfig is not usable, or outside a pod.
@@ -27,9 +27,9 @@ def environment_of(kubeconfig: str) -> tuple[Environment, Access]:
     clocks = Clocks(time.time_ns, time.monotonic_ns)
     random = Random()  # noqa: S311 - jitter; nothing here is a secret
     if kubeconfig == IN_CLUSTER:
-        access = in_cluster_config(os.environ, clocks.monotonic)
+        access = auth.in_cluster_config(os.environ, clocks.monotonic)
     else:
-        access = load(paths_in(kubeconfig), clocks)
+        access = auth.load(auth.paths_in(kubeconfig), clocks)
     return Environment(clocks, random), access
 
 

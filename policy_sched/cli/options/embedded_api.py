@@ -118,10 +118,7 @@ class Serving:
             yield
             return
         from policy_sched.embedded.apiserver.endpoints import ApiServer  # noqa: PLC0415
-        from policy_sched.embedded.apiserver.security import (  # noqa: PLC0415
-            kubeconfig,
-            write_kubeconfig,
-        )
+        from policy_sched.embedded.apiserver.security import kubeconfig, write_kubeconfig  # noqa: PLC0415
 
         address = address_of(self.address)
         with certified(self.access, address, instance.now()) as access:

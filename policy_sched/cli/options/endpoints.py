@@ -23,21 +23,8 @@ from policy_sched.client.kube.rest import Api, Environment, RetryPolicy, Setting
 from policy_sched.client.kube.time import Clocks
 from policy_sched.errors import ClusterError
 from policy_sched.http import Access, Address
+from policy_sched.instance import http
 from policy_sched.instance.app import ClusterInstance, Instance, RunLoop
-from policy_sched.instance.http import (
-    OPEN,
-    AlwaysAllow,
-    Authorizer,
-    DelegatingAuthorizer,
-    Endpoints,
-    Explaining,
-    Listener,
-    Offered,
-    Plain,
-    renew,
-    self_signed,
-    server_context,
-)
 from policy_sched.instance.observability import INFO, WARNING, DecisionLog
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import PolicyFiles
@@ -102,7 +89,7 @@ class EndpointFlags:
     authorization_webhook_cache_authorized_ttl: str = "10s"
     authorization_always_allow_paths: Annotated[
         tuple[str, ...], Parameter(negative="", consume_multiple=True)
-    ] = OPEN
+    ] = http.OPEN
 
     def __post_init__(self) -> None:
         """Raise ClusterError for values that cannot be."""
@@ -162,30 +149,32 @@ async def endpoints(
     async with AsyncExitStack() as stack:
         given = replace(given, clients=given.clients or flags.client_ca_file)
         authorizer = await _authorizer(flags, given, instance, stack)
-        everywhere = isinstance(authorizer, DelegatingAuthorizer) and authorizer.reviews_anonymous
+        everywhere = (
+            isinstance(authorizer, http.DelegatingAuthorizer) and authorizer.reviews_anonymous
+        )
         host = flags.bind_address or (EVERYWHERE if everywhere else HERE)
         near = Address(host, 0).loopback
-        if isinstance(authorizer, DelegatingAuthorizer):
+        if isinstance(authorizer, http.DelegatingAuthorizer):
             authorizer.reviews_anonymous |= near
-        if isinstance(authorizer, AlwaysAllow) and not near:
+        if isinstance(authorizer, http.AlwaysAllow) and not near:
             text = "can be reached from other machines: that needs --token-auth-file"
             text += " or --client-ca-file"
             raise ClusterError(f"--bind-address {host} {text}")
-        offered = Offered(
+        offered = http.Offered(
             instance,
             running.reload,
-            Explaining(instance),
+            http.Explaining(instance),
             instance.checks(),
             lambda: _in_force(instance, overrides),
             flags.open_paths,
             shown_flags(flags, given, overrides, instance.reloader.store.files),
         )
         pair = _pair(flags, given, secure=remote or not near)
-        context = None if pair is None else server_context(*pair, flags.client_ca_file)
+        context = None if pair is None else http.server_context(*pair, flags.client_ca_file)
         if context is not None:
             context.minimum_version = _VERSIONS[flags.tls_min_version]
         port = PORT if flags.secure_port is None else flags.secure_port
-        listener = Listener(Endpoints(offered, authorizer).handle, (host, port), context)
+        listener = http.Listener(http.Endpoints(offered, authorizer).handle, (host, port), context)
         await stack.enter_async_context(listener)
         instance.log.write(INFO, "Serving securely" if context else "Serving", url=listener.url)
         if context is not None and given.certificate is not None:
@@ -238,7 +227,7 @@ def _pair(flags: EndpointFlags, given: Access, *, secure: bool) -> Pair | None:
         return _read(given)
     if secure:
         names = [socket.gethostname(), "localhost", "127.0.0.1", "::1"]
-        return self_signed(names, time.time_ns())
+        return http.self_signed(names, time.time_ns())
     if flags.client_ca_file is not None:
         raise ClusterError("--client-ca-file needs --tls-cert-file and --tls-private-key-file")
     return None
@@ -261,7 +250,7 @@ async def _follow(
         try:
             found = _read(given)
             if found != pair:
-                renew(context, *found)
+                http.renew(context, *found)
                 log.write(INFO, "The endpoints have another certificate")
         except ClusterError as error:
             log.write(WARNING, "The endpoints keep their certificate", error=str(error))
@@ -269,7 +258,7 @@ async def _follow(
         pair = found
 
 
-def _embedded_authorizer(given: Access, instance: Instance) -> Authorizer:
+def _embedded_authorizer(given: Access, instance: Instance) -> http.Authorizer:
     """Return the authorizer of an embedded cluster, which is not loaded for a real one."""
     from policy_sched.cli.options.embedded_auth import embedded_authorizer  # noqa: PLC0415
     from policy_sched.instance.app import EmbeddedInstance  # noqa: PLC0415
@@ -283,7 +272,7 @@ async def _authorizer(
     given: Access,
     instance: Instance,
     stack: AsyncExitStack,
-) -> Authorizer:
+) -> http.Authorizer:
     if not isinstance(instance, ClusterInstance):
         return _embedded_authorizer(given, instance)
     apis: dict[str, Api] = {}
@@ -296,13 +285,13 @@ async def _authorizer(
         api.traffic = instance.metrics.attempts
         apis[kind] = await stack.enter_async_context(api)
 
-    async def review(kind: str, spec: Plain) -> Plain:
+    async def review(kind: str, spec: http.Plain) -> http.Plain:
         group = _PATHS[kind].split("/")[2]
         body = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {}, "spec": spec}
         response = await apis[kind].request("POST", _PATHS[kind], body, repeatable=True)
         return _status_of(response)
 
-    authorizer = DelegatingAuthorizer(review, time.monotonic, ttls=flags.ttls)
+    authorizer = http.DelegatingAuthorizer(review, time.monotonic, ttls=flags.ttls)
     authorizer.reviews_anonymous = not isinstance(
         apis["SubjectAccessReview"].access.credentials, Anonymous
     )
@@ -323,7 +312,7 @@ def _review_api(path: str | None, own: Api) -> Api:
     return Api(access, environment, _REVIEWS)
 
 
-def _status_of(response: bytes) -> Plain:
+def _status_of(response: bytes) -> http.Plain:
     try:
         status: Any = msgspec.json.decode(response).get("status")
     except (msgspec.DecodeError, AttributeError):

@@ -13,8 +13,7 @@ from urllib.parse import quote
 
 from policy_sched import __version__
 from policy_sched.errors import Diagnostic, Severity, one_line
-from policy_sched.language.diagnostics import Code
-from policy_sched.language.diagnostics import codes as catalogue
+from policy_sched.language.diagnostics import Code, codes as catalogue
 from policy_sched.model import counted
 from policy_sched.report import CaseResult, json_text
 from policy_sched.source import xml_text

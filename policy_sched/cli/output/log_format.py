@@ -13,30 +13,23 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.instance.observability import (
-    ERROR,
-    WARNING,
-    DecisionLog,
-    LineWriter,
-    Record,
-    Write,
-)
+from policy_sched.instance import observability
 
 _encode = msgspec.json.Encoder().encode
 _LETTERS: Final = {"info": "I", "warning": "W", "error": "E"}
 
 
-def writer(logging_format: str) -> Write:
+def writer(logging_format: str) -> observability.Write:
     """Return what writes records to standard output, at the end of the turn they are from."""
     form = as_json if logging_format == "json" else as_text
-    lines = LineWriter(sys.stdout.buffer)
+    lines = observability.LineWriter(sys.stdout.buffer)
     reported = 0
 
-    def write(record: Record) -> None:
+    def write(record: observability.Record) -> None:
         nonlocal reported
         if lines.lost > reported and lines.writable:
             text = "Lines of the log are lost: there was no room for them"
-            facts = {"ts": record["ts"], "level": WARNING, "msg": text}
+            facts = {"ts": record["ts"], "level": observability.WARNING, "msg": text}
             lines(form({**facts, "lines": lines.lost - reported}))
             reported = lines.lost
         lines(form(record))
@@ -45,7 +38,7 @@ def writer(logging_format: str) -> Write:
 
 
 @contextmanager
-def gathered(log: DecisionLog) -> Iterator[None]:
+def gathered(log: observability.DecisionLog) -> Iterator[None]:
     """Write into our log what libraries and Python itself warn of, while the context lasts."""
     handler = _Gathering(log)
     root = logging.getLogger()
@@ -59,25 +52,25 @@ def gathered(log: DecisionLog) -> Iterator[None]:
 class _Gathering(logging.Handler):
     """Makes records of our form from those of `logging`."""
 
-    def __init__(self, log: DecisionLog) -> None:
+    def __init__(self, log: observability.DecisionLog) -> None:
         super().__init__(logging.WARNING)
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one."""
-        level = ERROR if record.levelno >= logging.ERROR else WARNING
+        level = observability.ERROR if record.levelno >= logging.ERROR else observability.WARNING
         facts: dict[str, object] = {"source": record.name}
         if record.exc_info is not None and record.exc_info[1] is not None:
             facts["error"] = repr(record.exc_info[1])
         self._log.write(level, record.getMessage(), **facts)
 
 
-def as_json(record: Record) -> bytes:
+def as_json(record: observability.Record) -> bytes:
     """Return a record as a line of JSON."""
     return _encode(record) + b"\n"
 
 
-def as_text(record: Record) -> bytes:
+def as_text(record: observability.Record) -> bytes:
     """Return a record as a line of klog: level, time, process, source, message, facts."""
     facts = dict(record)
     seconds, level, message = facts.pop("ts"), facts.pop("level"), facts.pop("msg")

@@ -11,18 +11,9 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from policy_sched import model
 from policy_sched.client.apimachinery.resources import Resource, bad_request, cannot_be_handled
 from policy_sched.manifests import Plain, decode_as, decode_json
-from policy_sched.model import (
-    EPOCH,
-    LABEL_OPERATORS,
-    ApiObject,
-    Kind,
-    Pod,
-    decoder,
-    nanoseconds,
-    parse_selector,
-)
 
 SECOND: Final = 1_000_000_000
 """Nanoseconds in a second."""
@@ -39,7 +30,7 @@ def timestamp(ns: int) -> str:
 @lru_cache(maxsize=256)
 def _second(seconds: int) -> str:
     seconds = max(_FIRST, min(seconds, _LAST))
-    return (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return (model.EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_timestamp(ns: int) -> str:
@@ -51,7 +42,7 @@ def micro_timestamp(ns: int) -> str:
 def parsed(text: str) -> int:
     """Return a timestamp as nanoseconds, in UTC unless it has a zone. Raises ValueError."""
     time = datetime.fromisoformat(text)
-    return nanoseconds(time if time.tzinfo is not None else time.replace(tzinfo=UTC))
+    return model.nanoseconds(time if time.tzinfo is not None else time.replace(tzinfo=UTC))
 
 
 def readable(text: object) -> int | None:
@@ -70,7 +61,7 @@ encoded = msgspec.json.Encoder().encode
 class Key:
     """What names an object: kind, namespace, name."""
 
-    kind: Kind
+    kind: model.Kind
     namespace: str
     name: str
 
@@ -80,7 +71,9 @@ class Stored:
 
     __slots__ = ("name", "namespace", "raw", "resource", "typed", "version")
 
-    def __init__(self, resource: Resource, version: int, raw: bytes, typed: ApiObject) -> None:
+    def __init__(
+        self, resource: Resource, version: int, raw: bytes, typed: model.ApiObject
+    ) -> None:
         self.resource = resource
         self.version = version
         self.raw = raw
@@ -125,13 +118,13 @@ def seal(resource: Resource, data: Plain, version: int, *, checked: bool = False
     raw = encoded({"kind": resource.kind, "apiVersion": resource.api_version, **data})
     if checked:
         try:
-            return Stored(resource, version, raw, decoder(resource.struct).decode(raw))
+            return Stored(resource, version, raw, model.decoder(resource.struct).decode(raw))
         except msgspec.ValidationError:
             pass  # reported in the API's words below
     return Stored(resource, version, raw, read(resource, raw))
 
 
-def read(resource: Resource, raw: bytes) -> ApiObject:
+def read(resource: Resource, raw: bytes) -> model.ApiObject:
     """Return the struct of an object's JSON. Raises ApiError if it does not fit its kind."""
     typed = decode_json(raw, resource.struct)
     if typed is not None:
@@ -168,7 +161,7 @@ _EQUAL: Final = re.compile(r"([^=!\s]+)\s*(==|=|!=)\s*(\S*)")
 def label_match(text: str) -> Match:
     """Return a test of an object's labels. Raises ApiError if the text is no selector."""
     try:
-        selector = parse_selector(text, LABEL_OPERATORS)
+        selector = model.parse_selector(text, model.LABEL_OPERATORS)
     except ValueError as error:
         raise bad_request(f"unable to parse requirement: {error}") from None
     return lambda stored: selector.matches(stored.labels)
@@ -191,9 +184,9 @@ def _field(stored: Stored, path: str) -> str:
         return stored.name
     if path == "metadata.namespace":
         return stored.namespace
-    if path == "spec.nodeName" and isinstance(typed, Pod):
+    if path == "spec.nodeName" and isinstance(typed, model.Pod):
         return typed.spec.node_name
-    if path == "status.phase" and isinstance(typed, Pod):
+    if path == "status.phase" and isinstance(typed, model.Pod):
         return typed.status.phase
     value: object = stored.data
     for step in path.split("."):

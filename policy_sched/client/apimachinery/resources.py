@@ -6,18 +6,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from policy_sched import model
 from policy_sched.errors import ClusterError
-from policy_sched.model import (
-    CLUSTER_SCOPED,
-    KINDS,
-    SCHEDULING_VERSION,
-    SKIPPED_KINDS,
-    ApiObject,
-    Kind,
-)
 
 
-def cannot_be_handled(kind: Kind, why: str) -> ApiError:
+def cannot_be_handled(kind: model.Kind, why: str) -> ApiError:
     """Return the refusal of what is no object of its kind."""
     version = kind[0].rpartition("/")[2]
     return bad_request(f'{kind[1]} in version "{version}" cannot be handled as a {kind[1]}: {why}')
@@ -78,35 +71,35 @@ def bad_request(message: str) -> ApiError:
     return ApiError(400, "BadRequest", message)
 
 
-POD: Final[Kind] = ("v1", "Pod")
-NODE: Final[Kind] = ("v1", "Node")
-NAMESPACE: Final[Kind] = ("v1", "Namespace")
-ACCOUNT: Final[Kind] = ("v1", "ServiceAccount")
-CLAIM: Final[Kind] = ("v1", "PersistentVolumeClaim")
-VOLUME: Final[Kind] = ("v1", "PersistentVolume")
-PRIORITY_CLASS: Final[Kind] = ("scheduling.k8s.io/v1", "PriorityClass")
-RUNTIME_CLASS: Final[Kind] = ("node.k8s.io/v1", "RuntimeClass")
-DEVICE_CLAIM: Final[Kind] = ("resource.k8s.io/v1", "ResourceClaim")
-DEVICE_TEMPLATE: Final[Kind] = ("resource.k8s.io/v1", "ResourceClaimTemplate")
-GROUP: Final[Kind] = (SCHEDULING_VERSION, "PodGroup")
-WORKLOAD: Final[Kind] = (SCHEDULING_VERSION, "Workload")
-EVENT: Final[Kind] = ("events.k8s.io/v1", "Event")
-STORAGE_CLASS: Final[Kind] = ("storage.k8s.io/v1", "StorageClass")
-BUDGET: Final[Kind] = ("policy/v1", "PodDisruptionBudget")
-CONTROLLER: Final[Kind] = ("v1", "ReplicationController")
-REPLICA_SET: Final[Kind] = ("apps/v1", "ReplicaSet")
-DEPLOYMENT: Final[Kind] = ("apps/v1", "Deployment")
-STATEFUL_SET: Final[Kind] = ("apps/v1", "StatefulSet")
-DAEMON_SET: Final[Kind] = ("apps/v1", "DaemonSet")
-REVISION: Final[Kind] = ("apps/v1", "ControllerRevision")
-JOB: Final[Kind] = ("batch/v1", "Job")
+POD: Final[model.Kind] = ("v1", "Pod")
+NODE: Final[model.Kind] = ("v1", "Node")
+NAMESPACE: Final[model.Kind] = ("v1", "Namespace")
+ACCOUNT: Final[model.Kind] = ("v1", "ServiceAccount")
+CLAIM: Final[model.Kind] = ("v1", "PersistentVolumeClaim")
+VOLUME: Final[model.Kind] = ("v1", "PersistentVolume")
+PRIORITY_CLASS: Final[model.Kind] = ("scheduling.k8s.io/v1", "PriorityClass")
+RUNTIME_CLASS: Final[model.Kind] = ("node.k8s.io/v1", "RuntimeClass")
+DEVICE_CLAIM: Final[model.Kind] = ("resource.k8s.io/v1", "ResourceClaim")
+DEVICE_TEMPLATE: Final[model.Kind] = ("resource.k8s.io/v1", "ResourceClaimTemplate")
+GROUP: Final[model.Kind] = (model.SCHEDULING_VERSION, "PodGroup")
+WORKLOAD: Final[model.Kind] = (model.SCHEDULING_VERSION, "Workload")
+EVENT: Final[model.Kind] = ("events.k8s.io/v1", "Event")
+STORAGE_CLASS: Final[model.Kind] = ("storage.k8s.io/v1", "StorageClass")
+BUDGET: Final[model.Kind] = ("policy/v1", "PodDisruptionBudget")
+CONTROLLER: Final[model.Kind] = ("v1", "ReplicationController")
+REPLICA_SET: Final[model.Kind] = ("apps/v1", "ReplicaSet")
+DEPLOYMENT: Final[model.Kind] = ("apps/v1", "Deployment")
+STATEFUL_SET: Final[model.Kind] = ("apps/v1", "StatefulSet")
+DAEMON_SET: Final[model.Kind] = ("apps/v1", "DaemonSet")
+REVISION: Final[model.Kind] = ("apps/v1", "ControllerRevision")
+JOB: Final[model.Kind] = ("batch/v1", "Job")
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_CLUSTER_SCOPED: Final = CLUSTER_SCOPED | _words(
+_CLUSTER_SCOPED: Final = model.CLUSTER_SCOPED | _words(
     "APIService CertificateSigningRequest ClusterRole ClusterRoleBinding ComponentStatus"
     " CustomResourceDefinition DeviceClass FlowSchema IPAddress IngressClass"
     " MutatingWebhookConfiguration PriorityLevelConfiguration ResourceSlice RuntimeClass"
@@ -142,7 +135,7 @@ class Resource:
     for kinds that no decision reads.
     """
 
-    key: Kind
+    key: model.Kind
     api_version: str
     kind: str
     group: str
@@ -152,7 +145,7 @@ class Resource:
     status_reported: bool
     has_generation: bool
     freely_named: bool
-    struct: type[ApiObject]
+    struct: type[model.ApiObject]
 
     @property
     def qualified(self) -> str:
@@ -171,10 +164,10 @@ def plural(kind: str) -> str:
 
 
 @cache
-def resource(key: Kind) -> Resource:
+def resource(key: model.Kind) -> Resource:
     """Return a kind's resource. Raises ApiError if there is no such kind."""
     version, kind = key
-    if key not in KINDS and key not in SKIPPED_KINDS:
+    if key not in model.KINDS and key not in model.SKIPPED_KINDS:
         message = f'no matches for kind "{kind}" in version "{version}"'
         raise ApiError(404, "NotFound", message)
     return Resource(
@@ -188,5 +181,5 @@ def resource(key: Kind) -> Resource:
         status_reported=kind in _STATUS_REPORTED,
         has_generation=kind not in _WITHOUT_GENERATION,
         freely_named=kind in _FREELY_NAMED,
-        struct=KINDS.get(key, ApiObject),
+        struct=model.KINDS.get(key, model.ApiObject),
     )

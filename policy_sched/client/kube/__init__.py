@@ -5,23 +5,12 @@ leaderelection/ holds a lease, events/ records events. This package itself combi
 scheduler's client.
 """
 
-from policy_sched.client.kube.client import RECORD_EVENT, KubeClient
+from policy_sched.client.kube.client import RECORD_EVENT as RECORD_EVENT, KubeClient as KubeClient
 from policy_sched.client.kube.rbac_rules import (
-    ELECTING,
-    GROUP_READING,
-    GROUP_WRITING,
-    READING,
-    WRITING,
-    Right,
+    ELECTING as ELECTING,
+    GROUP_READING as GROUP_READING,
+    GROUP_WRITING as GROUP_WRITING,
+    READING as READING,
+    WRITING as WRITING,
+    Right as Right,
 )
-
-__all__ = [
-    "ELECTING",
-    "GROUP_READING",
-    "GROUP_WRITING",
-    "READING",
-    "RECORD_EVENT",
-    "WRITING",
-    "KubeClient",
-    "Right",
-]

@@ -14,34 +14,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
-from policy_sched.client import Done, ObjectRequest, ObjectResponse, begun
-from policy_sched.client.apimachinery import (
-    MAGIC,
-    POD,
-    PROTOBUF,
-    ApiError,
-    changed_claim,
-    is_gone,
-)
+from policy_sched.client import Done, ObjectRequest, ObjectResponse, apimachinery, begun
+from policy_sched.client.kube import rest
 from policy_sched.client.kube.events import EventKey, EventWriter, Reference
-from policy_sched.client.kube.rest import (
-    CONFLICT,
-    JSON,
-    MERGE_PATCH,
-    REQUEST_BACKOFF,
-    STRATEGIC_PATCH,
-    TOO_MANY,
-    Api,
-    Begin,
-    Decoding,
-    Ended,
-    KeyedExecutor,
-    Malformed,
-    Unreachable,
-    at_once,
-    collection_path,
-    object_path,
-)
 from policy_sched.client.kube.time import BackoffState
 from policy_sched.errors import ClusterError
 from policy_sched.manifests import decode_json
@@ -56,10 +31,10 @@ SENT: Final = 5
 class BindConfirmation:
     """Binds pods; ``may_write`` raises ClusterError if nothing may be written (any more)."""
 
-    def __init__(self, api: Api, may_write: Callable[[], None]) -> None:
+    def __init__(self, api: rest.Api, may_write: Callable[[], None]) -> None:
         self._api = api
         self._may_write = may_write
-        self._pods = Decoding(POD, Pod)
+        self._pods = rest.Decoding(apimachinery.POD, Pod)
 
     def begin(self, pod: PodInfo, node: str, done: Callable[[ClusterError | None], None]) -> bool:
         """Send a binding without waiting, if that is possible now; see `Api.begin`."""
@@ -74,7 +49,9 @@ class BindConfirmation:
         ``failed``: the failure of the try that `begin` made.
         """
         environment = self._api.environment
-        pauses = BackoffState(REQUEST_BACKOFF, environment.clocks.monotonic, environment.random)
+        pauses = BackoffState(
+            rest.REQUEST_BACKOFF, environment.clocks.monotonic, environment.random
+        )
         refused: ClusterError | None = None
         for _ in range(SENT):
             if refused is not None:
@@ -91,31 +68,35 @@ class BindConfirmation:
                 return None
             found = await self._read(pod)
             if isinstance(found, ClusterError):
-                return refused if _is(refused, CONFLICT) else found
+                return refused if _is(refused, rest.CONFLICT) else found
             same = found.metadata.uid == pod.uid
             if same and found.spec.node_name == node:
                 return None
-            if not same or found.spec.node_name or _is(refused, CONFLICT):
+            if not same or found.spec.node_name or _is(refused, rest.CONFLICT):
                 return refused
         return refused
 
     async def _read(self, pod: PodInfo) -> Pod | ClusterError:
         """Return the pod of that name, or why there is none to be read, however long it takes."""
         environment = self._api.environment
-        pauses = BackoffState(REQUEST_BACKOFF, environment.clocks.monotonic, environment.random)
-        path = object_path(POD, pod.namespace, pod.name)
+        pauses = BackoffState(
+            rest.REQUEST_BACKOFF, environment.clocks.monotonic, environment.random
+        )
+        path = rest.object_path(apimachinery.POD, pod.namespace, pod.name)
         while True:
             try:
                 return self._pods.object(await self._api.get(path))
             except ClusterError as error:
-                if not (_open(error) or _is(error, TOO_MANY) or isinstance(error, Unreachable)):
+                if not (
+                    _open(error) or _is(error, rest.TOO_MANY) or isinstance(error, rest.Unreachable)
+                ):
                     return error.with_traceback(None)
             await self._api.pause(pauses.next())
 
 
 def _binding(pod: PodInfo, node: str) -> tuple[str, Plain]:
     """Return path and body of a binding."""
-    path = object_path(POD, pod.namespace, pod.name, "binding")
+    path = rest.object_path(apimachinery.POD, pod.namespace, pod.name, "binding")
     meta = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
     target = {"kind": "Node", "name": node}
     return path, {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
@@ -123,13 +104,13 @@ def _binding(pod: PodInfo, node: str) -> tuple[str, Plain]:
 
 def _open(error: ClusterError) -> bool:
     """Return whether a failed request may have been carried out, which a read can tell."""
-    if isinstance(error, ApiError):
-        return error.code == CONFLICT or error.code >= 500
-    return isinstance(error, Malformed) or (isinstance(error, Unreachable) and error.sent)
+    if isinstance(error, apimachinery.ApiError):
+        return error.code == rest.CONFLICT or error.code >= 500
+    return isinstance(error, rest.Malformed) or (isinstance(error, rest.Unreachable) and error.sent)
 
 
 def _is(error: ClusterError, code: int) -> bool:
-    return isinstance(error, ApiError) and error.code == code
+    return isinstance(error, apimachinery.ApiError) and error.code == code
 
 
 Failed = Callable[[str, str, ClusterError], None]
@@ -168,7 +149,7 @@ class KubeClient:
 
     def __init__(  # noqa: PLR0913 - all but the first are keywords
         self,
-        api: Api,
+        api: rest.Api,
         *,
         reporter: str = "default-scheduler",
         instance: str = "",
@@ -176,10 +157,10 @@ class KubeClient:
         leads: Callable[[], bool] = lambda: True,
         failed: Failed = ignore_failure,
         wake: Callable[[], None] = nothing,
-        begin: Begin = at_once,
+        begin: rest.Begin = rest.at_once,
     ) -> None:
         self.events = EventWriter(api, partial(failed, RECORD_EVENT), begin)
-        self.lanes = KeyedExecutor(begin)
+        self.lanes = rest.KeyedExecutor(begin)
         self._room = asyncio.Semaphore(DELEGATED)
         self._api = api
         self._reporter = reporter
@@ -254,7 +235,7 @@ class KubeClient:
             self._failed(request.call, request.key, error)
 
     def _begin_request(
-        self, request: ObjectRequest, work: Callable[..., Awaitable[None]], ended: Ended
+        self, request: ObjectRequest, work: Callable[..., Awaitable[None]], ended: rest.Ended
     ) -> bool:
         """Send a request without a task, if that is possible now; see `Api.begin`."""
 
@@ -273,7 +254,7 @@ class KubeClient:
         versioned = "resourceVersion" in request.body.get("metadata", ())
         exact = await self._exactly(request) if request.exact else None
         if exact is not None:
-            method, content_type = "PUT", PROTOBUF
+            method, content_type = "PUT", apimachinery.PROTOBUF
         tries = CONFLICTS if method == "PATCH" and not versioned else 1
         for tries_left in reversed(range(tries)):
             first, failed = failed, None
@@ -288,26 +269,26 @@ class KubeClient:
                     failed=first,
                 )
             except ClusterError as error:
-                gone = is_gone(error)
+                gone = apimachinery.is_gone(error)
                 if gone and request.ignore_not_found:
                     return b""
-                if gone or not tries_left or not _is(error, CONFLICT):
+                if gone or not tries_left or not _is(error, rest.CONFLICT):
                     raise
         raise AssertionError("the last try returns or raises")
 
     async def _exactly(self, request: ObjectRequest) -> bytes | None:
         """Return the object with its changes; None if the server keeps objects as JSON."""
-        path = object_path(request.api_kind, request.namespace, request.name)
-        accept, check = f"{PROTOBUF}, {JSON}", self._check_lead
+        path = rest.object_path(request.api_kind, request.namespace, request.name)
+        accept, check = f"{apimachinery.PROTOBUF}, {rest.JSON}", self._check_lead
         found = await self._api.request("GET", path, accept=accept, repeatable=True, check=check)
-        if not found.startswith(MAGIC):
+        if not found.startswith(apimachinery.MAGIC):
             return None
         try:
-            return changed_claim(found, request.body)
+            return apimachinery.changed_claim(found, request.body)
         except ValueError as error:
-            raise Malformed(f"GET {path}: {error}") from None
+            raise rest.Malformed(f"GET {path}: {error}") from None
 
-    def _begin_binding(self, pod: PodInfo, node: str, done: Done, ended: Ended) -> bool:
+    def _begin_binding(self, pod: PodInfo, node: str, done: Done, ended: rest.Ended) -> bool:
         def responded(failed: ClusterError | None) -> None:
             if failed is not None:
                 ended(partial(self._bind, pod, node, done, failed))
@@ -344,15 +325,15 @@ class KubeClient:
 def _http_request(request: ObjectRequest) -> tuple[str, str, Plain | None, str]:
     """Return method, path, body and content type of a request."""
     kind, namespace, body = request.api_kind, request.namespace, dict(request.body)
-    path = object_path(kind, namespace, request.name, request.subresource)
-    content_type = JSON
+    path = rest.object_path(kind, namespace, request.name, request.subresource)
+    content_type = rest.JSON
     if request.verb == "create":
-        path = collection_path(kind, namespace)
+        path = rest.collection_path(kind, namespace)
     elif request.verb == "delete" and request.uid:
         uid = {"uid": request.uid}
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": uid}
     elif request.verb == "patch":
-        content_type = STRATEGIC_PATCH if request.strategic else MERGE_PATCH
+        content_type = rest.STRATEGIC_PATCH if request.strategic else rest.MERGE_PATCH
         if request.uid:
             body = {"metadata": {}, **body}
             body["metadata"] = {"uid": request.uid, **body["metadata"]}

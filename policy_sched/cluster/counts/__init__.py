@@ -4,22 +4,17 @@ Counts per node, per topology domain and per selector. A property test compares 
 recount.
 """
 
-from policy_sched.cluster.counts.counts import ROW, Counts, Domain, Domains
-from policy_sched.cluster.counts.existing_terms import TermCounts
-from policy_sched.cluster.counts.grouped_sums import Addend, GroupedSums
-from policy_sched.cluster.counts.registry import PodCounts
-from policy_sched.cluster.counts.selector_counts import Part, PodMatch, SelectorIndex
-
-__all__ = [
-    "ROW",
-    "Addend",
-    "Counts",
-    "Domain",
-    "Domains",
-    "GroupedSums",
-    "Part",
-    "PodCounts",
-    "PodMatch",
-    "SelectorIndex",
-    "TermCounts",
-]
+from policy_sched.cluster.counts.counts import (
+    ROW as ROW,
+    Counts as Counts,
+    Domain as Domain,
+    Domains as Domains,
+)
+from policy_sched.cluster.counts.existing_terms import TermCounts as TermCounts
+from policy_sched.cluster.counts.grouped_sums import Addend as Addend, GroupedSums as GroupedSums
+from policy_sched.cluster.counts.registry import PodCounts as PodCounts
+from policy_sched.cluster.counts.selector_counts import (
+    Part as Part,
+    PodMatch as PodMatch,
+    SelectorIndex as SelectorIndex,
+)

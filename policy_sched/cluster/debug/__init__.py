@@ -3,9 +3,7 @@
 Each function recomputes from scratch and returns differences.
 """
 
-from policy_sched.cluster.debug.consistency import count_differences, differences
-
-__all__ = [
-    "count_differences",
-    "differences",
-]
+from policy_sched.cluster.debug.consistency import (
+    count_differences as count_differences,
+    differences as differences,
+)

@@ -12,9 +12,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from policy_sched.cluster.counts import ROW, Counts, PodCounts, TermCounts
-from policy_sched.cluster.tables import MAX_SUM, NO_NODE, Key, NodeTable, PodTable, names_of, total
-from policy_sched.cluster.tables import pod_table_reader as pod_reader
-from policy_sched.cluster.tables import reader as node_reader
+from policy_sched.cluster.tables import (
+    MAX_SUM,
+    NO_NODE,
+    Key,
+    NodeTable,
+    PodTable,
+    names_of,
+    pod_table_reader as pod_reader,
+    reader as node_reader,
+    total,
+)
 from policy_sched.model import AffinityTerm, Node, PodInfo, PodTerms
 
 Amounts = list[tuple[int, int]]

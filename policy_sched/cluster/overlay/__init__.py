@@ -4,10 +4,5 @@ An overlay has its own copies of the columns that pods change; the table and wha
 stay as they are.
 """
 
-from policy_sched.cluster.overlay.amounts import AddedPods
-from policy_sched.cluster.overlay.overlay import NodeOverlay
-
-__all__ = [
-    "AddedPods",
-    "NodeOverlay",
-]
+from policy_sched.cluster.overlay.amounts import AddedPods as AddedPods
+from policy_sched.cluster.overlay.overlay import NodeOverlay as NodeOverlay

@@ -34,14 +34,7 @@ from policy_sched.cluster.overlay.amounts import (
     amount_of,
     is_large,
 )
-from policy_sched.cluster.tables import (
-    Column,
-    Key,
-    NodeTable,
-    PodRows,
-    sum_of,
-    total,
-)
+from policy_sched.cluster.tables import Column, Key, NodeTable, PodRows, sum_of, total
 from policy_sched.model import PodInfo
 
 #: Up to this many rows are copied or changed one by one.

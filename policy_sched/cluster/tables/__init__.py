@@ -4,63 +4,40 @@ A row is stable while its node lives. Columns are declared once in schema and bu
 read. Scheduling decisions are not made here.
 """
 
-from policy_sched.cluster.tables.column import Column, distinct, sum_of
-from policy_sched.cluster.tables.image_states import names_of
-from policy_sched.cluster.tables.interning import Strings
-from policy_sched.cluster.tables.journal import DYNAMIC, STATIC, STRUCTURE, Changes, Journal
-from policy_sched.cluster.tables.node_readers import reader
-from policy_sched.cluster.tables.node_table import NodeTable
-from policy_sched.cluster.tables.node_view import NodeView
+from policy_sched.cluster.tables.column import (
+    Column as Column,
+    distinct as distinct,
+    sum_of as sum_of,
+)
+from policy_sched.cluster.tables.image_states import names_of as names_of
+from policy_sched.cluster.tables.interning import Strings as Strings
+from policy_sched.cluster.tables.journal import (
+    DYNAMIC as DYNAMIC,
+    STATIC as STATIC,
+    STRUCTURE as STRUCTURE,
+    Changes as Changes,
+    Journal as Journal,
+)
+from policy_sched.cluster.tables.node_readers import reader as reader
+from policy_sched.cluster.tables.node_table import NodeTable as NodeTable
+from policy_sched.cluster.tables.node_view import NodeView as NodeView
 from policy_sched.cluster.tables.pod_table import (
-    NO_NODE,
-    TEXT_ATTRIBUTES,
-    PodRows,
-    PodTable,
-    pod_table_reader,
+    NO_NODE as NO_NODE,
+    TEXT_ATTRIBUTES as TEXT_ATTRIBUTES,
+    PodRows as PodRows,
+    PodTable as PodTable,
+    pod_table_reader as pod_table_reader,
 )
-from policy_sched.cluster.tables.requested import SMALL, total
+from policy_sched.cluster.tables.requested import SMALL as SMALL, total as total
 from policy_sched.cluster.tables.schema import (
-    CODE_UNIT,
-    MAX_IMAGE,
-    MAX_SUM,
-    NODE_COLUMNS,
-    POD_COLUMNS,
-    POD_TEXTS,
-    Family,
-    Key,
-    Kind,
-    Scope,
+    CODE_UNIT as CODE_UNIT,
+    MAX_IMAGE as MAX_IMAGE,
+    MAX_SUM as MAX_SUM,
+    NODE_COLUMNS as NODE_COLUMNS,
+    POD_COLUMNS as POD_COLUMNS,
+    POD_TEXTS as POD_TEXTS,
+    Family as Family,
+    Key as Key,
+    Kind as Kind,
+    Scope as Scope,
 )
-
-__all__ = [
-    "CODE_UNIT",
-    "DYNAMIC",
-    "MAX_IMAGE",
-    "MAX_SUM",
-    "NODE_COLUMNS",
-    "NO_NODE",
-    "POD_COLUMNS",
-    "POD_TEXTS",
-    "SMALL",
-    "STATIC",
-    "STRUCTURE",
-    "TEXT_ATTRIBUTES",
-    "Changes",
-    "Column",
-    "Family",
-    "Journal",
-    "Key",
-    "Kind",
-    "NodeTable",
-    "NodeView",
-    "PodRows",
-    "PodTable",
-    "Scope",
-    "Strings",
-    "distinct",
-    "names_of",
-    "pod_table_reader",
-    "reader",
-    "sum_of",
-    "total",
-]

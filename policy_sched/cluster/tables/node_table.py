@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from policy_sched.cluster.tables import schema
 from policy_sched.cluster.tables.column import FIRST_CAPACITY, NO_VERSION, Column, Eviction, sum_of
 from policy_sched.cluster.tables.image_states import Images
 from policy_sched.cluster.tables.interning import Sets, Strings
 from policy_sched.cluster.tables.journal import DYNAMIC, STATIC, STRUCTURE, Journal
 from policy_sched.cluster.tables.node_readers import Reader, reader, visible
 from policy_sched.cluster.tables.requested import Usage
-from policy_sched.cluster.tables.schema import MAX_IMAGE, NODE_COLUMNS, Key, family_of
 from policy_sched.model import HostPort, Namespace, Node, PodInfo, Taint
 
 _ALWAYS: Final = frozenset({"live", "podCount", "usedPorts", "name", "taints"})
@@ -67,7 +67,7 @@ class NodeTable:
         """Returns the pods on a row by uid, in order of arrival; the mapping stays current."""
         self._capacity = FIRST_CAPACITY
         self._free: list[int] = []
-        self._columns: dict[Key, Column] = {}
+        self._columns: dict[schema.Key, Column] = {}
         self._named: dict[str, set[str]] = {
             family: set() for family in ("label", "annotation", "allocatable", "capacity")
         }
@@ -78,7 +78,7 @@ class NodeTable:
         self._readers: list[tuple[Column, Reader]] = []
         self._image_columns: list[tuple[Column, str]] = []
         self.images = Images()
-        self._totals: dict[Key, tuple[int, int]] = {}
+        self._totals: dict[schema.Key, tuple[int, int]] = {}
         """Sums of columns, each with the version of the journal that it holds for."""
         self.live = self._new_column(("live",))
         pod_count, ports = self._new_column(("podCount",)), self._new_column(("usedPorts",))
@@ -102,13 +102,13 @@ class NodeTable:
         """How many nodes there are."""
         return len(self.row_of)
 
-    def column(self, key: Key) -> Column:
+    def column(self, key: schema.Key) -> Column:
         """Return a column to be held: it is kept up to date for good. See `lookup`."""
         column = self._columns.get(key) or self._materialise(key)
         column.held = True
         return column
 
-    def lookup(self, key: Key) -> Column:
+    def lookup(self, key: schema.Key) -> Column:
         """Return a column to be used now, created and filled on first use.
 
         It is given up when it is not looked up for long. ``requested`` and ``free`` of a resource
@@ -123,7 +123,7 @@ class NodeTable:
         return column
 
     @property
-    def materialised(self) -> Mapping[Key, Column]:
+    def materialised(self) -> Mapping[schema.Key, Column]:
         """The columns that are there, by key."""
         return self._columns
 
@@ -148,7 +148,7 @@ class NodeTable:
         """The number of pods on all known nodes, including assumed ones."""
         return self._total(("podCount",))
 
-    def _total(self, key: Key) -> int:
+    def _total(self, key: schema.Key) -> int:
         journal = self.journal
         version = journal.static_version if key[0] == "allocatable" else journal.version
         known = self._totals.get(key)
@@ -277,7 +277,7 @@ class NodeTable:
         self.static_version += 1
         self.journal.append(row, kind)
 
-    def _is_absent(self, key: Key) -> bool:
+    def _is_absent(self, key: schema.Key) -> bool:
         """Return whether a column would hold zeros, as no object has what it names."""
         family, argument = key[0], key[-1]
         if family in ("free", "requested", "nonZeroRequested"):
@@ -288,24 +288,24 @@ class NodeTable:
         named = self._named.get(family.removesuffix("?"))
         return named is not None and argument not in named
 
-    def _absent(self, key: Key) -> Column:
+    def _absent(self, key: schema.Key) -> Column:
         """Return the column of zeros of a family: a pod may name thousands of absent keys."""
         if key[0] in IMAGE_FAMILIES:
             self.images.watch(key[1])
         column = self._zeros.get(key[0])
         if column is None:
-            column = Column(key[:1], family_of(key, NODE_COLUMNS), self._capacity)
+            column = Column(key[:1], schema.family_of(key, schema.NODE_COLUMNS), self._capacity)
             column.version = NO_VERSION
             self._zeros[key[0]] = column
         return column
 
-    def _new_column(self, key: Key) -> Column:
-        column = Column(key, family_of(key, NODE_COLUMNS), self._capacity)
+    def _new_column(self, key: schema.Key) -> Column:
+        column = Column(key, schema.family_of(key, schema.NODE_COLUMNS), self._capacity)
         self._columns[key] = self.eviction.numbered(column)
         return column
 
-    def _materialise(self, key: Key) -> Column:
-        family = family_of(key, NODE_COLUMNS)
+    def _materialise(self, key: schema.Key) -> Column:
+        family = schema.family_of(key, schema.NODE_COLUMNS)
         name, argument = key[0], key[-1]
         if name in ("requested", "free"):
             free, requested = (
@@ -336,7 +336,7 @@ class NodeTable:
             column.view[row] = read(node)
         return column
 
-    def _new_image_column(self, key: Key) -> Column:
+    def _new_image_column(self, key: schema.Key) -> Column:
         column = self._new_column(key)
         self.images.watch(key[1])
         self._image_columns.append((column, key[1]))
@@ -344,11 +344,11 @@ class NodeTable:
             column.view[row] = self._image_value(key, row)
         return column
 
-    def _image_value(self, key: Key, row: int) -> int:
+    def _image_value(self, key: schema.Key, row: int) -> int:
         size = self.images.size_on(key[1], row)
         if key[0] == "imagePresent":
             return size is not None
-        return 0 if size is None else min(max(size, 0), MAX_IMAGE)
+        return 0 if size is None else min(max(size, 0), schema.MAX_IMAGE)
 
     def _device_amount(self, family: str, resource: str, node: Node) -> int:
         return self.device_amount(family, resource, node)

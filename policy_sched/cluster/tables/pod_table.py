@@ -17,9 +17,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched.cluster.tables import schema
 from policy_sched.cluster.tables.column import FIRST_CAPACITY, NO_VERSION, Column, Eviction
 from policy_sched.cluster.tables.interning import Strings
-from policy_sched.cluster.tables.schema import MAX_TIME, POD_COLUMNS, POD_TEXTS, Key, family_of
 from policy_sched.model import PodInfo
 
 Reader: TypeAlias = Callable[[PodInfo], int]
@@ -69,17 +69,17 @@ class PodTable:
         """The pods that have pod affinity or anti-affinity, by uid."""
         self._capacity = FIRST_CAPACITY
         self._free: list[int] = []
-        self.node = Column(("node",), POD_COLUMNS["node"], self._capacity, NO_NODE)
+        self.node = Column(("node",), schema.POD_COLUMNS["node"], self._capacity, NO_NODE)
         self.arrival: NDArray[np.int64] = np.zeros(self._capacity, np.int64)
         """By row, the number of the pod in the order in which they came; rows are used again."""
         self._arrivals = count(1)
-        self._columns: dict[Key, Column] = {("node",): self.node}
+        self._columns: dict[schema.Key, Column] = {("node",): self.node}
         self._readers: list[tuple[Column, Reader]] = []
         self.eviction = Eviction()
         self._labels: set[str] = set()
         """Keys of labels that pods have, or had when they were last counted."""
         self.many_labels = self._labels_due = MANY_LABELS
-        family = family_of(("label", ""), POD_COLUMNS)
+        family = schema.family_of(("label", ""), schema.POD_COLUMNS)
         self._no_label = Column(("label",), family, self._capacity)
         self._no_label.version = NO_VERSION
 
@@ -88,13 +88,13 @@ class PodTable:
         """High-water mark: every row that ever had a pod is below it; never falls."""
         return len(self.infos)
 
-    def column(self, key: Key) -> Column:
+    def column(self, key: schema.Key) -> Column:
         """Return a column to be held: it is kept up to date for good. See `lookup`."""
         column = self._columns.get(key) or self._materialise(key)
         column.held = True
         return column
 
-    def lookup(self, key: Key) -> Column:
+    def lookup(self, key: schema.Key) -> Column:
         """Return a column to be used now, created and filled on first use.
 
         It is given up when it is not looked up for long. The columns of labels that no pod has are
@@ -109,8 +109,8 @@ class PodTable:
             return self._no_label
         return self._materialise(key)
 
-    def _materialise(self, key: Key) -> Column:
-        column = Column(key, family_of(key, POD_COLUMNS), self._capacity)
+    def _materialise(self, key: schema.Key) -> Column:
+        column = Column(key, schema.family_of(key, schema.POD_COLUMNS), self._capacity)
         self.eviction.numbered(column)
         read = pod_table_reader(key, self.strings)
         found = [0 if info is None else read(info) for info in self.infos]
@@ -137,7 +137,7 @@ class PodTable:
         self._labels_due = max(self.many_labels, 2 * len(self._labels))
 
     @property
-    def materialised(self) -> Mapping[Key, Column]:
+    def materialised(self) -> Mapping[schema.Key, Column]:
         """The columns that are there, by key."""
         return self._columns
 
@@ -211,7 +211,7 @@ class PodRows:
         self.pods = pods
         self.is_part = False
         """Whether there is no pod at some places that have a row."""
-        self._columns: dict[Key, NDArray[Any]] = {}
+        self._columns: dict[schema.Key, NDArray[Any]] = {}
         if rows is not None:
             self.__dict__["rows"] = rows
 
@@ -226,7 +226,7 @@ class PodRows:
         found: NDArray[np.bool_] = self.rows >= 0
         return found
 
-    def of(self, key: Key) -> NDArray[Any]:
+    def of(self, key: schema.Key) -> NDArray[Any]:
         """Return a column of the pod table at the rows."""
         found = self._columns.get(key)
         if found is None:
@@ -263,11 +263,11 @@ class PodRows:
         return found
 
 
-def pod_table_reader(key: Key, strings: Strings) -> Reader:
+def pod_table_reader(key: schema.Key, strings: Strings) -> Reader:
     """Return the function that reads the column ``key`` from a pod."""
     code = strings.code
     name, argument = key[0], key[-1]
-    if name in POD_TEXTS:
+    if name in schema.POD_TEXTS:
         text: Callable[[PodInfo], str] = attrgetter(TEXT_ATTRIBUTES[name])
         return lambda info: code(text(info))
     if name in _FLAGS:
@@ -282,9 +282,9 @@ def pod_table_reader(key: Key, strings: Strings) -> Reader:
         case "priority":
             return lambda info: info.priority
         case "creationTime":
-            return lambda info: min(max(info.creation_time, 0), MAX_TIME)
+            return lambda info: min(max(info.creation_time, 0), schema.MAX_TIME)
         case "startTime":
-            return lambda info: min(max(info.start_time, 0), MAX_TIME)
+            return lambda info: min(max(info.start_time, 0), schema.MAX_TIME)
         case "request":
             return lambda info: info.requests.get(argument, 0)
         case "nonZeroRequest":

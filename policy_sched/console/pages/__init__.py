@@ -14,7 +14,14 @@ from policy_sched.console.pages import (
     policy_editor,
     timeline,
 )
-from policy_sched.console.pages.page import Action, Missing, Page, Query, Results, View
+from policy_sched.console.pages.page import (
+    Action as Action,
+    Missing as Missing,
+    Page as Page,
+    Query as Query,
+    Results as Results,
+    View as View,
+)
 
 ALL = (
     overview.PAGE,
@@ -34,6 +41,3 @@ def pages(*, has_cluster: bool, has_results: bool) -> tuple[Page, ...]:
     """Return the pages for what is looked at."""
     given = {"": True, "cluster": has_cluster, "results": has_results}
     return tuple(page for page in ALL if given[page.needs])
-
-
-__all__ = ["ALL", "Action", "Missing", "Page", "Query", "Results", "View", "pages"]

@@ -6,38 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from policy_sched import experiments, web
 from policy_sched.console.pages.page import Missing, Page, Query, Results, View, address
 from policy_sched.errors import PolicySchedError
-from policy_sched.experiments import (
-    MEASURES,
-    SweepReport,
-    axis_label,
-    by_variant,
-    curve_names,
-    distribution,
-    folders_of_results,
-    named,
-    number_text,
-    points,
-    stored_report,
-    sweep_page,
-    values_of,
-)
 from policy_sched.profiles.models import Measure
-from policy_sched.web import (
-    Bar,
-    Bars,
-    Block,
-    Chart,
-    Column,
-    Part,
-    Prose,
-    Section,
-    Series,
-    Table,
-    Text,
-    Value,
-)
 
 PATH: Final = "/experiments"
 
@@ -49,7 +21,7 @@ def view(source: object, query: Query, results: Results) -> View:
     folders: list[Path] = []
     for path in results.paths:
         try:
-            folders += folders_of_results(Path(path))
+            folders += experiments.folders_of_results(Path(path))
         except PolicySchedError as error:
             problems.append(str(error))
     names = [str(folder) for folder in folders]
@@ -59,10 +31,12 @@ def view(source: object, query: Query, results: Results) -> View:
     report = None
     if chosen:
         try:
-            report = stored_report(Path(chosen))
+            report = experiments.stored_report(Path(chosen))
         except PolicySchedError as error:
             problems.append(str(error))
-    listed = [Section("", [_list(folders, problems)])] if len(folders) != 1 and not chosen else []
+    listed = (
+        [web.Section("", [_list(folders, problems)])] if len(folders) != 1 and not chosen else []
+    )
     return {
         "heading": "Experiments" if report is None else report.name,
         "up": PATH if chosen and len(names) > 1 else "",
@@ -71,19 +45,19 @@ def view(source: object, query: Query, results: Results) -> View:
     }
 
 
-def _list(folders: Sequence[Path], problems: list[str]) -> Table:
-    rows: list[Sequence[Value]] = []
+def _list(folders: Sequence[Path], problems: list[str]) -> web.Table:
+    rows: list[Sequence[web.Value]] = []
     for folder in folders:
         try:
-            report = stored_report(folder)
+            report = experiments.stored_report(folder)
         except PolicySchedError as error:
             problems.append(str(error))
             continue
-        variants = by_variant(report.results)
+        variants = experiments.by_variant(report.results)
         seeds = {task.seed for task, _ in report.results}
         rows.append(
             [
-                Text(report.name, address(PATH, of=folder)),
+                web.Text(report.name, address(PATH, of=folder)),
                 f"{len(report.results):,}",
                 f"{len(variants):,}",
                 f"{len(seeds):,}",
@@ -91,48 +65,55 @@ def _list(folders: Sequence[Path], problems: list[str]) -> Table:
             ]
         )
     heads = ("Runs", "Variants", "Seeds")
-    columns = [Column("Experiment"), *(Column(head, number=True) for head in heads)]
+    columns = [web.Column("Experiment"), *(web.Column(head, number=True) for head in heads)]
     empty = "no folder has results: policy-sched sweep writes them"
-    return Table("Experiments", [*columns, Column("Folder")], rows, empty=empty, sortable=True)
+    return web.Table(
+        "Experiments", [*columns, web.Column("Folder")], rows, empty=empty, sortable=True
+    )
 
 
-def sections(report: SweepReport) -> list[Section]:
+def sections(report: experiments.SweepReport) -> list[web.Section]:
     """Return the report of `sweep`, with curves and bars that can be pointed at."""
-    page = sweep_page(report, ())
+    page = experiments.sweep_page(report, ())
     parts = page.sections
-    head: list[Block] = [Prose([page.lead]), *([] if page.facts is None else [page.facts])]
-    number = next((i for i, one in enumerate(parts) if one.title == MEASURES), 0)
-    return [Section("", head), *parts[:number], *_pictures(report), *parts[number:]]
+    head: list[web.Block] = [web.Prose([page.lead]), *([] if page.facts is None else [page.facts])]
+    number = next((i for i, one in enumerate(parts) if one.title == experiments.MEASURES), 0)
+    return [web.Section("", head), *parts[:number], *_pictures(report), *parts[number:]]
 
 
-def _pictures(report: SweepReport) -> list[Section]:
+def _pictures(report: experiments.SweepReport) -> list[web.Section]:
     """Return a chart for each measure that has curves, and bars for the others."""
-    variants = by_variant(report.results)
-    curved = curve_names(report.spec) if report.spec.curve is not None else []
-    found: list[Block] = []
+    variants = experiments.by_variant(report.results)
+    curved = experiments.curve_names(report.spec) if report.spec.curve is not None else []
+    found: list[web.Block] = []
     for measure in report.spec.measures:
         if measure.name in curved:
             found.append(_curve(report, measure))
             continue
         bars = []
         for variant, runs in variants.items():
-            values = values_of(runs, measure.name)
+            values = experiments.values_of(runs, measure.name)
             if values:
-                mean = distribution(values).mean
-                bars.append(Bar(variant, [Part("mean", mean)], number_text(mean)))
+                mean = experiments.distribution(values).mean
+                bars.append(
+                    web.Bar(variant, [web.Part("mean", mean)], experiments.number_text(mean))
+                )
         if bars:
-            found.append(Bars(f"{named(measure)}: means", bars))
-    return [Section("Measures", found, beside=True)] if found else []
+            found.append(web.Bars(f"{experiments.named(measure)}: means", bars))
+    return [web.Section("Measures", found, beside=True)] if found else []
 
 
-def _curve(report: SweepReport, measure: Measure) -> Chart:
+def _curve(report: experiments.SweepReport, measure: Measure) -> web.Chart:
     by_x = {
-        variant: {x: distribution(values) for x, values in points(runs, measure.name)}
-        for variant, runs in by_variant(report.results).items()
+        variant: {
+            x: experiments.distribution(values)
+            for x, values in experiments.points(runs, measure.name)
+        }
+        for variant, runs in experiments.by_variant(report.results).items()
     }
     x = sorted({at for found in by_x.values() for at in found})
     series = [
-        Series(
+        web.Series(
             variant,
             [found[at].median if at in found else None for at in x],
             [found[at].p25 if at in found else None for at in x],
@@ -141,8 +122,13 @@ def _curve(report: SweepReport, measure: Measure) -> Chart:
         for variant, found in by_x.items()
     ]
     note = "median, and 25 to 75 % of the runs"
-    return Chart(
-        f"curve-{measure.name}", named(measure), axis_label(report.spec), x, series, note=note
+    return web.Chart(
+        f"curve-{measure.name}",
+        experiments.named(measure),
+        experiments.axis_label(report.spec),
+        x,
+        series,
+        note=note,
     )
 
 

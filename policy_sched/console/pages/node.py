@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from policy_sched.console.pages import page
 from policy_sched.console.pages.nodes import meter, remark, taint_text
-from policy_sched.console.pages.page import Missing, Page, Query, Results, View, pager, pod_href
 from policy_sched.console.sources import Source
 from policy_sched.errors import PluginError
 from policy_sched.model import Node, Pod, PodInfo, ResourceClaim, ResourceSlice, quantity_text
@@ -34,7 +34,7 @@ class Verdict:
     reasons: tuple[str, ...] = ()
 
 
-def view(source: Source, query: Query, results: Results) -> View:
+def view(source: Source, query: page.Query, results: page.Results) -> page.View:
     """Return the values of the page."""
     del results
     name = query.arguments["name"]
@@ -42,7 +42,7 @@ def view(source: Source, query: Query, results: Results) -> View:
     row = table.row_of.get(name)
     node = None if row is None else table.nodes[row]
     if row is None or node is None:
-        raise Missing(f"there is no node {name}")
+        raise page.Missing(f"there is no node {name}")
     pods = list(table.pods_on(row).values())
     pending, parts = _waiting(source, query)
     return {
@@ -68,7 +68,7 @@ def _lead(node: Node, pods: Sequence[PodInfo]) -> str:
     return f"It is {state}{closed}. {len(pods):,} {'pod' if len(pods) == 1 else 'pods'} on it."
 
 
-def _waiting(source: Source, query: Query) -> tuple[list[PodInfo], Pager]:
+def _waiting(source: Source, query: page.Query) -> tuple[list[PodInfo], Pager]:
     """Return the pods without a node that are shown."""
     order = {uid: number for number, uid in enumerate(source.waiting())}
     found: list[tuple[int, Pod]] = []
@@ -77,7 +77,7 @@ def _waiting(source: Source, query: Query) -> tuple[list[PodInfo], Pager]:
         if uid in order:
             found.append((order[uid], pod))
     found.sort(key=lambda item: item[0])
-    start, parts = pager(query, len(found), SIZE)
+    start, parts = page.pager(query, len(found), SIZE)
     return [PodInfo.of(pod) for _, pod in found[start : start + SIZE]], parts
 
 
@@ -116,7 +116,7 @@ def _fits(found: Sequence[Verdict], total: int) -> list[Section]:
     words = ", ".join(f"{name} keeps out {count}" for name, count in blockers.most_common())
     rows: list[Sequence[Value]] = [
         [
-            Text(one.pod, pod_href(one.pod)),
+            Text(one.pod, page.pod_href(one.pod)),
             Badge("fits", "good")
             if one.score is not None
             else Badge(one.plugin or "error", "warn"),
@@ -145,7 +145,7 @@ def _pods(pods: Sequence[PodInfo]) -> Section:
     ordered = sorted(pods, key=lambda pod: (-pod.priority, pod.key))
     rows: list[Sequence[Value]] = [
         [
-            Text(pod.key, pod_href(pod.key)),
+            Text(pod.key, page.pod_href(pod.key)),
             str(pod.priority),
             ", ".join(f"{k} {quantity_text(k, v)}" for k, v in pod.requests.items()),
             "terminating" if pod.terminating else "",
@@ -199,4 +199,4 @@ def _about(node: Node) -> Section:
     return Section("Labels, taints and conditions", [Facts(facts), *blocks])
 
 
-PAGE = Page("/nodes/{name:[^/]+}", "", "node.html", view, section="/nodes")
+PAGE = page.Page("/nodes/{name:[^/]+}", "", "node.html", view, section="/nodes")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from policy_sched.cluster.tables import NodeTable
-from policy_sched.console.pages.page import Page, Query, Results, View, node_href, pager
+from policy_sched.console.pages import page
 from policy_sched.console.sources import Source
 from policy_sched.model import Node, Taint, counted, quantity_text
 from policy_sched.simulate import resource_names
@@ -21,7 +21,7 @@ TAINTS: Final = 2
 _NO_COLUMN: Final = frozenset({"pods", "ephemeral-storage"})
 
 
-def view(source: Source, query: Query, results: Results) -> View:
+def view(source: Source, query: page.Query, results: page.Results) -> page.View:
     """Return the values of the page."""
     del results
     table = source.scheduler.cache.nodes
@@ -29,7 +29,7 @@ def view(source: Source, query: Query, results: Results) -> View:
     found = kept(table, query)
     order = query.get("sort", "name")
     found.sort(key=lambda name: (-share(table, order, name)[0] if order != "name" else 0, name))
-    start, parts = pager(query, len(found), SIZE)
+    start, parts = page.pager(query, len(found), SIZE)
     rows = [cells(table, name, resources) for name in found[start : start + SIZE]]
     columns = [
         Column("node"),
@@ -51,7 +51,7 @@ def view(source: Source, query: Query, results: Results) -> View:
     }
 
 
-def kept(table: NodeTable, query: Query) -> list[str]:
+def kept(table: NodeTable, query: page.Query) -> list[str]:
     """Return the names of the nodes that the address selects."""
     text = query.get("q").casefold()
     name, equals, value = query.get("label").partition("=")
@@ -89,7 +89,7 @@ def cells(table: NodeTable, name: str, resources: Sequence[str]) -> list[Value]:
     node = table.nodes[row]
     assert node is not None, "row_of has live rows only"
     return [
-        Text(name, node_href(name)),
+        Text(name, page.node_href(name)),
         str(len(table.pods_on(row))),
         *(meter(table, resource, name) for resource in resources),
         remark(node),
@@ -116,4 +116,4 @@ def taint_text(taint: Taint) -> str:
     return f"{taint.key}{value}:{taint.effect}"
 
 
-PAGE = Page("/nodes", "Nodes", "nodes.html", view, section="/nodes")
+PAGE = page.Page("/nodes", "Nodes", "nodes.html", view, section="/nodes")

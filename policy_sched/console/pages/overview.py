@@ -7,37 +7,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from policy_sched import web
 from policy_sched.console.pages.node_colours import EXPRESSION, Colouring, coloured, colours
-from policy_sched.console.pages.page import (
-    Page,
-    Query,
-    Results,
-    View,
-    address,
-    node_href,
-    pod_href,
-)
+from policy_sched.console.pages.page import Page, Query, Results, View, address, node_href, pod_href
 from policy_sched.console.sources import Source, Waiting, grouped
 from policy_sched.model import Node, counted, quantity_text
 from policy_sched.simulate import Allocation, allocations
-from policy_sched.web import (
-    Block,
-    Cell,
-    CellGroup,
-    Cells,
-    Chart,
-    Column,
-    Fact,
-    Facts,
-    Meter,
-    Problem,
-    Prose,
-    Section,
-    Series,
-    Table,
-    Text,
-    Value,
-)
 
 REASONS: Final = 12
 """Groups of pending pods that are shown."""
@@ -77,29 +52,29 @@ def view(source: Source, query: Query, results: Results) -> View:
     }
 
 
-def attention(source: Source, waiting: Sequence[Waiting]) -> Section:
+def attention(source: Source, waiting: Sequence[Waiting]) -> web.Section:
     """Return what needs a look: problems of files, and pods without a node by reason."""
     problems = source.problems()
-    blocks: list[Block] = [Problem.of(one) for one in problems[:PROBLEMS]]
+    blocks: list[web.Block] = [web.Problem.of(one) for one in problems[:PROBLEMS]]
     if len(problems) > PROBLEMS:
-        blocks.append(Prose([f"and {counted(len(problems) - PROBLEMS, 'more problem')}"]))
+        blocks.append(web.Prose([f"and {counted(len(problems) - PROBLEMS, 'more problem')}"]))
     groups = grouped(one for one in waiting if one.message and not one.node)
-    rows: list[Sequence[Value]] = [
+    rows: list[Sequence[web.Value]] = [
         [
-            Text(reason, address("/pods", state="pending", reason=reason)),
+            web.Text(reason, address("/pods", state="pending", reason=reason)),
             f"{len(pods):,}",
-            Text(pods[0].key, pod_href(pods[0].key)),
+            web.Text(pods[0].key, pod_href(pods[0].key)),
         ]
         for reason, pods in groups[:REASONS]
     ]
     if rows:
-        columns = [Column("Reason"), Column("Pods", number=True), Column("One of them")]
+        columns = [web.Column("Reason"), web.Column("Pods", number=True), web.Column("One of them")]
         more = f"and {len(groups) - REASONS} more reasons" if len(groups) > REASONS else ""
         caption = "Pods without a node, by the reason that most nodes have"
-        blocks.append(Table(caption, columns, rows, more))
+        blocks.append(web.Table(caption, columns, rows, more))
     if not blocks:
-        blocks.append(Prose([_nothing(waiting)]))
-    return Section("Needs attention", blocks)
+        blocks.append(web.Prose([_nothing(waiting)]))
+    return web.Section("Needs attention", blocks)
 
 
 def _nothing(waiting: Sequence[Waiting]) -> str:
@@ -109,7 +84,7 @@ def _nothing(waiting: Sequence[Waiting]) -> str:
     return "Nothing: every pod has a node, and no file has a problem."
 
 
-def summary(source: Source, waiting: Sequence[Waiting]) -> Section:
+def summary(source: Source, waiting: Sequence[Waiting]) -> web.Section:
     """Return the cluster and its scheduler in numbers."""
     table = source.scheduler.cache.nodes
     status = source.store.status
@@ -118,23 +93,25 @@ def summary(source: Source, waiting: Sequence[Waiting]) -> Section:
     note = f"{placed:,} of them find a node{alone}" if placed else ""
     running = sum(bool(pod.spec.node_name) for pod in source.pods())
     facts = [
-        Fact("nodes", Text(f"{table.live_count:,}", "/nodes")),
-        Fact("pods with a node", Text(f"{running:,}", address("/pods", state="running"))),
-        Fact(
-            "pods without one", Text(f"{len(waiting):,}", address("/pods", state="pending")), note
+        web.Fact("nodes", web.Text(f"{table.live_count:,}", "/nodes")),
+        web.Fact("pods with a node", web.Text(f"{running:,}", address("/pods", state="running"))),
+        web.Fact(
+            "pods without one",
+            web.Text(f"{len(waiting):,}", address("/pods", state="pending")),
+            note,
         ),
-        Fact("policies", f"generation {status.generation}", status.content_hash[:12]),
+        web.Fact("policies", f"generation {status.generation}", status.content_hash[:12]),
     ]
     rate = source.history.rate()
     if rate is not None:
-        facts.insert(3, Fact("decisions per second", f"{rate:,.1f}", "in the last 10 seconds"))
+        facts.insert(3, web.Fact("decisions per second", f"{rate:,.1f}", "in the last 10 seconds"))
     lengths = ", ".join(f"{name} {count:,}" for name, count in source.queue_lengths().items())
-    facts.append(Fact("queue", Text(f"{sum(source.queue_lengths().values()):,}"), lengths))
+    facts.append(web.Fact("queue", web.Text(f"{sum(source.queue_lengths().values()):,}"), lengths))
     use = [
-        Fact(one.resource, Meter(one.percent / 100, f"{one.percent:.1f} %"), _amounts(one))
+        web.Fact(one.resource, web.Meter(one.percent / 100, f"{one.percent:.1f} %"), _amounts(one))
         for one in list(allocations(source.scheduler))[:RESOURCES]
     ]
-    return Section("Cluster", [Facts(facts, big=True), *([Facts(use)] if use else [])])
+    return web.Section("Cluster", [web.Facts(facts, big=True), *([web.Facts(use)] if use else [])])
 
 
 def _amounts(one: Allocation) -> str:
@@ -152,7 +129,7 @@ def labels(source: Source) -> list[str]:
     return sorted(n for n, v in values.items() if FEWEST <= len(v) <= MOST and n != _HOSTNAME)
 
 
-def cells(source: Source, label: str, colouring: Colouring, state: str = "") -> Cells:
+def cells(source: Source, label: str, colouring: Colouring, state: str = "") -> web.Cells:
     """Return one cell for each node, in groups of a label; ``state`` follows the caption."""
     groups: dict[str, list[Node]] = {}
     for node in source.scheduler.cache.nodes.nodes:
@@ -164,17 +141,17 @@ def cells(source: Source, label: str, colouring: Colouring, state: str = "") -> 
         names = [node.metadata.name for node in groups[name]]
         text = ", ".join(filter(None, [counted(len(names), "node"), colouring.mean(names)]))
         fields = [_cell(node, colouring) for node in groups[name]]
-        found.append(CellGroup(name, fields, text))
+        found.append(web.CellGroup(name, fields, text))
     unknown = Counter(share is None for share, _ in colouring.shares.values())[True]
     caption = f"{colouring.caption}{state}: one cell for each node"
-    return Cells(caption, found, colouring.low, colouring.high, "no value" if unknown else "")
+    return web.Cells(caption, found, colouring.low, colouring.high, "no value" if unknown else "")
 
 
-def _cell(node: Node, colouring: Colouring) -> Cell:
+def _cell(node: Node, colouring: Colouring) -> web.Cell:
     share, text = colouring.of(node.metadata.name)
     remarks = _remarks(node)
     shown = f"{text}; {remarks}" if remarks else text
-    return Cell(
+    return web.Cell(
         node.metadata.name,
         share,
         shown,
@@ -190,7 +167,7 @@ def _remarks(node: Node) -> str:
     return ", ".join([*found, *["unschedulable"] * bool(node.spec.unschedulable)])
 
 
-def charts(source: Source) -> list[Chart]:
+def charts(source: Source) -> list[web.Chart]:
     """Return the lengths of queues and the decisions per second over time."""
     samples = list(source.history.samples)
     if len(samples) < 2:
@@ -198,14 +175,14 @@ def charts(source: Source) -> list[Chart]:
     last = samples[-1].time
     x = [(sample.time - last) / 1e9 for sample in samples]
     names = list(dict.fromkeys(name for sample in samples for name in sample.lengths))
-    queues = [Series(name, [float(s.lengths.get(name, 0)) for s in samples]) for name in names]
+    queues = [web.Series(name, [float(s.lengths.get(name, 0)) for s in samples]) for name in names]
     rates = [(time - last) / 1e9 for time, _ in source.history.rates()]
-    decisions = Series("decisions", [rate for _, rate in source.history.rates()])
+    decisions = web.Series("decisions", [rate for _, rate in source.history.rates()])
     until = datetime.fromtimestamp(last / 1e9, UTC).strftime("until %H:%M:%S UTC")
     axis = "seconds before now"
     return [
-        Chart("queues", "Pods in the queue", axis, x, queues, unit="pods", note=until),
-        Chart("decisions", "Decisions per second", axis, rates, [decisions], note=until),
+        web.Chart("queues", "Pods in the queue", axis, x, queues, unit="pods", note=until),
+        web.Chart("decisions", "Decisions per second", axis, rates, [decisions], note=until),
     ]
 
 

@@ -7,15 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from policy_sched.console.pages.page import (
-    Page,
-    Query,
-    Results,
-    View,
-    node_href,
-    pager,
-    pod_href,
-)
+from policy_sched.console.pages.page import Page, Query, Results, View, node_href, pager, pod_href
 from policy_sched.console.sources import UNDECIDED, Source, Waiting
 from policy_sched.model import Pod
 from policy_sched.web import Badge, Column, Table, Text, Value

@@ -5,30 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from policy_sched.console.pages.page import Query, Results, View, address
+from policy_sched import web
+from policy_sched.console.pages import page
 from policy_sched.console.sources import Source
 from policy_sched.console.trials import Hits, SourceText, source_texts
 from policy_sched.errors import Diagnostic
 from policy_sched.model import counted, datetime_of
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.reload import PolicyStore, Result
-from policy_sched.web import (
-    Badge,
-    Block,
-    Column,
-    Fact,
-    Facts,
-    Problem,
-    Prose,
-    Section,
-    Table,
-    Text,
-    Tone,
-    Value,
-)
-from policy_sched.web import (
-    Source as SourceBlock,
-)
 
 HASH: Final = 12
 """Hexadecimal digits that are shown of a hash."""
@@ -37,7 +21,7 @@ PROBLEMS: Final = 50
 EDIT: Final = "/policies/edit"
 
 
-def view(source: Source, query: Query, results: Results) -> View:
+def view(source: Source, query: page.Query, results: page.Results) -> page.View:
     """Return the values of the page."""
     del query, results
     store = source.store
@@ -55,30 +39,30 @@ def view(source: Source, query: Query, results: Results) -> View:
     }
 
 
-def _state(store: PolicyStore, *, fallback: bool) -> Section:
+def _state(store: PolicyStore, *, fallback: bool) -> web.Section:
     current, status = store.current, store.status
     broken = "the files have errors; the default profile decides"
     state = (
-        Badge(broken if fallback else "the last reload was refused", "bad")
+        web.Badge(broken if fallback else "the last reload was refused", "bad")
         if status.refused_at
-        else Badge("in force", "good")
+        else web.Badge("in force", "good")
     )
     facts = [
-        Fact("state", state),
-        Fact("generation", f"{current.generation:,}"),
-        Fact("content hash", Text(current.content_hash[:HASH], code=True)),
-        Fact("in force since", _time(status.loaded_at)),
-        Fact("files last valid", _time(status.succeeded_at)),
+        web.Fact("state", state),
+        web.Fact("generation", f"{current.generation:,}"),
+        web.Fact("content hash", web.Text(current.content_hash[:HASH], code=True)),
+        web.Fact("in force since", _time(status.loaded_at)),
+        web.Fact("files last valid", _time(status.succeeded_at)),
     ]
     if status.refused_at:
-        facts.append(Fact("refused", Text(_time(status.refused_at), tone="bad")))
+        facts.append(web.Fact("refused", web.Text(_time(status.refused_at), tone="bad")))
     reloads = ", ".join(f"{count:,} {result}" for result, count in _counted(status.counts) if count)
-    facts.append(Fact("reloads", reloads or "none"))
-    blocks: list[Block] = [Facts(facts)]
+    facts.append(web.Fact("reloads", reloads or "none"))
+    blocks: list[web.Block] = [web.Facts(facts)]
     if status.restart:
         waiting = f"These settings take effect after a restart: {', '.join(status.restart)}."
-        blocks.append(Prose([Text(waiting, tone="warn")]))
-    return Section("The set in force", blocks)
+        blocks.append(web.Prose([web.Text(waiting, tone="warn")]))
+    return web.Section("The set in force", blocks)
 
 
 def _counted(counts: dict[Result, int]) -> Iterable[tuple[str, int]]:
@@ -89,45 +73,45 @@ def _time(nanoseconds: int) -> str:
     return datetime_of(nanoseconds).strftime("%Y-%m-%d %H:%M:%S UTC") if nanoseconds else "never"
 
 
-def _problems(found: Sequence[Diagnostic]) -> list[Section]:
+def _problems(found: Sequence[Diagnostic]) -> list[web.Section]:
     if not found:
         return []
-    shown: list[Block] = [Problem.of(one, edit_href(one)) for one in found[:PROBLEMS]]
+    shown: list[web.Block] = [web.Problem.of(one, edit_href(one)) for one in found[:PROBLEMS]]
     if len(found) > PROBLEMS:
-        shown.append(Prose([f"and {counted(len(found) - PROBLEMS, 'more problem')}"]))
-    return [Section("Problems", shown)]
+        shown.append(web.Prose([f"and {counted(len(found) - PROBLEMS, 'more problem')}"]))
+    return [web.Section("Problems", shown)]
 
 
 def edit_href(one: Diagnostic) -> str:
     """Return the address of the editor at a problem."""
-    return address(EDIT, file=one.file, line=one.line)
+    return page.address(EDIT, file=one.file, line=one.line)
 
 
-def _profiles(plans: Sequence[CompiledPlan]) -> Section:
-    rows: list[Sequence[Value]] = [
+def _profiles(plans: Sequence[CompiledPlan]) -> web.Section:
+    rows: list[Sequence[web.Value]] = [
         [
             ready.plan.scheduler_name,
-            Text(ready.content_hash[:HASH], code=True),
+            web.Text(ready.content_hash[:HASH], code=True),
             f"{len(ready.plan.plugins):,}",
             f"{len(ready.own):,}",
         ]
         for ready in plans
     ]
     columns = [
-        Column("Profile"),
-        Column("Hash"),
-        Column("Plugins", number=True),
-        Column("Of these, your policies", number=True),
+        web.Column("Profile"),
+        web.Column("Hash"),
+        web.Column("Plugins", number=True),
+        web.Column("Of these, your policies", number=True),
     ]
-    return Section("Profiles", [Table("Profiles of the set in force", columns, rows)])
+    return web.Section("Profiles", [web.Table("Profiles of the set in force", columns, rows)])
 
 
-def _policies(plans: Sequence[CompiledPlan]) -> Section:
-    rows: list[Sequence[Value]] = [
+def _policies(plans: Sequence[CompiledPlan]) -> web.Section:
+    rows: list[Sequence[web.Value]] = [
         [
             name,
             ready.plan.scheduler_name,
-            Text(ready.hashes[name].whole[:HASH], code=True),
+            web.Text(ready.hashes[name].whole[:HASH], code=True),
             ", ".join(point for point, names in ready.plan.points.items() if _in(name, names)),
             _weight(ready, name),
         ]
@@ -135,15 +119,15 @@ def _policies(plans: Sequence[CompiledPlan]) -> Section:
         for name in ready.own
     ]
     columns = [
-        Column("Policy"),
-        Column("Profile"),
-        Column("Hash"),
-        Column("Extension points"),
-        Column("Weight", number=True),
+        web.Column("Policy"),
+        web.Column("Profile"),
+        web.Column("Hash"),
+        web.Column("Extension points"),
+        web.Column("Weight", number=True),
     ]
     empty = "only the default profile decides"
-    return Section(
-        "Policies", [Table("Policies beside the default ones", columns, rows, "", empty)]
+    return web.Section(
+        "Policies", [web.Table("Policies beside the default ones", columns, rows, "", empty)]
     )
 
 
@@ -160,33 +144,35 @@ def files(texts: Sequence[SourceText], problems: Sequence[Diagnostic]) -> list[d
     """Return each file with its problems in place, and the address of the editor."""
     return [
         {
-            "href": address(EDIT, file=one.path),
+            "href": page.address(EDIT, file=one.path),
             "path": one.path,
             "problem": one.problem,
-            "source": SourceBlock(one.path, one.text, marks, folded=not marks),
+            "source": web.Source(one.path, one.text, marks, folded=not marks),
         }
         for one in texts
         for marks in (_marks(one.path, problems),)
     ]
 
 
-def _marks(path: str, problems: Iterable[Diagnostic]) -> dict[int, Badge]:
-    found: dict[int, Badge] = {}
+def _marks(path: str, problems: Iterable[Diagnostic]) -> dict[int, web.Badge]:
+    found: dict[int, web.Badge] = {}
     for one in problems:
         if one.file == path and one.line not in found:
-            tone: Tone = "bad" if one.severity == "error" else "warn"
-            found[one.line] = Badge(f"{one.code}: {one.message}", tone)
+            tone: web.Tone = "bad" if one.severity == "error" else "warn"
+            found[one.line] = web.Badge(f"{one.code}: {one.message}", tone)
     return found
 
 
-def hits_sections(hits: Hits) -> list[Section]:
+def hits_sections(hits: Hits) -> list[web.Section]:
     """Return what each policy and rule applied to."""
-    rows: list[Sequence[Value]] = []
+    rows: list[Sequence[web.Value]] = []
     for one in hits.policies:
-        errors: Value = Text(f"{one.failed:,}: {one.error}", tone="bad") if one.failed else ""
+        errors: web.Value = (
+            web.Text(f"{one.failed:,}: {one.error}", tone="bad") if one.failed else ""
+        )
         rows.append(
             [
-                Text(one.policy, note=f"of {one.profile}"),
+                web.Text(one.policy, note=f"of {one.profile}"),
                 f"{one.matched:,}",
                 _number(one.rejected),
                 _number(one.scored),
@@ -195,7 +181,7 @@ def hits_sections(hits: Hits) -> list[Section]:
         )
         rows += [
             [
-                Text(rule.rule, tone="dim"),
+                web.Text(rule.rule, tone="dim"),
                 f"{rule.pods:,}",
                 f"{rule.nodes:,}",
                 "",
@@ -204,19 +190,19 @@ def hits_sections(hits: Hits) -> list[Section]:
             for rule in one.rules
         ]
     columns = [
-        Column("Policy or rule"),
-        Column(
+        web.Column("Policy or rule"),
+        web.Column(
             "Pods", number=True, note="that it applies to, or for which the rule rejects a node"
         ),
-        Column("Nodes rejected", number=True, note="for one of the pods"),
-        Column("Nodes scored above 0", number=True, note="for one of the pods"),
-        Column("Errors"),
+        web.Column("Nodes rejected", number=True, note="for one of the pods"),
+        web.Column("Nodes scored above 0", number=True, note="for one of the pods"),
+        web.Column("Errors"),
     ]
     pods, nodes = counted(hits.pods, "pending pod"), counted(hits.nodes, "node")
     note = f"{pods} on {nodes}, decided one after the other; each rule counts as if it were alone."
     empty = "there is no policy beside those of the default profile"
-    table = Table("Hits of policies and rules", columns, rows, note, empty)
-    return [Section("What each rule does", [table])]
+    table = web.Table("Hits of policies and rules", columns, rows, note, empty)
+    return [web.Section("What each rule does", [table])]
 
 
 def _number(count: int | None) -> str:

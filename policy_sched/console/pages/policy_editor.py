@@ -11,27 +11,11 @@ from typing import Any, Final
 from aiohttp import web
 from aiohttp.http_exceptions import PayloadEncodingError
 
-from policy_sched.console.pages.page import Page, Query, Results, View, address
-from policy_sched.console.pages.policies import EDIT, hits_sections
-from policy_sched.console.pages.policies import view as policies_view
+from policy_sched.console import trials
+from policy_sched.console.pages import page
+from policy_sched.console.pages.policies import EDIT, hits_sections, view as policies_view
 from policy_sched.console.pages.trial_result import sections
 from policy_sched.console.sources import Source
-from policy_sched.console.trials import (
-    EDITOR_PROCESS,
-    MOST_SEEDS,
-    TRIAL_PROCESS,
-    Asked,
-    EditorQuestion,
-    HitsQuestion,
-    TrialQuestion,
-    checked_edits,
-    cluster_of,
-    free_place,
-    now_of,
-    patch,
-    place_of_new,
-    source_texts,
-)
 from policy_sched.errors import PolicySchedError
 from policy_sched.profiles.reload import NoResultError
 from policy_sched.source import MAX_POLICY_BYTES
@@ -39,7 +23,7 @@ from policy_sched.web import Prose, Section, Text, Value, environment
 
 BODY_SECONDS: Final = 30.0
 """How long a browser may take to send a body."""
-ASKED: Final[tuple[Asked, ...]] = ("check", "complete", "hover")
+ASKED: Final[tuple[trials.Asked, ...]] = ("check", "complete", "hover")
 NEW: Final = """\
 apiVersion: policysched.dev/v1alpha1
 kind: Policy
@@ -54,15 +38,15 @@ spec:
 """The text that a new file begins with."""
 
 
-def view(source: Source, query: Query, results: Results) -> View:
+def view(source: Source, query: page.Query, results: page.Results) -> page.View:
     """Return the values of the page: the files with their texts, and which one is shown."""
     del results
-    texts = source_texts(source.store.files)
+    texts = trials.source_texts(source.store.files)
     files: list[dict[str, object]] = [
         {"path": one.path, "text": one.text} for one in texts if not one.problem
     ]
     if not texts:
-        files = [{"path": free_place(source.store.files), "text": NEW, "added": True}]
+        files = [{"path": trials.free_place(source.store.files), "text": NEW, "added": True}]
     return {
         "cluster": source.status.name,
         "new": not texts,
@@ -140,7 +124,7 @@ def _edits(source: Source, found: Mapping[str, Any]) -> dict[str, str]:
     if not isinstance(edits, dict) or not all(isinstance(one, str) for one in edits.values()):
         raise web.HTTPBadRequest(text="edits are not texts by path")
     try:
-        return checked_edits(source.store.files, edits)
+        return trials.checked_edits(source.store.files, edits)
     except PolicySchedError as error:
         raise web.HTTPBadRequest(text=str(error)) from None
 
@@ -152,7 +136,7 @@ async def ask(source: Source | None, request: web.Request) -> web.Response:
     asked = next((one for one in ASKED if one == found.get("asked")), None)
     if asked is None:
         raise web.HTTPBadRequest(text=f"asked is one of {', '.join(ASKED)}")
-    question = EditorQuestion(
+    question = trials.EditorQuestion(
         asked,
         _text(found, "path"),
         _text(found, "text"),
@@ -160,7 +144,7 @@ async def ask(source: Source | None, request: web.Request) -> web.Response:
         _number(found, "character", 0),
     )
     try:
-        return web.json_response(await request.app[EDITOR_PROCESS].ask(question))
+        return web.json_response(await request.app[trials.EDITOR_PROCESS].ask(question))
     except PolicySchedError as error:
         return web.Response(status=503, text=str(error))
 
@@ -170,7 +154,7 @@ async def new_file(source: Source | None, request: web.Request) -> web.Response:
     assert source is not None, "the page needs a cluster"
     found = await body(request)
     try:
-        path = place_of_new(source.store.files, _text(found, "name"))
+        path = trials.place_of_new(source.store.files, _text(found, "name"))
     except PolicySchedError as error:
         return web.Response(status=400, text=str(error))
     known = found.get("known")
@@ -184,28 +168,28 @@ async def attempt(source: Source | None, request: web.Request) -> web.Response:
     assert source is not None, "the page needs a cluster"
     found = await body(request)
     edits = _edits(source, found)
-    seeds = min(max(1, _number(found, "seeds", 1)), MOST_SEEDS)
+    seeds = min(max(1, _number(found, "seeds", 1)), trials.MOST_SEEDS)
     store = source.store
-    question = TrialQuestion(
+    question = trials.TrialQuestion(
         store.files,
         edits,
-        await cluster_of(source, request.app),
+        await trials.cluster_of(source, request.app),
         store.current.plans,
         tuple(range(seeds)),
-        now_of(source),
+        trials.now_of(source),
     )
     try:
-        trial = await request.app[TRIAL_PROCESS].ask(question)
+        trial = await request.app[trials.TRIAL_PROCESS].ask(question)
     except PolicySchedError as error:
         return refused(error)
-    return fragment(sections(trial, address(EDIT, file=_text(found, "file"))))
+    return fragment(sections(trial, page.address(EDIT, file=_text(found, "file"))))
 
 
 async def download(source: Source | None, request: web.Request) -> web.Response:
     """Return the edits as a patch."""
     assert source is not None, "the page needs a cluster"
     found = await body(request)
-    text = patch(source.store.files, _edits(source, found))
+    text = trials.patch(source.store.files, _edits(source, found))
     headers = {"Content-Disposition": 'attachment; filename="policies.patch"'}
     return web.Response(
         body=text.encode("utf-8", "surrogatepass"), content_type="text/x-patch", headers=headers
@@ -215,15 +199,15 @@ async def download(source: Source | None, request: web.Request) -> web.Response:
 async def hits(source: Source | None, request: web.Request) -> web.Response:
     """Return what each policy and rule in force applies to."""
     assert source is not None, "the page needs a cluster"
-    objects = await cluster_of(source, request.app)
-    question = HitsQuestion(source.store.current.plans, objects, now=now_of(source))
+    objects = await trials.cluster_of(source, request.app)
+    question = trials.HitsQuestion(source.store.current.plans, objects, now=trials.now_of(source))
     try:
-        return fragment(hits_sections(await request.app[TRIAL_PROCESS].ask(question)))
+        return fragment(hits_sections(await request.app[trials.TRIAL_PROCESS].ask(question)))
     except PolicySchedError as error:
         return refused(error)
 
 
-POLICIES: Final = Page(
+POLICIES: Final = page.Page(
     "/policies",
     "Policies",
     "policies.html",
@@ -231,7 +215,7 @@ POLICIES: Final = Page(
     section="/policies",
     actions={"/policies/hits": hits},
 )
-EDITOR: Final = Page(
+EDITOR: Final = page.Page(
     EDIT,
     "",
     "edit.html",

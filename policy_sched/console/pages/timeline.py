@@ -8,31 +8,15 @@ from typing import Final
 
 from aiohttp import web
 
+from policy_sched import simulate
+from policy_sched.console import trials
+from policy_sched.console.pages import page
 from policy_sched.console.pages.links import linked
-from policy_sched.console.pages.page import Page, Query, Results, View, node_href, pod_href
 from policy_sched.console.pages.policy_editor import fragment, refused
 from policy_sched.console.sources import Source
-from policy_sched.console.trials import TIMELINES, TRIAL_PROCESS, TimelineQuestion, cluster_of
 from policy_sched.errors import PolicySchedError
 from policy_sched.model import nanoseconds_of
-from policy_sched.simulate import (
-    PodTimeline,
-    Retry,
-    TimelineResult,
-    duration_text,
-    timeline_charts,
-    timeline_page,
-)
-from policy_sched.web import (
-    Column,
-    Fact,
-    Facts,
-    Section,
-    Table,
-    Text,
-    Value,
-    environment,
-)
+from policy_sched.web import Column, Fact, Facts, Section, Table, Text, Value, environment
 
 POINTS: Final = 240
 """Points of a curve at most."""
@@ -41,10 +25,10 @@ MOST: Final = 50
 SECOND: Final = 1_000_000_000
 KEPT: Final = 4
 """Results that are kept."""
-_RETRIES: Final[dict[str, Retry]] = {"backoff": "Backoff", "at-once": "AtOnce"}
+_RETRIES: Final[dict[str, simulate.Retry]] = {"backoff": "Backoff", "at-once": "AtOnce"}
 
 
-def view(source: Source, query: Query, results: Results) -> View:
+def view(source: Source, query: page.Query, results: page.Results) -> page.View:
     """Return the values of the page: the choices, and where the result is fetched."""
     del source, results
     chosen = {
@@ -60,11 +44,11 @@ class Choices:
     """What a simulation is run with. Raises PolicySchedError for what makes no sense."""
 
     seed: int
-    retry: Retry
+    retry: simulate.Retry
     until: int | None
 
     @classmethod
-    def of(cls, query: Query) -> Choices:
+    def of(cls, query: page.Query) -> Choices:
         """Read the parameters of an address."""
         text = query.get("until")
         try:
@@ -79,19 +63,19 @@ class Choices:
         return cls(query.number("seed", 0), retry, until)
 
 
-async def played(source: Source, request: web.Request) -> TimelineResult:
+async def played(source: Source, request: web.Request) -> simulate.TimelineResult:
     """Return the result for an address, simulated or kept. Raises PolicySchedError."""
-    chosen = Choices.of(Query(request.path, dict(request.query)))
+    chosen = Choices.of(page.Query(request.path, dict(request.query)))
     plans = source.store.current.plans
-    objects = await cluster_of(source, request.app)
-    kept = request.app[TIMELINES]
+    objects = await trials.cluster_of(source, request.app)
+    kept = request.app[trials.TIMELINES]
     key = (hash(objects), source.store.current.content_hash, chosen)
     if key not in kept:
-        question = TimelineQuestion(plans, objects, chosen.seed, chosen.until, chosen.retry)
-        kept[key] = await request.app[TRIAL_PROCESS].ask(question)
+        question = trials.TimelineQuestion(plans, objects, chosen.seed, chosen.until, chosen.retry)
+        kept[key] = await request.app[trials.TRIAL_PROCESS].ask(question)
         while len(kept) > KEPT:
             kept.pop(next(iter(kept)))
-    found: TimelineResult = kept[key]
+    found: simulate.TimelineResult = kept[key]
     return found
 
 
@@ -102,7 +86,7 @@ async def result(source: Source | None, request: web.Request) -> web.Response:
         found = await played(source, request)
     except PolicySchedError as error:
         return refused(error)
-    query = Query("/timeline/at", dict(request.query))
+    query = page.Query("/timeline/at", dict(request.query))
     template = environment("policy_sched.console").get_template("timeline_result.html")
     text = template.render(**values(found), moment=query.url(at=None))
     return web.Response(text=text, content_type="text/html")
@@ -115,20 +99,20 @@ async def at(source: Source | None, request: web.Request) -> web.Response:
         found = await played(source, request)
     except PolicySchedError as error:
         return refused(error)
-    number = Query(request.path, dict(request.query)).number("at", 0)
+    number = page.Query(request.path, dict(request.query)).number("at", 0)
     return fragment([moment(found, number)])
 
 
-def values(found: TimelineResult) -> View:
+def values(found: simulate.TimelineResult) -> page.View:
     """Return the values of a result's template: the report, with a slider above its curves."""
-    summary = timeline_page(found)
-    charts = timeline_charts(found)
+    summary = simulate.timeline_page(found)
+    charts = simulate.timeline_charts(found)
     times = moments(found)
     return {
         "summary": summary,
         "note": _note(found),
         "last": len(times) - 1,
-        "times": [duration_text(time - found.start) for time in times],
+        "times": [simulate.duration_text(time - found.start) for time in times],
         "axis": charts[0].x_name,
         "charts": charts,
         "sections": linked(one for one in summary.sections if one.blocks != charts),
@@ -136,12 +120,12 @@ def values(found: TimelineResult) -> View:
     }
 
 
-def moments(found: TimelineResult) -> list[int]:
+def moments(found: simulate.TimelineResult) -> list[int]:
     """Return the times that the slider goes through: those of the curves."""
-    return [found.start + round(x * SECOND) for x in timeline_charts(found)[0].x]
+    return [found.start + round(x * SECOND) for x in simulate.timeline_charts(found)[0].x]
 
 
-def _note(found: TimelineResult) -> str:
+def _note(found: simulate.TimelineResult) -> str:
     if not found.lives:
         return "There are no pending pods, so nothing happens."
     if found.end == found.start:
@@ -152,7 +136,7 @@ def _note(found: TimelineResult) -> str:
     return ""
 
 
-def moment(found: TimelineResult, number: int) -> Section:
+def moment(found: simulate.TimelineResult, number: int) -> Section:
     """Return the state at one of the moments: queue, running pods, and the pods that wait."""
     times = moments(found)
     time = times[min(number, len(times) - 1)]
@@ -171,9 +155,9 @@ def moment(found: TimelineResult, number: int) -> Section:
     ]
     rows: list[Sequence[Value]] = [
         [
-            Text(life.pod, pod_href(life.pod)),
+            Text(life.pod, page.pod_href(life.pod)),
             str(life.priority),
-            duration_text(time - life.created),
+            simulate.duration_text(time - life.created),
             _outcome(life, time),
         ]
         for life in waits[:MOST]
@@ -185,12 +169,12 @@ def moment(found: TimelineResult, number: int) -> Section:
         Column("Then"),
     ]
     more = f"and {len(waits) - MOST:,} more" if len(waits) > MOST else ""
-    title = f"After {duration_text(time - found.start)}"
+    title = f"After {simulate.duration_text(time - found.start)}"
     table = Table("Pods that wait, the longest first", columns, rows, more, "no pod waits")
     return Section(title, [Facts(facts), table])
 
 
-def waiting_at(found: TimelineResult, time: int) -> list[PodTimeline]:
+def waiting_at(found: simulate.TimelineResult, time: int) -> list[simulate.PodTimeline]:
     """Return the pods that have arrived by a time and have no node, the longest waits first."""
     waits = [
         life
@@ -200,13 +184,15 @@ def waiting_at(found: TimelineResult, time: int) -> list[PodTimeline]:
     return sorted(waits, key=lambda life: life.created)
 
 
-def _outcome(life: PodTimeline, time: int) -> Value:
+def _outcome(life: simulate.PodTimeline, time: int) -> Value:
     if life.bound is None:
         return Text(f"never placed: {life.message}", tone="bad")
-    return Text(life.node, node_href(life.node), note=f"in {duration_text(life.bound - time)}")
+    return Text(
+        life.node, page.node_href(life.node), note=f"in {simulate.duration_text(life.bound - time)}"
+    )
 
 
-PAGE: Final = Page(
+PAGE: Final = page.Page(
     "/timeline",
     "Timeline",
     "timeline.html",

@@ -5,53 +5,29 @@ the language server (editor) and of `diff` and `simulate` (trial). Edits are cop
 (edits); nothing is applied.
 """
 
-from policy_sched.console.trials.editor import Asked, EditorQuestion
+from policy_sched.console.trials.editor import Asked as Asked, EditorQuestion as EditorQuestion
 from policy_sched.console.trials.edits import (
-    SourceText,
-    checked_edits,
-    free_place,
-    patch,
-    place_of_new,
-    source_texts,
+    SourceText as SourceText,
+    checked_edits as checked_edits,
+    free_place as free_place,
+    patch as patch,
+    place_of_new as place_of_new,
+    source_texts as source_texts,
 )
 from policy_sched.console.trials.processes import (
-    EDITOR_PROCESS,
-    TIMELINES,
-    TRIAL_PROCESS,
-    cluster_of,
-    now_of,
-    processes,
+    EDITOR_PROCESS as EDITOR_PROCESS,
+    TIMELINES as TIMELINES,
+    TRIAL_PROCESS as TRIAL_PROCESS,
+    cluster_of as cluster_of,
+    now_of as now_of,
+    processes as processes,
 )
 from policy_sched.console.trials.trial import (
-    MOST_SEEDS,
-    Hits,
-    HitsQuestion,
-    TimelineQuestion,
-    Trial,
-    TrialQuestion,
-    packed,
+    MOST_SEEDS as MOST_SEEDS,
+    Hits as Hits,
+    HitsQuestion as HitsQuestion,
+    TimelineQuestion as TimelineQuestion,
+    Trial as Trial,
+    TrialQuestion as TrialQuestion,
+    packed as packed,
 )
-
-__all__ = [
-    "EDITOR_PROCESS",
-    "MOST_SEEDS",
-    "TIMELINES",
-    "TRIAL_PROCESS",
-    "Asked",
-    "EditorQuestion",
-    "Hits",
-    "HitsQuestion",
-    "SourceText",
-    "TimelineQuestion",
-    "Trial",
-    "TrialQuestion",
-    "checked_edits",
-    "cluster_of",
-    "free_place",
-    "now_of",
-    "packed",
-    "patch",
-    "place_of_new",
-    "processes",
-    "source_texts",
-]

@@ -14,6 +14,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from policy_sched import simulate
 from policy_sched.console.trials.edits import edited
 from policy_sched.console.trials.questions import Question
 from policy_sched.diff import PolicyDiff, compare_placements, compare_seeds
@@ -24,15 +25,6 @@ from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.format import differences
 from policy_sched.profiles.reload import PolicyFiles, PolicySet, compiled_set
 from policy_sched.scheduler.setup import EPOCH, assemble, load_cluster
-from policy_sched.simulate import (
-    Application,
-    Applied,
-    Retry,
-    TimelineResult,
-    play,
-    run_queue,
-    waits,
-)
 
 MOST_SEEDS: Final = 30
 """Seeds with which a trial decides at most."""
@@ -80,7 +72,7 @@ class TrialQuestion(Question[Trial]):
     def result(self) -> Trial:
         """Compile the edited files, decide with both sets, and compare."""
         objects = _unpacked(self.objects)
-        pending = sum(map(waits, objects))
+        pending = sum(map(simulate.waits, objects))
         with edited(self.files, self.edits) as copy:
             try:
                 new = compiled_set(copy.files)
@@ -117,7 +109,7 @@ class Hits:
 
     pods: int
     nodes: int
-    policies: tuple[Applied, ...]
+    policies: tuple[simulate.Applied, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +127,13 @@ class HitsQuestion(Question[Hits]):
         set_creation_times(objects, self.now)
         scheduler = assemble(self.plans, seed=self.seed, objects=objects, now=lambda: self.now)
         infos = [PodInfo.of(pod) for pod in load_cluster(scheduler.cache, objects)]
-        application = Application(scheduler, self.plans, by_rule=True)
-        run = run_queue(scheduler, infos, _unwatched)
+        application = simulate.Application(scheduler, self.plans, by_rule=True)
+        run = simulate.run_queue(scheduler, infos, _unwatched)
         return Hits(len(infos), run.nodes, application.report(infos))
 
 
 @dataclass(frozen=True, slots=True)
-class TimelineQuestion(Question[TimelineResult]):
+class TimelineQuestion(Question[simulate.TimelineResult]):
     """What happens on a cluster over virtual time?
 
     ``until``: nanoseconds after the start, None for the whole.
@@ -151,11 +143,11 @@ class TimelineQuestion(Question[TimelineResult]):
     objects: bytes
     seed: int = 0
     until: int | None = None
-    retry: Retry = "Backoff"
+    retry: simulate.Retry = "Backoff"
 
-    def result(self) -> TimelineResult:
+    def result(self) -> simulate.TimelineResult:
         """Simulate as `policy-sched simulate --timeline` does."""
-        return play(
+        return simulate.play(
             _unpacked(self.objects),
             self.plans,
             seed=self.seed,

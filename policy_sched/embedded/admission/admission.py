@@ -9,26 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
+from policy_sched import model
 from policy_sched.client.apimachinery import Resource, read
 from policy_sched.embedded.admission.defaults import fill_in
 from policy_sched.embedded.admission.pod_strategy import forbidden, invalid, set_condition
-from policy_sched.manifests import SYSTEM_PRIORITIES, Plain, Priorities
-from policy_sched.manifests import fill_in as fill_in_pod
-from policy_sched.model import (
-    ContainerSpec,
-    Pod,
-    PodSpec,
-    PriorityClass,
-    RejectedError,
-    RuntimeClass,
-    admit,
-    check_overhead,
-    qos_class,
-)
+from policy_sched.manifests import SYSTEM_PRIORITIES, Plain, Priorities, fill_in as fill_in_pod
 
 
 def admit_runtime(
-    resource: Resource, data: Plain, find: Callable[[str], RuntimeClass | None]
+    resource: Resource, data: Plain, find: Callable[[str], model.RuntimeClass | None]
 ) -> None:
     """Complete a new pod, in place. Raises ApiError if its runtime class does not let it in."""
     spec, pod = data["spec"], data["metadata"]["name"]
@@ -38,12 +27,12 @@ def admit_runtime(
     found = find(name) if name else None
     if name and found is None:
         raise forbidden(resource, pod, f'pod rejected: RuntimeClass "{name}" not found')
-    typed = msgspec.convert(spec, PodSpec)
+    typed = msgspec.convert(spec, model.PodSpec)
     try:
         if found is not None:
-            admit(typed, found)
-        check_overhead(typed, found)
-    except RejectedError as error:
+            model.admit(typed, found)
+        model.check_overhead(typed, found)
+    except model.RejectedError as error:
         raise forbidden(resource, pod, str(error)) from None
     for field, value in (
         ("overhead", typed.overhead),
@@ -87,7 +76,9 @@ def check_name(resource: Resource, name: str) -> None:
     raise invalid(resource, name, "metadata.name", "FieldValueInvalid", why)
 
 
-def admit_priority_class(resource: Resource, data: Plain, classes: Iterable[PriorityClass]) -> None:
+def admit_priority_class(
+    resource: Resource, data: Plain, classes: Iterable[model.PriorityClass]
+) -> None:
     """Complete a priority class. Raises ApiError if it may not be."""
     name = data["metadata"]["name"]
     if name not in SYSTEM_PRIORITIES:
@@ -129,7 +120,7 @@ def admit_pod_group(
         if all(one.get("name") != template for one in templates):
             why = f'PodGroup rejected: PodGroupTemplate "{template}" not found in Workload "{of}"'
             raise forbidden(resource, name, why)
-    pod = Pod()
+    pod = model.Pod()
     pod.spec.priority_class_name = given = spec.get("priorityClassName") or ""
     if not priorities.admit(pod):
         raise forbidden(resource, name, f"no PriorityClass with name {given} was found")
@@ -243,13 +234,13 @@ def admit_pod(resource: Resource, data: Plain, priorities: Priorities, now: int)
             "message": "Scheduling is blocked due to non-empty scheduling gates",
         }
         set_condition(status, condition, now)
-    status.setdefault("qosClass", qos_class(pod))
+    status.setdefault("qosClass", model.qos_class(pod))
 
 
-def _fill_containers(resource: Resource, data: Plain) -> Pod:
+def _fill_containers(resource: Resource, data: Plain) -> model.Pod:
     """Write what defaulting gives the containers into the data; return the pod with that."""
     pod = read(resource, msgspec.json.encode(data))
-    assert isinstance(pod, Pod)
+    assert isinstance(pod, model.Pod)
     fill_in_pod(pod)
     spec = data["spec"]
     for field, filled in (
@@ -263,7 +254,7 @@ def _fill_containers(resource: Resource, data: Plain) -> Pod:
     return pod
 
 
-def _fill_container(given: Plain, filled: ContainerSpec) -> None:
+def _fill_container(given: Plain, filled: model.ContainerSpec) -> None:
     given["resources"] = given.get("resources") or {}
     if filled.resources.requests:
         given["resources"]["requests"] = dict(filled.resources.requests)
@@ -303,7 +294,7 @@ def _set_priority(resource: Resource, data: Plain, priorities: Priorities) -> No
     if given["priority"] is not None and not spec.get("priorityClassName"):
         spec.setdefault("preemptionPolicy", PREEMPTS)
         return
-    probe = Pod()
+    probe = model.Pod()
     probe.spec.priority_class_name = spec.get("priorityClassName") or ""
     if not priorities.admit(probe):
         wanted = probe.spec.priority_class_name

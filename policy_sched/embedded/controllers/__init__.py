@@ -4,13 +4,10 @@ The counterpart of kube-controller-manager. Controllers are driven by events of 
 clock.
 """
 
-from policy_sched.embedded.controllers.registry import controllers
-from policy_sched.embedded.controllers.workqueue import Component, Over, Retries, Timers
-
-__all__ = [
-    "Component",
-    "Over",
-    "Retries",
-    "Timers",
-    "controllers",
-]
+from policy_sched.embedded.controllers.registry import controllers as controllers
+from policy_sched.embedded.controllers.workqueue import (
+    Component as Component,
+    Over as Over,
+    Retries as Retries,
+    Timers as Timers,
+)

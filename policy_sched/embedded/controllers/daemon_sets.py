@@ -12,42 +12,28 @@ from typing import Final
 
 import msgspec
 
+from policy_sched import manifests
 from policy_sched.client.apimachinery import DAEMON_SET, NODE, POD, Stored
+from policy_sched.embedded.controllers import pod_control
 from policy_sched.embedded.controllers.deployments import share
-from policy_sched.embedded.controllers.pod_control import (
-    BURST,
-    REPLACE_ENDED,
-    RETRY,
-    OwnedPods,
-    Revisions,
-    Standing,
-    WorkloadController,
-    burst,
-    create,
-    pod_of,
-    remove,
-    report,
-    standing,
-)
 from policy_sched.embedded.store import ADDED, DELETED, Change, Key, ObjectStore
-from policy_sched.manifests import REVISION_HASH, Plain, may_stay, should_run
 from policy_sched.manifests import workload_expansion as expansion
 from policy_sched.model import Node, Pod, required_node_names
 
 _ONE: Final = 1
 
 
-class DaemonSetController(WorkloadController):
+class DaemonSetController(pod_control.WorkloadController):
     """Makes and deletes the pods of daemon sets."""
 
     kinds = frozenset({DAEMON_SET, NODE, POD})
     workloads = frozenset({DAEMON_SET})
     name = "daemonset"
 
-    def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
+    def __init__(self, store: ObjectStore, owned: pod_control.OwnedPods) -> None:
         super().__init__(store, owned)
-        self._desired: dict[str, Plain] = {}
-        self._revisions = Revisions(store, REVISION_HASH)
+        self._desired: dict[str, manifests.Plain] = {}
+        self._revisions = pod_control.Revisions(store, manifests.REVISION_HASH)
 
     def observe(self, change: Change) -> None:
         """Add a set that changed, that of a pod, or all of them for a node of other labels."""
@@ -65,12 +51,14 @@ class DaemonSetController(WorkloadController):
 
     def pod_changed(self, key: Key, change: Change) -> None:
         """Add a set: only to count again, if a pod has become ready or unready."""
-        after = standing(pod_of(change.new))
-        before = standing(pod_of(change.old)) if change.old is not None else None
-        if change.type == DELETED or (after == Standing.LEAVING and before != after):
+        after = pod_control.standing(pod_control.pod_of(change.new))
+        before = (
+            pod_control.standing(pod_control.pod_of(change.old)) if change.old is not None else None
+        )
+        if change.type == DELETED or (after == pod_control.Standing.LEAVING and before != after):
             self._queue.add(key)
-        elif after >= Standing.SUCCEEDED:
-            self._queue.add_at(key, self._store.now() + REPLACE_ENDED)
+        elif after >= pod_control.Standing.SUCCEEDED:
+            self._queue.add_at(key, self._store.now() + pod_control.REPLACE_ENDED)
         elif before != after and change.type != ADDED:
             self._readiness[key] = None
             if not self._up_to_date(key):
@@ -98,26 +86,33 @@ class DaemonSetController(WorkloadController):
             return False
         candidate = msgspec.convert(expansion.daemon_candidate(data), Pod)
         pods = self._by_node(stored.uid)
-        wanted, misplaced, made, most = 0, 0, 0, burst(stored)
+        wanted, misplaced, made, most = 0, 0, 0, pod_control.burst(stored)
         current: list[Stored] = []
         removed: list[Stored] = []
         for node in self._store.select(NODE):
             typed = node.typed
             assert isinstance(typed, Node)
             found = pods.pop(node.name, [])
-            runs = should_run(candidate, typed)
+            runs = manifests.should_run(candidate, typed)
             wanted += runs
-            ended = [p for p in found if standing(pod_of(p)) >= Standing.SUCCEEDED]
+            ended = [
+                p
+                for p in found
+                if pod_control.standing(pod_control.pod_of(p)) >= pod_control.Standing.SUCCEEDED
+            ]
             found = [p for p in found if p not in ended]
-            stays = runs or (bool(found) and may_stay(candidate, typed))
+            stays = runs or (bool(found) and manifests.may_stay(candidate, typed))
             misplaced += bool(found) and not runs
             removed += ended + (found[1:] if stays else found)
             if runs and not found and made == most:
                 self._queue.add(key)  # the other nodes in the next round
             elif runs and not found:
                 seed = str(self._store.version)
-                if create(self._store, expansion.daemon_pod(data, node.name, seed)) is None:
-                    self._queue.add_at(key, self._store.now() + RETRY)
+                if (
+                    pod_control.create(self._store, expansion.daemon_pod(data, node.name, seed))
+                    is None
+                ):
+                    self._queue.add_at(key, self._store.now() + pod_control.RETRY)
                 else:
                     made += 1
             elif runs:
@@ -125,14 +120,14 @@ class DaemonSetController(WorkloadController):
         for left in pods.values():  # of nodes that have gone
             removed += left
         revision = expansion.template_hash(template)
-        old = [pod for pod in current if pod.labels.get(REVISION_HASH) != revision]
+        old = [pod for pod in current if pod.labels.get(manifests.REVISION_HASH) != revision]
         self._desired[stored.uid] = {
             "wanted": wanted,
             "numberMisscheduled": misplaced,
             "currentNumberScheduled": len(current) + made,
             "updatedNumberScheduled": len(current) + made - len(old),
         }
-        live = {f"{stored.name}-{pod.labels.get(REVISION_HASH)}" for pod in current}
+        live = {f"{stored.name}-{pod.labels.get(manifests.REVISION_HASH)}" for pod in current}
         acted = self._revisions.keep(stored, data, revision, live)
         removed += _outdated(data, wanted, current, old)
         return self._remove(key, removed) or acted or made > 0
@@ -140,22 +135,22 @@ class DaemonSetController(WorkloadController):
     def _remove(self, key: Key, pods: Sequence[Stored]) -> bool:
         """Delete pods; of very many, the others in the next round. Return whether any was."""
         going = [pod for pod in pods if not pod.deleting]
-        for pod in going[:BURST]:
-            remove(self._store, pod)
-        if len(going) > BURST:
+        for pod in going[: pod_control.BURST]:
+            pod_control.remove(self._store, pod)
+        if len(going) > pod_control.BURST:
             self._queue.add(key)
         return bool(going)
 
     def _by_node(self, uid: str) -> dict[str, list[Stored]]:
         found: defaultdict[str, list[Stored]] = defaultdict(list)
         for stored in self._owned.of(uid):
-            found[_node_of(pod_of(stored))].append(stored)
+            found[_node_of(pod_control.pod_of(stored))].append(stored)
         return dict(found)
 
     def _report(self, stored: Stored) -> bool:
         known: Mapping[str, int] = self._desired.get(stored.uid, {})
         wanted = known.get("wanted", 0)
-        ready = self._owned.count(stored.uid, Standing.READY)
+        ready = self._owned.count(stored.uid, pod_control.Standing.READY)
         status = {
             "desiredNumberScheduled": wanted,
             "currentNumberScheduled": known.get("currentNumberScheduled", 0),
@@ -165,7 +160,7 @@ class DaemonSetController(WorkloadController):
             "numberAvailable": ready,
             "numberUnavailable": max(0, wanted - ready),
         }
-        return report(self._store, stored, status)
+        return pod_control.report(self._store, stored, status)
 
 
 def _face(node: Stored) -> tuple[object, ...]:
@@ -184,14 +179,18 @@ def _node_of(pod: Pod) -> str:
 
 
 def _outdated(
-    data: Plain, wanted: int, current: Sequence[Stored], old: Sequence[Stored]
+    data: manifests.Plain, wanted: int, current: Sequence[Stored], old: Sequence[Stored]
 ) -> Iterator[Stored]:
     """Yield pods of old templates that may be deleted, as far as enough others are ready."""
     strategy = data["spec"].get("updateStrategy") or {}
     if strategy.get("type") == "OnDelete":
         return
     given = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", _ONE)
-    ready = {pod.uid for pod in current if standing(pod_of(pod)) == Standing.READY}
+    ready = {
+        pod.uid
+        for pod in current
+        if pod_control.standing(pod_control.pod_of(pod)) == pod_control.Standing.READY
+    }
     room = max(1, share(given, wanted, up=True)) - (wanted - len(ready))
     for pod in old:
         if pod.uid in ready:

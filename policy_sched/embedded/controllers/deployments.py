@@ -14,28 +14,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from policy_sched.client.apimachinery import (
-    DEPLOYMENT,
-    REPLICA_SET,
-    SECOND,
-    Stored,
-    readable,
-    timestamp,
-)
-from policy_sched.embedded.controllers.pod_control import (
-    RETRY,
-    OwnedPods,
-    Standing,
-    controller_of,
-    create,
-    owner_key,
-    remove,
-    report,
-)
+from policy_sched.client import apimachinery
+from policy_sched.embedded.controllers import pod_control
 from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.store import Change, Key, ObjectStore
-from policy_sched.manifests import TEMPLATE_HASH, Plain, replicas_of
-from policy_sched.manifests import workload_expansion as expansion
+from policy_sched.manifests import (
+    TEMPLATE_HASH,
+    Plain,
+    replicas_of,
+    workload_expansion as expansion,
+)
 from policy_sched.model import ReplicaSet
 
 AVAILABLE: Final = "Available"
@@ -85,8 +73,8 @@ def deadline(deployment: Plain, found: list[Plain]) -> int | None:
         return None
     if present["reason"] not in (_CREATED, _UPDATED):
         return None
-    updated = readable(present["lastUpdateTime"])
-    return None if updated is None else updated + seconds * SECOND
+    updated = apimachinery.readable(present["lastUpdateTime"])
+    return None if updated is None else updated + seconds * apimachinery.SECOND
 
 
 def _progress(
@@ -152,7 +140,7 @@ def _set(found: dict[str, Plain], wanted: Plain, now: int, *, always: bool = Fal
     same = old is not None and old["status"] == wanted["status"]
     if same and old is not None and old["reason"] == wanted["reason"] and not always:
         return
-    time = timestamp(now)
+    time = apimachinery.timestamp(now)
     since = old["lastTransitionTime"] if same and old is not None else time
     wanted = {**wanted, "lastUpdateTime": time, "lastTransitionTime": since}
     found.pop(wanted["type"], None)  # the newest comes last
@@ -172,7 +160,7 @@ _REVISIONS: Final = 10
 class _Set:
     """A replica set: what it wants, and the pods that it has."""
 
-    stored: Stored
+    stored: apimachinery.Stored
     wanted: int
     active: int
     ready: int
@@ -182,39 +170,42 @@ class _Set:
 class DeploymentController(Controller):
     """Makes and scales the replica sets of deployments."""
 
-    kinds = frozenset({DEPLOYMENT, REPLICA_SET})
+    kinds = frozenset({apimachinery.DEPLOYMENT, apimachinery.REPLICA_SET})
     name = "deployment"
 
-    def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
+    def __init__(self, store: ObjectStore, owned: pod_control.OwnedPods) -> None:
         super().__init__(store)
         self._owned = owned
 
     def observe(self, change: Change) -> None:
         """Add a deployment that changed, or that of a replica set."""
         new = change.new
-        if new.resource.key == DEPLOYMENT:
-            self._queue.add(Key(DEPLOYMENT, *new.place))
-        elif new.resource.key == REPLICA_SET:
-            owner = controller_of(new)
-            if owner is not None and (owner.api_version, owner.kind) == DEPLOYMENT:
-                self._queue.add(owner_key(new, owner))
+        if new.resource.key == apimachinery.DEPLOYMENT:
+            self._queue.add(Key(apimachinery.DEPLOYMENT, *new.place))
+        elif new.resource.key == apimachinery.REPLICA_SET:
+            owner = pod_control.controller_of(new)
+            if owner is not None and (owner.api_version, owner.kind) == apimachinery.DEPLOYMENT:
+                self._queue.add(pod_control.owner_key(new, owner))
 
     def sync(self, key: Key) -> bool:
         """Scale the replica sets of a deployment towards its template and its size."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         return stored is not None and not stored.deleting and self._look(key, stored)
 
-    def _look(self, key: Key, stored: Stored) -> bool:
+    def _look(self, key: Key, stored: apimachinery.Stored) -> bool:
         data = stored.data
         if not expansion.template_of(data):
             return False
-        sets = [self._standing(one) for one in self._store.owned_by(stored.uid, REPLICA_SET)]
+        sets = [
+            self._standing(one)
+            for one in self._store.owned_by(stored.uid, apimachinery.REPLICA_SET)
+        ]
         new = next((one for one in sets if _same_template(one.stored, data)), None)
         if new is None:
             if not data["spec"].get("paused"):
                 wanted = _first_size(data, sets)
-                if create(self._store, expansion.replica_set_of(data, wanted)) is None:
-                    self._queue.add_at(key, self._store.now() + RETRY)
+                if pod_control.create(self._store, expansion.replica_set_of(data, wanted)) is None:
+                    self._queue.add_at(key, self._store.now() + pod_control.RETRY)
                     return False
                 return True
             new = max(sets, key=lambda one: one.stored.version, default=None)
@@ -227,7 +218,7 @@ class DeploymentController(Controller):
         acted = self._forget(old, data) or acted
         status = _status(new, sets)
         status["conditions"] = self._conditions(key, data, status, new)
-        return report(self._store, stored, status) or acted
+        return pod_control.report(self._store, stored, status) or acted
 
     def _conditions(self, key: Key, data: Plain, status: Plain, new: _Set) -> list[Plain]:
         """Return the conditions, and look again when the roll-out would have taken too long."""
@@ -240,7 +231,7 @@ class DeploymentController(Controller):
             self._queue.add_at(key, due)
         return found
 
-    def _number(self, new: _Set, old: Sequence[_Set], deployment: Stored) -> bool:
+    def _number(self, new: _Set, old: Sequence[_Set], deployment: apimachinery.Stored) -> bool:
         """Write the number of the present revision; return whether it was another."""
         number = max(_revision(new.stored), 1 + max((_revision(o.stored) for o in old), default=0))
         wrong = [one for one in (new.stored, deployment) if _revision(one) != number]
@@ -251,15 +242,15 @@ class DeploymentController(Controller):
             self._store.revise(one, data)
         return bool(wrong)
 
-    def _standing(self, stored: Stored) -> _Set:
+    def _standing(self, stored: apimachinery.Stored) -> _Set:
         typed, uid = stored.typed, stored.uid
         assert isinstance(typed, ReplicaSet)
         return _Set(
             stored,
             max(0, typed.spec.replicas),
             self._owned.active(uid),
-            self._owned.count(uid, Standing.READY),
-            self._owned.count(uid, Standing.LEAVING),
+            self._owned.count(uid, pod_control.Standing.READY),
+            self._owned.count(uid, pod_control.Standing.LEAVING),
         )
 
     def _scale(self, new: _Set, old: Sequence[_Set], data: Plain) -> bool:
@@ -309,11 +300,11 @@ class DeploymentController(Controller):
         empty = [one for one in old if not (one.wanted or one.active or one.leaving)]
         surplus = sorted(empty, key=lambda one: one.stored.version)[: max(0, len(empty) - kept)]
         for one in surplus:
-            remove(self._store, one.stored)
+            pod_control.remove(self._store, one.stored)
         return bool(surplus)
 
 
-def _revision(stored: Stored) -> int:
+def _revision(stored: apimachinery.Stored) -> int:
     """Return the number of a revision, 0 if it has none."""
     text = stored.typed.metadata.annotations.get(REVISION, "")
     return int(text) if text.isdecimal() and len(text) < 10 else 0
@@ -354,7 +345,7 @@ def share(value: Any, whole: int, *, up: bool) -> int:
     return -(-part // 100) if up else part // 100
 
 
-def _same_template(stored: Stored, deployment: Plain) -> bool:
+def _same_template(stored: apimachinery.Stored, deployment: Plain) -> bool:
     """Return whether a set is of a deployment's present template, but for the hash's label.
 
     What is empty is as good as what is not there.

@@ -9,15 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from policy_sched.client.apimachinery import BUDGET, DEPLOYMENT, POD, REPLICA_SET, Stored
+from policy_sched.embedded.controllers import pod_control
 from policy_sched.embedded.controllers.deployments import share
-from policy_sched.embedded.controllers.pod_control import (
-    Standing,
-    condition,
-    controller_of,
-    pod_of,
-    report,
-    standing,
-)
 from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
 from policy_sched.manifests import replicas_of
@@ -41,13 +34,13 @@ class _Budget:
 
     def covers(self, pod: Stored) -> bool:
         """Return whether a pod is the budget's: it has not ended, and it is selected."""
-        over = standing(pod_of(pod)) >= Standing.SUCCEEDED
+        over = pod_control.standing(pod_control.pod_of(pod)) >= pod_control.Standing.SUCCEEDED
         return not over and self._selector.matches(pod.labels)
 
     def add(self, pod: Stored) -> None:
         """Count a pod."""
         self.pods[pod.uid] = pod
-        self.healthy += standing(pod_of(pod)) == Standing.READY
+        self.healthy += pod_control.standing(pod_control.pod_of(pod)) == pod_control.Standing.READY
         self.by_owner.setdefault(_owner_uid(pod), {})[pod.uid] = pod
 
     def remove(self, uid: str) -> bool:
@@ -55,7 +48,7 @@ class _Budget:
         pod = self.pods.pop(uid, None)
         if pod is None:
             return False
-        self.healthy -= standing(pod_of(pod)) == Standing.READY
+        self.healthy -= pod_control.standing(pod_control.pod_of(pod)) == pod_control.Standing.READY
         owner = _owner_uid(pod)
         del self.by_owner[owner][uid]
         if not self.by_owner[owner]:
@@ -78,7 +71,7 @@ def _stays(store: ObjectStore, budget: Stored, name: str) -> bool:
 
 
 def _owner_uid(pod: Stored) -> str:
-    owner = controller_of(pod)
+    owner = pod_control.controller_of(pod)
     return owner.uid if owner is not None else ""
 
 
@@ -148,8 +141,8 @@ class DisruptionController(Controller):
         going = {name: since for name, since in old.items() if _stays(self._store, stored, name)}
         enough = ("True", "SufficientPods") if allowed else ("False", "InsufficientPods")
         noted = {"conditions": (stored.data.get("status") or {}).get("conditions")}
-        condition(noted, "DisruptionAllowed", *enough, "", self._store.now())
-        return report(
+        pod_control.condition(noted, "DisruptionAllowed", *enough, "", self._store.now())
+        return pod_control.report(
             self._store,
             stored,
             {**status, **noted, "disruptedPods": going},
@@ -182,7 +175,7 @@ class DisruptionController(Controller):
         return alone + sum(wanted.values())
 
     def _owner(self, one: Stored, kind: tuple[str, str] = POD) -> Stored | None:
-        reference = controller_of(one) if one.resource.key == kind else None
+        reference = pod_control.controller_of(one) if one.resource.key == kind else None
         if reference is None:
             return None
         found = (reference.api_version, reference.kind)

@@ -12,23 +12,9 @@ from itertools import islice
 from typing import Any, Final
 
 from policy_sched.client.apimachinery import JOB, POD, SECOND, Stored, readable, timestamp
-from policy_sched.embedded.controllers.pod_control import (
-    BURST,
-    RETRY,
-    OwnedPods,
-    Standing,
-    WorkloadController,
-    burst,
-    condition,
-    create,
-    moved,
-    pod_of,
-    remove,
-    standing,
-)
+from policy_sched.embedded.controllers import pod_control
 from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
-from policy_sched.manifests import JOB_INDEX, Plain
-from policy_sched.manifests import workload_expansion as expansion
+from policy_sched.manifests import JOB_INDEX, Plain, workload_expansion as expansion
 from policy_sched.model import Pod, job_indexes
 
 FIRST_BACKOFF: Final = 10 * SECOND
@@ -98,14 +84,14 @@ TRACKING: Final = "batch.kubernetes.io/job-tracking"
 _OVER: Final = ("Complete", "Failed")
 
 
-class JobController(WorkloadController):
+class JobController(pod_control.WorkloadController):
     """Makes, counts and ends the pods of jobs."""
 
     kinds = frozenset({JOB, POD})
     workloads = frozenset({JOB})
     name = "job"
 
-    def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
+    def __init__(self, store: ObjectStore, owned: pod_control.OwnedPods) -> None:
         super().__init__(store, owned)
         self._uncounted: dict[Key, dict[str, Stored]] = {}
         self._not_before: dict[str, int] = {}
@@ -116,12 +102,15 @@ class JobController(WorkloadController):
 
     def pod_changed(self, key: Key, change: Change) -> None:
         """Add a job, and note a pod that is to be counted."""
-        if moved(change) is None:
+        if pod_control.moved(change) is None:
             return
         new = change.new
         self._queue.add(key)
         waiting = self._uncounted.setdefault(key, {})
-        if standing(pod_of(new)) >= Standing.LEAVING and change.type != DELETED:
+        if (
+            pod_control.standing(pod_control.pod_of(new)) >= pod_control.Standing.LEAVING
+            and change.type != DELETED
+        ):
             waiting[new.uid] = new
         else:
             waiting.pop(new.uid, None)
@@ -129,11 +118,11 @@ class JobController(WorkloadController):
     def sync(self, key: Key) -> bool:
         """Count a job's pods that ended, and create those that are missing."""
         stored = self._store.find(key.kind, key.namespace, key.name)
-        waiting = list(islice(self._waiting(key), BURST))
+        waiting = list(islice(self._waiting(key), pod_control.BURST))
         if stored is None:
             self._store.revise_all((pod, _released(pod)) for pod in waiting)
         acted = bool(waiting) if stored is None else self._look(key, stored, waiting)
-        if len(waiting) == BURST:
+        if len(waiting) == pod_control.BURST:
             for pod in waiting:
                 del self._uncounted[key][pod.uid]
             self._queue.add(key)
@@ -166,11 +155,13 @@ class JobController(WorkloadController):
             acted = self._end(stored, active)
             if self._forget(key, stored, status, now):
                 return True
-        elif not stored.deleting and len(waiting) < BURST:  # otherwise more may have succeeded
-            acted = self._fill(key, data, status, active, burst(stored))
+        elif (
+            not stored.deleting and len(waiting) < pod_control.BURST
+        ):  # otherwise more may have succeeded
+            acted = self._fill(key, data, status, active, pod_control.burst(stored))
         status["active"] = active
-        status["ready"] = self._owned.count(stored.uid, Standing.READY)
-        status["terminating"] = self._owned.count(stored.uid, Standing.LEAVING)
+        status["ready"] = self._owned.count(stored.uid, pod_control.Standing.READY)
+        status["terminating"] = self._owned.count(stored.uid, pod_control.Standing.LEAVING)
         for field in ("active", "terminating"):
             if not status[field]:
                 del status[field]
@@ -187,16 +178,16 @@ class JobController(WorkloadController):
         done: list[int] = []
         failed = False
         for stored in waiting:
-            pod = pod_of(stored)
+            pod = pod_control.pod_of(stored)
             index = index_of(pod)
-            if standing(pod) == Standing.SUCCEEDED:
+            if pod_control.standing(pod) == pod_control.Standing.SUCCEEDED:
                 if not numbered:
                     status["succeeded"] = status.get("succeeded", 0) + 1
                 elif 0 <= index < completions:
                     done.append(index)
             elif not ignored(spec, pod) and not spec.get("suspend"):
                 status["failed"] = status.get("failed", 0) + 1
-                failed = failed or standing(pod) == Standing.FAILED
+                failed = failed or pod_control.standing(pod) == pod_control.Standing.FAILED
         if numbered:
             before = job_indexes.runs_of(status.get("completedIndexes", ""), completions)
             runs = job_indexes.with_indexes(before, done)
@@ -212,33 +203,37 @@ class JobController(WorkloadController):
         if is_complete(spec, status.get("succeeded", 0), active):
             message = "Reached expected number of succeeded pods"
             for kind in ("SuccessCriteriaMet", "Complete"):
-                condition(status, kind, "True", "CompletionsReached", message, now)
+                pod_control.condition(status, kind, "True", "CompletionsReached", message, now)
             status["completionTime"] = timestamp(now)
         elif status.get("failed", 0) > limit:
             message = "Job has reached the specified backoff limit"
             for kind in ("FailureTarget", "Failed"):
-                condition(status, kind, "True", "BackoffLimitExceeded", message, now)
+                pod_control.condition(status, kind, "True", "BackoffLimitExceeded", message, now)
         elif (deadline := _deadline(spec, status)) is not None and now >= deadline:
             message = "Job was active longer than specified deadline"
             for kind in ("FailureTarget", "Failed"):
-                condition(status, kind, "True", "DeadlineExceeded", message, now)
+                pod_control.condition(status, kind, "True", "DeadlineExceeded", message, now)
 
     def _end(self, stored: Stored, active: int) -> bool:
         """Delete pods that still run."""
         if not active:
             return False
-        for pod in self._running(stored.uid)[:BURST]:
+        for pod in self._running(stored.uid)[: pod_control.BURST]:
             self._dismiss(pod)
         return True
 
     def _running(self, uid: str) -> list[Stored]:
-        return [p for p in self._owned.of(uid) if standing(pod_of(p)) <= Standing.READY]
+        return [
+            p
+            for p in self._owned.of(uid)
+            if pod_control.standing(pod_control.pod_of(p)) <= pod_control.Standing.READY
+        ]
 
     def _dismiss(self, pod: Stored) -> None:
         """Delete a pod that is not wanted any more; it counts for nothing."""
         present = self._store.find(POD, *pod.place)
         if present is not None and present.uid == pod.uid:
-            remove(self._store, self._store.revise(present, _released(present)))
+            pod_control.remove(self._store, self._store.revise(present, _released(present)))
 
     def _fill(self, key: Key, data: Plain, status: Plain, active: int, most: int) -> bool:
         """Create missing pods, delete surplus ones."""
@@ -248,7 +243,7 @@ class JobController(WorkloadController):
             self._queue.add_at(key, deadline)
         wanted = pods_wanted(spec, status.get("succeeded", 0))
         if active > wanted and not (spec.get("completions") is None and status.get("succeeded")):
-            surplus = min(active - wanted, BURST)
+            surplus = min(active - wanted, pod_control.BURST)
             for one in sorted(self._running(uid), key=lambda one: -one.version)[:surplus]:
                 self._dismiss(one)
             return True
@@ -262,7 +257,7 @@ class JobController(WorkloadController):
         missing = min(missing, most)
         indexes: Sequence[int | None] = [None] * missing
         if is_indexed(spec):
-            taken = {index_of(pod_of(pod)) for pod in self._running(uid)}
+            taken = {index_of(pod_control.pod_of(pod)) for pod in self._running(uid)}
             count = int(spec["completions"])
             done = job_indexes.runs_of(status.get("completedIndexes", ""), count)
             indexes = list(islice(job_indexes.open_indexes(done, taken, count), missing))
@@ -270,8 +265,8 @@ class JobController(WorkloadController):
             pod = expansion.job_pod(data, str(self._store.version), index)
             finalizers = pod["metadata"].get("finalizers") or []
             pod["metadata"]["finalizers"] = [*finalizers, TRACKING]
-            if create(self._store, pod) is None:
-                self._queue.add_at(key, now + RETRY)
+            if pod_control.create(self._store, pod) is None:
+                self._queue.add_at(key, now + pod_control.RETRY)
                 break
         return True
 
@@ -288,7 +283,7 @@ class JobController(WorkloadController):
         if due > now:
             self._queue.add_at(key, due)
             return False
-        remove(self._store, stored)
+        pod_control.remove(self._store, stored)
         return True
 
 

@@ -12,14 +12,7 @@ from policy_sched.client.apimachinery import ACCOUNT, NAMESPACE, POD
 from policy_sched.embedded.controllers.garbage_collector import ALL_KINDS
 from policy_sched.embedded.controllers.pod_control import create, remove
 from policy_sched.embedded.controllers.workqueue import Controller
-from policy_sched.embedded.store import (
-    ADDED,
-    DELETED,
-    Change,
-    Key,
-    ObjectStore,
-    awaits_finalize,
-)
+from policy_sched.embedded.store import ADDED, DELETED, Change, Key, ObjectStore, awaits_finalize
 
 DEFAULT: Final = "default"
 

@@ -9,8 +9,7 @@ from typing import Any, Final
 from policy_sched.client.apimachinery import POD, REVISION, SECOND, ApiError, Stored, timestamp
 from policy_sched.embedded.controllers.workqueue import CountingController, Over
 from policy_sched.embedded.store import DELETED, Change, DeleteOptions, Key, ObjectStore
-from policy_sched.manifests import Plain
-from policy_sched.manifests import workload_expansion as expansion
+from policy_sched.manifests import Plain, workload_expansion as expansion
 from policy_sched.model import Kind, OwnerReference, Pod
 
 

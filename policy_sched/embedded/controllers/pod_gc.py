@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from policy_sched.client.apimachinery import NODE, POD, SECOND, Stored
+from policy_sched.client import apimachinery
 from policy_sched.embedded.admission import set_condition
 from policy_sched.embedded.controllers.pod_control import Standing, pod_of, standing
 from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.store import DELETED, Change, DeleteOptions, Key, ObjectStore
 from policy_sched.model import Node, Pod, Taint
 
-QUARANTINE: Final = 40 * SECOND
+QUARANTINE: Final = 40 * apimachinery.SECOND
 """How long a node must be gone before its pods are (the pod garbage collector's)."""
 _BY_GC: Final = ("DeletionByPodGC", "PodGC: node no longer exists")
 _BY_TAINT: Final = (
@@ -28,7 +28,7 @@ _BY_TAINT: Final = (
 class PodGarbageCollector(Controller):
     """Deletes pods whose node has gone or repels them."""
 
-    kinds = frozenset({POD, NODE})
+    kinds = frozenset({apimachinery.POD, apimachinery.NODE})
     name = "pod-garbage-collector"
 
     def __init__(self, store: ObjectStore) -> None:
@@ -40,20 +40,20 @@ class PodGarbageCollector(Controller):
     def observe(self, change: Change) -> None:
         """Observe bound pods, and nodes."""
         new = change.new
-        if new.resource.key == POD:
-            node, key = pod_of(new).spec.node_name, Key(POD, *new.place)
+        if new.resource.key == apimachinery.POD:
+            node, key = pod_of(new).spec.node_name, Key(apimachinery.POD, *new.place)
             if not node:
                 return
             if change.type == DELETED:
                 self._pod_gone(node, key)
                 return
             self._pods.setdefault(node, {})[key] = None
-            if self._store.find(NODE, "", node) is None:
+            if self._store.find(apimachinery.NODE, "", node) is None:
                 self._gone.setdefault(node, self._store.now())
                 self._queue.add(key)
             elif node in self._tainted:
                 self._queue.add(key)
-        elif new.resource.key == NODE:
+        elif new.resource.key == apimachinery.NODE:
             self._node(change)
 
     def _pod_gone(self, node: str, key: Key) -> None:
@@ -114,11 +114,11 @@ class PodGarbageCollector(Controller):
             limits = [t.toleration_seconds for t in borne if t.toleration_seconds is not None]
             if borne and not limits:
                 continue
-            time = since + max(0, min(limits, default=0)) * SECOND
+            time = since + max(0, min(limits, default=0)) * apimachinery.SECOND
             due = time if due is None else min(due, time)
         return due, _BY_TAINT
 
-    def _evict(self, key: Key, stored: Stored, why: tuple[str, str]) -> None:
+    def _evict(self, key: Key, stored: apimachinery.Stored, why: tuple[str, str]) -> None:
         data, now = stored.data, self._store.now()
         status = data["status"] = dict(data.get("status") or {})
         condition = {"type": "DisruptionTarget", "status": "True"}

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from policy_sched.embedded.controllers import namespaces
 from policy_sched.embedded.controllers.cluster_roles import ClusterRoleAggregationController
 from policy_sched.embedded.controllers.daemon_sets import DaemonSetController
 from policy_sched.embedded.controllers.deployments import DeploymentController
 from policy_sched.embedded.controllers.disruption import DisruptionController
 from policy_sched.embedded.controllers.garbage_collector import GarbageCollector
 from policy_sched.embedded.controllers.jobs import JobController
-from policy_sched.embedded.controllers.namespaces import (
-    NamespaceController,
-    ServiceAccountController,
-)
 from policy_sched.embedded.controllers.pod_control import OwnedPods
 from policy_sched.embedded.controllers.pod_gc import PodGarbageCollector
 from policy_sched.embedded.controllers.replica_sets import ReplicaSetController
@@ -38,6 +35,6 @@ def controllers(store: ObjectStore) -> tuple[Component, ...]:
         DisruptionController(store),
         ClusterRoleAggregationController(store),
         GarbageCollector(store),
-        NamespaceController(store),
-        ServiceAccountController(store),
+        namespaces.NamespaceController(store),
+        namespaces.ServiceAccountController(store),
     )

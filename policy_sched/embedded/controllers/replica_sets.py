@@ -4,73 +4,64 @@ from __future__ import annotations
 
 from typing import Final
 
-from policy_sched.client.apimachinery import CONTROLLER, POD, REPLICA_SET, Stored
-from policy_sched.embedded.controllers.pod_control import (
-    BURST,
-    REPLACE_ENDED,
-    RETRY,
-    OwnedPods,
-    Standing,
-    WorkloadController,
-    burst,
-    create,
-    moved,
-    pod_of,
-    remove,
-    report,
-    standing,
-)
+from policy_sched.client import apimachinery
+from policy_sched.embedded.controllers import pod_control
+from policy_sched.embedded.controllers.pod_control import BURST
 from policy_sched.embedded.store import UPDATED, Change, Key, ObjectStore
-from policy_sched.manifests import Plain
-from policy_sched.manifests import workload_expansion as expansion
+from policy_sched.manifests import Plain, workload_expansion as expansion
 from policy_sched.model import ReplicaSet, ReplicationController
 
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
-class ReplicaSetController(WorkloadController):
+class ReplicaSetController(pod_control.WorkloadController):
     """Makes and deletes pods until there are as many as wanted."""
 
-    kinds = frozenset({POD, REPLICA_SET, CONTROLLER})
-    workloads = frozenset({REPLICA_SET, CONTROLLER})
+    kinds = frozenset({apimachinery.POD, apimachinery.REPLICA_SET, apimachinery.CONTROLLER})
+    workloads = frozenset({apimachinery.REPLICA_SET, apimachinery.CONTROLLER})
     name = "replicaset"
 
-    def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
+    def __init__(self, store: ObjectStore, owned: pod_control.OwnedPods) -> None:
         super().__init__(store, owned)
         self._not_before: dict[Key, int] = {}
 
     def pod_changed(self, key: Key, change: Change) -> None:
         """Add a set; pods that have ended are replaced after a pause."""
-        move = moved(change)
+        move = pod_control.moved(change)
         if move is None:
             return
-        if move[1] in (Standing.SUCCEEDED, Standing.FAILED) and change.type == UPDATED:
-            self._not_before[key] = self._store.now() + REPLACE_ENDED
+        if (
+            move[1] in (pod_control.Standing.SUCCEEDED, pod_control.Standing.FAILED)
+            and change.type == UPDATED
+        ):
+            self._not_before[key] = self._store.now() + pod_control.REPLACE_ENDED
         self._queue.add(key)
 
-    def sync_workload(self, key: Key, stored: Stored) -> bool:
+    def sync_workload(self, key: Key, stored: apimachinery.Stored) -> bool:
         """Create or delete pods until there are as many as a set wants."""
         typed = stored.typed
         assert isinstance(typed, ReplicaSet | ReplicationController)
         active = self._owned.active(stored.uid)
         missing = max(0, typed.spec.replicas) - active
         if missing > 0 and typed.spec.template is not None:
-            missing = self._fill(key, stored, min(missing, burst(stored)))
+            missing = self._fill(key, stored, min(missing, pod_control.burst(stored)))
         elif missing < 0:
             for pod in sorted(self._active(stored.uid), key=_worth)[: min(-missing, BURST)]:
-                remove(self._store, pod)
-        ready = self._owned.count(stored.uid, Standing.READY)
+                pod_control.remove(self._store, pod)
+        ready = self._owned.count(stored.uid, pod_control.Standing.READY)
         status: Plain = {
             "replicas": active,
             "fullyLabeledReplicas": active,
             "readyReplicas": ready,
             "availableReplicas": ready,
         }
-        if key.kind == REPLICA_SET:
-            status["terminatingReplicas"] = self._owned.count(stored.uid, Standing.LEAVING)
-        return report(self._store, stored, status) or missing != 0
+        if key.kind == apimachinery.REPLICA_SET:
+            status["terminatingReplicas"] = self._owned.count(
+                stored.uid, pod_control.Standing.LEAVING
+            )
+        return pod_control.report(self._store, stored, status) or missing != 0
 
-    def _fill(self, key: Key, stored: Stored, missing: int) -> int:
+    def _fill(self, key: Key, stored: apimachinery.Stored, missing: int) -> int:
         """Create the missing pods, now or later; return how many were."""
         now = self._store.now()
         due = self._not_before.pop(key, now)
@@ -79,10 +70,10 @@ class ReplicaSetController(WorkloadController):
             self._queue.add_at(key, due)
             return 0
         if not self._create(stored, missing):
-            self._queue.add_at(key, now + RETRY)
+            self._queue.add_at(key, now + pod_control.RETRY)
         return missing
 
-    def _create(self, stored: Stored, count: int) -> bool:
+    def _create(self, stored: apimachinery.Stored, count: int) -> bool:
         """Create so many pods; return whether all of them were."""
         data = stored.data
         owner, template = expansion.Owner.of(data), expansion.template_of(data)
@@ -90,27 +81,31 @@ class ReplicaSetController(WorkloadController):
         for _ in range(count):
             seed = str(self._store.version)
             name = expansion.generated_name(owner.name, seed)
-            while self._store.find(POD, owner.namespace, name) is not None:
+            while self._store.find(apimachinery.POD, owner.namespace, name) is not None:
                 seed += "'"
                 name = expansion.generated_name(owner.name, seed)
             pod["metadata"]["name"] = name
-            if create(self._store, pod) is None:
+            if pod_control.create(self._store, pod) is None:
                 return False
         return True
 
-    def _active(self, uid: str) -> list[Stored]:
+    def _active(self, uid: str) -> list[apimachinery.Stored]:
         pods = self._owned.of(uid)
-        return [pod for pod in pods if standing(pod_of(pod)) <= Standing.READY]
+        return [
+            pod
+            for pod in pods
+            if pod_control.standing(pod_control.pod_of(pod)) <= pod_control.Standing.READY
+        ]
 
 
-def _worth(stored: Stored) -> tuple[bool, bool, bool, int, int]:
+def _worth(stored: apimachinery.Stored) -> tuple[bool, bool, bool, int, int]:
     """Order pods by how much their loss would matter, the least first."""
-    pod = pod_of(stored)
+    pod = pod_control.pod_of(stored)
     cost = pod.metadata.annotations.get(_DELETION_COST, "0")
     return (
         bool(pod.spec.node_name),
         pod.status.phase == "Running",
-        standing(pod) == Standing.READY,
+        pod_control.standing(pod) == pod_control.Standing.READY,
         int(cost) if cost.lstrip("-").isdecimal() else 0,
         -stored.version,
     )

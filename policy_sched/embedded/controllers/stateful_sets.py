@@ -10,40 +10,25 @@ from __future__ import annotations
 from typing import Final
 
 from policy_sched.client.apimachinery import CLAIM, POD, STATEFUL_SET, Stored
-from policy_sched.embedded.controllers.pod_control import (
-    BURST,
-    RETRY,
-    OwnedPods,
-    Revisions,
-    Standing,
-    WorkloadController,
-    burst,
-    create,
-    moved,
-    pod_of,
-    remove,
-    report,
-    standing,
-)
+from policy_sched.embedded.controllers import pod_control
 from policy_sched.embedded.store import Change, Key, ObjectStore
-from policy_sched.manifests import REVISION_HASH, Plain
-from policy_sched.manifests import workload_expansion as expansion
+from policy_sched.manifests import REVISION_HASH, Plain, workload_expansion as expansion
 
 REVISION_LABEL: Final = "controller.kubernetes.io/hash"
-_ACTIVE: Final = frozenset({Standing.PENDING, Standing.READY})
+_ACTIVE: Final = frozenset({pod_control.Standing.PENDING, pod_control.Standing.READY})
 
 
-class StatefulSetController(WorkloadController):
+class StatefulSetController(pod_control.WorkloadController):
     """Makes, orders and renews the pods of stateful sets."""
 
     kinds = frozenset({STATEFUL_SET, POD})
     workloads = frozenset({STATEFUL_SET})
     name = "statefulset"
 
-    def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
+    def __init__(self, store: ObjectStore, owned: pod_control.OwnedPods) -> None:
         super().__init__(store, owned)
         self._updated: dict[str, int] = {}
-        self._revisions = Revisions(store, REVISION_LABEL)
+        self._revisions = pod_control.Revisions(store, REVISION_LABEL)
 
     def forget(self, uid: str) -> None:
         """Drop what is kept about a deleted set."""
@@ -52,7 +37,7 @@ class StatefulSetController(WorkloadController):
 
     def pod_changed(self, key: Key, change: Change) -> None:
         """Add a set: only to count again, if a pod has become ready or unready."""
-        move = moved(change)
+        move = pod_control.moved(change)
         if move is None:
             return
         if _ACTIVE.issuperset(move):
@@ -73,7 +58,7 @@ class StatefulSetController(WorkloadController):
     def _report(self, stored: Stored, data: Plain) -> bool:
         """Write the status, from counts and from what the last look found."""
         uid, updated = stored.uid, self._updated.get(stored.uid, 0)
-        count, ready = len(self._owned.of(uid)), self._owned.count(uid, Standing.READY)
+        count, ready = len(self._owned.of(uid)), self._owned.count(uid, pod_control.Standing.READY)
         wanted = expansion.revision(stored.name, expansion.template_of(data))
         current = (data.get("status") or {}).get("currentRevision") or wanted
         strategy = (data["spec"].get("updateStrategy") or {}).get("type")
@@ -88,7 +73,7 @@ class StatefulSetController(WorkloadController):
             "currentRevision": current,
             "updateRevision": wanted,
         }
-        return report(self._store, stored, status)
+        return pod_control.report(self._store, stored, status)
 
     def sync_workload(self, key: Key, stored: Stored) -> bool:
         """Create, delete and replace the pods of a set."""
@@ -116,16 +101,22 @@ class StatefulSetController(WorkloadController):
             pod = pods.get(expansion.stateful_name(name, ordinal))
             if pod is None:
                 if not self._make(data, ordinal):
-                    self._queue.add_at(key, self._store.now() + RETRY)
+                    self._queue.add_at(key, self._store.now() + pod_control.RETRY)
                     return acted
                 acted, count = True, count + 1
-                if count == burst(stored):
+                if count == pod_control.burst(stored):
                     self._queue.add(key)
                     return True
-            elif standing(pod_of(pod)) >= Standing.SUCCEEDED and not pod.deleting:
-                remove(self._store, pod)
+            elif (
+                pod_control.standing(pod_control.pod_of(pod)) >= pod_control.Standing.SUCCEEDED
+                and not pod.deleting
+            ):
+                pod_control.remove(self._store, pod)
                 acted = True
-            if _in_order(data) and (pod is None or standing(pod_of(pod)) != Standing.READY):
+            if _in_order(data) and (
+                pod is None
+                or pod_control.standing(pod_control.pod_of(pod)) != pod_control.Standing.READY
+            ):
                 # What comes later waits, but is looked after.
                 return acted
         return acted
@@ -134,9 +125,9 @@ class StatefulSetController(WorkloadController):
         for claim in expansion.stateful_claims(data, ordinal):
             meta = claim["metadata"]
             known = self._store.find(CLAIM, meta["namespace"], meta["name"])
-            if known is None and create(self._store, claim) is None:
+            if known is None and pod_control.create(self._store, claim) is None:
                 return False
-        return create(self._store, expansion.stateful_pod(data, ordinal)) is not None
+        return pod_control.create(self._store, expansion.stateful_pod(data, ordinal)) is not None
 
     def _cut(self, data: Plain, pods: dict[str, Stored], ordinals: range) -> bool:
         """Delete the pods that are too many, the last first."""
@@ -151,9 +142,9 @@ class StatefulSetController(WorkloadController):
             if any(pod.deleting for pod in pods.values()):
                 return False  # one at a time
             surplus = surplus[:1]
-        going = [pod for pod in surplus if not pod.deleting][:BURST]
+        going = [pod for pod in surplus if not pod.deleting][: pod_control.BURST]
         for pod in going:
-            remove(self._store, pod)
+            pod_control.remove(self._store, pod)
         return bool(going)
 
     def _renew(self, data: Plain, pods: dict[str, Stored], ordinals: range) -> bool:
@@ -168,9 +159,9 @@ class StatefulSetController(WorkloadController):
             if pod is None or _ordinal(pod) < partition:
                 return False
             if pod.labels.get(REVISION_HASH) != revision and not pod.deleting:
-                remove(self._store, pod)
+                pod_control.remove(self._store, pod)
                 return True
-            if standing(pod_of(pod)) != Standing.READY:
+            if pod_control.standing(pod_control.pod_of(pod)) != pod_control.Standing.READY:
                 return False
         return False
 

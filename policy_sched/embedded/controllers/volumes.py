@@ -11,31 +11,21 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from policy_sched import model
 from policy_sched.client import complete_binding, provision
 from policy_sched.client.apimachinery import CLAIM, POD, STORAGE_CLASS, VOLUME, Stored
 from policy_sched.embedded.controllers.pod_control import RETRY, create, remove
 from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.store import ADDED, DELETED, Change, Key, ObjectStore, merge
 from policy_sched.manifests import Owner, Plain
-from policy_sched.model import (
-    KINDS,
-    ApiObject,
-    ClaimReference,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    StorageClass,
-    label_selector,
-    units,
-)
 
-T = TypeVar("T", bound=ApiObject)
+T = TypeVar("T", bound=model.ApiObject)
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _WAITS: Final = "WaitForFirstConsumer"
-_KEYS: Final = {struct: kind for kind, struct in KINDS.items()}
+_KEYS: Final = {struct: kind for kind, struct in model.KINDS.items()}
 
 
 class _Objects:
@@ -49,7 +39,7 @@ class _Objects:
         found = self._store.find(_KEYS[kind], namespace, name)
         return found.typed if found is not None and isinstance(found.typed, kind) else None
 
-    def put(self, one: ApiObject) -> None:
+    def put(self, one: model.ApiObject) -> None:
         """Write what the controllers set; all else that an object has stays."""
         plain: Plain = msgspec.to_builtins(one)
         plain["apiVersion"], plain["kind"] = _KEYS[type(one)]
@@ -63,9 +53,9 @@ class _Objects:
         changes = {"metadata": annotations, "spec": plain.get("spec", {}), "status": status}
         self._store.revise(stored, merge(stored.data, changes))
 
-    def _got(self, one: ApiObject) -> Plain:
+    def _got(self, one: model.ApiObject) -> Plain:
         """Return what a claim has got from its volume, for its status."""
-        name = one.spec.volume_name if isinstance(one, PersistentVolumeClaim) else ""
+        name = one.spec.volume_name if isinstance(one, model.PersistentVolumeClaim) else ""
         volume = self._store.find(VOLUME, "", name) if name else None
         spec = {} if volume is None else volume.data["spec"]
         return {key: spec[key] for key in ("accessModes", "capacity") if key in spec}
@@ -97,15 +87,15 @@ class PersistentVolumeController(Controller):
         if stored is None or stored.deleting:
             return False
         typed = stored.typed
-        if isinstance(typed, Pod):
+        if isinstance(typed, model.Pod):
             self._own_claims(key, stored, typed)
-        elif isinstance(typed, PersistentVolume):
+        elif isinstance(typed, model.PersistentVolume):
             self._volume(stored, typed)
-        elif isinstance(typed, PersistentVolumeClaim):
+        elif isinstance(typed, model.PersistentVolumeClaim):
             self._claim(stored, typed)
         return self._store.version != before
 
-    def _own_claims(self, key: Key, stored: Stored, pod: Pod) -> None:
+    def _own_claims(self, key: Key, stored: Stored, pod: model.Pod) -> None:
         """Create the claims of a pod's ephemeral volumes, which the pod owns."""
         owner = Owner("v1", "Pod", stored.name, stored.namespace, stored.uid).reference()
         for volume in stored.data["spec"].get("volumes") or ():
@@ -123,11 +113,13 @@ class PersistentVolumeController(Controller):
             if create(self._store, {**claim, "spec": template.get("spec") or {}}) is None:
                 self._queue.add_at(key, self._store.now() + RETRY)
 
-    def _volume(self, stored: Stored, volume: PersistentVolume) -> None:
+    def _volume(self, stored: Stored, volume: model.PersistentVolume) -> None:
         reference = volume.spec.claim_ref
         if reference is None or not reference.uid:
             return
-        claim = self._objects.named(PersistentVolumeClaim, reference.namespace, reference.name)
+        claim = self._objects.named(
+            model.PersistentVolumeClaim, reference.namespace, reference.name
+        )
         if claim is not None and claim.metadata.uid == reference.uid:
             if claim.spec.volume_name in ("", stored.name):
                 self._bind(volume, claim)
@@ -139,11 +131,11 @@ class PersistentVolumeController(Controller):
                 data["status"] = {**data.get("status", {}), "phase": "Released"}
                 self._store.revise(stored, data)
 
-    def _claim(self, stored: Stored, claim: PersistentVolumeClaim) -> None:
+    def _claim(self, stored: Stored, claim: model.PersistentVolumeClaim) -> None:
         if claim.status.phase == "Bound":
             return
         if claim.spec.volume_name:
-            volume = self._objects.named(PersistentVolume, "", claim.spec.volume_name)
+            volume = self._objects.named(model.PersistentVolume, "", claim.spec.volume_name)
             if volume is not None and _free_for(volume, claim):
                 self._bind(volume, claim)
             return
@@ -157,18 +149,18 @@ class PersistentVolumeController(Controller):
         elif makes and (chosen or not waits):
             provision(self._objects, claim)
 
-    def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
+    def _bind(self, volume: model.PersistentVolume, claim: model.PersistentVolumeClaim) -> None:
         if volume.status.phase == "Bound" and claim.status.phase == "Bound":
             return
         meta = claim.metadata
-        reference = ClaimReference(meta.namespace or "default", meta.name, meta.uid)
+        reference = model.ClaimReference(meta.namespace or "default", meta.name, meta.uid)
         spec = msgspec.structs.replace(volume.spec, claim_ref=reference)
         complete_binding(self._objects, msgspec.structs.replace(volume, spec=spec))
 
-    def _class(self, claim: PersistentVolumeClaim) -> tuple[bool, bool]:
+    def _class(self, claim: model.PersistentVolumeClaim) -> tuple[bool, bool]:
         """Return whether a claim waits for a consumer, and whether volumes can be made for it."""
         name = claim.spec.storage_class_name or ""
-        found = self._objects.named(StorageClass, "", name) if name else None
+        found = self._objects.named(model.StorageClass, "", name) if name else None
         if found is None:
             return False, False
         makes = found.provisioner not in ("", _NO_PROVISIONER)
@@ -188,19 +180,21 @@ class PersistentVolumeController(Controller):
         self._store.revise(stored, data)
         return True
 
-    def _smallest(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+    def _smallest(self, claim: model.PersistentVolumeClaim) -> model.PersistentVolume | None:
         """Return the smallest free volume that will do for a claim."""
         volumes = (one.typed for one in self._store.select(VOLUME) if not one.deleting)
-        fitting = [v for v in volumes if isinstance(v, PersistentVolume) and _serves(v, claim)]
+        fitting = [
+            v for v in volumes if isinstance(v, model.PersistentVolume) and _serves(v, claim)
+        ]
         return min(fitting, key=lambda v: (_size(v), v.metadata.name), default=None)
 
 
 def _ephemeral(stored: Stored) -> bool:
     pod = stored.typed
-    return isinstance(pod, Pod) and any(v.ephemeral is not None for v in pod.spec.volumes)
+    return isinstance(pod, model.Pod) and any(v.ephemeral is not None for v in pod.spec.volumes)
 
 
-def _free_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+def _free_for(volume: model.PersistentVolume, claim: model.PersistentVolumeClaim) -> bool:
     reference, meta = volume.spec.claim_ref, claim.metadata
     if reference is None:
         return True
@@ -208,11 +202,11 @@ def _free_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     return named and reference.uid in ("", meta.uid)
 
 
-def _size(volume: PersistentVolume) -> int:
-    return units("storage", volume.spec.capacity.get("storage", "0"))
+def _size(volume: model.PersistentVolume) -> int:
+    return model.units("storage", volume.spec.capacity.get("storage", "0"))
 
 
-def _serves(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+def _serves(volume: model.PersistentVolume, claim: model.PersistentVolumeClaim) -> bool:
     spec, wanted = volume.spec, claim.spec
     if volume.status.phase not in ("", "Available") or not _free_for(volume, claim):
         return False
@@ -222,9 +216,9 @@ def _serves(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
         return False
     if not set(wanted.access_modes) <= set(spec.access_modes):
         return False
-    selected = wanted.selector is None or label_selector(wanted.selector).matches(
+    selected = wanted.selector is None or model.label_selector(wanted.selector).matches(
         volume.metadata.labels
     )
-    return selected and _size(volume) >= units(
+    return selected and _size(volume) >= model.units(
         "storage", wanted.resources.requests.get("storage", "0")
     )

@@ -3,9 +3,4 @@
 One object plays all nodes; there are no containers.
 """
 
-from policy_sched.embedded.kubelet.kubelet import Kubelets, KubeletTimes
-
-__all__ = [
-    "KubeletTimes",
-    "Kubelets",
-]
+from policy_sched.embedded.kubelet.kubelet import Kubelets as Kubelets, KubeletTimes as KubeletTimes

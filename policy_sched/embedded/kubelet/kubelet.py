@@ -15,26 +15,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
+from policy_sched import model
 from policy_sched.client.apimachinery import NODE, POD, SECOND, Stored, timestamp
 from policy_sched.embedded.admission import set_condition
 from policy_sched.embedded.controllers import Over, Retries, Timers
 from policy_sched.embedded.store import DELETED, ENDED, Change, DeleteOptions, Key, ObjectStore
 from policy_sched.manifests import Plain
-from policy_sched.model import (
-    DURATION_ANNOTATION,
-    Amount,
-    HostPort,
-    Node,
-    Pod,
-    PodInfo,
-    equality_selector,
-    is_scalar_resource,
-    nanoseconds,
-    nanoseconds_of,
-    ports_conflict,
-    required_matches,
-    units,
-)
 
 _BUILT_IN: Final = ("cpu", "memory", "ephemeral-storage")
 
@@ -50,21 +36,21 @@ class Rejection:
 class Usage:
     """What the pods on a node take."""
 
-    def __init__(self, pods: Iterable[PodInfo] = ()) -> None:
+    def __init__(self, pods: Iterable[model.PodInfo] = ()) -> None:
         self.pods = 0
         self.amounts: dict[str, int] = {}
-        self.ports: Counter[HostPort] = Counter()
+        self.ports: Counter[model.HostPort] = Counter()
         for pod in pods:
             self.add(pod)
 
-    def add(self, pod: PodInfo) -> None:
+    def add(self, pod: model.PodInfo) -> None:
         """Add a pod."""
         self.pods += 1
         self.ports.update(pod.host_ports)
         for name, amount in pod.requests.items():
             self.amounts[name] = self.amounts.get(name, 0) + amount
 
-    def remove(self, pod: PodInfo) -> None:
+    def remove(self, pod: model.PodInfo) -> None:
         """Remove an admitted pod."""
         self.pods -= 1
         for name, amount in pod.requests.items():
@@ -75,20 +61,20 @@ class Usage:
                 del self.ports[port]
 
 
-def rejection(pod: PodInfo, node: Node, usage: Usage) -> Rejection | None:
+def rejection(pod: model.PodInfo, node: model.Node, usage: Usage) -> Rejection | None:
     """Return why a node cannot take a pod beside those that are there, None if it can."""
     return next(_rejections(pod, node, usage), None)
 
 
-def _rejections(pod: PodInfo, node: Node, usage: Usage) -> Iterator[Rejection]:
+def _rejections(pod: model.PodInfo, node: model.Node, usage: Usage) -> Iterator[Rejection]:
     yield from _insufficient(pod, node, usage)
     labels = node.metadata.labels
     if (pod.node_selector or pod.node_affinity is not None) and not (
-        equality_selector(pod.node_selector).matches(labels)
-        and required_matches(pod.node_affinity, labels, node.metadata.name)
+        model.equality_selector(pod.node_selector).matches(labels)
+        and model.required_matches(pod.node_affinity, labels, node.metadata.name)
     ):
         yield _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
-    if ports_conflict(pod.host_ports, usage.ports):
+    if model.ports_conflict(pod.host_ports, usage.ports):
         why = "node(s) didn't have free ports for the requested pod ports"
         yield _failed("NodePorts", why)
     for taint in node.spec.taints:
@@ -98,21 +84,21 @@ def _rejections(pod: PodInfo, node: Node, usage: Usage) -> Iterator[Rejection]:
             yield _failed("TaintToleration", why)
 
 
-def _insufficient(pod: PodInfo, node: Node, usage: Usage) -> Iterator[Rejection]:
+def _insufficient(pod: model.PodInfo, node: model.Node, usage: Usage) -> Iterator[Rejection]:
     allocatable = node.status.allocatable
     yield from _short("pods", 1, usage.pods, allocatable)
     extended = sorted(pod.requests.keys() - set(_BUILT_IN))
     for name in (*_BUILT_IN, *extended):
         requested = pod.requests.get(name, 0)
-        unknown = is_scalar_resource(name) and name not in allocatable
+        unknown = model.is_scalar_resource(name) and name not in allocatable
         if requested and not unknown:  # unknown scalar resources are not the kubelet's
             yield from _short(name, requested, usage.amounts.get(name, 0), allocatable)
 
 
 def _short(
-    name: str, requested: int, used: int, allocatable: Mapping[str, Amount]
+    name: str, requested: int, used: int, allocatable: Mapping[str, model.Amount]
 ) -> Iterator[Rejection]:
-    capacity = units(name, allocatable.get(name, 0))
+    capacity = model.units(name, allocatable.get(name, 0))
     if requested > capacity - used:
         numbers = f"requested: {requested}, used: {used}, capacity: {capacity}"
         message = f"Node didn't have enough resource: {name}, {numbers}"
@@ -202,7 +188,7 @@ class _Guest:
     key: Key
     uid: str
     node: str
-    info: PodInfo
+    info: model.PodInfo
     taken: bool = False
     started: int | None = None
     leaves: int | None = None
@@ -212,7 +198,7 @@ class _Guest:
 class _Place:
     """A node, None while it is not there, its guests by uid, and what those take that it let in."""
 
-    node: Node | None = None
+    node: model.Node | None = None
     guests: dict[str, _Guest] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
 
@@ -286,7 +272,7 @@ class Kubelets:
         place = self._places.setdefault(name, _Place())
         arrived = place.node is None
         typed = change.new.typed
-        assert isinstance(typed, Node)
+        assert isinstance(typed, model.Node)
         place.node = None if change.type == DELETED else typed
         if place.node is None:
             for uid, guest in place.guests.items():
@@ -303,7 +289,7 @@ class Kubelets:
     def _pod(self, change: Change) -> None:
         stored = change.new
         uid, pod = stored.uid, stored.typed
-        assert isinstance(pod, Pod)
+        assert isinstance(pod, model.Pod)
         if change.type == DELETED:
             self._drop(uid)
             return
@@ -312,7 +298,7 @@ class Kubelets:
         guest = self._guests.get(uid)
         if guest is None:
             key = Key(POD, stored.namespace, stored.name)
-            guest = _Guest(key, uid, pod.spec.node_name, PodInfo.of(pod))
+            guest = _Guest(key, uid, pod.spec.node_name, model.PodInfo.of(pod))
             self._guests[uid] = guest
             self._places.setdefault(guest.node, _Place()).guests[uid] = guest
         self._plan(guest, stored)
@@ -336,7 +322,7 @@ class Kubelets:
     def _plan(self, guest: _Guest, stored: Stored) -> None:
         """Set what happens next with a guest, and when."""
         place, pod = self._places[guest.node], stored.typed
-        assert isinstance(pod, Pod)
+        assert isinstance(pod, model.Pod)
         if place.node is None:
             return
         phase, now = pod.status.phase, self._store.now()
@@ -345,7 +331,7 @@ class Kubelets:
         elif phase == "Running":
             place.take(guest)
             if guest.started is None:
-                guest.started = nanoseconds(pod.status.start_time) or now
+                guest.started = model.nanoseconds(pod.status.start_time) or now
         if stored.deleting:
             self._plan_leaving(guest, stored)
         elif phase in ENDED:
@@ -374,7 +360,7 @@ class Kubelets:
             self._wait(guest.uid)  # it has left; finalizers keep what is written of it
             return
         stop = grace if self.times.stop is None else min(grace, self.times.stop)
-        written = nanoseconds(stored.typed.metadata.deletion_timestamp) + SECOND
+        written = model.nanoseconds(stored.typed.metadata.deletion_timestamp) + SECOND
         leaves = min(now + stop, written)
         guest.leaves = leaves if guest.leaves is None else min(guest.leaves, leaves)
         self._then(guest, Kubelets._leave, guest.leaves)
@@ -415,12 +401,12 @@ class Kubelets:
         self._store.revise(stored, data)
 
 
-def _duration(pod: Pod) -> int | None:
+def _duration(pod: model.Pod) -> int | None:
     """Return how long a pod runs, None if it does not say, or not in a way that is understood."""
-    text = pod.metadata.annotations.get(DURATION_ANNOTATION)
+    text = pod.metadata.annotations.get(model.DURATION_ANNOTATION)
     if text is None:
         return None
     try:
-        return nanoseconds_of(text)
+        return model.nanoseconds_of(text)
     except ValueError:
         return None

@@ -4,21 +4,11 @@ Tables of field numbers, names and types, read by admission, protobuf and OpenAP
 """
 
 from policy_sched.embedded.schema.types import (
-    JSON_ONLY,
-    LEAVES,
-    MESSAGES,
-    Field,
-    fields_of,
-    message_of,
-    typed,
+    JSON_ONLY as JSON_ONLY,
+    LEAVES as LEAVES,
+    MESSAGES as MESSAGES,
+    Field as Field,
+    fields_of as fields_of,
+    message_of as message_of,
+    typed as typed,
 )
-
-__all__ = [
-    "JSON_ONLY",
-    "LEAVES",
-    "MESSAGES",
-    "Field",
-    "fields_of",
-    "message_of",
-    "typed",
-]

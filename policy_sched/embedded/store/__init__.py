@@ -3,51 +3,35 @@
 The counterpart of etcd and the registry's storage layer.
 """
 
-from policy_sched.client.apimachinery import Key
+from policy_sched.client.apimachinery import Key as Key
 from policy_sched.embedded.store.deletion import (
-    ENDED,
-    FOREGROUND,
-    ORPHAN,
-    DeleteOptions,
-    awaits_finalize,
+    ENDED as ENDED,
+    FOREGROUND as FOREGROUND,
+    ORPHAN as ORPHAN,
+    DeleteOptions as DeleteOptions,
+    awaits_finalize as awaits_finalize,
 )
 from policy_sched.embedded.store.patch import (
-    JSON,
-    LAST_APPLIED,
-    MERGE,
-    PATCHES,
-    STRATEGIC,
-    annotated,
-    merge,
-    patch_of,
+    JSON as JSON,
+    LAST_APPLIED as LAST_APPLIED,
+    MERGE as MERGE,
+    PATCHES as PATCHES,
+    STRATEGIC as STRATEGIC,
+    annotated as annotated,
+    merge as merge,
+    patch_of as patch_of,
 )
-from policy_sched.embedded.store.sqlite import SqliteStorage
-from policy_sched.embedded.store.store import HISTORY, STATUS, ObjectStore
-from policy_sched.embedded.store.watch_history import ADDED, DELETED, UPDATED, Change, Filter, Watch
-
-__all__ = [
-    "ADDED",
-    "DELETED",
-    "ENDED",
-    "FOREGROUND",
-    "HISTORY",
-    "JSON",
-    "LAST_APPLIED",
-    "MERGE",
-    "ORPHAN",
-    "PATCHES",
-    "STATUS",
-    "STRATEGIC",
-    "UPDATED",
-    "Change",
-    "DeleteOptions",
-    "Filter",
-    "Key",
-    "ObjectStore",
-    "SqliteStorage",
-    "Watch",
-    "annotated",
-    "awaits_finalize",
-    "merge",
-    "patch_of",
-]
+from policy_sched.embedded.store.sqlite import SqliteStorage as SqliteStorage
+from policy_sched.embedded.store.store import (
+    HISTORY as HISTORY,
+    STATUS as STATUS,
+    ObjectStore as ObjectStore,
+)
+from policy_sched.embedded.store.watch_history import (
+    ADDED as ADDED,
+    DELETED as DELETED,
+    UPDATED as UPDATED,
+    Change as Change,
+    Filter as Filter,
+    Watch as Watch,
+)

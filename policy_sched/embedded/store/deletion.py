@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from policy_sched.client.apimachinery import SECOND, Stored, parsed, seal, timestamp
+from policy_sched.client import apimachinery
 from policy_sched.embedded.admission import conflict
 from policy_sched.embedded.store.watch_history import DELETED, UPDATED, Change
 from policy_sched.manifests import Plain
@@ -52,7 +52,7 @@ class Deletion:
     gone: bool
 
 
-def check_preconditions(stored: Stored, options: DeleteOptions) -> None:
+def check_preconditions(stored: apimachinery.Stored, options: DeleteOptions) -> None:
     """Raise ApiError if another object, or another version of it, was meant."""
     uid, version = stored.uid, str(stored.version)
     if options.uid is not None and options.uid != uid:
@@ -69,7 +69,7 @@ def check_preconditions(stored: Stored, options: DeleteOptions) -> None:
         raise conflict(stored.resource, stored.name, why)
 
 
-def deletion(stored: Stored, options: DeleteOptions, now: int) -> Deletion:
+def deletion(stored: apimachinery.Stored, options: DeleteOptions, now: int) -> Deletion:
     """Return what a deletion at `now` does to an object."""
     data = stored.data
     meta = data["metadata"]
@@ -88,8 +88,8 @@ def deletion(stored: Stored, options: DeleteOptions, now: int) -> Deletion:
         given = meta.get("deletionGracePeriodSeconds")
         if given is not None and (options.grace_seconds is None or grace >= given):
             return Deletion(None, gone=False)
-        since = parsed(meta["deletionTimestamp"]) - (given or 0) * SECOND
-        meta["deletionTimestamp"] = timestamp(since + grace * SECOND)
+        since = apimachinery.parsed(meta["deletionTimestamp"]) - (given or 0) * apimachinery.SECOND
+        meta["deletionTimestamp"] = apimachinery.timestamp(since + grace * apimachinery.SECOND)
         meta["deletionGracePeriodSeconds"] = grace
         return Deletion(data, gone=grace == 0 and not held)
     return Deletion(_marked(data, now, grace), gone=grace == 0 and not held)
@@ -108,7 +108,7 @@ def _grace(pod: Pod, options: DeleteOptions) -> int:
 
 def _marked(data: Plain, now: int, grace: int) -> Plain:
     meta = data["metadata"]
-    meta["deletionTimestamp"] = timestamp(now + grace * SECOND)
+    meta["deletionTimestamp"] = apimachinery.timestamp(now + grace * apimachinery.SECOND)
     meta["deletionGracePeriodSeconds"] = grace
     if data.get("kind") == "Namespace":
         data["status"] = {**(data.get("status") or {}), "phase": "Terminating"}
@@ -131,15 +131,15 @@ def released(data: Plain) -> bool:
 
 
 def deletion_changes(
-    stored: Stored, options: DeleteOptions, version: int, now: int
+    stored: apimachinery.Stored, options: DeleteOptions, version: int, now: int
 ) -> list[Change]:
     """Return what a deletion changes of the object itself; `version` is the last one."""
     result = deletion(stored, options, now)
     changes, last = [], stored
     if result.marked is not None:
-        last = seal(stored.resource, result.marked, version + 1)
+        last = apimachinery.seal(stored.resource, result.marked, version + 1)
         changes.append(Change(UPDATED, 0, last, stored))
     if result.gone:
-        gone = seal(stored.resource, last.data, version + len(changes) + 1)
+        gone = apimachinery.seal(stored.resource, last.data, version + len(changes) + 1)
         changes.append(Change(DELETED, 0, gone, last))
     return changes

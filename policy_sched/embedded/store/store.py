@@ -40,44 +40,12 @@ from policy_sched.client.apimachinery import (
     seal,
     timestamp,
 )
-from policy_sched.embedded.admission import (
-    MODIFIED,
-    add_default_tolerations,
-    added_containers,
-    admit_pod,
-    admit_pod_group,
-    admit_priority_class,
-    admit_runtime,
-    already_exists,
-    check_name,
-    complete,
-    conflict,
-    default,
-    finalized,
-    forbidden,
-    not_found,
-    write_nulls,
-    wrong_uid,
-)
+from policy_sched.embedded import admission
 from policy_sched.embedded.admission import pod_strategy as pod_changes
 from policy_sched.embedded.schema import typed
-from policy_sched.embedded.store.deletion import (
-    DeleteOptions,
-    check_preconditions,
-    deletion_changes,
-    released,
-)
+from policy_sched.embedded.store import deletion, watch_history
 from policy_sched.embedded.store.patch import MERGE, PATCHES
 from policy_sched.embedded.store.sqlite import Row, Storage
-from policy_sched.embedded.store.watch_history import (
-    ADDED,
-    DELETED,
-    UPDATED,
-    Change,
-    Filter,
-    History,
-    Watch,
-)
 from policy_sched.manifests import MOST_PODS, Plain, Priorities, suffix
 from policy_sched.model import Kind, PriorityClass, RuntimeClass
 
@@ -142,7 +110,7 @@ class ObjectStore:
         for row in self._storage.rows():
             self._restore(row, last)
         self.deleted_owners = self._storage.deleted_owners(self._owned)
-        self.history = History(last, history)
+        self.history = watch_history.History(last, history)
 
     @property
     def version(self) -> int:
@@ -203,14 +171,14 @@ class ObjectStore:
         """Return an object. Raises ApiError if it is not there."""
         found = self.find(kind, namespace, name)
         if found is None:
-            raise not_found(resource(kind), name)
+            raise admission.not_found(resource(kind), name)
         return found
 
     def select(
         self, kind: Kind, namespace: str = "", labels: str = "", fields: str = ""
     ) -> list[Stored]:
         """Return the objects of a kind, of one namespace or all, in order of their arrival."""
-        wanted = Filter.of(kind, namespace, labels, fields)
+        wanted = watch_history.Filter.of(kind, namespace, labels, fields)
         found = self._objects.get(resource(kind).key, {}).values()
         return [one for one in found if wanted.covers(one) and wanted.selects(one)]
 
@@ -238,17 +206,17 @@ class ObjectStore:
         labels: str = "",
         fields: str = "",
         since: int | None = None,
-    ) -> Watch:
+    ) -> watch_history.Watch:
         """Return a watch of the changes after version `since`; of all kinds if none is named.
 
         Without a version the watch begins with all objects that are there, as ADDED.
         """
-        wanted = Filter.of(kind, namespace, labels, fields)
+        wanted = watch_history.Filter.of(kind, namespace, labels, fields)
         if since is not None:
-            return Watch(self.history, wanted, since)
+            return watch_history.Watch(self.history, wanted, since)
         found = self.everything() if kind is None else self._objects.get(kind, {}).values()
         present = [one for one in found if wanted.covers(one) and wanted.selects(one)]
-        return Watch(self.history, wanted, self.version, present)
+        return watch_history.Watch(self.history, wanted, self.version, present)
 
     # Writing.
 
@@ -264,7 +232,7 @@ class ObjectStore:
         name, namespace = meta["name"], meta.get("namespace", "")
         self._check_namespace(found, namespace, name)
         if self.find(found.key, namespace, name) is not None:
-            raise already_exists(found, name)
+            raise admission.already_exists(found, name)
         if meta.get("resourceVersion") and not recorded:
             raise bad_request("resourceVersion should not be set on objects to be created")
         kept = {key: meta.pop(key) for key in _SERVER_FIELDS if key in meta}
@@ -278,10 +246,10 @@ class ObjectStore:
             meta["generation"] = 1
         self._admit(found, data)
         if found.key == POD and not recorded:
-            admit_runtime(found, data, self._runtime_class)
-        write_nulls(found.key, data)
+            admission.admit_runtime(found, data, self._runtime_class)
+        admission.write_nulls(found.key, data)
         new = seal(found, data, self.version + 1, checked=found.key == POD)
-        return self._commit([Change(ADDED, 0, new)])
+        return self._commit([watch_history.Change(watch_history.ADDED, 0, new)])
 
     def update(
         self, given: Mapping[str, Any], subresource: str = "", check: Checked | None = None
@@ -316,18 +284,18 @@ class ObjectStore:
 
     def revise_all(self, revisions: Iterable[tuple[Stored, Plain]]) -> None:
         """Replace several objects as `revise` does, all of them or none."""
-        changes: list[Change] = []
+        changes: list[watch_history.Change] = []
         for stored, data in revisions:
             changes += self._changes(stored, data, self.version + len(changes))
         if changes:
             self._commit(changes)
 
-    def delete(self, key: Key, options: DeleteOptions | None = None) -> Stored:
+    def delete(self, key: Key, options: deletion.DeleteOptions | None = None) -> Stored:
         """Delete an object; return its last state, or the one in which it awaits its end."""
         stored = self.get(key.kind, key.namespace, key.name)
-        options = DeleteOptions.settled(options, owner=stored.uid in self._owned)
-        check_preconditions(stored, options)
-        changes = deletion_changes(stored, options, self.version, self.now())
+        options = deletion.DeleteOptions.settled(options, owner=stored.uid in self._owned)
+        deletion.check_preconditions(stored, options)
+        changes = deletion.deletion_changes(stored, options, self.version, self.now())
         return self._commit(changes) if changes else stored
 
     def bind(self, namespace: str, name: str, binding: Mapping[str, Any]) -> Stored:
@@ -354,7 +322,7 @@ class ObjectStore:
             base, seed = meta["generateName"][:58], f"{self.version + 1}"
             meta["name"] = f"{base}{suffix(base + seed)}"
         meta.setdefault("name", "")
-        check_name(found, meta["name"])
+        admission.check_name(found, meta["name"])
         if found.namespaced:
             meta["namespace"] = meta.get("namespace") or "default"
         else:
@@ -364,28 +332,30 @@ class ObjectStore:
         """Raise ApiError if an object cannot be created in a namespace ("": in none)."""
         within = self.find(NAMESPACE, "", namespace) if namespace else None
         if namespace and within is None:
-            raise not_found(resource(NAMESPACE), namespace)
+            raise admission.not_found(resource(NAMESPACE), namespace)
         if within is not None and within.deleting:
             why = f"unable to create new content in namespace {namespace}"
-            raise forbidden(found, name, f"{why} because it is being terminated")
+            raise admission.forbidden(found, name, f"{why} because it is being terminated")
 
     def _admit(self, found: Resource, data: Plain) -> None:
         if found.key == POD:
             if len(self._objects.get(POD, ())) >= MOST_PODS:
                 name = data["metadata"]["name"]
-                raise forbidden(found, name, f"the cluster has {MOST_PODS} pods, its limit")
-            admit_pod(found, data, self._known_priorities(), self.now())
+                raise admission.forbidden(
+                    found, name, f"the cluster has {MOST_PODS} pods, its limit"
+                )
+            admission.admit_pod(found, data, self._known_priorities(), self.now())
         elif found.key == GROUP:
             data["spec"] = data.get("spec") or {}
             reference = (data["spec"].get("podGroupTemplateRef") or {}).get("workload") or {}
             namespace, name = data["metadata"]["namespace"], reference.get("workloadName") or ""
             workload = self.find(WORKLOAD, namespace, name)
             referenced = None if workload is None else workload.data
-            admit_pod_group(found, data, self._known_priorities(), referenced)
+            admission.admit_pod_group(found, data, self._known_priorities(), referenced)
         elif found.key == PRIORITY_CLASS:
-            admit_priority_class(found, data, self._classes())
+            admission.admit_priority_class(found, data, self._classes())
         else:
-            complete(found, data)
+            admission.complete(found, data)
 
     def _known_priorities(self) -> Priorities:
         if self._priorities is None:
@@ -409,18 +379,18 @@ class ObjectStore:
         found, old = stored.resource, stored.data
         meta = data["metadata"] = data.get("metadata") or {}
         if meta.get("uid") not in (None, "", stored.uid):
-            raise wrong_uid(found, stored.namespace, stored.name, meta["uid"], stored.uid)
+            raise admission.wrong_uid(found, stored.namespace, stored.name, meta["uid"], stored.uid)
         if meta.get("resourceVersion") not in (None, "", str(stored.version)):
-            raise conflict(found, stored.name, MODIFIED)
-        default(found, data)
-        write_nulls(found.key, data)
+            raise admission.conflict(found, stored.name, admission.MODIFIED)
+        admission.default(found, data)
+        admission.write_nulls(found.key, data)
         if check is not None:
             check(stored, data)
         if subresource == STATUS:
             data = {**old, STATUS: data.get(STATUS) or {}, "metadata": managed(old, meta)}
             return self._changed(stored, data)
         if subresource in (EPHEMERAL, FINALIZE):
-            change = added_containers if subresource == EPHEMERAL else finalized
+            change = admission.added_containers if subresource == EPHEMERAL else admission.finalized
             return self._changed(stored, {**change(stored, data), "metadata": managed(old, meta)})
         for field in _SERVER_FIELDS:
             meta.pop(field, None)
@@ -435,7 +405,7 @@ class ObjectStore:
                 data[STATUS] = old[STATUS]
         if found.key == POD:
             data["spec"] = data.get("spec") or {}
-            add_default_tolerations(data["spec"])
+            admission.add_default_tolerations(data["spec"])
             pod_changes.check_update(stored, data)
         elif found.key in (PRIORITY_CLASS, NAMESPACE):
             self._admit(found, data)
@@ -450,32 +420,36 @@ class ObjectStore:
 
     def _changes(
         self, stored: Stored, data: Plain, version: int, *, checked: bool = False
-    ) -> list[Change]:
+    ) -> list[watch_history.Change]:
         data["metadata"]["resourceVersion"] = str(stored.version)
-        write_nulls(stored.resource.key, data)
+        admission.write_nulls(stored.resource.key, data)
         raw = encoded(data)
         # The same content in another order is as long.
         if raw == stored.raw or (len(raw) == len(stored.raw) and data == stored.data):
             return []
         new = seal(stored.resource, data, version + 1, checked=checked)
-        kind = DELETED if stored.deleting and released(data) else UPDATED
-        return [Change(kind, 0, new, stored)]
+        kind = (
+            watch_history.DELETED
+            if stored.deleting and deletion.released(data)
+            else watch_history.UPDATED
+        )
+        return [watch_history.Change(kind, 0, new, stored)]
 
-    def _commit(self, changes: list[Change]) -> Stored:
+    def _commit(self, changes: list[watch_history.Change]) -> Stored:
         """Keep the changes and let them be seen; return the first one's object, as it is then."""
-        numbered = [Change(c.type, c.new.version, c.new, c.old) for c in changes]
+        numbered = [watch_history.Change(c.type, c.new.version, c.new, c.old) for c in changes]
         uid = numbered[0].new.uid
         result = next(c.new for c in reversed(numbered) if c.new.uid == uid)
         if self._rehearsing:
             return result
-        ends = [change.new.uid for change in numbered if change.type == DELETED]
+        ends = [change.new.uid for change in numbered if change.type == watch_history.DELETED]
         owners = [uid for uid in ends if uid in self._owned] if self.controlled else []
         self._storage.keep(numbered, owners)
         self.deleted_owners.update(owners)
         for change in numbered:
             if change.old is not None:
                 self._disown(change.old)
-            if change.type != DELETED:
+            if change.type != watch_history.DELETED:
                 self._put(change.new)
             else:
                 del self._objects[change.new.resource.key][change.new.place]
@@ -518,7 +492,7 @@ def _restored(row: Row, last: int) -> Stored:
         raise ValueError(f"its version is {version!r}, that of the cluster {last}")
     found = resource((api_version, kind))
     data = typed(found.key, msgspec.json.decode(bytes(raw)))
-    write_nulls(found.key, data)
+    admission.write_nulls(found.key, data)
     if data != msgspec.json.decode(bytes(raw)):  # nulls of an earlier version, say
         raw = encoded(data)
     stored = Stored(found, version, bytes(raw), read(found, bytes(raw)))

@@ -12,14 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from policy_sched.client.apimachinery import (
-    Expired,
-    Match,
-    Stored,
-    field_match,
-    label_match,
-    resource,
-)
+from policy_sched.client import apimachinery
 from policy_sched.model import Kind
 
 ADDED: Final = "ADDED"
@@ -36,8 +29,8 @@ class Change:
 
     type: str
     version: int
-    new: Stored
-    old: Stored | None = None
+    new: apimachinery.Stored
+    old: apimachinery.Stored | None = None
 
 
 class History:
@@ -68,7 +61,7 @@ class History:
         """Return up to `limit` changes after `version`. Raises Expired if some are dropped."""
         start = version - self.oldest
         if start < 0:
-            raise Expired(version, self.oldest)
+            raise apimachinery.Expired(version, self.oldest)
         return self._changes[start : start + limit]
 
 
@@ -78,22 +71,22 @@ class Filter:
 
     kind: Kind | None = None
     namespace: str = ""
-    matches: tuple[Match, ...] = ()
+    matches: tuple[apimachinery.Match, ...] = ()
 
     @classmethod
     def of(cls, kind: Kind | None, namespace: str, labels: str, fields: str) -> Self:
         """Return the filter of a kind, a namespace and selectors; "" where everything is meant."""
-        matches = [label_match(labels)] if labels else []
-        matches += [field_match(fields)] if fields else []
-        return cls(resource(kind).key if kind else None, namespace, tuple(matches))
+        matches = [apimachinery.label_match(labels)] if labels else []
+        matches += [apimachinery.field_match(fields)] if fields else []
+        return cls(apimachinery.resource(kind).key if kind else None, namespace, tuple(matches))
 
-    def covers(self, stored: Stored) -> bool:
+    def covers(self, stored: apimachinery.Stored) -> bool:
         """Return whether the kind and the namespace are the watch's."""
         if self.kind is not None and stored.resource.key != self.kind:
             return False
         return not self.namespace or stored.namespace == self.namespace
 
-    def selects(self, stored: Stored | None) -> bool:
+    def selects(self, stored: apimachinery.Stored | None) -> bool:
         """Return whether the selectors hold."""
         return stored is not None and all(match(stored) for match in self.matches)
 
@@ -118,7 +111,11 @@ class Watch:
     """A cursor over the history. ``version`` is what has been seen; a list's, to start after it."""
 
     def __init__(
-        self, history: History, wanted: Filter, version: int, initial: Sequence[Stored] = ()
+        self,
+        history: History,
+        wanted: Filter,
+        version: int,
+        initial: Sequence[apimachinery.Stored] = (),
     ) -> None:
         self.version = version
         self._history = history

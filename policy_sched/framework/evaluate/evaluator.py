@@ -41,11 +41,8 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.framework import (
-    Code,
-    Extender,
-    Scope,
-)
+from policy_sched.framework import Code, Extender, Scope
+from policy_sched.framework.evaluate import results
 from policy_sched.framework.evaluate.caches import EvaluationCache
 from policy_sched.framework.evaluate.entry import Entry, read_only
 from policy_sched.framework.evaluate.extenders import interested, passing, preferences
@@ -53,18 +50,7 @@ from policy_sched.framework.evaluate.few_rows import FewRows
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods, Nominations
 from policy_sched.framework.evaluate.patches import Patches
 from policy_sched.framework.evaluate.pod_signature import Key, key_getter
-from policy_sched.framework.evaluate.results import (
-    FEASIBLE,
-    NO_NODE,
-    NOT_ASKED,
-    NOWHERE,
-    OUTSIDE,
-    Evaluation,
-    Explanations,
-    FilteredNodes,
-    Override,
-    Scoring,
-)
+from policy_sched.framework.evaluate.results import Evaluation
 from policy_sched.framework.evaluate.sampling import Sample
 from policy_sched.framework.runtime import Runner, broken
 from policy_sched.model import PodInfo
@@ -304,14 +290,16 @@ class Evaluator:
             describes=copy.describes,
             fatal=copy.fatal,
             overrides=copy.overrides,
-            explanations=Explanations(len(copy.fixed)),
+            explanations=results.Explanations(len(copy.fixed)),
         )
         copy.result = Evaluation(state, filtering)
         if filtering.rejection is None:
             self._passes.score_all(copy, pod)
         return copy
 
-    def _restricted(self, found: Evaluation, pod: PodInfo, filtering: FilteredNodes) -> Evaluation:
+    def _restricted(
+        self, found: Evaluation, pod: PodInfo, filtering: results.FilteredNodes
+    ) -> Evaluation:
         """Return a copy with other feasible rows; a single one is not scored again."""
         if filtering is found.filtering:
             return found
@@ -328,7 +316,7 @@ class Evaluator:
         return entry.result
 
     def _with_row(
-        self, found: Evaluation, pod: PodInfo, row: int, rejection: Override | None
+        self, found: Evaluation, pod: PodInfo, row: int, rejection: results.Override | None
     ) -> Evaluation:
         """Return a copy with another rejection of one row, whatever PreFilter returned."""
         filtering = found.filtering
@@ -340,7 +328,7 @@ class Evaluator:
             first[row] = rejection[0]
         # As upstream, what rejects the nominated node is named among the plugins that leave out
         # the others.
-        also = filtering.narrowing and first[row] > FEASIBLE
+        also = filtering.narrowing and first[row] > results.FEASIBLE
         explanations = None if also else filtering.explanations.clone([row])
         copy = filtering.restricted(
             first, filtering.by_plugins, overrides=overrides, explanations=explanations
@@ -348,7 +336,7 @@ class Evaluator:
         if also:
             plugin = filtering.plugins[first[row] - 1].plugin
             copy = replace(copy, narrowing=(*filtering.narrowing, plugin))
-        if (first[row] == FEASIBLE) == (filtering.first[row] == FEASIBLE):
+        if (first[row] == results.FEASIBLE) == (filtering.first[row] == results.FEASIBLE):
             return replace(found, filtering=copy)
         return self._scored_again(Evaluation(found.state.clone(), copy), pod)
 
@@ -378,7 +366,7 @@ class Evaluator:
 
     def _on_nominated_node(
         self, found: Evaluation, pod: PodInfo, row: int
-    ) -> tuple[Override | None, bool]:
+    ) -> tuple[results.Override | None, bool]:
         """Evaluate the pod's own nominated row first; return what rejects it there, and if it fits.
 
         As upstream, the filters run for that node even where PreFilter excluded it. A plugin that
@@ -388,7 +376,7 @@ class Evaluator:
         filtering, state = found.filtering, found.state
         nominated = self._nominations.nominated_pods(pod.priority)
         others = tuple(one for one in nominated.on([row]).get(row, ()) if one.uid != pod.uid)
-        outside = filtering.by_plugins[row] == OUTSIDE
+        outside = filtering.by_plugins[row] == results.OUTSIDE
         rejection = None
         try:
             dry_run = filtering.filter_dry_run
@@ -401,7 +389,7 @@ class Evaluator:
             if not outside:
                 raise
             return None, False
-        feasible = bool(outside) or filtering.by_plugins[row].item() == FEASIBLE
+        feasible = bool(outside) or filtering.by_plugins[row].item() == results.FEASIBLE
         return rejection, rejection is None and feasible
 
     def _extended(
@@ -420,7 +408,7 @@ class Evaluator:
                 shares = preferences(extenders, pod, rows, self._table)
                 if shares:
                     total = sum(shares.values(), found.scoring.total)
-                    total = np.where(found.scoring.total < 0, NOWHERE, total)
+                    total = np.where(found.scoring.total < 0, results.NOWHERE, total)
                     scoring = replace(found.scoring, total=total, shares=shares, ranking=None)
                     found = replace(found, scoring=scoring)
         except PluginError:
@@ -433,8 +421,8 @@ class Evaluator:
 def _only_row(found: Evaluation, row: int) -> Evaluation:
     """Return a copy in which only `row` was evaluated; it is not scored, as there is no choice."""
     filtering = found.filtering
-    first = np.full(filtering.by_plugins.size, NOT_ASKED, np.int16)
-    first[filtering.by_plugins == NO_NODE] = NO_NODE
-    first[row] = FEASIBLE
-    scoring = Scoring.of_one(row, first.size)
+    first = np.full(filtering.by_plugins.size, results.NOT_ASKED, np.int16)
+    first[filtering.by_plugins == results.NO_NODE] = results.NO_NODE
+    first[row] = results.FEASIBLE
+    scoring = results.Scoring.of_one(row, first.size)
     return Evaluation(found.state, filtering.restricted(first, overrides={}), scoring)

@@ -14,8 +14,7 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.tables import Key as ColumnKey
-from policy_sched.cluster.tables import NodeView
+from policy_sched.cluster.tables import Key as ColumnKey, NodeView
 from policy_sched.errors import PluginError
 from policy_sched.framework import (
     Code,

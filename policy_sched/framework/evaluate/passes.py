@@ -27,6 +27,7 @@ from policy_sched.framework import (
     Rows,
     Scores,
 )
+from policy_sched.framework.evaluate import static_part
 from policy_sched.framework.evaluate.entry import UNKNOWN, Entry, read_only
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
 from policy_sched.framework.evaluate.plugin_sets import NONE, Busy, Filters, PluginSets, Scorers
@@ -40,12 +41,6 @@ from policy_sched.framework.evaluate.results import (
     PluginScores,
     Scoring,
     check_range,
-)
-from policy_sched.framework.evaluate.static_part import (
-    StaticFilters,
-    StaticPart,
-    StaticParts,
-    StaticScores,
 )
 from policy_sched.framework.runtime import Hook, Runner
 from policy_sched.model import PodInfo
@@ -64,7 +59,11 @@ class Passes:
         self._table = table
         self._sets = PluginSets(runner)
         self._cached = cached
-        self._parts = StaticParts(runner, table) if cached and runner.pipeline.signature() else None
+        self._parts = (
+            static_part.StaticParts(runner, table)
+            if cached and runner.pipeline.signature()
+            else None
+        )
         self._everywhere: NDArray[np.intp] = np.empty(0, np.intp)
 
     # All rows.
@@ -98,7 +97,7 @@ class Passes:
         key: Key | None,
         nominated: NominatedPods | None,
         busy: Busy,
-        part: StaticPart | None,
+        part: static_part.StaticPart | None,
     ) -> Entry:
         runner, table = self.runner, self._table
         version = table.journal.version
@@ -106,7 +105,7 @@ class Passes:
         found = runner.run("pre_filter", state, pod, hooks=hooks)
         rejected = found.status.code is not Code.SUCCESS
         rows: Rows = None
-        base: StaticFilters | None = None
+        base: static_part.StaticFilters | None = None
         if part is None:
             filters = self._sets.filters(found.skipped, busy.idle)
         else:
@@ -210,7 +209,7 @@ class Passes:
         entry: Entry,
         pod: PodInfo,
         busy: Busy | None = None,
-        part: StaticPart | None = None,
+        part: static_part.StaticPart | None = None,
     ) -> None:
         """Score all feasible rows; ``busy``: the plugins that have to do with the pod, None: all.
 
@@ -253,7 +252,7 @@ class Passes:
         pod: PodInfo,
         feasible: NDArray[np.intp],
         busy: Busy,
-        static: StaticScores | None,
+        static: static_part.StaticScores | None,
     ) -> None:
         runner, state = self.runner, entry.result.state
         state.write(Feasible(feasible))

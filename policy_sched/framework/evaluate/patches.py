@@ -26,10 +26,7 @@ from policy_sched.framework.evaluate.entry import Entry
 from policy_sched.framework.evaluate.passes import Passes, of_all_rows
 from policy_sched.framework.evaluate.plugin_sets import NONE
 from policy_sched.framework.evaluate.ranking import MANY
-from policy_sched.framework.evaluate.results import (
-    FEASIBLE,
-    PluginScores,
-)
+from policy_sched.framework.evaluate.results import FEASIBLE, PluginScores
 from policy_sched.framework.runtime import Hook
 from policy_sched.model import PodInfo
 

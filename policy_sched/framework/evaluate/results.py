@@ -20,24 +20,8 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from policy_sched import framework
 from policy_sched.errors import PluginError
-from policy_sched.framework import (
-    EXTENDER,
-    ByRow,
-    Code,
-    Codes,
-    CycleState,
-    Describe,
-    DescribeMasked,
-    GroupedScores,
-    Masked,
-    RawScores,
-    Rejections,
-    Scope,
-    Scores,
-    Status,
-    StatusTable,
-)
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.framework.evaluate.ranking import Ranking
@@ -58,10 +42,10 @@ MAX_NODE_SCORE: Final = 100
 NOWHERE: Final = -(2**63)
 
 Explained: TypeAlias = Iterable[
-    tuple[NDArray[np.intp], Sequence[Status]] | tuple[NDArray[np.bool_], Status]
+    tuple[NDArray[np.intp], Sequence[framework.Status]] | tuple[NDArray[np.bool_], framework.Status]
 ]
 """See `Groups`."""
-Override: TypeAlias = tuple[int, Status]
+Override: TypeAlias = tuple[int, framework.Status]
 """Another rejection of a row than the plugins': the number of a plugin, or NOT_ASKED, and why."""
 
 
@@ -72,8 +56,8 @@ class Explanations(msgspec.Struct, eq=False):
     """
 
     _n: int
-    _table: StatusTable | None = None
-    known: Rejections | None = None
+    _table: framework.StatusTable | None = None
+    known: framework.Rejections | None = None
     _stale: set[int] = msgspec.field(default_factory=set)
 
     def clone(self, changed: Iterable[int]) -> Explanations:
@@ -94,13 +78,13 @@ class Explanations(msgspec.Struct, eq=False):
 
     def of(
         self, explain: Callable[[NDArray[np.intp]], Explained], overrides: Mapping[int, Override]
-    ) -> Rejections:
+    ) -> framework.Rejections:
         """Return the statuses; ``explain`` finds those of ascending rows, also the overridden."""
         if self._table is None:
-            self._table = StatusTable()
+            self._table = framework.StatusTable()
         if self.known is None:
             groups = list(explain(np.arange(self._n)))
-            self.known = Rejections.grouped(self._n, groups, self._table)
+            self.known = framework.Rejections.grouped(self._n, groups, self._table)
         elif self._stale:
             others = {row: overrides[row][1] for row in self._stale if row in overrides}
             rows = sorted(self._stale.difference(others))
@@ -124,17 +108,17 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
     signature of the pods that get this result, None where only this one does.
     """
 
-    first: Codes
-    by_plugins: Codes
+    first: framework.Codes
+    by_plugins: framework.Codes
     plugins: tuple[Hook, ...]
-    codes: Sequence[Codes | None]
-    describes: Sequence[Describe]
+    codes: Sequence[framework.Codes | None]
+    describes: Sequence[framework.Describe]
     fatal: Mapping[int, tuple[frozenset[int], bool]]
     overrides: Mapping[int, Override]
     filters: FilterDryRun
     names: Sequence[str]
     explanations: Explanations
-    rejection: Status | None = None
+    rejection: framework.Status | None = None
     skipped: frozenset[str] = frozenset()
     narrowing: tuple[str, ...] = ()
     hooks: Hooks = msgspec.field(default_factory=dict)
@@ -149,7 +133,7 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
     @property
     def narrowed_by(self) -> tuple[str, ...]:
         """The PreFilter plugins that left only some nodes to look at; EXTENDER if extenders did."""
-        return (*self.narrowing, EXTENDER) if self.extended else self.narrowing
+        return (*self.narrowing, framework.EXTENDER) if self.extended else self.narrowing
 
     def any_feasible(self) -> bool:
         """Return whether the pod can run anywhere."""
@@ -180,7 +164,7 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
                 return PluginError(broken("filter", hook.plugin, text))
         return None
 
-    def statuses(self) -> Rejections:
+    def statuses(self) -> framework.Rejections:
         """Return why rows were rejected; feasible and dead rows are left out."""
         return self.explanations.of(self._explain, self.overrides)
 
@@ -216,26 +200,26 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
                 found = self.describes[value - 1](group, codes[group])
                 yield group, _attributed(found, self.plugins[value - 1].plugin)
 
-    def _explain_masked(self, index: int, mask: NDArray[np.bool_]) -> Masked | None:
+    def _explain_masked(self, index: int, mask: NDArray[np.bool_]) -> framework.Masked | None:
         """Return why a plugin rejected rows, flags over all rows; None if it is too much."""
         describe, codes = self.describes[index], self.codes[index]
-        if not isinstance(describe, DescribeMasked) or codes is None:
+        if not isinstance(describe, framework.DescribeMasked) or codes is None:
             return None
         if not np.count_nonzero(mask):
             return ()
         masked, plugin = describe.masked(mask, codes), self.plugins[index].plugin
         return None if masked is None else [(own, status.by(plugin)) for own, status in masked]
 
-    def _outside(self) -> Status:
+    def _outside(self) -> framework.Status:
         if self.rejection is not None:
             return self.rejection
         text = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted({*self.narrowing}))}]"
-        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+        return framework.Status(framework.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
     def restricted(
         self,
-        first: Codes,
-        by_plugins: Codes | None = None,
+        first: framework.Codes,
+        by_plugins: framework.Codes | None = None,
         *,
         overrides: Mapping[int, Override],
         explanations: Explanations | None = None,
@@ -283,7 +267,7 @@ class ScorePlugin(msgspec.Struct, frozen=True, eq=False):
 
     hook: Hook
     normalizer: Hook | None
-    scope: Scope
+    scope: framework.Scope
     proved: bool = False
     by_row: bool = False
     by_extremes: bool = False
@@ -294,7 +278,7 @@ class ScorePlugin(msgspec.Struct, frozen=True, eq=False):
         """Return what a pipeline knows of a plugin."""
         signature = runner.pipeline.signatures.get(hook.plugin)
         if signature is None:
-            return ScorePlugin(hook, normalizer, Scope.VOLATILE)
+            return ScorePlugin(hook, normalizer, framework.Scope.VOLATILE)
         kernel = signature.kernel
         return ScorePlugin(
             hook,
@@ -337,18 +321,18 @@ class PluginScores:
     def __init__(self, facts: ScorePlugin) -> None:
         self.facts = facts
         self.hook = facts.hook
-        self.grouped: GroupedScores | None = None
+        self.grouped: framework.GroupedScores | None = None
         self.made = True
         self.extremes: tuple[float, float] | None = None
         self.extreme_rows: tuple[int, int] | None = None
         self.known_flat: bool | None = None
-        self.normalized: Scores | None = None
-        self.raw: RawScores = _NO_SCORES
-        self.part: Scores | None = None
+        self.normalized: framework.Scores | None = None
+        self.raw: framework.RawScores = _NO_SCORES
+        self.part: framework.Scores | None = None
         self.shared = False
         self.whole = False
 
-    def group(self, grouped: GroupedScores) -> None:
+    def group(self, grouped: framework.GroupedScores) -> None:
         """Note that the scores are those of groups, until arrays are written again."""
         if self.made or self.grouped is not grouped:
             for name in ("raw", "part"):
@@ -358,7 +342,7 @@ class PluginScores:
             self.shared = self.made = False
             self.grouped = grouped
 
-    def ungroup(self, first: Codes) -> None:
+    def ungroup(self, first: framework.Codes) -> None:
         """Write the arrays, which change on their own from now on; see `group`."""
         if self.grouped is not None:
             part = self.part
@@ -367,7 +351,7 @@ class PluginScores:
             _ = self.raw
             self.grouped = None
 
-    def __getattr__(self, name: str) -> Scores:
+    def __getattr__(self, name: str) -> framework.Scores:
         """Return the raw scores, or the part, made of those of groups."""
         if name not in ("raw", "part") or self.grouped is None:
             raise AttributeError(name=name, obj=self)
@@ -378,13 +362,13 @@ class PluginScores:
         self.part = part = np.array(self.grouped.normalized, np.int64)[groups] * self.hook.weight
         return part
 
-    def weighted(self) -> Scores:
+    def weighted(self) -> framework.Scores:
         """Return the plugin's part of the total, row by row."""
         if self.part is not None:
             return self.part
         return self.raw if self.hook.weight == 1 else self.raw * self.hook.weight
 
-    def weighted_at(self, rows: NDArray[np.intp]) -> Scores:
+    def weighted_at(self, rows: NDArray[np.intp]) -> framework.Scores:
         """Return the plugin's part of the total in some rows."""
         if not self.made and self.grouped is not None:
             normalized = np.array(self.grouped.normalized, np.int64) * self.hook.weight
@@ -398,11 +382,11 @@ class PluginScores:
         """Whether all rows have one raw score, for good, which alone decides the normalised one."""
         if self.known_flat is None:
             raw, facts = self.raw, self.facts
-            fixed = facts.scope is Scope.STATIC and facts.by_extremes and self.whole
+            fixed = facts.scope is framework.Scope.STATIC and facts.by_extremes and self.whole
             self.known_flat = fixed and bool(raw.size and (raw == raw[0]).all())
         return self.known_flat
 
-    def is_between(self, rows: NDArray[np.intp], first: Codes) -> bool:
+    def is_between(self, rows: NDArray[np.intp], first: framework.Codes) -> bool:
         """Return whether the other nodes' parts stay the same if these feasible rows are shut.
 
         They may be shut already.
@@ -438,10 +422,10 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
     updates; no copy has it. ``only``: the single feasible row, where none was scored.
     """
 
-    total: Scores
+    total: framework.Scores
     plugins: tuple[PluginScores, ...] = ()
     skipped: frozenset[str] | None = None
-    shares: Mapping[str, Scores] = msgspec.field(default_factory=dict)
+    shares: Mapping[str, framework.Scores] = msgspec.field(default_factory=dict)
     note: Mapping[str, int] | None = None
     ranking: Ranking | None = None
     only: int | None = None
@@ -505,13 +489,13 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
     feasible, or where plugins failed to score several, which is ``broken`` then.
     """
 
-    state: CycleState
+    state: framework.CycleState
     filtering: FilteredNodes
     scoring: Scoring | None = None
     broken: PluginError | None = None
 
     @property
-    def rejection(self) -> Status | None:
+    def rejection(self) -> framework.Status | None:
         """Why the whole pod was rejected before any node was looked at."""
         return self.filtering.rejection
 
@@ -541,7 +525,7 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
         return Evaluation(self.state.clone(), self.filtering.summary(), scoring, self.broken)
 
 
-def check_range(plugin: str, scores: Scores) -> None:
+def check_range(plugin: str, scores: framework.Scores) -> None:
     """Refuse scores outside 0..100, as upstream does after normalisation."""
     if not scores.size:
         return
@@ -554,9 +538,9 @@ def check_range(plugin: str, scores: Scores) -> None:
         )
 
 
-def _attributed(statuses: Sequence[Status], plugin: str) -> Sequence[Status]:
+def _attributed(statuses: Sequence[framework.Status], plugin: str) -> Sequence[framework.Status]:
     """Return the statuses with the plugin's name; where two were one object, they still are."""
-    if isinstance(statuses, ByRow):
+    if isinstance(statuses, framework.ByRow):
         return statuses.map(lambda status: status.by(plugin))
     distinct = {id(status): status for status in statuses}
     named = {key: status.by(plugin) for key, status in distinct.items()}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
-from policy_sched.framework.evaluate.results import FEASIBLE, NOT_ASKED, OUTSIDE, FilteredNodes
+from policy_sched.framework.evaluate import results
 from policy_sched.framework.runtime import Percentage
 
 ADAPTIVE: Final = "adaptive"
@@ -73,16 +73,16 @@ class Sample:
         self._order = np.empty(0, np.intp)
         self._version = -1
 
-    def of(self, filtering: FilteredNodes) -> FilteredNodes:
+    def of(self, filtering: results.FilteredNodes) -> results.FilteredNodes:
         """Return a copy that stops when enough feasible nodes were found."""
         order = self._in_order()
-        order = order[filtering.first[order] != OUTSIDE]
+        order = order[filtering.first[order] != results.OUTSIDE]
         if not order.size:
             return filtering
         start = self._rotation.start
         turned = np.roll(order, -(start % order.size))
         wanted = 1 if self.any_will_do else enough(self._percentage, order.size)
-        feasible = np.flatnonzero(filtering.first[turned] == FEASIBLE)
+        feasible = np.flatnonzero(filtering.first[turned] == results.FEASIBLE)
         # As upstream, the search stops at the feasible node after the last wanted one.
         end = feasible.item(wanted) if feasible.size > wanted else order.size
         self._rotation.start = (start + end) % self._table.live_count
@@ -112,10 +112,10 @@ class Sample:
         return self._table.lookup(("label", key)).values[rows].astype(np.int64)
 
 
-def _without(filtering: FilteredNodes, rows: NDArray[np.intp]) -> FilteredNodes:
+def _without(filtering: results.FilteredNodes, rows: NDArray[np.intp]) -> results.FilteredNodes:
     """Return a copy in which these rows were not evaluated."""
     first, by_plugins = filtering.first.copy(), filtering.by_plugins.copy()
-    first[rows] = by_plugins[rows] = NOT_ASKED
+    first[rows] = by_plugins[rows] = results.NOT_ASKED
     unseen = set(rows.tolist()) if filtering.overrides else set()
     overrides = {
         row: override for row, override in filtering.overrides.items() if row not in unseen

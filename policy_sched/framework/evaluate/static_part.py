@@ -28,15 +28,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.framework import (
-    Codes,
-    Describe,
-    Feasible,
-    RawScores,
-    Scope,
-    Scores,
-    Signature,
-)
+from policy_sched.framework import Codes, Describe, Feasible, RawScores, Scope, Scores, Signature
 from policy_sched.framework.evaluate.entry import Entry
 from policy_sched.framework.evaluate.plugin_sets import Busy, Filters, PluginSets, Scorers
 from policy_sched.framework.evaluate.pod_signature import Key, part_getter

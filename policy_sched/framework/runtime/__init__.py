@@ -4,40 +4,22 @@ A pipeline is a profile's hooks in order, frozen at policy time. The runner call
 metrics and plugin attribution.
 """
 
-from policy_sched.framework.runtime.contract import checked
+from policy_sched.framework.runtime.contract import checked as checked
 from policy_sched.framework.runtime.pipeline import (
-    ENTRY_POINT_GROUP,
-    Hook,
-    Implementations,
-    Percentage,
-    Pipeline,
-    freeze,
-    implementations,
-    points_of,
+    ENTRY_POINT_GROUP as ENTRY_POINT_GROUP,
+    Hook as Hook,
+    Implementations as Implementations,
+    Percentage as Percentage,
+    Pipeline as Pipeline,
+    freeze as freeze,
+    implementations as implementations,
+    points_of as points_of,
 )
 from policy_sched.framework.runtime.runner import (
-    Hooks,
-    MetricsRecorder,
-    Parts,
-    PointResult,
-    Runner,
-    broken,
+    Hooks as Hooks,
+    MetricsRecorder as MetricsRecorder,
+    Parts as Parts,
+    PointResult as PointResult,
+    Runner as Runner,
+    broken as broken,
 )
-
-__all__ = [
-    "ENTRY_POINT_GROUP",
-    "Hook",
-    "Hooks",
-    "Implementations",
-    "MetricsRecorder",
-    "Parts",
-    "Percentage",
-    "Pipeline",
-    "PointResult",
-    "Runner",
-    "broken",
-    "checked",
-    "freeze",
-    "implementations",
-    "points_of",
-]

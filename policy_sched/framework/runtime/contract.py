@@ -8,8 +8,7 @@ costs some microseconds more. Plugins of this package are not wrapped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from functools import partial
 from math import isnan
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -19,24 +18,9 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from policy_sched import framework
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.framework import (
-    Code,
-    Codes,
-    Describe,
-    FilterResult,
-    PendingStatus,
-    PermitResult,
-    Placements,
-    PostFilterResult,
-    PreFilterResult,
-    Scope,
-    Signature,
-    Status,
-    permit_of,
-    with_permit,
-)
 from policy_sched.framework.runtime.pipeline import Implementations
 from policy_sched.model import ClusterEventWithHint, PodInfo, field_key
 
@@ -123,10 +107,10 @@ def _with_article(noun: str) -> str:
 
 
 def _status(returned: Any, _args: Args = ()) -> Wrong | None:
-    if not isinstance(returned, Status):
+    if not isinstance(returned, framework.Status):
         return Wrong(returned, _A_STATUS)
     code: object = returned.code
-    if not isinstance(code, Code):
+    if not isinstance(code, framework.Code):
         return Wrong(code, "a Code", "a status with a code")
     reasons: object = returned.reasons
     if not isinstance(reasons, tuple) or not all(isinstance(one, str) for one in reasons):
@@ -135,7 +119,7 @@ def _status(returned: Any, _args: Args = ()) -> Wrong | None:
 
 
 def _status_or_pending(returned: Any, _args: Args) -> Wrong | None:
-    if isinstance(returned, PendingStatus):
+    if isinstance(returned, framework.PendingStatus):
         return None
     wrong = _status(returned)
     return wrong and wrong._replace(expected="a Status or a PendingStatus")
@@ -153,7 +137,7 @@ def _holding(kind: type[Any], returned: Any) -> Wrong | None:
 
 
 def _pre_filter(returned: Any, _args: Args) -> Wrong | None:
-    wrong = _holding(PreFilterResult, returned)
+    wrong = _holding(framework.PreFilterResult, returned)
     if wrong is not None or returned.node_names is None:
         return wrong
     names = returned.node_names
@@ -163,7 +147,7 @@ def _pre_filter(returned: Any, _args: Args) -> Wrong | None:
 
 
 def _post_filter(returned: Any, _args: Args) -> Wrong | None:
-    wrong = _holding(PostFilterResult, returned)
+    wrong = _holding(framework.PostFilterResult, returned)
     if wrong is not None:
         return wrong
     node, victims = returned.nominated_node, returned.victims
@@ -175,7 +159,7 @@ def _post_filter(returned: Any, _args: Args) -> Wrong | None:
 
 
 def _permit(returned: Any, _args: Args) -> Wrong | None:
-    wrong = _holding(PermitResult, returned)
+    wrong = _holding(framework.PermitResult, returned)
     if wrong is None and not _is_number(returned.timeout):
         return Wrong(returned.timeout, "a number of seconds", "a PermitResult with a timeout")
     return wrong
@@ -196,7 +180,7 @@ def _array(returned: Any, size: int, kinds: Sequence[str], part: str = "") -> Wr
 
 def _filter(returned: Any, args: Args) -> Wrong | None:
     _state, _pod, rows, nodes = args
-    if not isinstance(returned, FilterResult):
+    if not isinstance(returned, framework.FilterResult):
         return Wrong(returned, "a FilterResult")
     error: object = returned.error
     if error is not None and not isinstance(error, str):
@@ -217,7 +201,7 @@ def _normalized(returned: Any, args: Args) -> Wrong | None:
 
 
 def _placements(returned: Any, _args: Args) -> Wrong | None:
-    wrong = _holding(Placements, returned)
+    wrong = _holding(framework.Placements, returned)
     if wrong is not None:
         return wrong
     domains: object = returned.domains
@@ -248,10 +232,10 @@ def _events(returned: Any, _args: Args) -> Wrong | None:
 
 
 def _signature(returned: Any, _args: Args) -> Wrong | None:
-    if not isinstance(returned, Signature):
+    if not isinstance(returned, framework.Signature):
         return Wrong(returned, "a Signature")
     scope: object = returned.scope
-    if not isinstance(scope, Scope):
+    if not isinstance(scope, framework.Scope):
         return Wrong(scope, "a Scope", "a Signature with a scope")
     fields: object = returned.fields
     if not isinstance(fields, frozenset):
@@ -308,7 +292,9 @@ _CHECKS: Final[Mapping[str, Check]] = {
 def _describing(plugin: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a filter whose results are described without surprises."""
 
-    def guarded(describe: Describe, rows: NDArray[np.intp], codes: Codes) -> Sequence[Status]:
+    def guarded(
+        describe: framework.Describe, rows: NDArray[np.intp], codes: framework.Codes
+    ) -> Sequence[framework.Status]:
         try:
             found = list(describe(rows, codes))
         except Exception as error:
@@ -323,8 +309,8 @@ def _describing(plugin: str, function: Callable[..., Any]) -> Callable[..., Any]
             raise PluginError(_words(plugin, "the describe of filter", wrong))
         return found
 
-    def call(*args: Any) -> FilterResult:
-        verdict: FilterResult = function(*args)
+    def call(*args: Any) -> framework.FilterResult:
+        verdict: framework.FilterResult = function(*args)
         if verdict.codes is None:
             return verdict
         return replace(verdict, describe=partial(guarded, verdict.describe))
@@ -335,12 +321,12 @@ def _describing(plugin: str, function: Callable[..., Any]) -> Callable[..., Any]
 def _permitting(plugin: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return Permit such that what it returns when it runs again is checked, too."""
 
-    def call(*args: Any) -> PermitResult:
-        result: PermitResult = function(*args)
+    def call(*args: Any) -> framework.PermitResult:
+        result: framework.PermitResult = function(*args)
         if result.again is None:
             return result
-        again = _checked(plugin, "permit, run again,", permit_of(result.again), _status)
-        return replace(result, again=with_permit(result.again, again))
+        again = _checked(plugin, "permit, run again,", framework.permit_of(result.again), _status)
+        return replace(result, again=framework.with_permit(result.again, again))
 
     return call
 
@@ -362,7 +348,7 @@ def _comparable(plugin: str, function: Callable[..., Any]) -> Callable[..., Any]
     return call
 
 
-def _signing(plugin: str, function: Callable[[], Any]) -> Callable[[], Signature]:
+def _signing(plugin: str, function: Callable[[], Any]) -> Callable[[], framework.Signature]:
     """Return a signature whose functions of pods fail in the plugin's name."""
 
     def guarded(key: Callable[[PodInfo], Any], pod: PodInfo) -> Any:
@@ -374,9 +360,9 @@ def _signing(plugin: str, function: Callable[[], Any]) -> Callable[[], Signature
             raise PluginError(f'plugin "{plugin}": {text}') from error
         return value
 
-    def sign() -> Signature:
+    def sign() -> framework.Signature:
         try:
-            signature: Signature = function()
+            signature: framework.Signature = function()
         except PluginError:
             raise
         except Exception as error:

@@ -7,35 +7,22 @@ first used, so that a scheduler on a real cluster does not load the embedded one
 from typing import TYPE_CHECKING, Any
 
 from policy_sched.instance.app.cluster_instance import (
-    Candidacy,
-    ClusterInstance,
-    LeaseLost,
+    Candidacy as Candidacy,
+    ClusterInstance as ClusterInstance,
+    LeaseLost as LeaseLost,
 )
-from policy_sched.instance.app.gc_tuning import GcPauses, freeze_loaded, tuned_gc
-from policy_sched.instance.app.instance import Instance, Sources
-from policy_sched.instance.app.manifest_sync import manifests_below
-from policy_sched.instance.app.run_loop import LONGEST_SLEEP, RunLoop
-from policy_sched.instance.app.worker import Worker, in_event_loop
+from policy_sched.instance.app.gc_tuning import (
+    GcPauses as GcPauses,
+    freeze_loaded as freeze_loaded,
+    tuned_gc as tuned_gc,
+)
+from policy_sched.instance.app.instance import Instance as Instance, Sources as Sources
+from policy_sched.instance.app.manifest_sync import manifests_below as manifests_below
+from policy_sched.instance.app.run_loop import LONGEST_SLEEP as LONGEST_SLEEP, RunLoop as RunLoop
+from policy_sched.instance.app.worker import Worker as Worker, in_event_loop as in_event_loop
 
 if TYPE_CHECKING:
-    from policy_sched.instance.app.embedded_instance import EmbeddedInstance
-
-__all__ = [
-    "LONGEST_SLEEP",
-    "Candidacy",
-    "ClusterInstance",
-    "EmbeddedInstance",
-    "GcPauses",
-    "Instance",
-    "LeaseLost",
-    "RunLoop",
-    "Sources",
-    "Worker",
-    "freeze_loaded",
-    "in_event_loop",
-    "manifests_below",
-    "tuned_gc",
-]
+    from policy_sched.instance.app.embedded_instance import EmbeddedInstance as EmbeddedInstance
 
 
 def __getattr__(name: str) -> Any:

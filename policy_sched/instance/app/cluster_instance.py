@@ -24,37 +24,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from policy_sched.client.apimachinery import NODE, POD
-from policy_sched.client.kube import RECORD_EVENT, KubeClient
-from policy_sched.client.kube.cache import (
-    READ,
-    Change,
-    Informers,
-    ReflectorSettings,
-    list_all,
-    selections_of,
-)
+from policy_sched.client.kube import RECORD_EVENT, KubeClient, cache, rest
 from policy_sched.client.kube.events import Reference
 from policy_sched.client.kube.leaderelection import Election, Elector, Lease
-from policy_sched.client.kube.rest import Api, Decoding, Selection, Settings
 from policy_sched.client.kube.time import SECOND, SteadyClock
 from policy_sched.errors import ClusterError
+from policy_sched.instance import observability
 from policy_sched.instance.app.cache_debugger import Seen
 from policy_sched.instance.app.instance import Instance
 from policy_sched.instance.app.manifest_sync import ManifestFiles
-from policy_sched.instance.observability import (
-    ERROR,
-    HANDLED,
-    INFO,
-    LEADER_ELECTION,
-    READABLE,
-    STEPS,
-    SYNCED,
-    Check,
-    DecisionLog,
-    Labels,
-    LogThrottle,
-    Write,
-)
 from policy_sched.model import Node, Pod, PodInfo
 from policy_sched.profiles.build import kinds_read
 from policy_sched.profiles.reload import Compilation, PolicyStore, Reload
@@ -65,7 +43,7 @@ CHANGES_PER_STEP: Final = 500
 """Changes that one step applies, after which the event loop runs other tasks."""
 
 
-LOOKING: Final = Settings(qps=20, burst=20)
+LOOKING: Final = rest.Settings(qps=20, burst=20)
 """Limits of the requests that compare the cache with the cluster."""
 TAKING_IN: Final = 0.05
 """Seconds between two checks whether steps have applied the received changes."""
@@ -90,7 +68,7 @@ class Candidacy:
     """A leader election, its lease, and the connection that only the election uses."""
 
     election: Election
-    api: Api
+    api: rest.Api
     namespace: str
     name: str
 
@@ -112,16 +90,16 @@ class ClusterInstance(Instance):
     def __init__(  # noqa: PLR0913 - the last two are keywords with defaults
         self,
         store: PolicyStore,
-        api: Api,
+        api: rest.Api,
         candidacy: Candidacy | None,
-        write: Write,
+        write: observability.Write,
         *,
         seed: int = 0,
         instance: str = "",
-        watching: ReflectorSettings | None = None,
+        watching: cache.ReflectorSettings | None = None,
     ) -> None:
         self.api = api
-        log = DecisionLog(write, api.environment.clocks.wall)
+        log = observability.DecisionLog(write, api.environment.clocks.wall)
         reporter = store.current.plans[0].plan.scheduler_name
         self.client = KubeClient(
             api,
@@ -137,29 +115,31 @@ class ClusterInstance(Instance):
         self.elector = None if candidacy is None else self._elector(candidacy)
         now = SteadyClock(api.environment.clocks)
         super().__init__(store, self.client, now, log, ManifestFiles(()), seed)
-        self.informers = Informers(
+        self.informers = cache.Informers(
             api, self._selections(), settings=watching, trouble=self._trouble, wake=self._woken
         )
         self._ready = False
         self._lost = False
         self._resigned = False
-        self._troubles = LogThrottle(api.environment.clocks.monotonic)
+        self._troubles = observability.LogThrottle(api.environment.clocks.monotonic)
         api.observe, api.traffic = self.metrics.attempts.requested, self.metrics.attempts
         if candidacy is not None:
             candidacy.api.observe, candidacy.api.traffic = api.observe, api.traffic
         self.metrics.queues.append(self.client.events.queue)
         self.metrics.refresh.append(self._look)
         if candidacy is not None:  # as upstream's watchdog
-            self.live_checks = (Check(LEADER_ELECTION, candidacy.overdue),)
+            self.live_checks = (
+                observability.Check(observability.LEADER_ELECTION, candidacy.overdue),
+            )
         self.ready_checks = (
-            Check(SYNCED, self._unsynced),
-            Check(HANDLED, self._unhandled),
-            Check(READABLE, self._unreadable),
+            observability.Check(observability.SYNCED, self._unsynced),
+            observability.Check(observability.HANDLED, self._unhandled),
+            observability.Check(observability.READABLE, self._unreadable),
         )
 
-    def _selections(self) -> tuple[Selection, ...]:
+    def _selections(self) -> tuple[rest.Selection, ...]:
         """Return what the policies in force read."""
-        return selections_of(kinds_read(self.reloader.store.current.plans))
+        return cache.selections_of(kinds_read(self.reloader.store.current.plans))
 
     def reload(self, found: Compilation, trigger: str) -> Reload:
         """Activate compiled policies; no pod is decided before what they read is listed."""
@@ -212,8 +192,10 @@ class ClusterInstance(Instance):
         self.informers.drain(self._handle, CHANGES_PER_STEP, self._slice())
         if not self._ready and self.informers.synced and not self.informers.behind:
             self._ready = True
-            self.log.write(INFO, "Read the cluster", nodes=self.scheduler.cache.nodes.live_count)
-            self.log.write(INFO, "Handlers synced")
+            self.log.write(
+                observability.INFO, "Read the cluster", nodes=self.scheduler.cache.nodes.live_count
+            )
+            self.log.write(observability.INFO, "Handlers synced")
 
     @property
     def stopped(self) -> bool:
@@ -232,9 +214,13 @@ class ClusterInstance(Instance):
         settings = replace(LOOKING, read_only=self.api.settings.read_only)
         # The objects in the cache are decoded already; to replace them all at once takes long.
         nodes, pods = self.informers.reflectors[0].mirror, self.informers.reflectors[-1].mirror
-        async with Api(self.api.access, self.api.environment, settings) as api:
-            first = await list_all(api, READ[0], Decoding(NODE, Node), known=nodes.known)
-            last = await list_all(api, READ[-1], Decoding(POD, Pod), known=pods.known)
+        async with rest.Api(self.api.access, self.api.environment, settings) as api:
+            first = await cache.list_all(
+                api, cache.READ[0], rest.Decoding(NODE, Node), known=nodes.known
+            )
+            last = await cache.list_all(
+                api, cache.READ[-1], rest.Decoding(POD, Pod), known=pods.known
+            )
         mark = self.informers.mark()
         while not self.informers.past(mark):  # a decision may delay the steps
             await asyncio.sleep(TAKING_IN)
@@ -249,7 +235,9 @@ class ClusterInstance(Instance):
         """Set the gauges that are read only at a scrape."""
         self.metrics.policies.events_lost_total.values[()] = self.client.events.lost
         unread = self.informers.unread()
-        counts: dict[Labels, float] = {(kind,): len(names) for kind, names in unread.items()}
+        counts: dict[observability.Labels, float] = {
+            (kind,): len(names) for kind, names in unread.items()
+        }
         self.metrics.policies.unreadable_objects.replace(counts)
         if self.candidacy is not None:
             families = self.metrics.upstream
@@ -268,7 +256,7 @@ class ClusterInstance(Instance):
     def close(self) -> None:
         """Mark the instance as closed."""
         super().close()
-        self.log.write(INFO, "Stopped", inFlight=self.scheduler.in_flight)
+        self.log.write(observability.INFO, "Stopped", inFlight=self.scheduler.in_flight)
 
     def beside(self) -> list[Coroutine[None, None, None]]:
         """Return the tasks that run beside the steps."""
@@ -304,7 +292,7 @@ class ClusterInstance(Instance):
             for work in (self.informers.run(), self.client.events.run(), *others):
                 tasks.create_task(work)
 
-    def _handle(self, change: Change[Any]) -> None:
+    def _handle(self, change: cache.Change[Any]) -> None:
         """Apply one change to the scheduler, and measure the time."""
         metrics = self.metrics.attempts
         start = metrics.timer()
@@ -312,17 +300,19 @@ class ClusterInstance(Instance):
         metrics.happened(events, metrics.timer() - start)
         if change.new is None and isinstance(change.old, Pod):
             self.log.failures.pop(PodInfo.of(change.old).key, None)
-        if self.log.verbosity.level >= STEPS:
+        if self.log.verbosity.level >= observability.STEPS:
             self.verbose_logging.happened(change.old, change.new, events)
 
     def _lead(self, leads: bool) -> None:
         assert self.candidacy is not None
         lease = f"{self.candidacy.namespace}/{self.candidacy.name}"
         if leads:
-            self.log.write(INFO, "Successfully acquired lease", lease=lease)
+            self.log.write(observability.INFO, "Successfully acquired lease", lease=lease)
         else:
             text = "Released lease" if self._resigned else "Leaderelection lost"
-            self.log.write(INFO if self._resigned else ERROR, text, lease=lease)
+            self.log.write(
+                observability.INFO if self._resigned else observability.ERROR, text, lease=lease
+            )
         what, action = ("became leader", "Lead") if leads else ("stopped leading", "Yield")
         note = f"{self.candidacy.election.identity} {what}"
         self._tell("Normal", ELECTION, action, note)
@@ -331,7 +321,7 @@ class ClusterInstance(Instance):
 
     def _new_holder(self, holder: str) -> None:
         if holder:  # "" after a release
-            self.log.write(INFO, "New leader elected", holder=holder)
+            self.log.write(observability.INFO, "New leader elected", holder=holder)
 
     def _lease_trouble(self, what: str) -> None:
         self._warn("Leader election failed", what)
@@ -340,9 +330,11 @@ class ClusterInstance(Instance):
         if call == RECORD_EVENT:
             self._warn("Failed to write event", f"{key}: {error}")
             return
-        self.log.write(ERROR, "API call failed", call=call, object=key, error=str(error))
+        self.log.write(
+            observability.ERROR, "API call failed", call=call, object=key, error=str(error)
+        )
 
-    def _trouble(self, selection: Selection, what: str) -> None:
+    def _trouble(self, selection: rest.Selection, what: str) -> None:
         self._warn("Watch failed", what, kind=selection.kind[1])
 
     def _warn(self, text: str, what: str, **facts: object) -> None:

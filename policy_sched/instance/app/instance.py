@@ -28,23 +28,11 @@ import numpy.ma  # noqa: F401 - else the first pod for which np.unique runs impo
 
 from policy_sched.client import Client
 from policy_sched.errors import Diagnostic, Severity, TakesLong
+from policy_sched.instance import observability
 from policy_sched.instance.app.cache_debugger import Comparer, Seen, dump
 from policy_sched.instance.app.gc_tuning import GcPauses
 from policy_sched.instance.app.manifest_sync import Applied, Contents, ManifestFiles
 from policy_sched.instance.app.worker import Worker, in_event_loop
-from policy_sched.instance.observability import (
-    ERROR,
-    INFO,
-    PING,
-    POLICIES,
-    SHUTDOWN,
-    Check,
-    DecisionLog,
-    EventLoopLatency,
-    Metrics,
-    VerboseLogging,
-    nothing_wrong,
-)
 from policy_sched.model import DEFAULT_SCHEDULER, Pod, PodInfo, QueueState
 from policy_sched.profiles.build import policy_names
 from policy_sched.profiles.models import KubeSchedulerConfiguration
@@ -156,14 +144,14 @@ class Instance(ABC):
         store: PolicyStore,
         client: Client,
         now: Callable[[], int],
-        log: DecisionLog,
+        log: observability.DecisionLog,
         manifests: ManifestFiles,
         seed: int = 0,
     ) -> None:
         self.now = now
         self.log = log
-        self.metrics = Metrics()
-        self.turns = EventLoopLatency()
+        self.metrics = observability.Metrics()
+        self.turns = observability.EventLoopLatency()
         self.metrics.registry.register(self.turns)
         self.gc_pauses = GcPauses()
         self.metrics.registry.register(self.gc_pauses)
@@ -178,13 +166,13 @@ class Instance(ABC):
             runner=self.metrics.attempts.runner,
         )
         self.metrics.watch(self.scheduler)
-        self.verbose_logging = VerboseLogging(self.scheduler, log)
+        self.verbose_logging = observability.VerboseLogging(self.scheduler, log)
         self.reloader = Reloader(self.scheduler, assembly, store)
         self.stopping = False
         self._abandoned = False
-        self.live_checks: tuple[Check, ...] = ()
+        self.live_checks: tuple[observability.Check, ...] = ()
         """Checks of a subclass for healthz and livez; ``ready_checks``: for readyz alone."""
-        self.ready_checks: tuple[Check, ...] = ()
+        self.ready_checks: tuple[observability.Check, ...] = ()
         self._debugging = asyncio.Lock()
         self._wake: Callable[[], None] = _no_op
         self._worker = Worker(self._woken)
@@ -212,11 +200,20 @@ class Instance(ABC):
         """Whether this instance may write."""
         return True
 
-    def checks(self) -> dict[str, tuple[Check, ...]]:
+    def checks(self) -> dict[str, tuple[observability.Check, ...]]:
         """Return the checks of healthz, livez and readyz."""
-        alive = (Check(PING, nothing_wrong), *self.live_checks)
-        ready = (*alive, Check(SHUTDOWN, self._going_on), *self.ready_checks)
-        policies = Check(POLICIES, nothing_wrong)  # an instance starts only with valid policies
+        alive = (
+            observability.Check(observability.PING, observability.nothing_wrong),
+            *self.live_checks,
+        )
+        ready = (
+            *alive,
+            observability.Check(observability.SHUTDOWN, self._going_on),
+            *self.ready_checks,
+        )
+        policies = observability.Check(
+            observability.POLICIES, observability.nothing_wrong
+        )  # an instance starts only with valid policies
         return {"healthz": alive, "livez": alive, "readyz": (*ready, policies)}
 
     def _going_on(self) -> str:
@@ -429,7 +426,9 @@ class Instance(ABC):
             self.metrics.reloadable(status)
             count = sum(d.severity is Severity.ERROR for d in reload.problems)
             text = "Failed to reload policies; keeping the current ones"
-            self.log.write(ERROR, text, trigger=trigger, problems=count, **self._in_force())
+            self.log.write(
+                observability.ERROR, text, trigger=trigger, problems=count, **self._in_force()
+            )
             self._tell("Warning", "FailedReload", "Reload", _refusal(text, reload.problems))
             return reload
         self.metrics.loaded(reload.policies, status)
@@ -465,7 +464,7 @@ class Instance(ABC):
         if self.stopping:
             return
         self.stopping = True
-        self.log.write(INFO, "Stopping", inFlight=self.scheduler.in_flight)
+        self.log.write(observability.INFO, "Stopping", inFlight=self.scheduler.in_flight)
         if not self.deciding:
             self._abandon()
 
@@ -503,7 +502,7 @@ class Instance(ABC):
             "busiestTurnSeconds": round(busiest, 4),
             "metrics": self.metrics.text(),
         }
-        self.log.write(INFO, "State", **self._in_force(), **facts)
+        self.log.write(observability.INFO, "State", **self._in_force(), **facts)
 
     # Inside.
 
@@ -525,7 +524,7 @@ class Instance(ABC):
         profiles = {
             name: profile.pipeline.content_hash for name, profile in self.scheduler.profiles.items()
         }
-        self.log.write(INFO, message, profiles=profiles, **facts, **self._in_force())
+        self.log.write(observability.INFO, message, profiles=profiles, **facts, **self._in_force())
 
 
 def _no_op() -> None:

@@ -21,8 +21,9 @@ from aiohttp import web
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.errors import ClusterError, Diagnostic, PolicySchedError
 from policy_sched.http import recognized
+from policy_sched.instance import observability
 from policy_sched.instance.app import Instance
-from policy_sched.instance.http import status_pages as pages
+from policy_sched.instance.http import status_pages, status_pages as pages
 from policy_sched.instance.http.delegated_auth import (
     ANONYMOUS,
     AlwaysAllow,
@@ -34,25 +35,6 @@ from policy_sched.instance.http.delegated_auth import (
 )
 from policy_sched.instance.http.fit_page import Busy, FitQuery, Fitting
 from policy_sched.instance.http.listener import TAKEN, from_here, sent
-from policy_sched.instance.http.status_pages import (
-    LONGEST_NUMBER,
-    NOT_ACCEPTABLE,
-    Explaining,
-    Unknown,
-    flagz,
-    set_verbosity,
-    statusz,
-    takes_text,
-)
-from policy_sched.instance.observability import (
-    INFO,
-    Check,
-    HealthMetrics,
-    HealthResponse,
-    health_response,
-    resource_pieces,
-    single_check_response,
-)
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Reload, Result
 from policy_sched.report import Report, json_text
@@ -89,8 +71,8 @@ class Offered:
 
     instance: Instance
     reload: Callable[[], Awaitable[Reload]]
-    explaining: Explaining
-    checks: Mapping[str, Sequence[Check]]
+    explaining: status_pages.Explaining
+    checks: Mapping[str, Sequence[observability.Check]]
     settings: Callable[[], KubeSchedulerConfiguration]
     open_paths: tuple[str, ...] = OPEN
     flags: Mapping[str, str] = field(default_factory=dict)
@@ -110,7 +92,7 @@ class Endpoints:
     def __init__(self, offered: Offered, authorizer: Authorizer) -> None:
         self._offered = offered
         self._authorizer = authorizer
-        self._slis = HealthMetrics()
+        self._slis = observability.HealthMetrics()
         self._pages: dict[str, Page] = {
             "/": self._index,
             "/metrics": self._metrics,
@@ -204,14 +186,16 @@ class Endpoints:
             one = next((check for check in checks if check.name == name), None)
             if one is None:
                 return _status(404, "NotFound", NO_PAGE)
-            return _verdict(single_check_response(one))
+            return _verdict(observability.single_check_response(one))
         excluded = request.query.getall("exclude", [])
         observe = self._slis.checked
-        verdict = health_response(
+        verdict = observability.health_response(
             kind, checks, excluded, verbose="verbose" in request.query, observe=observe
         )
         if verdict.failed:
-            self._offered.instance.log.write(INFO, f"{kind} check failed", failed=verdict.failed)
+            self._offered.instance.log.write(
+                observability.INFO, f"{kind} check failed", failed=verdict.failed
+            )
         return _verdict(verdict)
 
     async def _index(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
@@ -244,7 +228,7 @@ class Endpoints:
         response = web.StreamResponse(headers=_headers(METRICS))
         await response.prepare(request)
         if request.method != "HEAD":
-            async for piece in resource_pieces(instance.pods()):
+            async for piece in observability.resource_pieces(instance.pods()):
                 await response.write(piece.encode())
         await response.write_eof()
         return response
@@ -260,10 +244,10 @@ class Endpoints:
 
     async def _statusz(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
         now, paths = self._offered.instance.now(), (*self._pages, *OPEN)
-        return _plain(request, statusz(self._started, now, paths))
+        return _plain(request, status_pages.statusz(self._started, now, paths))
 
     async def _flagz(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
-        return _plain(request, flagz(self._offered.flags))
+        return _plain(request, status_pages.flagz(self._offered.flags))
 
     async def _verbosity(self, request: web.BaseRequest, _caller: Caller) -> web.Response:
         """Set the verbosity of the log, as kube-scheduler does at this path."""
@@ -271,11 +255,11 @@ class Endpoints:
             return _status(406, "NotAcceptable", "unsupported http method")
         try:
             async with asyncio.timeout(TAKEN):
-                body = await request.content.read(LONGEST_NUMBER)
+                body = await request.content.read(status_pages.LONGEST_NUMBER)
         except TimeoutError:
             return _status(408, "Timeout", "the body did not arrive in time")
         log = self._offered.instance.log
-        status, text = set_verbosity(log.verbosity, body)
+        status, text = status_pages.set_verbosity(log.verbosity, body)
         if status >= 400:
             return _status(status, "BadRequest", text.strip())
         return _text(text, status)
@@ -329,7 +313,7 @@ class Endpoints:
         ).allowed
         try:
             report = await self._offered.explaining.of(namespace, name, detailed=detailed)
-        except Unknown as unknown:
+        except status_pages.Unknown as unknown:
             unknown.__traceback__ = None  # breaks a reference cycle with the waiting frame
             return _status(404, "NotFound", str(unknown))
         return await _report(request, report)
@@ -348,7 +332,7 @@ def _line(problem: Diagnostic) -> str:
     return f"{problem.file}:{problem.line}:{problem.column}: {problem.message}"
 
 
-def _verdict(verdict: HealthResponse) -> web.Response:
+def _verdict(verdict: observability.HealthResponse) -> web.Response:
     return _text(verdict.text, verdict.status)
 
 
@@ -367,8 +351,8 @@ def _text(text: str, status: int = 200, content_type: str = TEXT) -> web.Respons
 
 def _plain(request: web.BaseRequest, text: str) -> web.Response:
     """Return a text page, if the client accepts text."""
-    if not takes_text(request.headers.get("Accept", "")):
-        return _status(406, "NotAcceptable", NOT_ACCEPTABLE.strip())
+    if not status_pages.takes_text(request.headers.get("Accept", "")):
+        return _status(406, "NotAcceptable", status_pages.NOT_ACCEPTABLE.strip())
     return _text(text)
 
 

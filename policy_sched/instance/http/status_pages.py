@@ -16,8 +16,8 @@ from typing import Any, Final
 from policy_sched import __version__
 from policy_sched.errors import PolicySchedError, as_data
 from policy_sched.explain import Explanation, explain
+from policy_sched.instance import observability
 from policy_sched.instance.app import Instance
-from policy_sched.instance.observability import UPSTREAM, Decided, Verbosity, machine
 from policy_sched.model import DEFAULT_SCHEDULER, Pod, PodInfo
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import KubeSchedulerConfiguration
@@ -37,7 +37,7 @@ _UNITS: Final = ((3600, "h"), (60, "m"))
 
 def version() -> Plain:
     """Return the document at /version."""
-    major, minor = UPSTREAM
+    major, minor = observability.UPSTREAM
     return {
         "major": major,
         "minor": minor,
@@ -47,7 +47,7 @@ def version() -> Plain:
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "",
         "compiler": f"{platform.python_implementation()} {platform.python_version()}",
-        "platform": machine(),
+        "platform": observability.machine(),
     }
 
 
@@ -192,7 +192,7 @@ def statusz(started: int, now: int, paths: Iterable[str]) -> str:
         "Up": f"{up // 3600} hr {up // 60 % 60:02d} min {up % 60:02d} sec",
         "Python version": platform.python_version(),
         "Binary version": __version__,
-        "Emulation version": ".".join(UPSTREAM),
+        "Emulation version": ".".join(observability.UPSTREAM),
         "Paths": " ".join(sorted({f"/{path.split('/')[1]}" for path in paths})),
     }
     return f"\n{NAME} statusz\n{_WARNING}\n" + "".join(f"{k}: {v}\n" for k, v in facts.items())
@@ -216,7 +216,7 @@ def takes_text(accept: str) -> bool:
     return False
 
 
-def set_verbosity(verbosity: Verbosity, body: bytes) -> tuple[int, str]:
+def set_verbosity(verbosity: observability.Verbosity, body: bytes) -> tuple[int, str]:
     """Handle a PUT at /debug/flags/v; return status and text."""
     text = body.decode("utf-8", "replace").strip()
     if not (text.isascii() and text.isdigit() and int(text) <= _HIGHEST):
@@ -270,7 +270,7 @@ class _Placed:
 
     pod: str
     node: str
-    decided: Decided | None
+    decided: observability.Decided | None
 
     def text_lines(self) -> Iterable[str]:
         yield f"{self.pod} has a node: {self.node}"

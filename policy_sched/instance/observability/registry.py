@@ -26,8 +26,7 @@ from policy_sched.instance.observability.kube_scheduler_metrics import UpstreamM
 from policy_sched.instance.observability.metric_families import Families, Labels, Numbers
 from policy_sched.instance.observability.scheduling_metrics import AttemptMetrics
 from policy_sched.plugins.dynamicresources import ClaimCounts
-from policy_sched.profiles.reload import Result, StoreStatus
-from policy_sched.profiles.reload import StorePolicySet as PolicySet
+from policy_sched.profiles.reload import Result, StorePolicySet as PolicySet, StoreStatus
 from policy_sched.scheduler import Outcome, Scheduler
 
 UPSTREAM: Final = ("1", "36")

@@ -13,25 +13,11 @@ from collections.abc import Callable, Iterable
 from typing import Final
 from weakref import WeakSet
 
-from policy_sched.framework import Code
-from policy_sched.framework.runtime import (
-    Hook,
-    MetricsRecorder,
-    Parts,
-    Pipeline,
-    Runner,
-)
+from policy_sched.framework import Code, runtime
 from policy_sched.instance.observability.kube_scheduler_metrics import UpstreamMetrics
 from policy_sched.model import ClusterEvent, PodInfo
 from policy_sched.plugins.dynamicresources import ClaimCounts
-from policy_sched.scheduler import (
-    Attempt,
-    Decision,
-    GroupDecision,
-    Observers,
-    Outcome,
-    Preempt,
-)
+from policy_sched.scheduler import Attempt, Decision, GroupDecision, Observers, Outcome, Preempt
 
 SCHEDULED: Final = "scheduled"
 UNSCHEDULABLE: Final = "unschedulable"
@@ -65,8 +51,8 @@ class AttemptMetrics:
         self.timer = timer
         self._cycle = 0
         self._group_began = 0.0
-        self._recorders: dict[str, MetricsRecorder] = {}
-        self._runners: WeakSet[Runner] = WeakSet()
+        self._recorders: dict[str, runtime.MetricsRecorder] = {}
+        self._runners: WeakSet[runtime.Runner] = WeakSet()
         self._took: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         self._waited: defaultdict[int, list[float]] = defaultdict(list)
         self._tries: list[float] = []
@@ -78,14 +64,14 @@ class AttemptMetrics:
 
     # What the scheduler tells.
 
-    def runner(self, pipeline: Pipeline) -> Runner:
+    def runner(self, pipeline: runtime.Pipeline) -> runtime.Runner:
         """Return a runner for a profile's pipeline; the counts of an older one are kept."""
         name = pipeline.scheduler_name
         recorder = self._recorders.get(name)
         if recorder is None:
-            recorder = self._recorders[name] = MetricsRecorder(self.timer)
+            recorder = self._recorders[name] = runtime.MetricsRecorder(self.timer)
         self._count_parts()
-        runner = Runner(pipeline, recorder)
+        runner = runtime.Runner(pipeline, recorder)
         self._runners.add(runner)
         return runner
 
@@ -244,7 +230,7 @@ class AttemptMetrics:
             stage = "bind" if attempt.permitted else "assume"
             families.volume_scheduling_stage_error_total.values[(stage,)] += 1
 
-    def _fold_recorder(self, profile: str, recorder: MetricsRecorder) -> None:
+    def _fold_recorder(self, profile: str, recorder: runtime.MetricsRecorder) -> None:
         families = self.families
         for (point, status), took in recorder.points.items():
             labels = (point, status, profile)
@@ -274,7 +260,7 @@ class AttemptMetrics:
                     self.families.plugin_evaluation_total.values[plugin, point, profile] += count
 
 
-def _took_part(runner: Runner, parts: Parts) -> Iterable[tuple[str, str]]:
+def _took_part(runner: runtime.Runner, parts: runtime.Parts) -> Iterable[tuple[str, str]]:
     """Yield the plugins that did not skip, each with its extension point."""
     skipped, rejected_by, unscored = parts
     pipeline = runner.pipeline
@@ -293,7 +279,7 @@ def _took_part(runner: Runner, parts: Parts) -> Iterable[tuple[str, str]]:
         yield from _named(runner.active("score", unscored), "Score")
 
 
-def _named(hooks: Iterable[Hook], point: str) -> Iterable[tuple[str, str]]:
+def _named(hooks: Iterable[runtime.Hook], point: str) -> Iterable[tuple[str, str]]:
     return ((hook.plugin, point) for hook in hooks)
 
 

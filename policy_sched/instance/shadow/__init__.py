@@ -3,28 +3,17 @@
 The comparison is pure; the instance watches the cluster and writes a log.
 """
 
-from policy_sched.instance.shadow.choice import Choice, choose
-from policy_sched.instance.shadow.instance import ShadowInstance, ShadowOptions
-from policy_sched.instance.shadow.log import (
-    Comparison,
-    NodeSeen,
-    PodGone,
-    PodPlaced,
-    Result,
-    ShadowRecord,
-    Start,
+from policy_sched.instance.shadow.choice import Choice as Choice, choose as choose
+from policy_sched.instance.shadow.instance import (
+    ShadowInstance as ShadowInstance,
+    ShadowOptions as ShadowOptions,
 )
-
-__all__ = [
-    "Choice",
-    "Comparison",
-    "NodeSeen",
-    "PodGone",
-    "PodPlaced",
-    "Result",
-    "ShadowInstance",
-    "ShadowOptions",
-    "ShadowRecord",
-    "Start",
-    "choose",
-]
+from policy_sched.instance.shadow.log import (
+    Comparison as Comparison,
+    NodeSeen as NodeSeen,
+    PodGone as PodGone,
+    PodPlaced as PodPlaced,
+    Result as Result,
+    ShadowRecord as ShadowRecord,
+    Start as Start,
+)

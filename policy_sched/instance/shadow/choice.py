@@ -14,24 +14,13 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import scheduler
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework import Elsewhere, Handle, NodeEviction, Status
 from policy_sched.framework.evaluate import Evaluation
 from policy_sched.instance.shadow.log import Side
 from policy_sched.model import PodInfo, QueuedPod
-from policy_sched.scheduler import (
-    Attempt,
-    Bind,
-    GroupPlan,
-    Preempt,
-    Profile,
-    Reject,
-    decide,
-    dry_run_group,
-    first_objection,
-    member_decision,
-)
 
 
 @dataclass(slots=True)
@@ -42,7 +31,7 @@ class Choice:
     table may have changed. ``evictions``: what was found on other nodes, for a pod that preempts.
     """
 
-    profile: Profile
+    profile: scheduler.Profile
     side: Side
     nodes: int = 0
     feasible: int = 0
@@ -108,22 +97,22 @@ class Kept:
         return _side(name, total, None if total is not None else self.statuses.get(row))
 
 
-def choose(pod: PodInfo, profile: Profile, handle: Handle, rng: Random) -> Choice:
+def choose(pod: PodInfo, profile: scheduler.Profile, handle: Handle, rng: Random) -> Choice:
     """Return the decision of `profile` for a pod now; ``rng`` breaks ties."""
-    gate = first_objection(profile.runner, pod)
+    gate = scheduler.first_objection(profile.runner, pod)
     if not gate.ok:
         return Choice(profile, Side(None, gate.message()))
     try:
-        plan = dry_run_group(pod, profile, handle)
+        plan = scheduler.dry_run_group(pod, profile, handle)
     except PluginError as error:
         return Choice(profile, Side(None, str(error)), broken=True)
     table = handle.nodes
     if plan is not None:
         return _with_its_group(pod, profile, plan, table)
-    attempt = Attempt(QueuedPod(pod), profile)
-    decision = decide(attempt, table, rng)
+    attempt = scheduler.Attempt(QueuedPod(pod), profile)
+    decision = scheduler.decide(attempt, table, rng)
     nodes = table.live_count
-    if isinstance(decision, Bind):
+    if isinstance(decision, scheduler.Bind):
         evaluation = decision.evaluation
         feasible = int(evaluation.filtering.feasible_rows().size)
         scoring = evaluation.scoring
@@ -131,14 +120,14 @@ def choose(pod: PodInfo, profile: Profile, handle: Handle, rng: Random) -> Choic
         side = Side(decision.node, score=scoring.total.item(decision.row))
         return Choice(profile, side, nodes, feasible, evaluation=evaluation)
     side, elsewhere = Side(None, decision.message), None
-    if isinstance(decision, Preempt):
+    if isinstance(decision, scheduler.Preempt):
         side, elsewhere = _preempting(decision), decision.elsewhere
-    broken = isinstance(decision, Reject) and not decision.status.rejected
+    broken = isinstance(decision, scheduler.Reject) and not decision.status.rejected
     evaluation_ = None if broken else _again(profile, pod)
     return Choice(profile, side, nodes, broken=broken, evaluation=evaluation_, elsewhere=elsewhere)
 
 
-def _preempting(decision: Preempt) -> Side:
+def _preempting(decision: scheduler.Preempt) -> Side:
     victims = names_of(decision.victims)
     return Side(decision.node, decision.message, preempts=True, victims=victims)
 
@@ -148,18 +137,20 @@ def names_of(pods: Iterable[PodInfo]) -> tuple[str, ...]:
     return tuple(sorted(pod.key for pod in pods))
 
 
-def _with_its_group(pod: PodInfo, profile: Profile, plan: GroupPlan, table: NodeTable) -> Choice:
+def _with_its_group(
+    pod: PodInfo, profile: scheduler.Profile, plan: scheduler.GroupPlan, table: NodeTable
+) -> Choice:
     """Return the decision of a pod that is placed with its group; nodes have no scores."""
-    decision = member_decision(plan, pod.uid).decision
-    if isinstance(decision, Bind):
+    decision = scheduler.member_decision(plan, pod.uid).decision
+    if isinstance(decision, scheduler.Bind):
         return Choice(profile, Side(decision.node), table.live_count)
-    if isinstance(decision, Preempt):
+    if isinstance(decision, scheduler.Preempt):
         return Choice(profile, _preempting(decision), table.live_count)
     broken = not decision.status.rejected
     return Choice(profile, Side(None, decision.message), table.live_count, broken=broken)
 
 
-def _again(profile: Profile, pod: PodInfo) -> Evaluation | None:
+def _again(profile: scheduler.Profile, pod: PodInfo) -> Evaluation | None:
     """Return the evaluation behind a rejection; equal pods share it."""
     try:
         found = profile.evaluator.evaluate(pod)

@@ -46,16 +46,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from policy_sched import model
 from policy_sched.instance.shadow.causes import SKEW, Changes
 from policy_sched.instance.shadow.choice import Choice, choose, names_of
 from policy_sched.instance.shadow.log import Comparison, Result, Side
-from policy_sched.model import (
-    Condition,
-    PersistentVolumeClaim,
-    PodInfo,
-    ResourceClaim,
-    ResourceClaimStatus,
-)
 from policy_sched.plugins.volumes import SELECTED_NODE
 from policy_sched.scheduler import Profile, Scheduler
 
@@ -90,7 +84,7 @@ class Waiting:
     it is reported at ``doubted_until`` if there is still one.
     """
 
-    info: PodInfo
+    info: model.PodInfo
     arrived: int
     since: int
     after: int
@@ -137,7 +131,7 @@ class Shadow:
         self._doubted_at = -1
         # The number of pods that left their nodes, and the last of them with number and time.
         self._deletions = 0
-        self._deleted: deque[tuple[int, int, PodInfo]] = deque(maxlen=MOST_DELETED)
+        self._deleted: deque[tuple[int, int, model.PodInfo]] = deque(maxlen=MOST_DELETED)
         # When the last pod was deleted, and its name.
         self._left = (-SETTLING, "")
         # The number of pods that were bound, and the last of them with number and time.
@@ -171,12 +165,12 @@ class Shadow:
         """Compare nothing until `begin`: events of a list arrive in no order."""
         self.watching = False
 
-    def waiting(self, uid: str) -> PodInfo | None:
+    def waiting(self, uid: str) -> model.PodInfo | None:
         """Return a pod of the other scheduler that has no node yet."""
         one = self._waiting.get(uid)
         return None if one is None else one.info
 
-    def pod_seen(self, pod: PodInfo) -> bool:
+    def pod_seen(self, pod: model.PodInfo) -> bool:
         """Handle a new or changed pod before the cache does; return whether it is compared.
 
         A pod that was bound before it was known is not.
@@ -205,7 +199,7 @@ class Shadow:
             self._compare_response(one)
         return False
 
-    def claim_seen(self, claim: PersistentVolumeClaim) -> None:
+    def claim_seen(self, claim: model.PersistentVolumeClaim) -> None:
         """Handle a new or changed claim, which pending pods may need for a decision."""
         meta = claim.metadata
         for one in list(self._unkept.values()) if self.watching else ():
@@ -297,7 +291,7 @@ class Shadow:
                 del self._doubted[uid]
                 self._compare(one, one.compared, choice)
 
-    def _bound(self, pod: PodInfo) -> bool:
+    def _bound(self, pod: model.PodInfo) -> bool:
         """Compare a binding of the other scheduler, and add the pod to its node."""
         one = self._take(pod.uid)
         if one is None or not self.watching:
@@ -332,7 +326,7 @@ class Shadow:
                     return None
                 if cache.pod(pod.uid) is not None or pod.node_name not in table.row_of:
                     continue
-                cache.assume(PodInfo.of(pod.pod), pod.node_name)
+                cache.assume(model.PodInfo.of(pod.pod), pod.node_name)
                 back.append(pod.uid)
                 choice = self._choose(one)
                 if self._judged(response, choice)[1] is Result.AGREE:
@@ -346,7 +340,7 @@ class Shadow:
         """Return a decision without the pods that were bound while it waited, if it agrees."""
         cache = self._scheduler.handle.cache
         oldest = self._scheduler.handle.now() - SETTLING
-        gone: list[PodInfo] = []
+        gone: list[model.PodInfo] = []
         try:
             for number, time, uid in reversed(self._last_bound):
                 if number <= one.after or time < oldest:
@@ -454,7 +448,7 @@ class Shadow:
         if handle.nominator.node_of(uid) != ("" if binding else node):
             handle.nominator.clear(uid)
         if binding and not handle.cache.node_of(uid):
-            handle.cache.assume(PodInfo.of(one.info.pod), node)
+            handle.cache.assume(model.PodInfo.of(one.info.pod), node)
         elif node and not binding and not handle.nominator.node_of(uid):
             handle.nominator.nominate(one.info, node)
 
@@ -473,10 +467,12 @@ class Shadow:
             cache.forget(uid)
         self._scheduler.handle.nominator.clear(uid)
 
-    def _open(self, pod: PodInfo) -> frozenset[str]:
+    def _open(self, pod: model.PodInfo) -> frozenset[str]:
         """Return the pod's unbound claims for which no node is selected."""
         named = self._scheduler.handle.objects.named
-        found = {name: named(PersistentVolumeClaim, pod.namespace, name) for name in pod.pvc_names}
+        found = {
+            name: named(model.PersistentVolumeClaim, pod.namespace, name) for name in pod.pvc_names
+        }
         return frozenset(
             name
             for name, claim in found.items()
@@ -500,20 +496,22 @@ class Shadow:
         self._kept[one.info.uid] = one
 
     @contextmanager
-    def _unallocated(self, pod: PodInfo) -> Iterator[None]:
+    def _unallocated(self, pod: model.PodInfo) -> Iterator[None]:
         """Take the allocation off the claims that are reserved for the pod alone, and restore it.
 
         ``pod`` has the claims' names in its status.
         """
         objects = self._scheduler.handle.objects
-        found = (objects.named(ResourceClaim, pod.namespace, name) for name in _claim_names(pod))
+        found = (
+            objects.named(model.ResourceClaim, pod.namespace, name) for name in _claim_names(pod)
+        )
         own = [
             claim
             for claim in found
             if claim is not None and {one.uid for one in claim.status.reserved_for} == {pod.uid}
         ]
         for claim in own:
-            objects.put(replace(claim, status=ResourceClaimStatus()))
+            objects.put(replace(claim, status=model.ResourceClaimStatus()))
         try:
             yield
         finally:
@@ -528,7 +526,7 @@ class Shadow:
         return self._rows
 
 
-def _claim_names(pod: PodInfo) -> set[str]:
+def _claim_names(pod: model.PodInfo) -> set[str]:
     """Return the names of the pod's resource claims, made from templates or not."""
     spec, status = pod.pod.spec, pod.pod.status
     names = {one.resource_claim_name for one in spec.resource_claims}
@@ -538,7 +536,7 @@ def _claim_names(pod: PodInfo) -> set[str]:
     return {name for name in names if name}
 
 
-def _refusal(pod: PodInfo) -> Condition | None:
+def _refusal(pod: model.PodInfo) -> model.Condition | None:
     """Return the pod's condition of a rejection."""
     for condition in pod.pod.status.conditions:
         refused = condition.type == "PodScheduled" and condition.status == "False"
@@ -547,7 +545,7 @@ def _refusal(pod: PodInfo) -> Condition | None:
     return None
 
 
-def _response(pod: PodInfo, before: Waiting | None) -> Side | None:
+def _response(pod: model.PodInfo, before: Waiting | None) -> Side | None:
     """Return the other scheduler's response in a pod's status, after ``before``; None: none yet."""
     node, condition = pod.nominated_node_name or None, _refusal(pod)
     if condition is None:

@@ -5,31 +5,22 @@ Parser, checker, types, functions and problems are the rule language's, with the
 as far as types go and evaluated value by value.
 """
 
-from policy_sched.language.cel.costs import estimated_cost
-from policy_sched.language.cel.evaluator import Evaluation
-from policy_sched.language.cel.library import plain
+from policy_sched.language.cel.costs import estimated_cost as estimated_cost
+from policy_sched.language.cel.evaluator import Evaluation as Evaluation
+from policy_sched.language.cel.library import plain as plain
 from policy_sched.language.cel.selectors import (
-    Selector,
-    check_selector,
-    compile_selector,
-    device_record,
-    selector_type,
+    Selector as Selector,
+    check_selector as check_selector,
+    compile_selector as compile_selector,
+    device_record as device_record,
+    selector_type as selector_type,
 )
-from policy_sched.language.cel.unknown_attributes import DeviceNames, unknown_attributes
-from policy_sched.language.cel.values import CelError, InterruptError, Record
-
-__all__ = [
-    "CelError",
-    "DeviceNames",
-    "Evaluation",
-    "InterruptError",
-    "Record",
-    "Selector",
-    "check_selector",
-    "compile_selector",
-    "device_record",
-    "estimated_cost",
-    "plain",
-    "selector_type",
-    "unknown_attributes",
-]
+from policy_sched.language.cel.unknown_attributes import (
+    DeviceNames as DeviceNames,
+    unknown_attributes as unknown_attributes,
+)
+from policy_sched.language.cel.values import (
+    CelError as CelError,
+    InterruptError as InterruptError,
+    Record as Record,
+)

@@ -13,26 +13,7 @@ from functools import cache, cmp_to_key
 from math import inf
 from typing import Any, Final
 
-from policy_sched.language.cel.costs import (
-    LISTED,
-    MAPPED,
-    MAX_COST,
-    TRAVERSALS,
-    Shape,
-    call_cost,
-    constant,
-    loop_parts,
-    operator_cost,
-    starts_anew,
-)
-from policy_sched.language.cel.library import (
-    OPERATORS,
-    STANDARD,
-    Kernel,
-    comparable,
-    compare,
-    rule_kernel,
-)
+from policy_sched.language.cel import costs, library
 from policy_sched.language.cel.library_kubernetes import KUBERNETES
 from policy_sched.language.cel.values import (
     ABSENT,
@@ -57,14 +38,14 @@ Scope = Mapping[str, Any]
 NO_OVERLOAD: Final = "no such overload"
 #: Functions whose errors name themselves and their arguments' types only as cel-go's own do.
 _STANDARD: Final = frozenset({"contains", "startsWith", "endsWith", "matches", "size"})
-_OWN: Final[Mapping[str, Kernel]] = {**OPERATORS, **STANDARD, **KUBERNETES}
+_OWN: Final[Mapping[str, library.Kernel]] = {**library.OPERATORS, **library.STANDARD, **KUBERNETES}
 
 
 @cache
-def _kernels() -> Mapping[str, Kernel]:
+def _kernels() -> Mapping[str, library.Kernel]:
     """Return what evaluates a call of each overload, by the overload's id."""
     return {
-        one.id: _OWN.get(one.id) or rule_kernel(one.id, one.result)
+        one.id: _OWN.get(one.id) or library.rule_kernel(one.id, one.result)
         for one in selector_environment().overloads
         if one.name not in ("or", "orValue")
     }
@@ -110,7 +91,7 @@ class Evaluation:
 
     def _spend(self, cost: float) -> None:
         self.cost += cost
-        if self.cost > MAX_COST:
+        if self.cost > costs.MAX_COST:
             raise CostError("operation cancelled: actual cost limit exceeded")
         if self.cost + self._free > self._allowed:
             raise InterruptError("operation interrupted")
@@ -129,7 +110,7 @@ class Evaluation:
 
     def _select(self, node: ast.Select, scope: Scope) -> Any:
         operand = self.value(node.operand, scope)
-        self._spend(starts_anew(node.operand))
+        self._spend(costs.starts_anew(node.operand))
         if node.optional or isinstance(operand, Optional):
             return self._optionally(operand, node.name)
         self._spend(1)
@@ -137,7 +118,7 @@ class Evaluation:
 
     def _index(self, node: ast.IndexExpr, scope: Scope) -> Any:
         operand = self.value(node.operand, scope)
-        self._spend(starts_anew(node.operand))
+        self._spend(costs.starts_anew(node.operand))
         key = self.value(node.index, scope)
         if node.optional or isinstance(operand, Optional):
             return self._optionally(operand, key)
@@ -159,8 +140,8 @@ class Evaluation:
         if kept is not None:
             return kept
         self._free += len(node.elements)
-        fixed = constant(node)
-        self._spend(0 if fixed else LISTED)
+        fixed = costs.constant(node)
+        self._spend(0 if fixed else costs.LISTED)
         found: list[Any] = []
         for one, optional in zip(node.elements, node.optional, strict=True):
             value = self.value(one, scope)
@@ -174,7 +155,7 @@ class Evaluation:
 
     def _map(self, node: ast.MapExpr, scope: Scope) -> Any:
         self._free += len(node.keys)
-        self._spend(0 if constant(node) else MAPPED)
+        self._spend(0 if costs.constant(node) else costs.MAPPED)
         found = CelMap()
         for k, v, optional in zip(node.keys, node.values, node.optional, strict=True):
             key, value = self.value(k, scope), self.value(v, scope)
@@ -195,10 +176,10 @@ class Evaluation:
         args = self._args((node.left, node.right), scope)
         left, right = map(measured, args)
         kept = isinstance(node.right, ast.ListExpr)
-        literal = id(node.right) in self._constants if kept else constant(node.right)
+        literal = id(node.right) in self._constants if kept else costs.constant(node.right)
         if literal and node.op == "in":
             self._free += right.size
-        self._spend(operator_cost(node.op, left, right, literal=literal))
+        self._spend(costs.operator_cost(node.op, left, right, literal=literal))
         return self._chosen(self._environment.operators[node.op], args, NO_OVERLOAD)
 
     def _args(self, nodes: Sequence[ast.Node], scope: Scope) -> list[Any]:
@@ -249,7 +230,7 @@ class Evaluation:
             assert isinstance(select, ast.Select), "the expression was checked"
             return _find(self.value(select.operand, scope), select.name, default=False).present
         overloads = self._environment.functions[node.name]
-        if constant(node):
+        if costs.constant(node):
             return self._chosen(overloads, self._args(node.args, scope), node.name)
         return self._called(node.name, overloads, node.args, scope)
 
@@ -258,15 +239,15 @@ class Evaluation:
     ) -> Any:
         args = self._args(nodes, scope)
         shapes = list(map(measured, args))
-        if name in TRAVERSALS:
-            shapes[0] = Shape("list", traversed(args[0]))
-        cost = call_cost(name, shapes, 0)
+        if name in costs.TRAVERSALS:
+            shapes[0] = costs.Shape("list", traversed(args[0]))
+        cost = costs.call_cost(name, shapes, 0)
         self._spend(cost)
         found: Any = None
         try:
             found = self._chosen(overloads, args, name)
         finally:
-            self._spend(call_cost(name, shapes, measured(found).size) - cost)
+            self._spend(costs.call_cost(name, shapes, measured(found).size) - cost)
         return found
 
     def _method(self, node: ast.MethodExpr, scope: Scope) -> Any:
@@ -331,7 +312,7 @@ class Evaluation:
 
     def _items(self, node: ast.MethodExpr, target: Any) -> list[tuple[Any, ...]]:
         """Return what the variables of a comprehension stand for, turn by turn."""
-        names, _ = loop_parts(node)
+        names, _ = costs.loop_parts(node)
         if isinstance(target, list):
             return list(enumerate(target)) if len(names) == 2 else [(one,) for one in target]
         if isinstance(target, CelMap):
@@ -339,7 +320,7 @@ class Evaluation:
         raise CelError(NO_OVERLOAD)
 
     def _turns(self, node: ast.MethodExpr, target: Any, scope: Scope, cost: int) -> Any:
-        names, bodies = loop_parts(node)
+        names, bodies = costs.loop_parts(node)
         for values in self._items(node, target):
             self._spend(cost)
             yield values, bodies, {**scope, **dict(zip(names, values, strict=True))}
@@ -373,7 +354,7 @@ class Evaluation:
     def _made(self, node: ast.MethodExpr, target: Any, scope: Scope) -> Any:
         """map, filter, and the transforms: a list, or a map, of what the bodies give."""
         entries: list[tuple[Any, Any]] = []
-        made_cost = _MADE_COSTS.get(node.name, LISTED + 2)
+        made_cost = _MADE_COSTS.get(node.name, costs.LISTED + 2)
         for values, bodies, inner in self._turns(node, target, scope, 0):
             conditions = bodies if node.name == "filter" else bodies[:-1]
             if all(_bool(self.value(one, inner)) for one in conditions):
@@ -399,18 +380,18 @@ class Evaluation:
             raise CelError(NO_OVERLOAD)
         keyed: list[tuple[Any, Any]] = [
             (self.value(bodies[0], inner), values[0])
-            for values, bodies, inner in self._turns(node, target, scope, LISTED + 2)
+            for values, bodies, inner in self._turns(node, target, scope, costs.LISTED + 2)
         ]
         keys = [key for key, _ in keyed]
-        self._spend(3 + call_cost("sort", [measured(keys)], 0))
+        self._spend(3 + costs.call_cost("sort", [measured(keys)], 0))
         for (before, _), (after, _) in itertools.pairwise(keyed):
-            comparable(before, after)
+            library.comparable(before, after)
         keyed.sort(key=lambda pair: _ORDER(pair[0]))
         return [value for _, value in keyed]
 
 
-_ORDER: Final = cmp_to_key(compare)
-_MADE_COSTS: Final = {"filter": LISTED + 3, "transformMap": 3, "transformMapEntry": 2}
+_ORDER: Final = cmp_to_key(library.compare)
+_MADE_COSTS: Final = {"filter": costs.LISTED + 3, "transformMap": 3, "transformMapEntry": 2}
 """Units of what a comprehension makes of an element, its bodies apart."""
 Special = Callable[[Evaluation, ast.MethodExpr, Any, Scope], Any]
 # ruff: noqa: SLF001 - the class's own methods, by what they are for
@@ -448,9 +429,9 @@ _SPECIAL: Final[dict[str, Special]] = {
 }
 
 
-_CHOSEN: Final[dict[tuple[object, ...], tuple[Sequence[Overload], Kernel]]] = {}
+_CHOSEN: Final[dict[tuple[object, ...], tuple[Sequence[Overload], library.Kernel]]] = {}
 """By overloads and types of arguments, the overloads and the kernel that suits."""
-_SCALARS: Final = {type(one): Shape(kind_of(one)) for one in (True, 0, Uint(0), 0.0)}
+_SCALARS: Final = {type(one): costs.Shape(kind_of(one)) for one in (True, 0, Uint(0), 0.0)}
 
 
 def _bool(value: Any) -> bool:
@@ -493,13 +474,13 @@ def _no_overload(name: str, args: Sequence[Any]) -> str:
     return f"{NO_OVERLOAD}: {name}({', '.join(map(type_name, args))})"
 
 
-def measured(value: Any) -> Shape:
+def measured(value: Any) -> costs.Shape:
     """Return the kind and the length of a value, and those of the first element of a list."""
     scalar = _SCALARS.get(type(value))
     if scalar is not None:
         return scalar
     first = measured(value[0]) if isinstance(value, list) and value else None
-    return Shape(kind_of(value), size(value), element=first)
+    return costs.Shape(kind_of(value), size(value), element=first)
 
 
 def traversed(value: Any) -> float:

@@ -13,23 +13,7 @@ from collections.abc import Callable
 from functools import cmp_to_key
 from typing import Any, Final
 
-from policy_sched.language.cel.values import (
-    ABSENT,
-    Address,
-    CelError,
-    CelMap,
-    Duration,
-    NamedFormat,
-    Network,
-    Optional,
-    Record,
-    Timestamp,
-    TypeValue,
-    Uint,
-    Url,
-    equal,
-    type_name,
-)
+from policy_sched.language.cel import values
 from policy_sched.language.stdlib import BUILTINS, Version
 from policy_sched.language.values import (
     DIVIDE_BY_ZERO,
@@ -49,7 +33,7 @@ MAX_MADE: Final = 1_000_000
 """Elements of a list, and characters of a text, that one function makes."""
 
 
-_WRAPPED: Final = {types.DURATION: Duration, types.TIMESTAMP: Timestamp}
+_WRAPPED: Final = {types.DURATION: values.Duration, types.TIMESTAMP: values.Timestamp}
 #: cel-go's words of errors that the rule language knows by their kind.
 _WORDS: Final = {
     OVERFLOW: "integer overflow",
@@ -67,9 +51,9 @@ def rule_kernel(name: str, result: types.Type = types.INT) -> Kernel:
         try:
             found = kernel(*args)
         except LimitError as error:
-            raise CelError(str(error)) from None
+            raise values.CelError(str(error)) from None
         except Fault as fault:
-            raise CelError(_words(name, fault, result)) from None
+            raise values.CelError(_words(name, fault, result)) from None
         return found if wrap is None else wrap(found)
 
     return called
@@ -87,15 +71,15 @@ def _words(name: str, fault: Fault, result: types.Type) -> str:
 def int64(value: int) -> int:
     """Return an int that fits. Raises CelError."""
     if not -INT64 <= value < INT64:
-        raise CelError("integer overflow")
+        raise values.CelError("integer overflow")
     return value
 
 
-def uint64(value: int) -> Uint:
+def uint64(value: int) -> values.Uint:
     """Return an unsigned int that fits. Raises CelError."""
     if not 0 <= value < UINT64:
-        raise CelError("unsigned integer overflow")
-    return Uint(value)
+        raise values.CelError("unsigned integer overflow")
+    return values.Uint(value)
 
 
 _text_of_timestamp: Final = BUILTINS["string_timestamp"].function
@@ -105,7 +89,7 @@ _text_of_double: Final = BUILTINS["string_double"].function
 
 def _joined(a: Any, b: Any) -> Any:
     if len(a) + len(b) > MAX_MADE:
-        raise CelError("the value is too large")
+        raise values.CelError("the value is too large")
     return a + b
 
 
@@ -120,13 +104,13 @@ def compare(a: Any, b: Any) -> int:
 def _int_of_text(text: str) -> int:
     digits = text[1:] if text[:1] in ("-", "+") else text
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 40):
-        raise CelError(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+        raise values.CelError(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     return int64(int(text))
 
 
-def _uint_of_text(text: str) -> Uint:
+def _uint_of_text(text: str) -> values.Uint:
     if not (text.isascii() and text.isdigit() and len(text) <= 40):
-        raise CelError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+        raise values.CelError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
     return uint64(int(text))
 
 
@@ -134,7 +118,7 @@ def _double_of_text(text: str) -> float:
     try:
         return float(text if text == text.strip() and len(text) <= 4096 else "")
     except ValueError:
-        raise CelError(f'strconv.ParseFloat: parsing "{text}": invalid syntax') from None
+        raise values.CelError(f'strconv.ParseFloat: parsing "{text}": invalid syntax') from None
 
 
 def _bool_of_text(text: str) -> bool:
@@ -142,40 +126,42 @@ def _bool_of_text(text: str) -> bool:
         return True
     if text in ("0", "f", "false", "FALSE", "False"):
         return False
-    raise CelError(f"type conversion error from 'string' to 'bool': {text}")
+    raise values.CelError(f"type conversion error from 'string' to 'bool': {text}")
 
 
 def _text_of_bytes(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise CelError("invalid UTF-8 in bytes, cannot convert to string") from None
+        raise values.CelError("invalid UTF-8 in bytes, cannot convert to string") from None
 
 
-def _type_of(value: object) -> TypeValue:
-    return TypeValue(type_name(value))
+def _type_of(value: object) -> values.TypeValue:
+    return values.TypeValue(values.type_name(value))
 
 
-def nonzero(value: Any) -> Optional:
+def nonzero(value: Any) -> values.Optional:
     """Return a value that is not its type's zero, or an absent one."""
-    zero = value is None or (isinstance(value, str | bytes | list | CelMap) and not len(value))
+    zero = value is None or (
+        isinstance(value, str | bytes | list | values.CelMap) and not len(value)
+    )
     zero = zero or (isinstance(value, int | float) and not value)
-    return ABSENT if zero else Optional(True, value)
+    return values.ABSENT if zero else values.Optional(True, value)
 
 
-def _value(one: Optional) -> Any:
+def _value(one: values.Optional) -> Any:
     if not one.present:
-        raise CelError("optional.none() dereference")
+        raise values.CelError("optional.none() dereference")
     return one.value
 
 
 def _is_in(one: Any, items: list[Any]) -> bool:
-    error: CelError | None = None
+    error: values.CelError | None = None
     for item in items:
         try:
-            if equal(one, item):
+            if values.equal(one, item):
                 return True
-        except CelError as found:
+        except values.CelError as found:
             error = found
     if error is not None:
         raise error
@@ -184,9 +170,9 @@ def _is_in(one: Any, items: list[Any]) -> bool:
 
 def _text_of(items: list[Any], between: str) -> str:
     if not all(isinstance(item, str) for item in items):
-        raise CelError("no such overload")
+        raise values.CelError("no such overload")
     if sum(map(len, items)) + len(between) * len(items) > MAX_MADE:
-        raise CelError("the value is too large")
+        raise values.CelError("the value is too large")
     return between.join(items)
 
 
@@ -205,9 +191,9 @@ def _formatted(form: str, items: list[Any]) -> str:
                 precision, at = precision + form[at], at + 1
         clause, at = form[at : at + 1], at + 1
         if used >= len(items):
-            raise CelError(f"index {used} out of range")
+            raise values.CelError(f"index {used} out of range")
         if clause not in tuple("sdfexXbo"):
-            raise CelError(
+            raise values.CelError(
                 f'could not parse formatting clause: unrecognized formatting clause "{clause}"'
             )
         places = min(int(precision), 1000) if precision else 6
@@ -231,7 +217,9 @@ def _clause(clause: str, places: int, value: Any) -> str:
         return text_of(value)
     if clause in "bxXo" and isinstance(value, int) and plain:
         return format(int(value), clause)
-    raise CelError(f"error during formatting: no formatting function for {type_name(value)}")
+    raise values.CelError(
+        f"error during formatting: no formatting function for {values.type_name(value)}"
+    )
 
 
 def text_of(value: Any) -> str:
@@ -241,9 +229,9 @@ def text_of(value: Any) -> str:
             return "null"
         case bool():
             return str(value).lower()
-        case Duration():
+        case values.Duration():
             return str(_text_of_duration(int(value)))
-        case Timestamp():
+        case values.Timestamp():
             return str(_text_of_timestamp(int(value)))
         case int():
             return str(int(value))
@@ -251,7 +239,7 @@ def text_of(value: Any) -> str:
             return str(_text_of_double(value))
         case list():
             return f"[{', '.join(map(text_of, value))}]"
-        case CelMap():
+        case values.CelMap():
             entries = sorted(f"{text_of(k)}: {text_of(v)}" for k, v in value.items())
             return f"{{{', '.join(entries)}}}"
         case bytes():
@@ -267,12 +255,12 @@ def _version_text(value: Version) -> str:
 
 
 _WRITTEN: Final[dict[type, Callable[[Any], str]]] = {
-    TypeValue: lambda value: str(value.name),
-    NamedFormat: lambda value: str(value.name),
+    values.TypeValue: lambda value: str(value.name),
+    values.NamedFormat: lambda value: str(value.name),
     Version: _version_text,
-    Address: lambda value: str(value.ip),
-    Network: lambda value: f"{value.ip}/{value.network.prefixlen}",
-    Url: lambda value: str(value.parts.geturl()),
+    values.Address: lambda value: str(value.ip),
+    values.Network: lambda value: f"{value.ip}/{value.network.prefixlen}",
+    values.Url: lambda value: str(value.parts.geturl()),
 }
 
 
@@ -281,7 +269,7 @@ def plain(value: Any) -> Any:
     match value:
         case None | bool() | str():
             return value
-        case Duration() | Timestamp():
+        case values.Duration() | values.Timestamp():
             return text_of(value)
         case int():
             return int(value)
@@ -289,11 +277,11 @@ def plain(value: Any) -> Any:
             return value if math.isfinite(value) else text_of(value)
         case list():
             return [plain(one) for one in value]
-        case CelMap():
+        case values.CelMap():
             return {text_of(k): plain(v) for k, v in value.items()}
-        case Optional():
+        case values.Optional():
             return plain(value.value) if value.present else None
-        case Record():
+        case values.Record():
             return {name: plain(v) for name, v in value.fields.items()}
     return value.hex() if isinstance(value, bytes) else text_of(value)
 
@@ -309,9 +297,9 @@ def comparable(a: Any, b: Any) -> None:
     """Raise CelError if two elements have no order."""
     numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (a, b))
     if type(a) is not type(b) and not numbers:
-        raise CelError("list elements must have the same type")
+        raise values.CelError("list elements must have the same type")
     if not isinstance(a, int | float | str | bytes):
-        raise CelError("list elements must be comparable")
+        raise values.CelError("list elements must be comparable")
 
 
 _ORDERS: Final[dict[str, Kernel]] = {
@@ -330,21 +318,21 @@ _UINTS: Final[dict[str, Kernel]] = {
 
 
 def _of_uints(name: str, kernel: Kernel) -> Kernel:
-    def found(a: Uint, b: Uint) -> Uint:
+    def found(a: values.Uint, b: values.Uint) -> values.Uint:
         try:
             return uint64(kernel(int(a), int(b)))
         except ZeroDivisionError:
             word = "modulus" if name == "mod" else "division"
-            raise CelError(f"{word} by zero") from None
+            raise values.CelError(f"{word} by zero") from None
 
     return found
 
 
-def uint_of_double(number: float) -> Uint:
+def uint_of_double(number: float) -> values.Uint:
     """Return a double as an unsigned int, truncated. Raises CelError."""
     if not 0 <= number < UINT64:
-        raise CelError("unsigned integer overflow")
-    return Uint(number)
+        raise values.CelError("unsigned integer overflow")
+    return values.Uint(number)
 
 
 OPERATORS: Final[dict[str, Kernel]] = {
@@ -360,8 +348,8 @@ OPERATORS: Final[dict[str, Kernel]] = {
             *(("int", "uint"), ("double", "uint"), ("bytes", "bytes")),
         )
     },
-    "eq_any_any": equal,
-    "ne_any_any": lambda a, b: not equal(a, b),
+    "eq_any_any": values.equal,
+    "ne_any_any": lambda a, b: not values.equal(a, b),
     "in_any_list": _is_in,
     "in_any_map": lambda key, entries: key in entries,
 }
@@ -384,9 +372,9 @@ STANDARD: Final[dict[str, Kernel]] = {
     "bool_string": _bool_of_text,
     "type_any": _type_of,
     "dyn_any": lambda a: a,
-    "optional_of_any": lambda a: Optional(True, a),
+    "optional_of_any": lambda a: values.Optional(True, a),
     "optional_ofNonZeroValue_any": nonzero,
-    "optional_none": lambda: ABSENT,
+    "optional_none": lambda: values.ABSENT,
     "hasValue_optional": lambda a: a.present,
     "value_optional": _value,
     "join_list": lambda items: _text_of(items, ""),

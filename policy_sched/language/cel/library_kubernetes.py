@@ -11,26 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import re2
 
-from policy_sched.language.cel.library import (
-    Kernel,
-    compare,
-    int64,
-    ordered,
-    rule_kernel,
-)
-from policy_sched.language.cel.values import (
-    ABSENT,
-    Address,
-    CelError,
-    CelMap,
-    Duration,
-    NamedFormat,
-    Network,
-    Optional,
-    Uint,
-    Url,
-    equal,
-)
+from policy_sched.language.cel import values
+from policy_sched.language.cel.library import Kernel, compare, int64, ordered, rule_kernel
 from policy_sched.language.stdlib import Version, version
 from policy_sched.language.values import Fault
 from policy_sched.model import Quantity, parse
@@ -42,14 +24,14 @@ def _quantity(text: str) -> Quantity:
     try:
         return parse(text)
     except ValueError as error:
-        raise CelError(str(error)) from None
+        raise values.CelError(str(error)) from None
 
 
 def _is(make: Callable[[str], object]) -> Kernel:
     def works(text: str, *more: Any) -> bool:
         try:
             make(text, *more)
-        except CelError:
+        except values.CelError:
             return False
         return True
 
@@ -58,7 +40,7 @@ def _is(make: Callable[[str], object]) -> Kernel:
 
 def _as_integer(one: Quantity) -> int:
     if one.nanos % NANO or not -(2**63) <= one.nanos // NANO < 2**63:
-        raise CelError("cannot convert value to integer")
+        raise values.CelError("cannot convert value to integer")
     return one.nanos // NANO
 
 
@@ -80,7 +62,7 @@ def read_version(text: str, normalize: bool = False) -> Version:
     try:
         return version(text, normalize)
     except Fault:
-        raise CelError(_version_fault(text)) from None
+        raise values.CelError(_version_fault(text)) from None
 
 
 def _version_fault(text: str) -> str:
@@ -110,13 +92,13 @@ def _sum(items: list[Any]) -> Any:
     if isinstance(items[0], float):
         return total
     kind = type(items[0])
-    return kind(int64(int(total))) if kind in (Duration, Uint) else int64(total)
+    return kind(int64(int(total))) if kind in (values.Duration, values.Uint) else int64(total)
 
 
 def _extreme(sign: int, name: str) -> Kernel:
     def found(items: list[Any]) -> Any:
         if not items:
-            raise CelError(f"{name} called on empty list")
+            raise values.CelError(f"{name} called on empty list")
         best = items[0]
         for item in items[1:]:
             if compare(item, best) * sign > 0:
@@ -127,24 +109,24 @@ def _extreme(sign: int, name: str) -> Kernel:
 
 
 def _index(items: list[Any], one: Any) -> int:
-    return next((i for i, item in enumerate(items) if equal(item, one)), -1)
+    return next((i for i, item in enumerate(items) if values.equal(item, one)), -1)
 
 
 def _last_index(items: list[Any], one: Any) -> int:
-    return next((i for i in range(len(items) - 1, -1, -1) if equal(items[i], one)), -1)
+    return next((i for i in range(len(items) - 1, -1, -1) if values.equal(items[i], one)), -1)
 
 
 def _distinct(items: list[Any]) -> list[Any]:
     found: list[Any] = []
     for item in items:
-        if not any(equal(item, other) for other in found):
+        if not any(values.equal(item, other) for other in found):
             found.append(item)
     return found
 
 
 def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
     if depth < 0:
-        raise CelError("level must be non-negative")
+        raise values.CelError("level must be non-negative")
     found: list[Any] = []
     for item in items:
         if isinstance(item, list) and depth > 0:
@@ -156,18 +138,18 @@ def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
 
 def _slice(items: list[Any], start: int, end: int) -> list[Any]:
     if start < 0 or end < 0:
-        raise CelError(f"cannot slice({start}, {end}), negative indexes not supported")
+        raise values.CelError(f"cannot slice({start}, {end}), negative indexes not supported")
     if start > end:
-        raise CelError(
+        raise values.CelError(
             f"cannot slice({start}, {end}), start index must be less than or equal to end index"
         )
     if end > len(items):
-        raise CelError(f"cannot slice({start}, {end}), list is length {len(items)}")
+        raise values.CelError(f"cannot slice({start}, {end}), list is length {len(items)}")
     return items[start:end]
 
 
 def _contains_all(items: list[Any], others: list[Any]) -> bool:
-    return all(any(equal(item, other) for item in items) for other in others)
+    return all(any(values.equal(item, other) for item in items) for other in others)
 
 
 def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
@@ -176,62 +158,64 @@ def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
     return list(islice(found, None if most < 0 else most))
 
 
-def _ip(text: str) -> Address:
+def _ip(text: str) -> values.Address:
     odd = "%" in text or (":" in text and "." in text)
     try:
-        return Address(ip_address("" if odd else text))
+        return values.Address(ip_address("" if odd else text))
     except ValueError:
-        raise CelError(f'IP Address "{text}" parse error during conversion from string') from None
+        raise values.CelError(
+            f'IP Address "{text}" parse error during conversion from string'
+        ) from None
 
 
-def _cidr(text: str) -> Network:
+def _cidr(text: str) -> values.Network:
     address, _, length = text.rpartition("/")
     try:
-        return Network(_ip(address).ip, ip_network(f"{address}/{int(length)}", strict=False))
-    except (ValueError, CelError):
+        return values.Network(_ip(address).ip, ip_network(f"{address}/{int(length)}", strict=False))
+    except (ValueError, values.CelError):
         why = "network address parse error during conversion from string"
-        raise CelError(f'{why}: "{text}"') from None
+        raise values.CelError(f'{why}: "{text}"') from None
 
 
-def _contains_ip(one: Network, other: Address) -> bool:
+def _contains_ip(one: values.Network, other: values.Address) -> bool:
     return one.network.version == other.ip.version and other.ip in one.network
 
 
-def _contains_cidr(one: Network, other: Network) -> bool:
+def _contains_cidr(one: values.Network, other: values.Network) -> bool:
     return one.network.version == other.network.version and _subnet(one, other)
 
 
-def _subnet(one: Network, other: Network) -> bool:
+def _subnet(one: values.Network, other: values.Network) -> bool:
     return (
         other.network.network_address in one.network
         and other.network.prefixlen >= one.network.prefixlen
     )
 
 
-def _url(text: str) -> Url:
+def _url(text: str) -> values.Url:
     try:
         parts = urlsplit(text)
         _ = parts.port
     except ValueError as error:
-        raise CelError(f"URL parse error during conversion from string: {error}") from None
+        raise values.CelError(f"URL parse error during conversion from string: {error}") from None
     if not (parts.scheme or text.startswith("/")) or " " in text:
-        raise CelError(
+        raise values.CelError(
             f'URL parse error during conversion from string: parse "{text}": invalid URI'
         )
-    return Url(parts)
+    return values.Url(parts)
 
 
-def _host(one: Url) -> str:
+def _host(one: values.Url) -> str:
     return one.parts.netloc.rsplit("@", 1)[-1]
 
 
-def _hostname(one: Url) -> str:
+def _hostname(one: values.Url) -> str:
     host = _host(one)
     return host[1 : host.find("]")] if host.startswith("[") else host.split(":")[0]
 
 
-def _query(one: Url) -> CelMap:
-    return CelMap(parse_qs(one.parts.query, keep_blank_values=True))
+def _query(one: values.Url) -> values.CelMap:
+    return values.CelMap(parse_qs(one.parts.query, keep_blank_values=True))
 
 
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -252,23 +236,23 @@ _FORMATS: Final[dict[str, tuple[str, int]]] = {
 }
 
 
-def _format_named(name: str) -> Optional:
-    return Optional(True, NamedFormat(name)) if name in _FORMATS else ABSENT
+def _format_named(name: str) -> values.Optional:
+    return values.Optional(True, values.NamedFormat(name)) if name in _FORMATS else values.ABSENT
 
 
-def _validate(one: NamedFormat, text: str) -> Optional:
+def _validate(one: values.NamedFormat, text: str) -> values.Optional:
     pattern, longest = _FORMATS[one.name]
     if one.name.endswith("Prefix"):
         text = text.removesuffix("-")
     if len(text) <= longest and re.fullmatch(pattern, text) is not None:
-        return ABSENT
-    return Optional(True, [f"invalid {one.name}"])
+        return values.ABSENT
+    return values.Optional(True, [f"invalid {one.name}"])
 
 
 def _includes(one: Any, other: Any) -> bool:
     if isinstance(one, list):
-        return any(equal(item, other) for item in one)
-    return equal(one, other)
+        return any(values.equal(item, other) for item in one)
+    return values.equal(one, other)
 
 
 _LOCAL_MULTICAST: Final = {4: ip_network("224.0.0.0/24"), 6: ip_network("ff02::/16")}
@@ -284,11 +268,11 @@ KUBERNETES: Final[dict[str, Kernel]] = {
     "flatten_list": _flatten,
     "flatten_list_int": _flatten,
     "distinct_list": _distinct,
-    "first_list": lambda a: Optional(True, a[0]) if a else ABSENT,
-    "last_list": lambda a: Optional(True, a[-1]) if a else ABSENT,
+    "first_list": lambda a: values.Optional(True, a[0]) if a else values.ABSENT,
+    "last_list": lambda a: values.Optional(True, a[-1]) if a else values.ABSENT,
     "sets_contains_list_list": _contains_all,
     "sets_equivalent_list_list": lambda a, b: _contains_all(a, b) and _contains_all(b, a),
-    "sets_intersects_list_list": lambda a, b: any(equal(x, y) for x in a for y in b),
+    "sets_intersects_list_list": lambda a, b: any(values.equal(x, y) for x in a for y in b),
     "findAll_string_string": _find_all,
     "findAll_string_string_int": _find_all,
     "quantity_string": _quantity,
@@ -328,8 +312,8 @@ KUBERNETES: Final[dict[str, Kernel]] = {
     "containsIP_cidr_string": lambda a, text: _contains_ip(a, _ip(text)),
     "containsCIDR_cidr_cidr": _contains_cidr,
     "containsCIDR_cidr_string": lambda a, text: _contains_cidr(a, _cidr(text)),
-    "ip_cidr": lambda a: Address(a.ip),
-    "masked_cidr": lambda a: Network(a.network.network_address, a.network),
+    "ip_cidr": lambda a: values.Address(a.ip),
+    "masked_cidr": lambda a: values.Network(a.network.network_address, a.network),
     "prefixLength_cidr": lambda a: a.network.prefixlen,
     "url_string": _url,
     "isURL_string": _is(_url),
@@ -341,7 +325,7 @@ KUBERNETES: Final[dict[str, Kernel]] = {
     "getQuery_url": _query,
     "format_named_string": _format_named,
     "validate_format_string": _validate,
-    **{f"format_{name}": lambda name=name: NamedFormat(name) for name in _FORMATS},
+    **{f"format_{name}": lambda name=name: values.NamedFormat(name) for name in _FORMATS},
     "includes_any_any": _includes,
     "includes_list_any": _includes,
 }

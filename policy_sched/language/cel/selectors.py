@@ -14,8 +14,7 @@ from policy_sched.language.cel.costs import MAX_COST, estimated_cost
 from policy_sched.language.cel.evaluator import Evaluation
 from policy_sched.language.cel.library_kubernetes import read_version
 from policy_sched.language.cel.values import CelError, CelMap, Record, type_name
-from policy_sched.language.check import check_selector as checked
-from policy_sched.language.check import compilation_failed
+from policy_sched.language.check import check_selector as checked, compilation_failed
 from policy_sched.language.diagnostics import Problem
 from policy_sched.language.stdlib import selector_environment
 from policy_sched.language.syntax import ast, parse_cel

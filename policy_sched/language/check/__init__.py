@@ -3,43 +3,25 @@
 Names, calls, operators, macros and the sections of a policy. Code is not generated here.
 """
 
-from policy_sched.language.check.definitions import Checked, params_type
-from policy_sched.language.check.expressions import check_selector, children, type_depth
-from policy_sched.language.check.policy import (
-    CheckedDevices,
-    CheckedKey,
-    CheckedPlacement,
-    CheckedPolicy,
-    CheckedPreemption,
-    CheckedRequeue,
-    CheckedRule,
-    CheckedScore,
-    CheckedStep,
-    check_beside,
-    check_expression,
-    check_policy,
-    diagnostic,
+from policy_sched.language.check.definitions import Checked as Checked, params_type as params_type
+from policy_sched.language.check.expressions import (
+    check_selector as check_selector,
+    children as children,
+    type_depth as type_depth,
 )
-from policy_sched.language.check.upstream import compilation_failed
-
-__all__ = [
-    "Checked",
-    "CheckedDevices",
-    "CheckedKey",
-    "CheckedPlacement",
-    "CheckedPolicy",
-    "CheckedPreemption",
-    "CheckedRequeue",
-    "CheckedRule",
-    "CheckedScore",
-    "CheckedStep",
-    "check_beside",
-    "check_expression",
-    "check_policy",
-    "check_selector",
-    "children",
-    "compilation_failed",
-    "diagnostic",
-    "params_type",
-    "type_depth",
-]
+from policy_sched.language.check.policy import (
+    CheckedDevices as CheckedDevices,
+    CheckedKey as CheckedKey,
+    CheckedPlacement as CheckedPlacement,
+    CheckedPolicy as CheckedPolicy,
+    CheckedPreemption as CheckedPreemption,
+    CheckedRequeue as CheckedRequeue,
+    CheckedRule as CheckedRule,
+    CheckedScore as CheckedScore,
+    CheckedStep as CheckedStep,
+    check_beside as check_beside,
+    check_expression as check_expression,
+    check_policy as check_policy,
+    diagnostic as diagnostic,
+)
+from policy_sched.language.check.upstream import compilation_failed as compilation_failed

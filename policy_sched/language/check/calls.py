@@ -8,23 +8,14 @@ from typing import Final
 
 import re2
 
+from policy_sched.language import stdlib
 from policy_sched.language.check import macros
 from policy_sched.language.check.scope import Definition, Scope, habit_hint, silent
 from policy_sched.language.check.upstream import no_overload, undeclared
 from policy_sched.language.diagnostics import MAX_PATTERN_BYTES, did_you_mean, nearest
-from policy_sched.language.stdlib import (
-    BUILTINS,
-    Overload,
-    choose,
-    closest,
-    settle,
-    timestamp_of_text,
-    version,
-)
 from policy_sched.language.syntax import Span, ast
 from policy_sched.language.values import Fault, types
-from policy_sched.model import parse as parse_quantity
-from policy_sched.model import parse_selector
+from policy_sched.model import parse as parse_quantity, parse_selector
 
 #: Characters of a constant text that a message shows.
 _SHOWN: Final = 80
@@ -109,7 +100,7 @@ def _no_method(
     return scope.wrong("PS101", node.name_span, message, hint, cel=cel, at=at)
 
 
-def methods_of(kind: types.Type, methods: Mapping[str, Sequence[Overload]]) -> list[str]:
+def methods_of(kind: types.Type, methods: Mapping[str, Sequence[stdlib.Overload]]) -> list[str]:
     """Return the names of the methods that a value of type ``kind`` has."""
     return [
         n for n, group in methods.items() if any(types.fit(o.params[0], kind, {}) for o in group)
@@ -188,7 +179,7 @@ def _in_order(found: Definition, span: Span, scope: Scope) -> bool:
 
 
 def finish(
-    candidates: Sequence[Overload],
+    candidates: Sequence[stdlib.Overload],
     name: str,
     args: list[ast.Core],
     span: Span,
@@ -199,7 +190,7 @@ def finish(
     if any(arg.type == types.ERROR for arg in args):
         return silent(span)
     kinds = [arg.type for arg in args]
-    choice = choose(candidates, kinds, dynamic=scope.environment.dynamic)
+    choice = stdlib.choose(candidates, kinds, dynamic=scope.environment.dynamic)
     if choice is None:
         return _no_overload(candidates, name, kinds, span, scope, name_span)
     if choice.clash:
@@ -210,12 +201,12 @@ def finish(
         return silent(span)
     if not _constants_are_good(overload, args, scope) and not scope.environment.dynamic:
         return silent(span)
-    settled = tuple(settle(arg, choice.dimension) for arg in args)
+    settled = tuple(stdlib.settle(arg, choice.dimension) for arg in args)
     return ast.Call(overload=overload.id, args=settled, type=choice.result, span=span)
 
 
 def _no_overload(
-    candidates: Sequence[Overload],
+    candidates: Sequence[stdlib.Overload],
     name: str,
     kinds: list[types.Type],
     span: Span,
@@ -228,12 +219,12 @@ def _no_overload(
     if name_span is not None:
         message = f"{kinds[0]} has no method `{name}` for ({', '.join(map(str, kinds[1:]))})"
         at = name_span.end
-    hint = "; ".join(closest(candidates, kinds))
+    hint = "; ".join(stdlib.closest(candidates, kinds))
     cel = no_overload(name, kinds, method=name_span is not None)
     return scope.wrong("PS201", name_span or span, message, hint, cel=cel, at=at)
 
 
-def _constants_are_good(overload: Overload, args: list[ast.Core], scope: Scope) -> bool:
+def _constants_are_good(overload: stdlib.Overload, args: list[ast.Core], scope: Scope) -> bool:
     """Check constant texts that the function reads; a selector must be one."""
     if overload.id not in CHECKS:
         return True
@@ -275,11 +266,11 @@ def _reader(read: Callable[[str], object], what: str) -> Callable[[str], str | N
 
 
 bad_duration: Final = _reader(
-    BUILTINS["duration_string"].function, 'a duration such as "90s", "5m" or "1h30m"'
+    stdlib.BUILTINS["duration_string"].function, 'a duration such as "90s", "5m" or "1h30m"'
 )
-bad_timestamp: Final = _reader(timestamp_of_text, 'a time such as "2024-05-01T12:00:00Z"')
+bad_timestamp: Final = _reader(stdlib.timestamp_of_text, 'a time such as "2024-05-01T12:00:00Z"')
 bad_quantity: Final = _reader(parse_quantity, 'a quantity such as "500m", "2" or "10Gi"')
-bad_semver: Final = _reader(version, 'a version such as "1.36.0"')
+bad_semver: Final = _reader(stdlib.version, 'a version such as "1.36.0"')
 
 
 def bad_selector(text: str) -> str | None:

@@ -9,24 +9,15 @@ from typing import TypeVar
 
 import msgspec
 
+from policy_sched.language import diagnostics
 from policy_sched.language.check.expressions import check_tree
 from policy_sched.language.check.scope import Definition, Definitions, Local
-from policy_sched.language.diagnostics import (
-    MAX_FUNCTIONS,
-    MAX_VARIABLES,
-    FunctionSource,
-    PolicySource,
-    Problem,
-    Text,
-    VariableSource,
-    did_you_mean,
-)
 from policy_sched.language.stdlib import DEFINITION, Environment
 from policy_sched.language.syntax import KEYWORDS, RESERVED, ast, parse, walk
 from policy_sched.language.values import types
 
-Add = Callable[[list[Problem], Text], None]
-_Source = TypeVar("_Source", FunctionSource, VariableSource)
+Add = Callable[[list[diagnostics.Problem], diagnostics.Text], None]
+_Source = TypeVar("_Source", diagnostics.FunctionSource, diagnostics.VariableSource)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -35,13 +26,13 @@ class Checked:
     """One expression: its typed tree, and the text that the tree's spans count in."""
 
     core: ast.Core
-    text: Text = field(compare=False)
+    text: diagnostics.Text = field(compare=False)
 
 
 class _Pending(msgspec.Struct, frozen=True):
     """A definition that is parsed and not checked yet; ``uses`` are keys of other definitions."""
 
-    source: FunctionSource | VariableSource
+    source: diagnostics.FunctionSource | diagnostics.VariableSource
     index: int
     node: ast.Node | None
     uses: frozenset[str]
@@ -51,13 +42,13 @@ class _Pending(msgspec.Struct, frozen=True):
         return _key(self.source)
 
 
-def _key(source: FunctionSource | VariableSource) -> str:
-    prefix = "variables." if isinstance(source, VariableSource) else ""
+def _key(source: diagnostics.FunctionSource | diagnostics.VariableSource) -> str:
+    prefix = "variables." if isinstance(source, diagnostics.VariableSource) else ""
     return prefix + source.name
 
 
 def check_definitions(
-    source: PolicySource,
+    source: diagnostics.PolicySource,
     environment: Environment,
     params: types.RecordType,
     add: Add,
@@ -68,8 +59,10 @@ def check_definitions(
     Returns what is defined (a definition with a mistake has type ERROR) and the variables that
     are good, in their order.
     """
-    functions = _named(source.functions, MAX_FUNCTIONS, {"has", *environment.functions}, add)
-    variables = _named(source.variables, MAX_VARIABLES, set(), add)
+    functions = _named(
+        source.functions, diagnostics.MAX_FUNCTIONS, {"has", *environment.functions}, add
+    )
+    variables = _named(source.variables, diagnostics.MAX_VARIABLES, set(), add)
     definitions = Definitions(
         environment,
         params,
@@ -78,9 +71,12 @@ def check_definitions(
         scores=scores,
     )
     checked: dict[str, Checked] = {}
-    both: list[tuple[int, FunctionSource | VariableSource]] = [*functions, *variables]
+    both: list[tuple[int, diagnostics.FunctionSource | diagnostics.VariableSource]] = [
+        *functions,
+        *variables,
+    ]
     for pending in _in_order([_parsed(found, index, add) for index, found in both]):
-        if isinstance(pending.source, FunctionSource):
+        if isinstance(pending.source, diagnostics.FunctionSource):
             _function(pending.source, pending, definitions, add)
         else:
             variable = _variable(pending.source, pending, definitions, add)
@@ -100,7 +96,7 @@ def _named(
     good: dict[str, tuple[int, _Source]] = {}
     for index, source in enumerate(sources):
         name = source.name
-        what = "function" if isinstance(source, FunctionSource) else "variable"
+        what = "function" if isinstance(source, diagnostics.FunctionSource) else "variable"
         problem = None
         if not _NAME.fullmatch(name):
             problem = ("PS005", f"`{name}` is not a name: write letters, digits and `_`")
@@ -115,11 +111,13 @@ def _named(
         if problem is None:
             good[name] = (index, source)
         else:
-            add([Problem(0, 1, *problem)], source.expression)
+            add([diagnostics.Problem(0, 1, *problem)], source.expression)
     return list(good.values())
 
 
-def _parsed(source: FunctionSource | VariableSource, index: int, add: Add) -> _Pending:
+def _parsed(
+    source: diagnostics.FunctionSource | diagnostics.VariableSource, index: int, add: Add
+) -> _Pending:
     node, problems = parse(source.expression.text)
     add(problems, source.expression)
     uses = frozenset(_uses(node)) if node is not None else frozenset[str]()
@@ -154,7 +152,7 @@ def _in_order(definitions: list[_Pending]) -> list[_Pending]:
 
 
 def _variable(
-    source: VariableSource, pending: _Pending, definitions: Definitions, add: Add
+    source: diagnostics.VariableSource, pending: _Pending, definitions: Definitions, add: Add
 ) -> Checked | None:
     kind: types.Type = types.ERROR
     reads: frozenset[str] = frozenset()
@@ -177,7 +175,7 @@ def _variable(
 
 
 def _function(
-    source: FunctionSource, pending: _Pending, definitions: Definitions, add: Add
+    source: diagnostics.FunctionSource, pending: _Pending, definitions: Definitions, add: Add
 ) -> None:
     params = _parameters(source, definitions, add)
     kind: types.Type = types.ERROR
@@ -201,7 +199,9 @@ def _function(
     )
 
 
-def _parameters(source: FunctionSource, definitions: Definitions, add: Add) -> dict[str, Local]:
+def _parameters(
+    source: diagnostics.FunctionSource, definitions: Definitions, add: Add
+) -> dict[str, Local]:
     """Return a function's parameters; one whose type cannot be read has type ERROR."""
     params: dict[str, Local] = {}
     environment = definitions.environment
@@ -212,7 +212,7 @@ def _parameters(source: FunctionSource, definitions: Definitions, add: Add) -> d
         try:
             kind = types.parse_type(type_text, records=environment.records)
         except ValueError as error:
-            close = did_you_mean(
+            close = diagnostics.did_you_mean(
                 type_text, (*types.SCALARS, *environment.records, "list", "map", "optional")
             )
             problem = ("PS101", f"{where}: {error}{close}")
@@ -221,7 +221,7 @@ def _parameters(source: FunctionSource, definitions: Definitions, add: Add) -> d
         elif name in environment.variables or name in ("params", "variables"):
             problem = ("PS109", f"{where} hides another variable of that name")
         if problem is not None:
-            add([Problem(0, 1, *problem)], source.expression)
+            add([diagnostics.Problem(0, 1, *problem)], source.expression)
         params[name] = Local(f"{name}#{next(definitions.fresh)}", kind)
     return params
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from policy_sched.errors import Severity
+from policy_sched.language import diagnostics, stdlib
 from policy_sched.language.check import calls, operators
-from policy_sched.language.check.operators import is_empty_literal
 from policy_sched.language.check.scope import (
     Definitions,
     Local,
@@ -24,13 +24,6 @@ from policy_sched.language.check.scope import (
     select,
     silent,
 )
-from policy_sched.language.diagnostics import (
-    MAX_ELEMENTS,
-    MAX_INLINED_DEPTH,
-    MAX_NODES,
-    MAX_TYPE_DEPTH,
-)
-from policy_sched.language.stdlib import ANY, DEFINITION, Environment, Section
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
 
@@ -229,7 +222,7 @@ def _infer_operator(node: ast.Node, scope: Scope) -> ast.Core:
 
 def check_tree(
     node: ast.Node,
-    section: Section,
+    section: stdlib.Section,
     definitions: Definitions,
     *,
     params: Mapping[str, Local] | None = None,
@@ -249,28 +242,31 @@ def check_tree(
         return silent(node.span), unit
     functions = {f.name: f.function for f in definitions.functions.values() if f.function}
     parts = size(tree, functions)
-    if parts > MAX_NODES:
-        message = f"the expression has {parts} parts with its functions; at most {MAX_NODES}"
+    if parts > diagnostics.MAX_NODES:
+        message = (
+            f"the expression has {parts} parts with its functions; at most {diagnostics.MAX_NODES}"
+        )
         return scope.wrong("PS501", tree.span, message, "split it with `variables`"), unit
     depths = {f"variables.{v.name}": v.depth for v in definitions.variables.values()}
     unit.depth = depth(tree, functions, depths)
-    if unit.depth > MAX_INLINED_DEPTH:
+    if unit.depth > diagnostics.MAX_INLINED_DEPTH:
         message = f"nested {unit.depth} deep with its functions and variables"
-        message += f"; the limit is {MAX_INLINED_DEPTH}"
+        message += f"; the limit is {diagnostics.MAX_INLINED_DEPTH}"
         return scope.wrong("PS501", tree.span, message), unit
     variables = {f"variables.{v.name}": v.elements for v in definitions.variables.values()}
     try:
-        unit.elements = ElementCount(functions, variables, MAX_ELEMENTS).of(tree)
+        unit.elements = ElementCount(functions, variables, diagnostics.MAX_ELEMENTS).of(tree)
     except TooManyError:
-        message = f"its lists have more than {MAX_ELEMENTS} elements with those of its variables"
+        most = diagnostics.MAX_ELEMENTS
+        message = f"its lists have more than {most} elements with those of its variables"
         return scope.wrong("PS502", tree.span, message), unit
-    if type_depth(tree.type) > MAX_TYPE_DEPTH:
-        message = f"its type is nested more than {MAX_TYPE_DEPTH} deep"
+    if type_depth(tree.type) > diagnostics.MAX_TYPE_DEPTH:
+        message = f"its type is nested more than {diagnostics.MAX_TYPE_DEPTH} deep"
         return scope.wrong("PS501", tree.span, message), unit
     return tree, unit
 
 
-def check_selector(node: ast.Node, environment: Environment) -> tuple[types.Type, Unit]:
+def check_selector(node: ast.Node, environment: stdlib.Environment) -> tuple[types.Type, Unit]:
     """Check a parsed selector over devices: its type, and what was found.
 
     What cel-go accepts has a type, though a problem may be reported. Selectors have the limits of
@@ -283,12 +279,12 @@ def check_selector(node: ast.Node, environment: Environment) -> tuple[types.Type
     return tree.type, scope.unit
 
 
-def check_result(tree: ast.Core, section: Section, scope: Scope) -> ast.Core:
+def check_result(tree: ast.Core, section: stdlib.Section, scope: Scope) -> ast.Core:
     """Check the type of a section's value; return the tree, or a silent one after a problem."""
     kind = tree.type
-    if kind in (types.ERROR, types.UNKNOWN) or section.name == ANY:
+    if kind in (types.ERROR, types.UNKNOWN) or section.name == stdlib.ANY:
         return tree
-    if section.name == DEFINITION:
+    if section.name == stdlib.DEFINITION:
         return _check_definition(tree, scope)
     if any(types.join(kind, allowed) is not None for allowed in section.results):
         return tree
@@ -306,7 +302,7 @@ def check_result(tree: ast.Core, section: Section, scope: Scope) -> ast.Core:
 
 def _check_definition(tree: ast.Core, scope: Scope) -> ast.Core:
     """A variable or function may be of any type that its text gives away."""
-    if is_empty_literal(tree):
+    if operators.is_empty_literal(tree):
         hint = "use it where the type is known, or write an element"
         return scope.wrong("PS205", tree.span, "the type cannot be inferred", hint)
     if tree.type == types.RAW:
@@ -322,7 +318,7 @@ def _is_compound(kind: types.Type) -> bool:
     return compound or kind in (types.RESOURCES, types.SELECTOR, types.RAW)
 
 
-def _hint(kind: types.Type, section: Section) -> str:
+def _hint(kind: types.Type, section: stdlib.Section) -> str:
     if isinstance(kind, types.OptionalType):
         return "give it a value with .orValue(...), or test .hasValue()"
     if isinstance(kind, types.QuantityType) and section.results == (types.INT, types.DOUBLE):

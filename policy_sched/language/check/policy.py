@@ -18,6 +18,7 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 
 from policy_sched.errors import Diagnostic, Severity
+from policy_sched.language import stdlib
 from policy_sched.language.check.definitions import Checked, check_definitions, params_type
 from policy_sched.language.check.expressions import check_tree
 from policy_sched.language.check.scope import Definitions
@@ -47,7 +48,6 @@ from policy_sched.language.diagnostics import (
     StepSource,
     Text,
 )
-from policy_sched.language.stdlib import ANY, Environment, Section, policy_environment
 from policy_sched.language.syntax import ast, parse
 from policy_sched.language.values import types
 
@@ -122,7 +122,7 @@ def _check_policy(
     """Check a policy; ``scores``: the types of `score` and `scores` where they are no ints."""
     report = _Report(source.name)
     definitions, variables = check_definitions(
-        source, policy_environment(), params_type(source.params), report.add, scores
+        source, stdlib.policy_environment(), params_type(source.params), report.add, scores
     )
     check = _Checker(definitions, report)
     policy = CheckedPolicy(
@@ -177,16 +177,16 @@ def _normalizes_doubles(source: ScoreSource | None, score: CheckedScore | None) 
 
 def check_expression(
     text: str,
-    section: str = ANY,
+    section: str = stdlib.ANY,
     params: Mapping[str, object] | None = None,
-    environment: Environment | None = None,
+    environment: stdlib.Environment | None = None,
 ) -> tuple[ast.Core | None, list[Diagnostic]]:
     """Check one expression by itself, as a value of ``section`` ("any": of no section).
 
     ``environment`` is that of policies unless given.
     """
     report = _Report("")
-    definitions = Definitions(environment or policy_environment(), params_type(params or {}))
+    definitions = Definitions(environment or stdlib.policy_environment(), params_type(params or {}))
     checked = _Checker(definitions, report).text(Text(text), section)
     diagnostics = report.sorted()
     failed = any(d.severity is Severity.ERROR for d in diagnostics)
@@ -202,7 +202,7 @@ def check_beside(
     """
     report = _Report(source.name)
     definitions, variables = check_definitions(
-        source, policy_environment(), params_type(source.params), report.add, {}
+        source, stdlib.policy_environment(), params_type(source.params), report.add, {}
     )
     checked = _Checker(definitions, report).text(text, section)
     diagnostics = report.sorted()
@@ -396,5 +396,5 @@ def cut_at_a_comma(text: Text) -> bool:
     return line[: first - 1].rstrip().endswith(",") or last[after - 1 :].lstrip().startswith(",")
 
 
-def _expected(section: Section) -> str:
+def _expected(section: stdlib.Section) -> str:
     return section.expected if section.results else ""

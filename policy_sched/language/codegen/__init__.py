@@ -4,43 +4,27 @@ For each program one scalar function (one row) and one vector function (many row
 """
 
 from policy_sched.language.codegen.fused import (
-    FusedFunctions,
-    FusedProgram,
-    FusedRule,
-    RuleRoots,
-    fuse,
+    FusedFunctions as FusedFunctions,
+    FusedProgram as FusedProgram,
+    FusedRule as FusedRule,
+    RuleRoots as RuleRoots,
+    fuse as fuse,
 )
 from policy_sched.language.codegen.module import (
-    Functions,
-    Program,
-    SortProgram,
-    generate,
-    sort_program,
+    Functions as Functions,
+    Program as Program,
+    SortProgram as SortProgram,
+    generate as generate,
+    sort_program as sort_program,
 )
-from policy_sched.language.codegen.row_classes import ClassProgram, Marks, class_program
+from policy_sched.language.codegen.row_classes import (
+    ClassProgram as ClassProgram,
+    Marks as Marks,
+    class_program as class_program,
+)
 from policy_sched.language.codegen.victims import (
-    Rows,
-    VictimProgram,
-    VictimScope,
-    over_victims,
+    Rows as Rows,
+    VictimProgram as VictimProgram,
+    VictimScope as VictimScope,
+    over_victims as over_victims,
 )
-
-__all__ = [
-    "ClassProgram",
-    "Functions",
-    "FusedFunctions",
-    "FusedProgram",
-    "FusedRule",
-    "Marks",
-    "Program",
-    "Rows",
-    "RuleRoots",
-    "SortProgram",
-    "VictimProgram",
-    "VictimScope",
-    "class_program",
-    "fuse",
-    "generate",
-    "over_victims",
-    "sort_program",
-]

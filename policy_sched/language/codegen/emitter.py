@@ -17,19 +17,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from policy_sched.language.ir import (
-    MIXED,
-    Block,
-    Call,
-    CodeMotion,
-    Loop,
-    LoopKind,
-    Op,
-    PodCount,
-    Region,
-    Shapes,
-    ops,
-)
+from policy_sched.language import ir
+from policy_sched.language.ir import ops
 from policy_sched.language.stdlib import BUILTINS, amount, is_sized
 from policy_sched.language.values import limits
 
@@ -86,11 +75,11 @@ class ConstantPool:
             return f"({value!r})" if negative else repr(value)
         return self.constant(value)
 
-    def data(self, op: Op) -> str:
+    def data(self, op: ir.Op) -> str:
         """Return the text for ``{d}`` in the template of ``op``."""
         return self.column(op.data) if isinstance(op.data, tuple) else self.literal(op.data)
 
-    def call(self, call: Call, arguments: list[str], paired: bool, steps: str = "") -> str:
+    def call(self, call: ir.Call, arguments: list[str], paired: bool, steps: str = "") -> str:
         """Return the text of a builtin's call; ``steps``: those that it takes of a loop."""
         guards, plain = arguments[: call.guards], arguments[call.guards :]
         default = self.literal(call.default)
@@ -157,10 +146,10 @@ class Emitter:
 
     def __init__(
         self,
-        placement: CodeMotion,
+        placement: ir.CodeMotion,
         slots: ConstantPool,
-        bound: Mapping[Op, str],
-        sub: tuple[Shapes, str] | None = None,
+        bound: Mapping[ir.Op, str],
+        sub: tuple[ir.Shapes, str] | None = None,
         *,
         in_place: bool = False,
     ) -> None:
@@ -171,14 +160,14 @@ class Emitter:
         self.steps = 0
         self.refills = False
         self._bound = bound
-        self._texts: dict[Op, str] = dict(bound)
+        self._texts: dict[ir.Op, str] = dict(bound)
 
-    def root(self, op: Op) -> str:
+    def root(self, op: ir.Op) -> str:
         """Write ``op`` into the body and return its text (of a pair: both names)."""
         text = self.text(op, self.placement.body)
         return f"{text}v, {text}e" if op.rep[0] == "t" else text
 
-    def guard(self, op: Op, test: str, otherwise: str) -> None:
+    def guard(self, op: ir.Op, test: str, otherwise: str) -> None:
         """Write a statement that runs ``otherwise`` if ``test`` of ``op`` is false."""
         body = self.placement.body
         name = self.named(op, body)
@@ -188,7 +177,7 @@ class Emitter:
         """Return the lines of the body."""
         return list(_flatten(self.placement.body))
 
-    def text(self, op: Op, scope: Block) -> str:
+    def text(self, op: ir.Op, scope: ir.Block) -> str:
         """Return the text of ``op`` for use in ``scope``."""
         known = self._texts.get(op)
         if known is not None:
@@ -217,7 +206,7 @@ class Emitter:
             self._texts[op] = text
         return text
 
-    def named(self, op: Op, scope: Block) -> str:
+    def named(self, op: ir.Op, scope: ir.Block) -> str:
         """Return a text of ``op`` that may be repeated: a name or a number."""
         text = self.text(op, scope)
         if not _NAME.match(text):
@@ -226,41 +215,41 @@ class Emitter:
             return name
         return text
 
-    def branch(self, op: Op, number: int) -> Block:
+    def branch(self, op: ir.Op, number: int) -> ir.Block:
         """Return the scope of a branch or a loop body of ``op``."""
         return self.placement.branches[op, number]
 
-    def _name(self, op: Op) -> str:
+    def _name(self, op: ir.Op) -> str:
         return f"{self.prefix}{op.serial}"
 
-    def _is_statement(self, op: Op) -> bool:
-        if op.rep[0] == "t" or isinstance(op.data, Loop | PodCount):
+    def _is_statement(self, op: ir.Op) -> bool:
+        if op.rep[0] == "t" or isinstance(op.data, ir.Loop | ir.PodCount):
             return True
         return self.placement.over_rows(op) and op in self.placement.regions
 
-    def _statement(self, op: Op, home: Block) -> str:
+    def _statement(self, op: ir.Op, home: ir.Block) -> str:
         name = self._name(op)
         if op in self.placement.regions:
             self._write_region(op, name, home)
-        elif isinstance(op.data, PodCount):
+        elif isinstance(op.data, ir.PodCount):
             self._write_count(op, op.data, name, home)
-        elif isinstance(op.data, Loop):
+        elif isinstance(op.data, ir.Loop):
             loop_text(self, op, op.data, name, home)
         else:
             home.lines.append(f"{name}v, {name}e = {self._expression(op, home)}")
         return name
 
-    def _expression(self, op: Op, home: Block) -> str:
+    def _expression(self, op: ir.Op, home: ir.Block) -> str:
         if self.placement.is_lazy(op):
             return self._lazy(op, home)
         over = self.placement.over_rows(op)
         template = op.kind.vector if over else op.kind.scalar
-        sized = isinstance(op.data, Call) and is_sized(op.data.function)
+        sized = isinstance(op.data, ir.Call) and is_sized(op.data.function)
         counted = sized and home.in_loop
         repeats = counted or (op.kind.repeats_arguments and not over)
         take = self.named if repeats else self.text
         arguments = [take(a, home) for a in op.args]
-        if isinstance(op.data, Call):
+        if isinstance(op.data, ir.Call):
             self.refills = self.refills or sized
             self.steps += counted
             steps = self._steps(op, arguments) if counted else ""
@@ -270,9 +259,9 @@ class Emitter:
         return self._over_rows(op, arguments) if over else self._fill(template, op, arguments)
 
     @staticmethod
-    def _steps(op: Op, arguments: list[str]) -> str:
+    def _steps(op: ir.Op, arguments: list[str]) -> str:
         """Return the text for the steps that a call takes: those of what it reads, and one."""
-        assert isinstance(op.data, Call)
+        assert isinstance(op.data, ir.Call)
         known, lengths, others = 1, list[str](), list[str]()
         for arg, text in list(zip(op.args, arguments, strict=True))[op.data.guards :]:
             if arg.kind is ops.CONST:
@@ -284,7 +273,7 @@ class Emitter:
         texts = f" + ({' + '.join(lengths)} >> {limits.CHARACTERS})" if lengths else ""
         return f"{known}{texts}{''.join(others)}"
 
-    def _over_rows(self, op: Op, arguments: list[str]) -> str:
+    def _over_rows(self, op: ir.Op, arguments: list[str]) -> str:
         """Return the text of an op over rows; its array may be that of an argument."""
         spare = self.in_place and next(
             (
@@ -305,16 +294,16 @@ class Emitter:
             return text.format(*arguments, t=name)
         return f"{self._fill(op.kind.vector, op, arguments)[:-1]}, {name})"
 
-    def _makes_array(self, op: Op) -> bool:
+    def _makes_array(self, op: ir.Op) -> bool:
         """Return whether the text of an op surely makes an array that nothing else refers to."""
         return op.kind in MAKES_ARRAY and any(self._is_array(a) for a in op.args)
 
-    def _is_array(self, op: Op) -> bool:
+    def _is_array(self, op: ir.Op) -> bool:
         if op.rep not in ("i", "f") or not self.placement.over_rows(op):
             return False
         return op in self._bound or op.kind is ops.COLUMN or self._makes_array(op)
 
-    def _fill(self, template: str, op: Op, arguments: list[str]) -> str:
+    def _fill(self, template: str, op: ir.Op, arguments: list[str]) -> str:
         def part(match: re.Match[str]) -> str:
             what = match[1]
             if what == "*":
@@ -328,7 +317,7 @@ class Emitter:
         assert template, op
         return re.sub(r"\{(\*|\w)\}", part, template)
 
-    def _lazy(self, op: Op, home: Block) -> str:
+    def _lazy(self, op: ir.Op, home: ir.Block) -> str:
         test = self.text(op.args[0], home)
         branches = [self.branch(op, i) for i in range(1, len(op.args))]
         texts = [self.text(a, b) for a, b in zip(op.args[1:], branches, strict=True)]
@@ -348,11 +337,11 @@ class Emitter:
             home.lines += [f"{name} = {decided}", f"{word} {test}:", inside]
         return name
 
-    def _write_count(self, op: Op, counted: PodCount, name: str, home: Block) -> None:
+    def _write_count(self, op: ir.Op, counted: ir.PodCount, name: str, home: ir.Block) -> None:
         shapes = self.placement.shapes
         names = {a: f"a{a.serial}" for a in op.args} | {counted.param: f"p{counted.param.serial}"}
         inner = Emitter(
-            CodeMotion([counted.test], False, names, shapes),
+            ir.CodeMotion([counted.test], False, names, shapes),
             self.slots,
             names,
             (shapes, f"{name}_"),
@@ -360,7 +349,7 @@ class Emitter:
         result = inner.root(counted.test)
         self.steps += inner.steps
         self.refills = self.refills or inner.refills
-        body = Block()
+        body = ir.Block()
         # The function is kept, and may run in another thread.
         own = ["left = remaining()"] if inner.steps else []
         body.lines = [*own, *inner.lines(), f"return {result}"]
@@ -371,12 +360,12 @@ class Emitter:
         count = "rt.pods_that_meet" if op.kind is ops.COUNT_ALL else "rt.counts.of"
         home.lines.append(f"{name} = {count}({condition}, {name}f, ({values}))")
 
-    def _write_region(self, op: Op, name: str, home: Block) -> None:
+    def _write_region(self, op: ir.Op, name: str, home: ir.Block) -> None:
         region = self.placement.regions[op]
-        keyed = op.key is not None and op.key is not MIXED
+        keyed = op.key is not None and op.key is not ir.MIXED
         lines, results, arguments = self._row_function(region, name, home)
         distinct = keyed and bool(region.by_row)
-        body = Block()
+        body = ir.Block()
         if distinct and not lines:
             # One function for all values: a call for each would cost more than most bodies.
             body.lines = [f"return [{results[0]} for {arguments[0]} in values]"]
@@ -405,7 +394,7 @@ class Emitter:
         assert region is not None, "an op is computed by it"
         name = self._name(region.roots[0])
         lines, results, arguments = self._row_function(region, name, home)
-        body = Block()
+        body = ir.Block()
         body.lines = [*lines, f"return ({', '.join(results)}, )"]
         home.lines += [f"def {name}f({', '.join(arguments)}):", body]
         self._texts |= {op: self._name(op) for op in region.roots}
@@ -415,13 +404,13 @@ class Emitter:
         home.lines.append(f'{targets}, = rt.by_row_all("{reps}", {name}f, n{inputs})')
 
     def _row_function(
-        self, region: Region, name: str, home: Block
+        self, region: ir.Region, name: str, home: ir.Block
     ) -> tuple[list[str], list[str], list[str]]:
         """Return the lines of a region's function, its results, and the names of its arguments."""
         shapes = self.placement.shapes
         bound = {f: self.text(f, home) for f in region.fixed}
         names = {o: f"a{o.serial}" for o in region.by_row}
-        placement = CodeMotion(region.roots, False, [*bound, *names], shapes)
+        placement = ir.CodeMotion(region.roots, False, [*bound, *names], shapes)
         inner = Emitter(placement, self.slots, bound | names, (shapes, f"{name}_"))
         results = [inner.root(op) for op in region.roots]
         self.steps += inner.steps
@@ -430,15 +419,15 @@ class Emitter:
         arguments += [names[o] for o in region.by_row]
         return list(inner.lines()), results, arguments
 
-    def _inputs(self, region: Region, home: Block) -> str:
+    def _inputs(self, region: ir.Region, home: ir.Block) -> str:
         """Return the text of the inputs that vary by row, behind other arguments."""
         inputs = ", rt.row_numbers(rows)" if region.row else ""
         return inputs + "".join(f", {self.text(o, home)}" for o in region.by_row)
 
 
-def _flatten(scope: Block) -> Iterator[str]:
+def _flatten(scope: ir.Block) -> Iterator[str]:
     for line in scope.lines:
-        if isinstance(line, Block):
+        if isinstance(line, ir.Block):
             yield from (INDENT + inner for inner in _flatten(line))
         else:
             yield line
@@ -448,13 +437,13 @@ def _flatten(scope: Block) -> Iterator[str]:
 _READ: Final = (ops.ATTR, ops.FIELD_OF_POD, ops.PODS_AT, ops.TAINTS, ops.PORTS, ops.OF_CTX)
 
 
-def _names(loop: Loop) -> str:
+def _names(loop: ir.Loop) -> str:
     if loop.index is None:
         return f"p{loop.param}"
     return f"p{loop.index}, p{loop.param}"
 
 
-def loop_text(emitter: Emitter, op: Op, loop: Loop, name: str, home: Block) -> None:
+def loop_text(emitter: Emitter, op: ir.Op, loop: ir.Loop, name: str, home: ir.Block) -> None:
     """Write the loop ``op`` into ``home``; its value and error get the names ``name`` + v, e."""
     source = emitter.text(op.args[0], home)
     before = emitter.steps
@@ -482,10 +471,10 @@ def loop_text(emitter: Emitter, op: Op, loop: Loop, name: str, home: Block) -> N
     home.lines += [*head, f"for {_names(loop)} in {source}:", body]
     if inside and not home.in_loop:
         home.lines += ["left.total -= steps", "if left.total < 0: exhausted()"]
-    tail = {LoopKind.ALL: f"{name}v", LoopKind.EXISTS: f"not {name}v"}.get(loop.kind)
+    tail = {ir.LoopKind.ALL: f"{name}v", ir.LoopKind.EXISTS: f"not {name}v"}.get(loop.kind)
     if tail and len(rest) - loop.masked > 1:
         if over:
-            tail = f"{name}v" if loop.kind is LoopKind.ALL else f"opposite({name}v)"
+            tail = f"{name}v" if loop.kind is ir.LoopKind.ALL else f"opposite({name}v)"
             home.lines.append(f"{name}e = chosen({tail}, {name}e, 0)")
         else:
             home.lines.append(f"if not ({tail}): {name}e = 0")
@@ -513,7 +502,7 @@ def _begun(source: str, *, over: bool, nested: bool, inside: bool) -> list[str]:
     return [*rows, "steps = 0" if over else f"steps = len({source})"]
 
 
-def _single(emitter: Emitter, op: Op, loop: Loop, name: str, rest: list[Op]) -> None:
+def _single(emitter: Emitter, op: ir.Op, loop: ir.Loop, name: str, rest: list[ir.Op]) -> None:
     body = emitter.branch(op, 0)
     inside = body
     if loop.masked:
@@ -522,54 +511,54 @@ def _single(emitter: Emitter, op: Op, loop: Loop, name: str, rest: list[Op]) -> 
     value = emitter.text(rest[0], inside)
     lines = inside.lines
     match loop.kind:
-        case LoopKind.LIST | LoopKind.EACH:
+        case ir.LoopKind.LIST | ir.LoopKind.EACH:
             lines.append(f"{name}v.append({value})")
-        case LoopKind.DICT:
+        case ir.LoopKind.DICT:
             lines.append(f"{name}v[p{loop.index or loop.param}] = {value}")
-        case LoopKind.COUNT:
+        case ir.LoopKind.COUNT:
             lines.append(f"{name}v += 1")
-        case LoopKind.SUM_DOUBLE:
+        case ir.LoopKind.SUM_DOUBLE:
             lines.append(f"{name}v += {value}")
-        case LoopKind.SUM_INT:
+        case ir.LoopKind.SUM_INT:
             lines.append(f"{name}v += {value}")
             if loop.site:
                 lines.append(f"{name}v, {name}t = checked({name}v, {loop.site})")
                 lines.append(f"if not {name}e: {name}e = {name}t")
-        case LoopKind.ALL | LoopKind.EXISTS:
-            decides = f"not {value}" if loop.kind is LoopKind.ALL else value
+        case ir.LoopKind.ALL | ir.LoopKind.EXISTS:
+            decides = f"not {value}" if loop.kind is ir.LoopKind.ALL else value
             if len(rest) > 1:
                 error = emitter.named(rest[1], inside)
                 lines.append(f"if {error}: {name}e = {name}e or {error}")
                 lines.append(f"elif {decides}:")
             else:
                 lines.append(f"if {decides}:")
-            found = Block()
-            found.lines.append(f"{name}v = {loop.kind is LoopKind.EXISTS}")
+            found = ir.Block()
+            found.lines.append(f"{name}v = {loop.kind is ir.LoopKind.EXISTS}")
             if not loop.errors:
                 found.lines.append("break")
             lines.append(found)
 
 
-def _rows(emitter: Emitter, op: Op, loop: Loop, name: str, rest: list[Op]) -> None:
+def _rows(emitter: Emitter, op: ir.Op, loop: ir.Loop, name: str, rest: list[ir.Op]) -> None:
     body = emitter.branch(op, 0)
     mask = emitter.named(rest.pop(0), body) if loop.masked else ""
     value = emitter.named(rest[0], body)
     lines = body.lines
     match loop.kind:
-        case LoopKind.EACH:
+        case ir.LoopKind.EACH:
             lines.append(f"{name}v.append({value})")
-        case LoopKind.COUNT:
+        case ir.LoopKind.COUNT:
             lines.append(f"{name}v = add({name}v, as_ints({mask or 'True'}))")
-        case LoopKind.SUM_DOUBLE | LoopKind.SUM_INT:
-            zero = "0" if loop.kind is LoopKind.SUM_INT else "0.0"
+        case ir.LoopKind.SUM_DOUBLE | ir.LoopKind.SUM_INT:
+            zero = "0" if loop.kind is ir.LoopKind.SUM_INT else "0.0"
             part = f"chosen({mask}, {value}, {zero})" if mask else value
             if loop.site:
                 lines.append(f"{name}v, {name}t = add_checked({name}v, {part}, {loop.site})")
                 lines.append(f"{name}e = earlier({name}e, {name}t)")
             else:
                 lines.append(f"{name}v = add({name}v, {part})")
-        case LoopKind.ALL | LoopKind.EXISTS:
-            decides = f"opposite({value})" if loop.kind is LoopKind.ALL else value
+        case ir.LoopKind.ALL | ir.LoopKind.EXISTS:
+            decides = f"opposite({value})" if loop.kind is ir.LoopKind.ALL else value
             if mask:
                 decides = f"both({mask}, {decides})"
             if len(rest) > 1:
@@ -577,13 +566,13 @@ def _rows(emitter: Emitter, op: Op, loop: Loop, name: str, rest: list[Op]) -> No
                 own = f"chosen({mask}, {error}, 0)" if mask else error
                 lines.append(f"{name}e = earlier({name}e, {own})")
                 decides = f"both({decides}, ({error} == 0))"
-            if loop.kind is LoopKind.ALL:
+            if loop.kind is ir.LoopKind.ALL:
                 lines.append(f"{name}v = both({name}v, opposite({decides}))")
             else:
                 lines.append(f"{name}v = either({name}v, {decides})")
 
 
-def _is_positive(op: Op) -> bool:
+def _is_positive(op: ir.Op) -> bool:
     """Return whether an op is a constant above 0: of it and NaN, `fmin` is it, as the rules say."""
     return op.kind is ops.CONST and isinstance(op.data, float) and op.data > 0
 

@@ -23,32 +23,10 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from policy_sched.language import ir
+from policy_sched.language.codegen import module
 from policy_sched.language.codegen.emitter import INDENT, ConstantPool, Emitter
-from policy_sched.language.codegen.module import (
-    OVER_ROWS,
-    Columns,
-    RowFunction,
-    Writer,
-    bind_factory,
-    compiled,
-    materialized,
-)
-from policy_sched.language.ir import (
-    POD_LIMIT,
-    Block,
-    Builder,
-    CodeMotion,
-    CountPass,
-    Level,
-    Op,
-    PodInvariance,
-    Reassociation,
-    Recording,
-    find_pod_invariants,
-    ops,
-    reached,
-    rebuilt,
-)
+from policy_sched.language.ir import ops
 from policy_sched.language.runtime import MaterializedColumns, Runtime
 
 _CONDITIONS: Final = frozenset((ops.AND, ops.OR, ops.NOT))
@@ -69,7 +47,7 @@ class FusedRule(msgspec.Struct, frozen=True):
     """The filter or the score of a policy, which a program has in it."""
 
     policy: str
-    recording: Recording
+    recording: ir.Recording
     tests: tuple[RuleRoots, ...]
 
     @property
@@ -95,9 +73,9 @@ class FusedFunctions(msgspec.Struct, frozen=True):
     scores are where one of them fails.
     """
 
-    filters: RowFunction
-    scores: RowFunction
-    update: RowFunction
+    filters: module.RowFunction
+    scores: module.RowFunction
+    update: module.RowFunction
     kept: MaterializedColumns
 
 
@@ -119,25 +97,25 @@ class FusedProgram(msgspec.Struct, frozen=True):
     slots: ConstantPool
     row_code: bytes
     row_slots: ConstantPool
-    static: Columns
-    dynamic: Columns
+    static: module.Columns
+    dynamic: module.Columns
     compares: bool
     """Whether the filters of all rows compute nothing that NumPy could warn of."""
 
     def bind(self, runtime: Runtime) -> FusedFunctions:
         """Return the functions over the node table."""
-        filters, scores, *rest, update = bind_factory(self.code, self.slots, runtime)
+        filters, scores, *rest, update = module.bind_factory(self.code, self.slots, runtime)
         quiet = np.errstate(all="ignore")
         filters, scores = filters if self.compares else quiet(filters), quiet(scores)
-        kept = materialized(runtime.table.table, self.static, self.dynamic, rest)
+        kept = module.materialized(runtime.table.table, self.static, self.dynamic, rest)
         return FusedFunctions(filters, scores, update, kept)
 
-    def bind_row(self, runtime: Runtime) -> RowFunction:
+    def bind_row(self, runtime: Runtime) -> module.RowFunction:
         """Return the function of one row over a table, or over a view of it.
 
         ``rejection(ctx, *numbers, *called, pod, row)`` returns (number, code) or None.
         """
-        rejection: RowFunction = bind_factory(self.row_code, self.row_slots, runtime)
+        rejection: module.RowFunction = module.bind_factory(self.row_code, self.row_slots, runtime)
         return rejection
 
 
@@ -150,9 +128,9 @@ def fuse(
     """
     all_filters = [rule for rule in filters if rule.over_all_rows]
     all_scores = [rule for rule in scores if rule.over_all_rows]
-    writer = Writer(in_place=True)
+    writer = module.Writer(in_place=True)
     static, dynamic, compares = _over_all_rows(writer, all_filters, all_scores)
-    row_writer = Writer()
+    row_writer = module.Writer()
     gaps = sorted(set(places.values()))
     _RowBody(row_writer, filters, (), gaps).write_rejection()
     _RowBody(writer, filters, scores, gaps).write_update()
@@ -163,9 +141,9 @@ def fuse(
         tuple([rule.policy for rule in all_scores]),
         {plugin: gaps.index(place) for plugin, place in places.items()},
         len(gaps),
-        compiled(writer.text()),
+        module.compiled(writer.text()),
         writer.slots,
-        compiled(row_writer.text()),
+        module.compiled(row_writer.text()),
         row_writer.slots,
         static,
         dynamic,
@@ -174,17 +152,17 @@ def fuse(
 
 
 def _over_all_rows(
-    writer: Writer, filters: Sequence[FusedRule], scores: Sequence[FusedRule]
-) -> tuple[Columns, Columns, bool]:
+    writer: module.Writer, filters: Sequence[FusedRule], scores: Sequence[FusedRule]
+) -> tuple[module.Columns, module.Columns, bool]:
     """Write the functions of all rows; return the kept columns, and what `compares` says."""
-    build = Builder()
-    each = [rebuilt(rule.recording, build) for rule in (*filters, *scores)]
-    counted = CountPass([op for roots in each for op in roots], build).roots
-    invariance = PodInvariance()
-    rearranged = Reassociation(counted, build, invariance)
-    invariants = find_pod_invariants(rearranged.roots, writer.shapes, invariance)
+    build = ir.Builder()
+    each = [ir.rebuilt(rule.recording, build) for rule in (*filters, *scores)]
+    counted = ir.CountPass([op for roots in each for op in roots], build).roots
+    invariance = ir.PodInvariance()
+    rearranged = ir.Reassociation(counted, build, invariance)
+    invariants = ir.find_pod_invariants(rearranged.roots, writer.shapes, invariance)
     kept = {op: f"d{op.serial}" for op in (*invariants.static, *invariants.dynamic)}
-    within = f"-{POD_LIMIT} < {{}} < {POD_LIMIT}"
+    within = f"-{ir.POD_LIMIT} < {{}} < {ir.POD_LIMIT}"
     guards = [(op, within, "return None") for op in rearranged.guards]
     left = iter(rearranged.roots)
     own = [[next(left) for _ in roots] for roots in each]
@@ -193,20 +171,20 @@ def _over_all_rows(
         flags, results = ([f"{letter}{i}" for i in range(len(rules))] for letter in "fr")
         body = [f"{' = '.join(results)} = None"] if results else []
         for flag, result, roots in zip(flags, results, rules, strict=True):
-            needed = reached(roots)
+            needed = ir.reached(roots)
             checked = [guard for guard in guards if guard[0] in needed]
             lines, values = writer.lines(roots, kept, checked, rows=True)
             lines.append(f"{result} = ({''.join(v + ', ' for v in values)})")
             body += [f"if {flag}:", *(INDENT + line for line in lines)]
         body.append(f"return ({''.join(f'{result}, ' for result in results)})")
-        writer.add(name, ", ".join([*flags, OVER_ROWS, *kept.values()]), body)
+        writer.add(name, ", ".join([*flags, module.OVER_ROWS, *kept.values()]), body)
     static, dynamic = writer.kept(invariants, rearranged.limits)
     return static, dynamic, compares
 
 
-def _compares(op: Op, kept: Mapping[Op, str]) -> bool:
+def _compares(op: ir.Op, kept: Mapping[ir.Op, str]) -> bool:
     """Return whether an op is a condition on ints, on columns that are kept, and on the pod."""
-    if op in kept or op.level is Level.SCALAR:
+    if op in kept or op.level is ir.Level.SCALAR:
         return True
     conditions = op.kind in _CONDITIONS
     return op.kind is ops.FITS or (conditions and all(_compares(a, kept) for a in op.args))
@@ -217,14 +195,14 @@ class _RowBody:
 
     def __init__(
         self,
-        writer: Writer,
+        writer: module.Writer,
         filters: Sequence[FusedRule],
         scores: Sequence[FusedRule],
         gaps: Sequence[int],
     ) -> None:
         self._writer = writer
         self._gaps = gaps
-        build = Builder()
+        build = ir.Builder()
         self._codes = [
             _optional(f"a{i} is not None", _code(rule, build), build)
             for i, rule in enumerate(filters)
@@ -235,7 +213,7 @@ class _RowBody:
         self._fails = any(test.error is not None for rule in scores for test in rule.tests)
         rules = [*self._codes, *self._scores]
         flags = {op.args[0]: str(op.args[0].data) for op in rules}
-        motion = CodeMotion(rules, False, flags, writer.shapes)
+        motion = ir.CodeMotion(rules, False, flags, writer.shapes)
         self._block = motion.body
         self._emitter = Emitter(motion, writer.slots, flags)
         numbers = [f"a{i}" for i in range(len(filters))]
@@ -286,7 +264,7 @@ class _RowBody:
                 ends = _block(*(line.format(f"(a{i}, {{0}})") for line in rejects))
                 self._if_active(op, "if {0}:", ends)
 
-    def _if_active(self, op: Op, *lines: str | Block) -> None:
+    def _if_active(self, op: ir.Op, *lines: str | ir.Block) -> None:
         """Write what an active rule computes, and what is done with it, which stands for {0}."""
         flag, computed, _ = op.args
         inside = self._emitter.branch(op, 1)
@@ -295,28 +273,28 @@ class _RowBody:
         self._block.lines += [f"if {flag.data}:", inside]
 
 
-def _block(*lines: str | Block) -> Block:
-    block = Block()
+def _block(*lines: str | ir.Block) -> ir.Block:
+    block = ir.Block()
     block.lines = list(lines)
     return block
 
 
-def _filled(line: str | Block, value: str) -> str | Block:
+def _filled(line: str | ir.Block, value: str) -> str | ir.Block:
     if isinstance(line, str):
         return line.format(value)
     return _block(*(_filled(one, value) for one in line.lines))
 
 
-def _optional(flag: str, computed: Op, build: Builder) -> Op:
+def _optional(flag: str, computed: ir.Op, build: ir.Builder) -> ir.Op:
     """Return an op in a branch of its own: nothing of it is computed where a flag is false."""
     other = build.const(0, computed.rep)
     test = build.op(ops.PARAM, rep="b", data=flag)
     return build.op(ops.WHERE, test, computed, other, rep=computed.rep)
 
 
-def _score(rule: FusedRule, build: Builder) -> Op:
+def _score(rule: FusedRule, build: ir.Builder) -> ir.Op:
     """Return a score, None where it fails."""
-    roots, (test,) = rebuilt(rule.recording, build), rule.tests
+    roots, (test,) = ir.rebuilt(rule.recording, build), rule.tests
     value = roots[test.value]
     if test.error is None:
         return value
@@ -324,12 +302,12 @@ def _score(rule: FusedRule, build: Builder) -> Op:
     return build.op(ops.WHERE, sound, value, build.const(None, value.rep), rep=value.rep)
 
 
-def _code(rule: FusedRule, build: Builder) -> Op:
+def _code(rule: FusedRule, build: ir.Builder) -> ir.Op:
     """Return the code of a filter: 0 if each test holds, else that of the first that does not.
 
     2 * i + 1 was rejected by test i, 2 * i + 2 met an error in it.
     """
-    roots = rebuilt(rule.recording, build)
+    roots = ir.rebuilt(rule.recording, build)
     code = build.const(0, "i")
     for i, test in reversed(list(enumerate(rule.tests))):
         holds, rejected = roots[test.value], build.const(2 * i + 1, "i")

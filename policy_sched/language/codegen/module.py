@@ -24,26 +24,9 @@ import msgspec
 import numpy as np
 
 from policy_sched.cluster.tables import NodeTable
+from policy_sched.language import ir
 from policy_sched.language.codegen.emitter import FACTORY_ARGUMENTS, INDENT, ConstantPool, Emitter
-from policy_sched.language.ir import (
-    NOTHING,
-    POD_LIMIT,
-    Builder,
-    CodeMotion,
-    Cost,
-    CountPass,
-    Level,
-    Op,
-    PodInvariance,
-    PodInvariants,
-    Reassociation,
-    Recording,
-    Shapes,
-    cost_of,
-    find_pod_invariants,
-    placed_over_rows,
-    recorded,
-)
+from policy_sched.language.ir import CountPass, PodInvariants
 from policy_sched.language.runtime import (
     Activation,
     ColumnGroup,
@@ -59,7 +42,7 @@ from policy_sched.model import QueuedPod
 
 RowFunction = Callable[..., tuple[Any, ...]]
 #: Ops with a test, in which {} stands for the op, and the statement for where it fails.
-Guards: TypeAlias = Sequence[tuple[Op, str, str]]
+Guards: TypeAlias = Sequence[tuple[ir.Op, str, str]]
 #: Representation and limit of each kept column of a group.
 Columns = tuple[tuple[str, float | None], ...]
 
@@ -161,11 +144,11 @@ class Program(msgspec.Struct, frozen=True):
     """Whether there is a function without incremental counts."""
     static: Columns = ()
     dynamic: Columns = ()
-    full: Cost = NOTHING
+    full: ir.Cost = ir.NOTHING
     """What a pass over all nodes costs."""
-    kept: Cost = NOTHING
+    kept: ir.Cost = ir.NOTHING
     """What it costs where columns are kept; that they are kept up to date not counted."""
-    recording: Recording | None = None
+    recording: ir.Recording | None = None
     """What it computes, to fuse it with others; None where that is not possible."""
 
     @property
@@ -232,8 +215,8 @@ class Writer:
         self._joint = joint
         self._code = code
         self.slots = ConstantPool()
-        self.shapes = Shapes()
-        self.costs: dict[str, Cost] = {}
+        self.shapes = ir.Shapes()
+        self.costs: dict[str, ir.Cost] = {}
         self._lines: list[str] = []
         self._names: list[str] = []
 
@@ -241,10 +224,10 @@ class Writer:
         self,
         name: str,
         arguments: str,
-        roots: Sequence[Op],
+        roots: Sequence[ir.Op],
         *,
         rows: bool,
-        bound: Mapping[Op, str] | None = None,
+        bound: Mapping[ir.Op, str] | None = None,
         guards: Guards = (),
     ) -> None:
         """Write the function that returns ``roots``.
@@ -253,7 +236,7 @@ class Writer:
         fails.
         """
         motion = self._motion(roots, bound or {}, guards, rows=rows)
-        self.costs[name] = cost_of(motion)
+        self.costs[name] = ir.cost_of(motion)
         if not self._code:
             return
         body, values = self._lines_of(motion, roots, bound or {}, guards)
@@ -261,22 +244,26 @@ class Writer:
         self.add(name, arguments, body)
 
     def lines(
-        self, roots: Sequence[Op], bound: Mapping[Op, str], guards: Guards = (), *, rows: bool
+        self, roots: Sequence[ir.Op], bound: Mapping[ir.Op, str], guards: Guards = (), *, rows: bool
     ) -> tuple[list[str], list[str]]:
         """Return the lines that compute ``roots``, and the texts of these."""
         return self._lines_of(self._motion(roots, bound, guards, rows=rows), roots, bound, guards)
 
     def _motion(
-        self, roots: Sequence[Op], bound: Mapping[Op, str], guards: Guards, *, rows: bool
-    ) -> CodeMotion:
+        self, roots: Sequence[ir.Op], bound: Mapping[ir.Op, str], guards: Guards, *, rows: bool
+    ) -> ir.CodeMotion:
         tested = [op for op, _, _ in guards]
         wanted = [*roots, *tested]
         if rows and self._joint and not tested:
-            return placed_over_rows(wanted, bound, self.shapes)
-        return CodeMotion(wanted, rows, bound, self.shapes)
+            return ir.placed_over_rows(wanted, bound, self.shapes)
+        return ir.CodeMotion(wanted, rows, bound, self.shapes)
 
     def _lines_of(
-        self, motion: CodeMotion, roots: Sequence[Op], bound: Mapping[Op, str], guards: Guards
+        self,
+        motion: ir.CodeMotion,
+        roots: Sequence[ir.Op],
+        bound: Mapping[ir.Op, str],
+        guards: Guards,
     ) -> tuple[list[str], list[str]]:
         emitter = Emitter(motion, self.slots, bound, in_place=self._in_place and motion.rows)
         for op, test, otherwise in guards:
@@ -291,7 +278,7 @@ class Writer:
         self._names.append(name)
 
     def kept(
-        self, invariants: PodInvariants, limits: Mapping[Op, float]
+        self, invariants: PodInvariants, limits: Mapping[ir.Op, float]
     ) -> tuple[Columns, Columns]:
         """Write the functions that compute kept columns; return these, static ones first."""
         both = ("static", invariants.static), ("dynamic", invariants.dynamic)
@@ -308,14 +295,14 @@ class Writer:
 
     def program(
         self,
-        roots: Sequence[Op],
+        roots: Sequence[ir.Op],
         static: Columns,
         dynamic: Columns,
-        recording: Recording | None = None,
+        recording: ir.Recording | None = None,
     ) -> Program:
         """Return the program of what was written."""
         text = self.text()
-        by_row = any(op.level is Level.NODE for op in roots)
+        by_row = any(op.level is ir.Level.NODE for op in roots)
         code = compiled(text) if self._code else _NO_CODE
         full = self.costs[COSTLY]
         kept = self.costs.get(_WHOLE, full)
@@ -325,7 +312,9 @@ class Writer:
         )
 
 
-def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = True) -> Program:
+def generate(
+    roots: Sequence[ir.Op], build: ir.Builder | None = None, *, code: bool = True
+) -> Program:
     """Return the program that computes ``roots``; with a builder, one that keeps columns.
 
     Without ``code`` it has its costs alone: it cannot be bound.
@@ -336,7 +325,7 @@ def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = 
     recording = None
     if build is not None:
         counted = CountPass(roots, build)
-        recording = recorded(roots, counted.roots) if code else None
+        recording = ir.recorded(roots, counted.roots) if code else None
         if counted.found:
             if code:
                 writer.function(_PLAIN, OVER_ROWS, roots, rows=True)
@@ -344,13 +333,13 @@ def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = 
     writer.function(COSTLY, OVER_ROWS, roots, rows=True)
     if build is None:
         return writer.program(roots, (), ())
-    invariance = PodInvariance()
-    rearranged = Reassociation(roots, build, invariance)
-    invariants = find_pod_invariants(rearranged.roots, writer.shapes, invariance)
+    invariance = ir.PodInvariance()
+    rearranged = ir.Reassociation(roots, build, invariance)
+    invariants = ir.find_pod_invariants(rearranged.roots, writer.shapes, invariance)
     if invariants == PodInvariants((), ()):
         return writer.program(roots, (), (), recording)
     kept = {op: f"d{op.serial}" for op in (*invariants.static, *invariants.dynamic)}
-    within = f"-{POD_LIMIT} < {{}} < {POD_LIMIT}"
+    within = f"-{ir.POD_LIMIT} < {{}} < {ir.POD_LIMIT}"
     guards = [(op, within, f"return {COSTLY}({OVER_ROWS})") for op in rearranged.guards]
     arguments = ", ".join([OVER_ROWS, *kept.values()])
     writer.function(_WHOLE, arguments, rearranged.roots, rows=True, bound=kept, guards=guards)
@@ -358,7 +347,7 @@ def generate(roots: Sequence[Op], build: Builder | None = None, *, code: bool = 
     return writer.program(roots, static, dynamic, recording)
 
 
-def sort_program(keys: Sequence[Op], descending: Sequence[bool]) -> SortProgram:
+def sort_program(keys: Sequence[ir.Op], descending: Sequence[bool]) -> SortProgram:
     """Return the program of sort keys that are ints; less comes first."""
     writer = Writer()
     body, values = writer.lines(keys, {}, rows=False)
@@ -368,5 +357,5 @@ def sort_program(keys: Sequence[Op], descending: Sequence[bool]) -> SortProgram:
     return SortProgram(compiled(writer.text()), writer.slots)
 
 
-def _columns(invariants: Sequence[Op], limits: Mapping[Op, float]) -> Columns:
+def _columns(invariants: Sequence[ir.Op], limits: Mapping[ir.Op, float]) -> Columns:
     return tuple([(op.rep[-1], limits.get(op)) for op in invariants])

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import msgspec
 import numpy as np
 
+from policy_sched.language.codegen import module
 from policy_sched.language.codegen.emitter import ConstantPool
-from policy_sched.language.codegen.module import OVER_ROWS, Writer, bind_factory, compiled
 from policy_sched.language.ir import Builder, Op, row_classes
 from policy_sched.language.runtime import Runtime
 
@@ -26,7 +26,7 @@ class ClassProgram(msgspec.Struct, frozen=True):
 
     def bind(self, runtime: Runtime) -> Marks:
         """Return the function over one table, or over a view of it."""
-        function = bind_factory(self.code, self.slots, runtime)
+        function = module.bind_factory(self.code, self.slots, runtime)
 
         def run(pod: Any, case: object, rows: Any, n: int) -> Sequence[Any]:
             with np.errstate(all="ignore"):
@@ -41,6 +41,6 @@ def class_program(roots: Sequence[Op], build: Builder) -> ClassProgram | None:
     found = row_classes(roots, build)
     if found is None:
         return None
-    writer = Writer()
-    writer.function("marks", OVER_ROWS, found, rows=True)
-    return ClassProgram(compiled(writer.text()), writer.slots)
+    writer = module.Writer()
+    writer.function("marks", module.OVER_ROWS, found, rows=True)
+    return ClassProgram(module.compiled(writer.text()), writer.slots)

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.cluster.tables import POD_TEXTS, PodRows
+from policy_sched.language import stdlib
 from policy_sched.language.codegen.emitter import ConstantPool
 from policy_sched.language.codegen.module import Writer, bind_factory, compiled
 from policy_sched.language.ir import Builder, Call, Level, Loop, LoopKind, Op, OpKind, ops, reached
 from policy_sched.language.lower import snake
 from policy_sched.language.runtime import Runtime, TextCall, in_int64
-from policy_sched.language.stdlib import BUILTINS, amount, has_key, value_at
 
 Rows: TypeAlias = npt.NDArray[np.intp]
 
@@ -46,12 +46,12 @@ _FAMILIES: Final = {
     "non_zero_requests": "nonZeroRequest",
 }
 _EXTREMES: Final = {
-    BUILTINS["max_list"].function: ops.GREATEST_VICTIM,
-    BUILTINS["min_list"].function: ops.LEAST_VICTIM,
+    stdlib.BUILTINS["max_list"].function: ops.GREATEST_VICTIM,
+    stdlib.BUILTINS["min_list"].function: ops.LEAST_VICTIM,
 }
 #: Builtins of times that are sums or differences.
 _TIMES: Final = {
-    BUILTINS[f"{name}_{a}_{b}"].function: kind
+    stdlib.BUILTINS[f"{name}_{a}_{b}"].function: kind
     for name, kind, a, b in (
         ("sub", ops.SUB_CHECKED, "timestamp", "timestamp"),
         ("sub", ops.SUB_CHECKED, "timestamp", "duration"),
@@ -246,7 +246,7 @@ class _VictimAxis:
             return self._op(_TIMES[call.function], *map(self._arg, args), rep="ti", data=1)
         if call.guards or op.rep[0] == "t":
             raise _NotRewrittenError
-        if call.function in (has_key, value_at, amount):
+        if call.function in (stdlib.has_key, stdlib.value_at, stdlib.amount):
             return self._entry(op, call)
         if call.function is len and _is_context(args[0], "victims"):
             return self._count(self._there)
@@ -263,15 +263,15 @@ class _VictimAxis:
         known = whole.kind is ops.ATTR and whole.data in _FAMILIES and self._is_pod(whole.args[0])
         if not known or not self._varying.isdisjoint((key, *rest)):
             raise _NotRewrittenError
-        if (call.function is amount) == (whole.data in _TEXTS):
+        if (call.function is stdlib.amount) == (whole.data in _TEXTS):
             raise _NotRewrittenError
-        rep = "i" if call.function is amount else "c"
+        rep = "i" if call.function is stdlib.amount else "c"
         family = _FAMILIES[str(whole.data)]
         entry = self._op(ops.POD_ENTRY, self._victims, key, rep=rep, data=family)
         none = self._build.const(0, "i")
-        if call.function is has_key:
+        if call.function is stdlib.has_key:
             return self._op(ops.NE, entry, none, rep="b")
-        if call.function is value_at:
+        if call.function is stdlib.value_at:
             missing = self._op(ops.EQ, entry, none, rep="b")
             return self._op(ops.WHERE, missing, self._arg(rest[0]), entry, rep=rep)
         return entry

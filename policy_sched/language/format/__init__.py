@@ -4,15 +4,8 @@ Used by `fmt`; keeps comments.
 """
 
 from policy_sched.language.format.printer import (
-    WIDTH,
-    flat_expression,
-    format_expression,
-    plain_expression,
+    WIDTH as WIDTH,
+    flat_expression as flat_expression,
+    format_expression as format_expression,
+    plain_expression as plain_expression,
 )
-
-__all__ = [
-    "WIDTH",
-    "flat_expression",
-    "format_expression",
-    "plain_expression",
-]

@@ -4,72 +4,49 @@ Read sets, cost, code motion, monotonicity, reassociation. Building the graph is
 it codegen/.
 """
 
-from policy_sched.language.ir import graph, ops
+from policy_sched.language.ir import graph as graph, ops as ops
 from policy_sched.language.ir.code_motion import (
-    NOTHING,
-    Block,
-    CodeMotion,
-    Cost,
-    cost_of,
-    known_steps,
-    placed_over_rows,
+    NOTHING as NOTHING,
+    Block as Block,
+    CodeMotion as CodeMotion,
+    Cost as Cost,
+    cost_of as cost_of,
+    known_steps as known_steps,
+    placed_over_rows as placed_over_rows,
 )
-from policy_sched.language.ir.count_pass import CountPass, PodCount, count_op
+from policy_sched.language.ir.count_pass import (
+    CountPass as CountPass,
+    PodCount as PodCount,
+    count_op as count_op,
+)
 from policy_sched.language.ir.dependencies import (
-    Reads,
-    field_of_column,
-    find_reads,
-    may_become_true,
+    Reads as Reads,
+    field_of_column as field_of_column,
+    find_reads as find_reads,
+    may_become_true as may_become_true,
 )
-from policy_sched.language.ir.graph import MIXED, Builder, Call, Level, Loop, Op, Site, reached
-from policy_sched.language.ir.ops import LoopKind, OpKind
+from policy_sched.language.ir.graph import (
+    MIXED as MIXED,
+    Builder as Builder,
+    Call as Call,
+    Level as Level,
+    Loop as Loop,
+    Op as Op,
+    Site as Site,
+    reached as reached,
+)
+from policy_sched.language.ir.ops import LoopKind as LoopKind, OpKind as OpKind
 from policy_sched.language.ir.pod_invariant import (
-    POD_LIMIT,
-    PodInvariance,
-    PodInvariants,
-    Reassociation,
-    find_pod_invariants,
+    POD_LIMIT as POD_LIMIT,
+    PodInvariance as PodInvariance,
+    PodInvariants as PodInvariants,
+    Reassociation as Reassociation,
+    find_pod_invariants as find_pod_invariants,
 )
-from policy_sched.language.ir.recording import Recording, rebuilt, recorded
-from policy_sched.language.ir.regions import Region, Shapes
-from policy_sched.language.ir.row_classes import row_classes
-
-__all__ = [
-    "MIXED",
-    "NOTHING",
-    "POD_LIMIT",
-    "Block",
-    "Builder",
-    "Call",
-    "CodeMotion",
-    "Cost",
-    "CountPass",
-    "Level",
-    "Loop",
-    "LoopKind",
-    "Op",
-    "OpKind",
-    "PodCount",
-    "PodInvariance",
-    "PodInvariants",
-    "Reads",
-    "Reassociation",
-    "Recording",
-    "Region",
-    "Shapes",
-    "Site",
-    "cost_of",
-    "count_op",
-    "field_of_column",
-    "find_pod_invariants",
-    "find_reads",
-    "graph",
-    "known_steps",
-    "may_become_true",
-    "ops",
-    "placed_over_rows",
-    "reached",
-    "rebuilt",
-    "recorded",
-    "row_classes",
-]
+from policy_sched.language.ir.recording import (
+    Recording as Recording,
+    rebuilt as rebuilt,
+    recorded as recorded,
+)
+from policy_sched.language.ir.regions import Region as Region, Shapes as Shapes
+from policy_sched.language.ir.row_classes import row_classes as row_classes

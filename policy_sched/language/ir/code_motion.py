@@ -24,13 +24,7 @@ import msgspec
 
 from policy_sched.language.ir import ops
 from policy_sched.language.ir.graph import MIXED, Call, Level, Loop, Op
-from policy_sched.language.ir.regions import (
-    Region,
-    Shapes,
-    descending,
-    find_region,
-    joint_region,
-)
+from policy_sched.language.ir.regions import Region, Shapes, descending, find_region, joint_region
 
 
 @dataclass(eq=False, slots=True)

@@ -19,8 +19,7 @@ from typing import Final, cast
 import msgspec
 
 from policy_sched.cluster.tables import Scope
-from policy_sched.language.ir import ops
-from policy_sched.language.ir.graph import Call, Loop, Op, reached
+from policy_sched.language.ir import graph, ops
 from policy_sched.language.ir.ops import LoopKind, Trend
 from policy_sched.language.stdlib import has_key, policy_environment, tolerates, value_at
 from policy_sched.model import Taint, ports_conflict
@@ -89,7 +88,7 @@ class Reads(msgspec.Struct, frozen=True):
         )
 
 
-def find_reads(roots: Iterable[Op]) -> Reads:
+def find_reads(roots: Iterable[graph.Op]) -> Reads:
     """Return the read set of the ops that ``roots`` need."""
     pod: set[tuple[str, ...]] = set()
     node: set[str] = set()
@@ -149,21 +148,21 @@ def find_reads(roots: Iterable[Op]) -> Reads:
     )
 
 
-def _asks_tolerations(op: Op) -> bool:
+def _asks_tolerations(op: graph.Op) -> bool:
     """Return whether ``op`` asks whether the pod's tolerations tolerate a taint."""
     call = op.data
-    if not isinstance(call, Call) or call.function is not tolerates or call.guards:
+    if not isinstance(call, graph.Call) or call.function is not tolerates or call.guards:
         return False
     return op.args[0].kind is ops.FIELD_OF_POD and op.args[0].data == _TOLERATIONS
 
 
-def _taints_of_node(roots: Iterable[Op]) -> set[int]:
+def _taints_of_node(roots: Iterable[graph.Op]) -> set[int]:
     """Return the numbers of loop variables that are taints of a node."""
-    loops = (op for op in reached(roots) if isinstance(op.data, Loop))
-    return {cast("Loop", op.data).param for op in loops if op.args[0].kind is ops.TAINTS}
+    loops = (op for op in graph.reached(roots) if isinstance(op.data, graph.Loop))
+    return {cast("graph.Loop", op.data).param for op in loops if op.args[0].kind is ops.TAINTS}
 
 
-def _is_part_of_node(op: Op, arg: Op) -> bool:
+def _is_part_of_node(op: graph.Op, arg: graph.Op) -> bool:
     """Return whether ``op`` takes one field of a node as a record by itself."""
     return op.kind is ops.ATTR and arg.kind is ops.FACTS_AT
 
@@ -174,9 +173,9 @@ def field_of_column(key: tuple[str, ...]) -> str:
     return _FAMILIES.get(family, family)
 
 
-def _keyed_read(op: Op) -> tuple[str, ...] | None:
+def _keyed_read(op: graph.Op) -> tuple[str, ...] | None:
     """Return the path of one key of a map of the pod's, if ``op`` reads one."""
-    if not isinstance(op.data, Call) or op.data.function not in (has_key, value_at):
+    if not isinstance(op.data, graph.Call) or op.data.function not in (has_key, value_at):
         return None
     whole, key = op.args[0], op.args[1]
     if op.data.guards or key.kind is not ops.CONST or not isinstance(key.data, str):
@@ -186,7 +185,7 @@ def _keyed_read(op: Op) -> tuple[str, ...] | None:
     return None
 
 
-def _read_of_pod(op: Op) -> tuple[str, ...] | None:
+def _read_of_pod(op: graph.Op) -> tuple[str, ...] | None:
     if op.kind is ops.FIELD_OF_POD:
         return (str(op.data),)
     if op.kind is ops.RUNTIME_OF and op.data == "namespace":
@@ -196,7 +195,7 @@ def _read_of_pod(op: Op) -> tuple[str, ...] | None:
     return None
 
 
-def _read_of_node(op: Op) -> str | None:
+def _read_of_node(op: graph.Op) -> str | None:
     if op.kind.columns:
         return field_of_column(op.data if isinstance(op.data, tuple) else (str(op.data),))
     if op.kind is ops.RUNTIME_OF:
@@ -204,7 +203,7 @@ def _read_of_node(op: Op) -> str | None:
     return _attribute_read(op) if op.kind is ops.ATTR else op.kind.node_field or None
 
 
-def _attribute_read(op: Op) -> str | None:
+def _attribute_read(op: graph.Op) -> str | None:
     """Return the field of a node, or of all nodes, that an attribute of an object is."""
     name = str(op.data)
     match op.args[0].kind:
@@ -239,7 +238,7 @@ _GROWING: Final = frozenset({"requested", "nonZeroRequested", "podCount", "usedP
 _SHRINKING: Final = frozenset({"free"})
 
 
-def may_become_true(value: Op, error: Op | None) -> bool:
+def may_become_true(value: graph.Op, error: graph.Op | None) -> bool:
     """Return whether a rule's value may become true, or its error vanish, as pods are added."""
     directions = _MonotonicityAnalysis()
     if error is not None and directions.of(error) is not Monotonicity.CONSTANT:
@@ -271,16 +270,16 @@ class _MonotonicityAnalysis:
     """The direction of each op, computed once."""
 
     def __init__(self) -> None:
-        self._found: dict[Op, Monotonicity] = {}
+        self._found: dict[graph.Op, Monotonicity] = {}
 
-    def of(self, op: Op) -> Monotonicity:
+    def of(self, op: graph.Op) -> Monotonicity:
         """Return the direction of an op."""
         known = self._found.get(op)
         if known is None:
             known = self._found[op] = self._find(op)
         return known
 
-    def _find(self, op: Op) -> Monotonicity:
+    def _find(self, op: graph.Op) -> Monotonicity:
         if op.kind is ops.FACTS_AT:
             return Monotonicity.UNKNOWN
         if op.kind.trend is Trend.GROWS:
@@ -293,14 +292,14 @@ class _MonotonicityAnalysis:
             )
         if all(direction is Monotonicity.CONSTANT for direction in directions):
             return Monotonicity.CONSTANT
-        if isinstance(op.data, Call) and op.data.function is ports_conflict:
+        if isinstance(op.data, graph.Call) and op.data.function is ports_conflict:
             return _joint(directions)
-        if isinstance(op.data, Loop):
+        if isinstance(op.data, graph.Loop):
             return _of_loop(op.data, directions)
         return _of_trend(op, directions)
 
 
-def _of_loop(loop: Loop, directions: Sequence[Monotonicity]) -> Monotonicity:
+def _of_loop(loop: graph.Loop, directions: Sequence[Monotonicity]) -> Monotonicity:
     """Return the direction of a loop over a list that grows with pods, or whose tests change."""
     source, *rest = directions
     if loop.kind in (LoopKind.EXISTS, LoopKind.COUNT):
@@ -308,7 +307,7 @@ def _of_loop(loop: Loop, directions: Sequence[Monotonicity]) -> Monotonicity:
     return _joint([_opposite(source), *rest]) if loop.kind is LoopKind.ALL else Monotonicity.UNKNOWN
 
 
-def _of_trend(op: Op, directions: Sequence[Monotonicity]) -> Monotonicity:
+def _of_trend(op: graph.Op, directions: Sequence[Monotonicity]) -> Monotonicity:
     """Return the direction of an operation some of whose arguments change."""
     match op.kind.trend:
         case Trend.SAME:
@@ -328,7 +327,7 @@ def _of_trend(op: Op, directions: Sequence[Monotonicity]) -> Monotonicity:
     return Monotonicity.UNKNOWN
 
 
-def _scaled(op: Op, directions: Sequence[Monotonicity]) -> Monotonicity:
+def _scaled(op: graph.Op, directions: Sequence[Monotonicity]) -> Monotonicity:
     """Return the direction of a product with a constant, or of a quotient by one."""
     product = op.kind in (ops.MUL, ops.MUL_CHECKED, ops.FMUL)
     for by, direction in (

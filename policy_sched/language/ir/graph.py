@@ -27,7 +27,6 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.language.ir import ops
-from policy_sched.language.ir.ops import LoopKind, OpKind
 from policy_sched.language.syntax import Span
 from policy_sched.language.values import KINDS
 
@@ -46,7 +45,7 @@ class Loop(msgspec.Struct, frozen=True):
     then the value (and, for all and exists, the value's error).
     """
 
-    kind: LoopKind
+    kind: ops.LoopKind
     param: int
     index: int | None
     errors: int
@@ -78,7 +77,7 @@ class Op:
     __slots__ = ("args", "data", "key", "kind", "level", "params", "rep", "serial")
 
     def __init__(
-        self, kind: OpKind, args: tuple[Op, ...], data: object, rep: str, level: Level
+        self, kind: ops.OpKind, args: tuple[Op, ...], data: object, rep: str, level: Level
     ) -> None:
         self.kind = kind
         self.args = args
@@ -144,7 +143,7 @@ class Builder:
 
     def op(
         self,
-        kind: OpKind,
+        kind: ops.OpKind,
         *args: Op,
         rep: str,
         data: Hashable = None,
@@ -159,7 +158,7 @@ class Builder:
         key = (op.kind, op.rep, op.data, tuple(a.serial for a in args))
         return self._intern(key, op.kind, args, op.data, op.rep, op.level)
 
-    def fresh(self, kind: OpKind, rep: str, source: Op) -> Op:
+    def fresh(self, kind: ops.OpKind, rep: str, source: Op) -> Op:
         """Return a new loop variable over the list ``source``."""
         op = Op(kind, (), None, rep, source.level)
         op.params = source.params | {op}
@@ -171,7 +170,7 @@ class Builder:
     def _intern(
         self,
         key: Hashable,
-        kind: OpKind,
+        kind: ops.OpKind,
         args: tuple[Op, ...],
         data: object,
         rep: str,

@@ -19,7 +19,6 @@ import msgspec
 from policy_sched.cluster.tables import NODE_COLUMNS, Kind
 from policy_sched.language.ir import ops
 from policy_sched.language.ir.graph import Builder, Level, Op
-from policy_sched.language.ir.ops import OpKind
 from policy_sched.language.ir.regions import Shapes, find_region
 from policy_sched.language.values import INT_MAX, INT_MIN
 
@@ -203,7 +202,7 @@ class Reassociation:
     def _double(self, op: Op) -> Op:
         return self._build.op(ops.TO_DOUBLE, op, rep="f")
 
-    def _split_sum(self, op: Op) -> tuple[Op, OpKind, Op] | None:
+    def _split_sum(self, op: Op) -> tuple[Op, ops.OpKind, Op] | None:
         """Return (a, fadd or fsub, b) of a sum of a pod-invariant and a number of the pod."""
         if op.kind not in _SIGNS or op.rep != "i":
             return None

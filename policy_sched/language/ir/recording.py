@@ -14,13 +14,12 @@ from msgspec.structs import replace
 
 from policy_sched.language.ir import ops
 from policy_sched.language.ir.graph import MIXED, Builder, Call, Level, Loop, Op, Table, reached
-from policy_sched.language.ir.ops import OpKind
 from policy_sched.language.ir.regions import Shapes
 
 #: Greater graphs are not recorded.
 MOST_OPS: Final = 1000
 _PLAIN: Final = (type(None), bool, int, float, str, tuple, Call, Loop, Table)
-Row = tuple[OpKind, tuple[int, ...], object, str, int]
+Row = tuple[ops.OpKind, tuple[int, ...], object, str, int]
 """Kind, places of the arguments, data, representation and level."""
 
 

@@ -3,13 +3,10 @@
 Nothing else in the language depends on them.
 """
 
-from policy_sched.language.lint.conditions import Trees
-from policy_sched.language.lint.linter import Vocabulary, lint, unknown_names, unused_params
-
-__all__ = [
-    "Trees",
-    "Vocabulary",
-    "lint",
-    "unknown_names",
-    "unused_params",
-]
+from policy_sched.language.lint.conditions import Trees as Trees
+from policy_sched.language.lint.linter import (
+    Vocabulary as Vocabulary,
+    lint as lint,
+    unknown_names as unknown_names,
+    unused_params as unused_params,
+)

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from policy_sched.language import lower
 from policy_sched.language.check import Checked, CheckedPolicy, children
 from policy_sched.language.diagnostics import (
     PolicySource,
@@ -22,7 +23,6 @@ from policy_sched.language.diagnostics import (
     field_names,
 )
 from policy_sched.language.ir import Site, ops
-from policy_sched.language.lower import Constant, Refusal, Value, make_lowering
 from policy_sched.language.syntax import Span, ast
 from policy_sched.language.values import KINDS, types
 
@@ -115,22 +115,22 @@ class Trees:
 
     def _evaluated(self, tree: ast.Core) -> AbstractResult:
         policy = self.policy
-        low = make_lowering(policy.params, policy.params_type, policy.functions)
+        low = lower.make_lowering(policy.params, policy.params_type, policy.functions)
         for name, body in self._variables.items():
             low.globals[name] = low.thunk(body, {})
         try:
             value = low.lower(tree, {})
-            if isinstance(value, Constant):
+            if isinstance(value, lower.Constant):
                 return AbstractResult(value.value)
             plain = low.plain(value)
-        except Refusal:
+        except lower.Refusal:
             return AbstractResult()
         if plain.err is not None:
             return AbstractResult(None, tuple(site for site in low.build.sites if site.kind))
         return AbstractResult(_constant(plain))
 
 
-def _constant(value: Value) -> object:
+def _constant(value: lower.Value) -> object:
     return value.op.data if value.op.kind is ops.CONST else None
 
 

@@ -4,38 +4,18 @@ Constants are folded and errors become explicit on the way.
 """
 
 from policy_sched.language.lower.abstract_values import (
-    Abstract,
-    Constant,
-    ImageRecord,
-    NodeMap,
-    NodeRecord,
-    Opt,
-    Value,
-    default_of,
-    rep_of,
+    Abstract as Abstract,
+    Constant as Constant,
+    ImageRecord as ImageRecord,
+    NodeMap as NodeMap,
+    NodeRecord as NodeRecord,
+    Opt as Opt,
+    Value as Value,
+    default_of as default_of,
+    rep_of as rep_of,
 )
-from policy_sched.language.lower.arithmetic import rounded, to_int
-from policy_sched.language.lower.context import Env, Lowering, Refusal
-from policy_sched.language.lower.dispatch import make_lowering
-from policy_sched.language.lower.logic import coded
-from policy_sched.language.lower.records import snake
-
-__all__ = [
-    "Abstract",
-    "Constant",
-    "Env",
-    "ImageRecord",
-    "Lowering",
-    "NodeMap",
-    "NodeRecord",
-    "Opt",
-    "Refusal",
-    "Value",
-    "coded",
-    "default_of",
-    "make_lowering",
-    "rep_of",
-    "rounded",
-    "snake",
-    "to_int",
-]
+from policy_sched.language.lower.arithmetic import rounded as rounded, to_int as to_int
+from policy_sched.language.lower.context import Env as Env, Lowering as Lowering, Refusal as Refusal
+from policy_sched.language.lower.dispatch import make_lowering as make_lowering
+from policy_sched.language.lower.logic import coded as coded
+from policy_sched.language.lower.records import snake as snake

@@ -15,37 +15,12 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from policy_sched import model
+from policy_sched.language import values
 from policy_sched.language.ir import Op
 from policy_sched.language.runtime import NO_DOMAIN, NOTHING, Activation
 from policy_sched.language.stdlib import version
-from policy_sched.language.values import (
-    BOOLS,
-    DOUBLES,
-    INT64,
-    NO_ALLOCATION,
-    NO_DEVICE,
-    NO_NODE,
-    NO_REQUEST,
-    AllocatedDeviceFacts,
-    AttributeFacts,
-    ImageFacts,
-    Interval,
-    types,
-)
-from policy_sched.model import (
-    NO_GROUP,
-    Condition,
-    Container,
-    HostPort,
-    Namespace,
-    ObjectMeta,
-    Pod,
-    PodInfo,
-    QueuedPod,
-    Selector,
-    Taint,
-    Toleration,
-)
+from policy_sched.language.values import types
 
 
 class UnitOf(types.QuantityType, frozen=True):
@@ -75,7 +50,7 @@ class Value(msgspec.Struct, frozen=True):
     op: Op
     err: Op | None
     type: types.Type
-    range: Interval = DOUBLES
+    range: values.Interval = values.DOUBLES
 
 
 class Opt(msgspec.Struct, frozen=True):
@@ -139,7 +114,7 @@ Abstract: TypeAlias = (
 )
 
 #: The years 1 to 9999 in ns since 1970: beyond int64, so arithmetic on them is never unchecked.
-_YEARS: Final = Interval(-62_135_596_800 * 10**9, 253_402_300_800 * 10**9 - 1)
+_YEARS: Final = values.Interval(-62_135_596_800 * 10**9, 253_402_300_800 * 10**9 - 1)
 _REPS: Final = {
     types.BOOL: "b",
     types.INT: "i",
@@ -157,13 +132,13 @@ def rep_of(kind: types.Type) -> str:
     return _REPS.get(kind, "o")
 
 
-def range_of(kind: types.Type) -> Interval:
+def range_of(kind: types.Type) -> values.Interval:
     """Return the range of all values of a type, if they are numbers."""
     if kind == types.BOOL:
-        return BOOLS
+        return values.BOOLS
     if kind == types.TIMESTAMP:
         return _YEARS
-    return INT64 if rep_of(kind) == "i" else DOUBLES
+    return values.INT64 if rep_of(kind) == "i" else values.DOUBLES
 
 
 _SIMPLE: dict[types.Type, object] = {
@@ -175,29 +150,29 @@ _SIMPLE: dict[types.Type, object] = {
     types.STRING: "",
     types.RESOURCES: {},
     types.SEMVER: version("0.0.0"),
-    types.SELECTOR: Selector(()),
+    types.SELECTOR: model.Selector(()),
 }
 _RECORDS: dict[str, object] = {
-    "Taint": Taint(),
-    "Toleration": Toleration(),
-    "HostPort": HostPort("", "", 0),
-    "Condition": Condition(),
-    "Container": Container("", "", "", {}, {}),
-    "Image": ImageFacts(),
-    "Node": NO_NODE,
-    "Pod": PodInfo.of(Pod()),
+    "Taint": model.Taint(),
+    "Toleration": model.Toleration(),
+    "HostPort": model.HostPort("", "", 0),
+    "Condition": model.Condition(),
+    "Container": model.Container("", "", "", {}, {}),
+    "Image": values.ImageFacts(),
+    "Node": values.NO_NODE,
+    "Pod": model.PodInfo.of(model.Pod()),
     "Cluster": NO_DOMAIN,
     "Domain": NO_DOMAIN,
-    "Namespace": Namespace(metadata=ObjectMeta(name="")),
-    "PodGroup": NO_GROUP,
-    "Queue": QueuedPod(PodInfo.of(Pod())),
+    "Namespace": model.Namespace(metadata=model.ObjectMeta(name="")),
+    "PodGroup": model.NO_GROUP,
+    "Queue": model.QueuedPod(model.PodInfo.of(model.Pod())),
     "Cycle": Activation(),
     "Event": NOTHING,
-    "Device": NO_DEVICE,
-    "DeviceAttribute": AttributeFacts(),
-    "DeviceRequest": NO_REQUEST,
-    "AllocatedDevice": AllocatedDeviceFacts(),
-    "Allocation": NO_ALLOCATION,
+    "Device": values.NO_DEVICE,
+    "DeviceAttribute": values.AttributeFacts(),
+    "DeviceRequest": values.NO_REQUEST,
+    "AllocatedDevice": values.AllocatedDeviceFacts(),
+    "Allocation": values.NO_ALLOCATION,
 }
 
 

@@ -7,21 +7,13 @@ from collections.abc import Callable
 from typing import Final
 
 from policy_sched.cluster.tables import NODE_COLUMNS, Kind
+from policy_sched.language import values
 from policy_sched.language.ir import Call, Op, OpKind, ops
 from policy_sched.language.lower.abstract_values import Abstract, Constant, Value
 from policy_sched.language.lower.context import Lowering
 from policy_sched.language.stdlib import amount
 from policy_sched.language.syntax import Span
-from policy_sched.language.values import (
-    BOOLS,
-    DIVIDE_BY_ZERO,
-    DOUBLES,
-    INT_MIN,
-    OVERFLOW,
-    Interval,
-    types,
-)
-from policy_sched.language.values import intervals as ranges
+from policy_sched.language.values import intervals as ranges, types
 
 #: By kind: the range of the result, and the variant that checks for overflow.
 _INTS: Final = {
@@ -44,7 +36,7 @@ def whole(low: Lowering, kind: OpKind, a: Value, b: Value, result: types.Type, s
     error = low.first(a.err, b.err)
     if ranges.fits(found):
         return Value(low.op(kind, a.op, b.op, rep="i"), error, result, found)
-    site = low.build.site(OVERFLOW, "", span)
+    site = low.build.site(values.OVERFLOW, "", span)
     both = low.op(checked, a.op, b.op, rep="ti", data=site)
     value, own = low.pair(both, "i")
     return Value(value, low.first(error, own), result, ranges.cut(found))
@@ -63,13 +55,13 @@ def quotient(
     error = low.first(a.err, b.err)
     if under.has(0):
         zero = low.op(ops.EQ, b.op, low.build.const(0, "i"), rep="b")
-        site = low.build.site(DIVIDE_BY_ZERO, "", span)
+        site = low.build.site(values.DIVIDE_BY_ZERO, "", span)
         error = low.first(error, low.error_if(zero, site))
-    if over.has(INT_MIN) and under.has(-1):
-        least = low.op(ops.EQ, a.op, low.build.const(INT_MIN, "i"), rep="b")
+    if over.has(values.INT_MIN) and under.has(-1):
+        least = low.op(ops.EQ, a.op, low.build.const(values.INT_MIN, "i"), rep="b")
         minus = low.op(ops.EQ, b.op, low.build.const(-1, "i"), rep="b")
         both = low.op(ops.AND, least, minus, rep="b")
-        error = low.first(error, low.error_if(both, low.build.site(OVERFLOW, "", span)))
+        error = low.first(error, low.error_if(both, low.build.site(values.OVERFLOW, "", span)))
     if rest:
         return Value(
             low.op(ops.REMAINDER, a.op, b.op, rep="i"), error, result, ranges.remainder(over, under)
@@ -84,8 +76,8 @@ def double(low: Lowering, kind: OpKind, a: Value, b: Value) -> Value:
     left, right = low.range(a), low.range(b)
     found = _DOUBLES[kind](left, right)
     unsigned = b.op.kind is ops.TO_DOUBLE  # the zero of an int has no sign
-    if kind is ops.FDIV and found == DOUBLES and unsigned and left.lo >= 0 and right.lo >= 0:
-        found = Interval(0.0, math.inf, nan=True)
+    if kind is ops.FDIV and found == values.DOUBLES and unsigned and left.lo >= 0 and right.lo >= 0:
+        found = values.Interval(0.0, math.inf, nan=True)
     return Value(low.op(kind, a.op, b.op, rep="f"), low.first(a.err, b.err), types.DOUBLE, found)
 
 
@@ -105,7 +97,7 @@ def to_int(low: Lowering, a: Value, span: Span, result: types.Type = types.INT) 
         op = low.op(ops.TRUNCATE_SMALL if small else ops.TRUNCATE, a.op, rep="i")
         return Value(op, a.err, result, ranges.to_int(found))
     first = low.build.sites_of_call((), span)
-    op = low.op(ops.TO_INT, a.op, rep="ti", data=first + OVERFLOW - 1)
+    op = low.op(ops.TO_INT, a.op, rep="ti", data=first + values.OVERFLOW - 1)
     value, own = low.pair(op, "i")
     return Value(value, low.first(a.err, own), result, ranges.to_int(found))
 
@@ -138,7 +130,9 @@ def sign_of(low: Lowering, a: Value) -> Value:
     found = low.range(a)
     low_end = -1 if found.lo < 0 else (0 if found.lo == 0 else 1)
     high_end = 1 if found.hi > 0 else (0 if found.hi == 0 else -1)
-    return Value(low.op(ops.SIGN, a.op, rep="i"), a.err, types.INT, Interval(low_end, high_end))
+    return Value(
+        low.op(ops.SIGN, a.op, rep="i"), a.err, types.INT, values.Interval(low_end, high_end)
+    )
 
 
 def percent(low: Lowering, part: Value, total: Value) -> Value:
@@ -146,7 +140,7 @@ def percent(low: Lowering, part: Value, total: Value) -> Value:
     error = low.first(part.err, total.err)
     kind, data = _percent_kind(part, total)
     op = low.op(kind, part.op, total.op, rep="i", data=data)
-    return Value(op, error, types.INT, Interval(0, 100))
+    return Value(op, error, types.INT, values.Interval(0, 100))
 
 
 def _percent_kind(part: Value, total: Value) -> tuple[OpKind, tuple[str, ...] | None]:
@@ -196,10 +190,10 @@ def comparison(low: Lowering, kind: OpKind, a: Value, b: Value) -> Abstract:
     mixed = a.op.rep != b.op.rep
     if mixed and not (ranges.exact(left) or ranges.exact(right)):
         kind = _EXACT[kind]
-    return Value(low.op(kind, a.op, b.op, rep="b"), error, types.BOOL, BOOLS)
+    return Value(low.op(kind, a.op, b.op, rep="b"), error, types.BOOL, values.BOOLS)
 
 
-def _known_order(kind: OpKind, left: Interval, right: Interval) -> bool | None:
+def _known_order(kind: OpKind, left: values.Interval, right: values.Interval) -> bool | None:
     if left.nan or right.nan:
         return None
     if kind in (ops.GT, ops.GE):

@@ -7,7 +7,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from policy_sched.language import stdlib
 from policy_sched.language.ir import Level, OpKind, ops
+from policy_sched.language.lower import arithmetic, logic, units
 from policy_sched.language.lower.abstract_values import (
     Abstract,
     Constant,
@@ -15,46 +17,10 @@ from policy_sched.language.lower.abstract_values import (
     Value,
     rep_of,
 )
-from policy_sched.language.lower.arithmetic import (
-    BINARY,
-    double,
-    extreme,
-    magnitude,
-    negated,
-    rounded,
-    sign_of,
-    to_double,
-    to_int,
-    whole,
-)
 from policy_sched.language.lower.context import Env, Handler, Lowering, Refusal, element_type
-from policy_sched.language.lower.logic import (
-    combine,
-    equality,
-    has_value,
-    non_zero,
-    opposite,
-    or_optional,
-    or_value,
-    some,
-    value_of,
-    with_error,
-    without_error,
-)
 from policy_sched.language.lower.loops import AGGREGATES, MAX_LENGTH
 from policy_sched.language.lower.records import has
 from policy_sched.language.lower.scheduler import QUANTITIES, SCHEDULER
-from policy_sched.language.lower.units import (
-    aligned,
-    in_one_unit,
-    in_units,
-    is_free,
-    joint,
-    quantities_in,
-    scale_of,
-    with_unit,
-)
-from policy_sched.language.stdlib import BUILTINS, FREE, Builtin, formatter, is_shape
 from policy_sched.language.syntax import Span, ast
 from policy_sched.language.values import NO_VALUE, Interval, types
 
@@ -67,24 +33,24 @@ def call(low: Lowering, core: ast.Call, env: Env) -> Abstract:
     name, result, span = core.overload, core.type, core.span
     if name in ("orValue_optional_any", "or_optional_optional"):
         first = low.lower(core.args[0], env)
-        lower = or_value if name.startswith("orValue") else or_optional
+        lower = logic.or_value if name.startswith("orValue") else logic.or_optional
         return lower(low, first, core.args[1], env, result)
-    args = in_one_unit(low, [low.lower(arg, env) for arg in core.args], span, result)
+    args = units.in_one_unit(low, [low.lower(arg, env) for arg in core.args], span, result)
     result = _of_args(result, args)
     if name == "format_string_list" and isinstance(core.args[1], ast.ListLit):
         kinds = [element.type for element in core.args[1].elements]
         return _format_as(low, args, kinds, result, span)
     quantities = [a for a in args if isinstance(a.type, types.QuantityType)]
-    if quantities and all(is_free(q.type) for q in quantities) and name in FREE:
-        return _apply(low, FREE[name], args, result, span)
+    if quantities and all(units.is_free(q.type) for q in quantities) and name in stdlib.FREE:
+        return _apply(low, stdlib.FREE[name], args, result, span)
     handler = _HANDLERS.get(name) or QUANTITIES.get(name)
     constant = all(isinstance(a, Constant) for a in args) and not quantities
-    if handler is not None and not (constant and name in BUILTINS):
+    if handler is not None and not (constant and name in stdlib.BUILTINS):
         return handler(low, args, result, span)
-    if name in BINARY and not (constant and name in BUILTINS):
+    if name in arithmetic.BINARY and not (constant and name in stdlib.BUILTINS):
         return _binary(low, name, args, result, span)
     handler = AGGREGATES.get(name) or SCHEDULER.get(name)
-    if handler is not None and not (constant and name in BUILTINS):
+    if handler is not None and not (constant and name in stdlib.BUILTINS):
         return handler(low, args, result, span)
     if name in _PATTERNS and low.plain(args[1]).op.level is Level.NODE:
         raise Refusal(
@@ -93,19 +59,19 @@ def call(low: Lowering, core: ast.Call, env: Env) -> Abstract:
             core.args[1].span,
             "compare with ==, startsWith or contains, or take the pattern from the pod or params",
         )
-    return _apply(low, BUILTINS[name], args, result, span)
+    return _apply(low, stdlib.BUILTINS[name], args, result, span)
 
 
 def _of_args(result: types.Type, args: list[Abstract]) -> types.Type:
     """Return a call's type, its unit that of its arguments where the checker did not know it."""
-    if not any(kind.dimension == "any" for kind in quantities_in(result)):
+    if not any(kind.dimension == "any" for kind in units.quantities_in(result)):
         return result
-    known = {kind for arg in args for kind in quantities_in(arg.type)}
-    return with_unit(result, known.pop()) if len(known) == 1 else result
+    known = {kind for arg in args for kind in units.quantities_in(arg.type)}
+    return units.with_unit(result, known.pop()) if len(known) == 1 else result
 
 
 def _apply(
-    low: Lowering, builtin: Builtin, args: list[Abstract], result: types.Type, span: Span
+    low: Lowering, builtin: stdlib.Builtin, args: list[Abstract], result: types.Type, span: Span
 ) -> Abstract:
     values = [a.value for a in args if isinstance(a, Constant)]
     if len(values) == len(args):
@@ -122,40 +88,40 @@ def _binary(
     kind = result
     if types.UNKNOWN in (left.type, right.type):  # of an element that cannot be there
         never = low.failing(NO_VALUE, "", span, result)
-        return with_error(low, never, low.first(left.err, right.err))
+        return logic.with_error(low, never, low.first(left.err, right.err))
     if isinstance(left.type, types.QuantityType) and isinstance(right.type, types.QuantityType):
-        a, b, common = aligned(low, left, right, span)
+        a, b, common = units.aligned(low, left, right, span)
         kind = common if isinstance(result, types.QuantityType) else result
     else:
         a, b = low.val(left), low.val(right)
         for one in (a, b):
             if isinstance(result, types.QuantityType) and isinstance(one.type, types.QuantityType):
                 kind = one.type
-    return BINARY[name](low, a, b, kind, span)
+    return arithmetic.BINARY[name](low, a, b, kind, span)
 
 
 def _equal(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
-    return equality(low, args[0], args[1], span)
+    return logic.equality(low, args[0], args[1], span)
 
 
 def _unequal(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
-    return opposite(low, equality(low, args[0], args[1], span))
+    return logic.opposite(low, logic.equality(low, args[0], args[1], span))
 
 
 def _in_list(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     item, listed = args
     found = _member(low, item, listed, span)
     if found is None:
-        return _apply(low, BUILTINS["in_any_list"], args, result, span)
-    return with_error(low, found, low.first(item.err, listed.err))
+        return _apply(low, stdlib.BUILTINS["in_any_list"], args, result, span)
+    return logic.with_error(low, found, low.first(item.err, listed.err))
 
 
 def _includes(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     listed, item = args
     found = _member(low, item, listed, span)
     if found is None:
-        return _apply(low, BUILTINS["includes_list_any"], args, result, span)
-    return with_error(low, found, low.first(listed.err, item.err))
+        return _apply(low, stdlib.BUILTINS["includes_list_any"], args, result, span)
+    return logic.with_error(low, found, low.first(listed.err, item.err))
 
 
 def _member(low: Lowering, item: Abstract, listed: Abstract, span: Span) -> Abstract | None:
@@ -168,9 +134,9 @@ def _member(low: Lowering, item: Abstract, listed: Abstract, span: Span) -> Abst
     if isinstance(listed, MaskedList):
         parts = []
         for mask, other in listed.items:
-            same = equality(low, item, other, span)
-            parts.append(same if mask is None else combine(low, [mask, same], every=True))
-        return combine(low, [_bare(p) for p in parts], every=False)
+            same = logic.equality(low, item, other, span)
+            parts.append(same if mask is None else logic.combine(low, [mask, same], every=True))
+        return logic.combine(low, [_bare(p) for p in parts], every=False)
     return None
 
 
@@ -182,8 +148,8 @@ def _bare(value: Abstract) -> Abstract:
 
 
 def _in_map(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
-    key, whole = (without_error(low, arg) for arg in args)
-    return with_error(low, has(low, whole, key, span), low.first(*(arg.err for arg in args)))
+    key, whole = (logic.without_error(low, arg) for arg in args)
+    return logic.with_error(low, has(low, whole, key, span), low.first(*(arg.err for arg in args)))
 
 
 def _one(function: Callable[[Lowering, Value], Value]) -> Handler:
@@ -191,15 +157,17 @@ def _one(function: Callable[[Lowering, Value], Value]) -> Handler:
 
 
 def _truncated(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
-    return to_int(low, low.val(args[0]), span)
+    return arithmetic.to_int(low, low.val(args[0]), span)
 
 
 def _negated(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     one = low.val(args[0])
     if one.op.rep == "f":
         minus = low.val(Constant(-1.0, types.DOUBLE))
-        return double(low, ops.FMUL, one, minus)
-    return negated(low, one, one.type if isinstance(result, types.QuantityType) else result, span)
+        return arithmetic.double(low, ops.FMUL, one, minus)
+    return arithmetic.negated(
+        low, one, one.type if isinstance(result, types.QuantityType) else result, span
+    )
 
 
 def _extreme(sign: int) -> Handler:
@@ -207,10 +175,10 @@ def _extreme(sign: int) -> Handler:
         values = _alike(low, args, span)
         if values is None:
             name = "max_any" if sign > 0 else "min_any"
-            return _apply(low, BUILTINS[name], args, result, span)
+            return _apply(low, stdlib.BUILTINS[name], args, result, span)
         best = values[0]
         for value in values[1:]:
-            best = extreme(low, best, value, sign)
+            best = arithmetic.extreme(low, best, value, sign)
         return best
 
     return lower
@@ -223,20 +191,20 @@ def _alike(low: Lowering, args: list[Abstract], span: Span) -> list[Value] | Non
     kinds = [a.type for a in args if isinstance(a.type, types.QuantityType)]
     if not kinds:
         return [low.val(a) for a in args]
-    kind = joint(kinds, span)
-    return [replace(in_units(low, a, kind, span), type=kind) for a in args]
+    kind = units.joint(kinds, span)
+    return [replace(units.in_units(low, a, kind, span), type=kind) for a in args]
 
 
 def _clamp(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     values = _alike(low, args, span)
     if values is None:
-        return _apply(low, BUILTINS["clamp_any_any_any"], args, result, span)
+        return _apply(low, stdlib.BUILTINS["clamp_any_any_any"], args, result, span)
     number, least, greatest = values
-    return extreme(low, extreme(low, number, least, 1), greatest, -1)
+    return arithmetic.extreme(low, arithmetic.extreme(low, number, least, 1), greatest, -1)
 
 
 def _magnitude(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
-    return magnitude(low, low.val(args[0]), span)
+    return arithmetic.magnitude(low, low.val(args[0]), span)
 
 
 def _plus_int(sign: OpKind) -> Handler:
@@ -244,9 +212,9 @@ def _plus_int(sign: OpKind) -> Handler:
         one, other = low.val(args[0]), low.val(args[1])
         kind = one.type
         assert isinstance(kind, types.QuantityType)
-        scale = low.val(scale_of(low, kind, span))
-        scaled = whole(low, ops.MUL, other, scale, kind, span)
-        return whole(low, sign, one, scaled, kind, span)
+        scale = low.val(units.scale_of(low, kind, span))
+        scaled = arithmetic.whole(low, ops.MUL, other, scale, kind, span)
+        return arithmetic.whole(low, sign, one, scaled, kind, span)
 
     return lower
 
@@ -257,8 +225,8 @@ _MAX_TABLE: Final = 1024
 
 def _interpolated(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     x, shape = args
-    builtin = BUILTINS["interpolate_int_list"]
-    if isinstance(shape, Constant) and not is_shape(shape.value):
+    builtin = stdlib.BUILTINS["interpolate_int_list"]
+    if isinstance(shape, Constant) and not stdlib.is_shape(shape.value):
         message = "the points of a shape are [x, y], each x above the one before"
         raise Refusal("PS012", message, span, "write [[0, 0], [100, 100]]")
     found = low.range(x) if isinstance(x, Value) and x.op.rep == "i" else None
@@ -282,7 +250,7 @@ def _formatted(low: Lowering, args: list[Abstract], result: types.Type, span: Sp
 def _format_as(
     low: Lowering, args: list[Abstract], kinds: Sequence[types.Type], result: types.Type, span: Span
 ) -> Abstract:
-    builtin = Builtin(formatter(kinds, element_type(args[1].type)), True)
+    builtin = stdlib.Builtin(stdlib.formatter(kinds, element_type(args[1].type)), True)
     return _apply(low, builtin, args, result, span)
 
 
@@ -293,7 +261,7 @@ def _string_size(low: Lowering, args: list[Abstract], result: types.Type, span: 
 
 def _optional_of(low: Lowering, args: list[Abstract], result: types.Type, _span: Span) -> Abstract:
     del low
-    return some(args[0], result)
+    return logic.some(args[0], result)
 
 
 def _none(_low: Lowering, _args: list[Abstract], result: types.Type, _span: Span) -> Abstract:
@@ -307,15 +275,15 @@ def _same(_low: Lowering, args: list[Abstract], _result: types.Type, _span: Span
 _HANDLERS: Final[dict[str, Handler]] = {
     "eq_any_any": _equal,
     "ne_any_any": _unequal,
-    "not_bool": lambda low, args, _r, _s: opposite(low, args[0]),
+    "not_bool": lambda low, args, _r, _s: logic.opposite(low, args[0]),
     "in_any_list": _in_list,
     "includes_list_any": _includes,
     "in_any_map": _in_map,
     "in_string_resources": _in_map,
-    "double_int": _one(to_double),
+    "double_int": _one(arithmetic.to_double),
     "int_double": _truncated,
-    "math_round_double": _one(rounded),
-    "math_sign_int": _one(sign_of),
+    "math_round_double": _one(arithmetic.rounded),
+    "math_sign_int": _one(arithmetic.sign_of),
     "neg_int": _negated,
     "neg_double": _negated,
     "neg_quantity": _negated,
@@ -331,9 +299,9 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "interpolate_double_list": _interpolated,
     "optional_of_any": _optional_of,
     "optional_none": _none,
-    "optional_ofNonZeroValue_any": lambda low, args, r, s: non_zero(low, args[0], r, s),
-    "hasValue_optional": lambda low, args, _r, _s: has_value(low, args[0]),
-    "value_optional": lambda low, args, r, s: value_of(low, args[0], r, s),
+    "optional_ofNonZeroValue_any": lambda low, args, r, s: logic.non_zero(low, args[0], r, s),
+    "hasValue_optional": lambda low, args, _r, _s: logic.has_value(low, args[0]),
+    "value_optional": lambda low, args, r, s: logic.value_of(low, args[0], r, s),
     "size_string": _string_size,
     **{
         f"{kind}_{kind}": _same

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 from policy_sched.language.check import children
 from policy_sched.language.ir import LoopKind, Op, ops
+from policy_sched.language.lower import loops
 from policy_sched.language.lower.abstract_values import (
     Abstract,
     Comprehension,
@@ -18,16 +19,6 @@ from policy_sched.language.lower.abstract_values import (
 )
 from policy_sched.language.lower.context import Env, Lowering, element_type
 from policy_sched.language.lower.logic import combine, opposite, with_error, without_error
-from policy_sched.language.lower.loops import (
-    alpha_renamed,
-    count,
-    masked_count,
-    of_domain,
-    over,
-    quantifier,
-    refuse_node,
-    run_loop,
-)
 from policy_sched.language.lower.units import in_one_unit, refined
 from policy_sched.language.stdlib import mapping, sorted_keys, value_at
 from policy_sched.language.syntax import Span, ast
@@ -125,7 +116,7 @@ def as_list(low: Lowering, value: Abstract) -> Abstract:
         return MaskedList(items, None, value.type)
     if isinstance(value, (MaskedList, Comprehension)):
         return value
-    return over(low, low.val(value))
+    return loops.over(low, low.val(value))
 
 
 def _keys(low: Lowering, value: Abstract) -> Abstract:
@@ -159,7 +150,7 @@ def macro(low: Lowering, core: ast.Macro, env: Env) -> Abstract:
         return _unrolled(low, core, listed, [{core.names[0]: v} for _, v in listed.items], env)
     assert isinstance(listed, Comprehension)
     if listed.param in low.bound:
-        listed, _ = alpha_renamed(low.build, listed)
+        listed, _ = loops.alpha_renamed(low.build, listed)
     low.bound.add(listed.param)
     return _looped(low, core, listed, {core.names[0]: listed.value}, env)
 
@@ -205,7 +196,7 @@ def _two_variables(low: Lowering, core: ast.Macro, operand: Abstract, env: Env) 
         items: tuple[tuple[Value | None, Abstract], ...] = tuple((None, n[second]) for n in names)
         return _unrolled(low, core, MaskedList(items, None, kind), names, env)
     if isinstance(kind, types.MapType):
-        loop = over(low, low.val(_sorted_keys(low, operand)))
+        loop = loops.over(low, low.val(_sorted_keys(low, operand)))
         whole = low.val(operand)
         key = low.val(loop.value)
         default = Value(low.build.const(default_of(kind.value), "o"), None, kind.value)
@@ -213,7 +204,7 @@ def _two_variables(low: Lowering, core: ast.Macro, operand: Abstract, env: Env) 
             value_at, [Value(whole.op, None, kind), key, default], kind.value, core.span
         )
         return _looped(low, core, loop, {first: key, second: value}, env)
-    loop = over(low, low.val(operand), indexed=True)
+    loop = loops.over(low, low.val(operand), indexed=True)
     assert loop.index is not None
     index = Value(loop.index, None, types.INT, Interval(0, 2**31))
     return _looped(low, core, loop, {first: index, second: loop.value}, env)
@@ -301,7 +292,7 @@ def _in_stages(
 
 
 def _exactly_one(low: Lowering, listed: MaskedList, err: Op | None) -> Abstract:
-    number = masked_count(low, listed)
+    number = loops.masked_count(low, listed)
     one = comparison_equal(low, number, 1)
     return with_error(low, one, err)
 
@@ -326,11 +317,11 @@ def _looped(
     with ExitStack() as stack:
         stack.enter_context(low.assuming((mask, True)))
         test = None if core.test is None else low.lower(core.test, inner)
-        if test is not None and core.test is not None and of_domain(loop.source):
-            refuse_node(low.val(test), loop.source, core.test.span)
+        if test is not None and core.test is not None and loops.of_domain(loop.source):
+            loops.refuse_node(low.val(test), loop.source, core.test.span)
         if core.kind in ("all", "exists"):
             assert test is not None
-            return quantifier(low, loop, test, every=core.kind == "all")
+            return loops.quantifier(low, loop, test, every=core.kind == "all")
         if test is not None:
             own = low.masked(None if mask is None else mask.op, test.err)
             parts = [v for v in (mask, without_error(low, test)) if v is not None]
@@ -347,10 +338,10 @@ def _looped(
     kind = _list_type(core.type, [value])
     made = Comprehension(loop.source, loop.param, loop.index, errors, mask, value, loop.err, kind)
     if core.kind == "existsOne":
-        return comparison_equal(low, count(low, made), 1)
+        return comparison_equal(low, loops.count(low, made), 1)
     if core.kind == "transformMap":
         inside = low.plain(value)
-        return run_loop(low, made, LoopKind.DICT, inside.op, core.type, "o")
+        return loops.run_loop(low, made, LoopKind.DICT, inside.op, core.type, "o")
     return made
 
 

@@ -17,25 +17,13 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from policy_sched.language import values
 from policy_sched.language.ir import Builder, Call, Level, Op, OpKind, ops
-from policy_sched.language.lower.abstract_values import (
-    Abstract,
-    Comprehension,
-    Constant,
-    ImageRecord,
-    MaskedList,
-    NodeMap,
-    NodeRecord,
-    Opt,
-    Value,
-    default_of,
-    range_of,
-    rep_of,
-)
+from policy_sched.language.lower import abstract_values
+from policy_sched.language.lower.abstract_values import Constant, Value
 from policy_sched.language.stdlib import value_at
 from policy_sched.language.syntax import Span, ast
-from policy_sched.language.values import Fault, Interval, LimitError, Some, folded, types
-from policy_sched.language.values import intervals as ranges
+from policy_sched.language.values import intervals as ranges, types
 
 #: Attributes of NodeFacts that hold all that a family of columns has of a node.
 _WHOLE = {
@@ -71,11 +59,11 @@ class Refusal(Exception):  # noqa: N818  # becomes a Diagnostic, never reaches a
 class Facts(msgspec.Struct, frozen=True):
     """Facts at the position of an expression."""
 
-    ranges: Mapping[Op, Interval] = msgspec.field(default_factory=dict)
+    ranges: Mapping[Op, values.Interval] = msgspec.field(default_factory=dict)
     truths: Mapping[Op, bool] = msgspec.field(default_factory=dict)
 
 
-Env = Mapping[str, "Thunk | Abstract"]
+Env = Mapping[str, "Thunk | abstract_values.Abstract"]
 
 
 @dataclass(slots=True, eq=False)
@@ -85,7 +73,7 @@ class Thunk:
     core: ast.Core
     env: Env
     facts: Facts
-    value: Abstract | None = None
+    value: abstract_values.Abstract | None = None
 
 
 class Lowering:
@@ -97,8 +85,8 @@ class Lowering:
 
     def __init__(
         self,
-        dispatch: Callable[[Lowering, ast.Core, Env], Abstract],
-        listing: Callable[[Lowering, Comprehension], Value],
+        dispatch: Callable[[Lowering, ast.Core, Env], abstract_values.Abstract],
+        listing: Callable[[Lowering, abstract_values.Comprehension], Value],
         functions: Mapping[str, ast.UserFunction],
     ) -> None:
         self._dispatch = dispatch
@@ -106,7 +94,7 @@ class Lowering:
         self.functions = functions
         self.build = Builder()
         self.facts = Facts()
-        self.globals: dict[str, Thunk | Abstract] = {}
+        self.globals: dict[str, Thunk | abstract_values.Abstract] = {}
         self.bound: set[Op] = set()
         """Loop variables that a macro has given a name to: another macro needs others."""
         self._lowered = 0
@@ -119,7 +107,7 @@ class Lowering:
 
     # Names.
 
-    def lower(self, core: ast.Core, env: Env) -> Abstract:
+    def lower(self, core: ast.Core, env: Env) -> abstract_values.Abstract:
         """Return the abstract value of an expression."""
         self._lowered += 1
         if self._lowered > MAX_LOWERED or self.build.size > MAX_OPS:
@@ -136,7 +124,7 @@ class Lowering:
         """Return an expression to be lowered when it is read, with the facts of now."""
         return Thunk(core, env, self.facts)
 
-    def force(self, value: Thunk | Abstract) -> Abstract:
+    def force(self, value: Thunk | abstract_values.Abstract) -> abstract_values.Abstract:
         """Return what a name is bound to."""
         if not isinstance(value, Thunk):
             return value
@@ -165,7 +153,7 @@ class Lowering:
         with self._with(facts):
             yield
 
-    def range(self, value: Constant | Value) -> Interval:
+    def range(self, value: Constant | Value) -> values.Interval:
         """Return the range of a number here."""
         if isinstance(value, Constant):
             number = value.value
@@ -173,7 +161,7 @@ class Lowering:
         known = self.facts.ranges.get(value.op)
         return value.range if known is None else ranges.meet(known, value.range)
 
-    def narrowed(self, value: Abstract) -> Abstract:
+    def narrowed(self, value: abstract_values.Abstract) -> abstract_values.Abstract:
         """Return a value with the range that it has here, for where the facts are forgotten."""
         if isinstance(value, Value) and value.op in self.facts.ranges:
             return Value(value.op, value.err, value.type, self.range(value))
@@ -215,8 +203,8 @@ class Lowering:
     def failing(self, kind: int, detail: str, span: Span, of: types.Type) -> Value:
         """Return a value that is always an error."""
         site = self.build.site(kind, detail, span)
-        value = self.build.const(default_of(of), rep_of(of))
-        return Value(value, self.build.const(site, "e"), of, range_of(of))
+        value = self.build.const(abstract_values.default_of(of), abstract_values.rep_of(of))
+        return Value(value, self.build.const(site, "e"), of, abstract_values.range_of(of))
 
     def masked(self, test: Op | None, error: Op | None) -> Op | None:
         """Return ``error`` where ``test`` holds, no error elsewhere."""
@@ -236,32 +224,32 @@ class Lowering:
 
     # Values.
 
-    def val(self, value: Abstract) -> Value:
+    def val(self, value: abstract_values.Abstract) -> Value:
         """Return a value as one op."""
         match value:
             case Value():
                 return value
             case Constant():
-                op = self.build.const(value.value, rep_of(value.type))
+                op = self.build.const(value.value, abstract_values.rep_of(value.type))
                 return Value(op, None, value.type, self._static_range(value))
-            case Opt():
+            case abstract_values.Opt():
                 return self._opt_val(value)
-            case MaskedList():
+            case abstract_values.MaskedList():
                 flat = []
                 for mask, item in value.items:
                     flat += [self.true() if mask is None else mask.op, self.plain(item).op]
                 return Value(self.op(ops.MASKED, *flat, rep="o"), value.err, value.type)
-            case Comprehension():
+            case abstract_values.Comprehension():
                 return self._list_val(value)
-            case NodeMap():
+            case abstract_values.NodeMap():
                 return self._node_map_val(value)
-            case ImageRecord():
+            case abstract_values.ImageRecord():
                 return self._image_val(value)
-            case NodeRecord():
+            case abstract_values.NodeRecord():
                 return Value(self.node_object(ops.FACTS_AT), value.err, value.type)
         raise AssertionError(value)
 
-    def _static_range(self, value: Constant) -> Interval:
+    def _static_range(self, value: Constant) -> values.Interval:
         if isinstance(value.value, (bool, int, float)):
             return ranges.point(value.value)
         return ranges.DOUBLES
@@ -270,7 +258,7 @@ class Lowering:
         """Return the node of the row: the API's object, or a record by itself (`FACTS_AT`)."""
         return self.op(kind, self.node_op(ops.ROW, rep="i"), rep="o")
 
-    def _node_map_val(self, value: NodeMap) -> Value:
+    def _node_map_val(self, value: abstract_values.NodeMap) -> Value:
         path = {
             "label": "metadata.labels",
             "annotation": "metadata.annotations",
@@ -282,9 +270,13 @@ class Lowering:
             op = self.op(ops.ATTR, self.node_object(ops.FACTS_AT), rep="o", data=data)
         return Value(op, value.err, value.type)
 
-    def _image_val(self, value: ImageRecord) -> Value:
-        whole = self._node_map_val(NodeMap("image", types.map_of(types.STRING, value.type)))
-        default = Value(self.build.const(default_of(value.type), "o"), None, value.type)
+    def _image_val(self, value: abstract_values.ImageRecord) -> Value:
+        whole = self._node_map_val(
+            abstract_values.NodeMap("image", types.map_of(types.STRING, value.type))
+        )
+        default = Value(
+            self.build.const(abstract_values.default_of(value.type), "o"), None, value.type
+        )
         found = self.call(
             value_at, [whole, self.plain(value.name), default], value.type, Span(0, 0)
         )
@@ -294,14 +286,14 @@ class Lowering:
         """Return the constant true."""
         return self.build.const(True, "b")
 
-    def plain(self, value: Abstract) -> Value:
+    def plain(self, value: abstract_values.Abstract) -> Value:
         """Return a value as one op that is no code: a node-level string becomes its text."""
         found = self.val(value)
         if found.op.rep == "c":
             return Value(self.op(ops.TEXT, found.op, rep="s"), found.err, found.type)
         return found
 
-    def _opt_val(self, value: Opt) -> Value:
+    def _opt_val(self, value: abstract_values.Opt) -> Value:
         inner = self.plain(value.value)
         some = self.op(ops.SOME, inner.op, rep="o")
         op = self.op(
@@ -309,26 +301,32 @@ class Lowering:
         )
         return Value(op, value.err, value.type)
 
-    def _list_val(self, value: Comprehension) -> Value:
+    def _list_val(self, value: abstract_values.Comprehension) -> Value:
         return self._listing(self, value)
 
-    def opt(self, value: Abstract) -> Opt:
+    def opt(self, value: abstract_values.Abstract) -> abstract_values.Opt:
         """Return an optional as its presence and its value."""
-        if isinstance(value, Opt):
+        if isinstance(value, abstract_values.Opt):
             return value
         kind = value.type
         assert isinstance(kind, types.OptionalType), kind
         if isinstance(value, Constant):
-            inner = value.value.value if isinstance(value.value, Some) else default_of(kind.element)
+            inner = (
+                value.value.value
+                if isinstance(value.value, values.Some)
+                else abstract_values.default_of(kind.element)
+            )
             present = Constant(value.value is not None, types.BOOL)
-            return Opt(present, Constant(inner, kind.element), None, kind)
+            return abstract_values.Opt(present, Constant(inner, kind.element), None, kind)
         found = self.val(value)
         present_op = self.op(ops.IS_SOME, found.op, rep="b")
-        rep = rep_of(kind.element)
-        default = self.build.const(default_of(kind.element), rep)
+        rep = abstract_values.rep_of(kind.element)
+        default = self.build.const(abstract_values.default_of(kind.element), rep)
         got = self.op(ops.OPT_VALUE, found.op, default, rep=rep)
-        inner_val = Value(got, None, kind.element, range_of(kind.element))
-        return Opt(Value(present_op, None, types.BOOL, ranges.BOOLS), inner_val, found.err, kind)
+        inner_val = Value(got, None, kind.element, abstract_values.range_of(kind.element))
+        return abstract_values.Opt(
+            Value(present_op, None, types.BOOL, ranges.BOOLS), inner_val, found.err, kind
+        )
 
     def call(  # noqa: PLR0913  # a builtin, its arguments, and what is known of its result
         self,
@@ -339,16 +337,16 @@ class Lowering:
         *,
         fallible: bool = False,
         details: tuple[str, ...] = (),
-        interval: Interval | None = None,
+        interval: values.Interval | None = None,
     ) -> Value:
         """Return the call of a builtin; it is not called where an argument is an error."""
         error = self.first(*(a.err for a in args))
         guards = () if error is None else (error,)
         parts = (*guards, *(self.plain(a).op for a in args))
-        rep = rep_of(result)
+        rep = abstract_values.rep_of(result)
         site = self.build.sites_of_call(details, span) if fallible else None
-        data = Call(function, default_of(result), len(guards), site)
-        found = interval or range_of(result)
+        data = Call(function, abstract_values.default_of(result), len(guards), site)
+        found = interval or abstract_values.range_of(result)
         if not fallible:
             return Value(self.op(ops.CALL, *parts, rep=rep, data=data), error, result, found)
         value, own = self.pair(self.op(ops.CALL, *parts, rep=f"t{rep}", data=data), rep)
@@ -356,13 +354,13 @@ class Lowering:
 
     def fold(
         self, function: Callable[..., Any], args: list[Any], result: types.Type, span: Span
-    ) -> Abstract:
+    ) -> abstract_values.Abstract:
         """Return the result of a builtin on constants."""
         try:
-            return Constant(folded(function, args), result)
-        except Fault as fault:
+            return Constant(values.folded(function, args), result)
+        except values.Fault as fault:
             return self.failing(fault.kind, "", span, result)
-        except LimitError as error:
+        except values.LimitError as error:
             raise Refusal("PS503", f"the constant cannot be computed: {error}", span) from None
 
     def int_const(self, number: int) -> Constant:
@@ -371,7 +369,9 @@ class Lowering:
 
 
 #: Lowers the call of an overload: its arguments, the result's type and the call's place.
-Handler: TypeAlias = Callable[[Lowering, list[Abstract], types.Type, Span], Abstract]
+Handler: TypeAlias = Callable[
+    [Lowering, list[abstract_values.Abstract], types.Type, Span], abstract_values.Abstract
+]
 
 
 def element_type(kind: types.Type) -> types.Type:
@@ -407,7 +407,7 @@ _OPPOSITE: Final = {
 _MIRROR: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.LE}
 
 
-def _assume_comparison(known: dict[Op, Interval], op: Op, truth: bool) -> None:
+def _assume_comparison(known: dict[Op, values.Interval], op: Op, truth: bool) -> None:
     kind = op.kind if truth else _OPPOSITE[op.kind]
     left, right = op.args
     if left.kind is ops.CONST:
@@ -427,17 +427,17 @@ def _assume_comparison(known: dict[Op, Interval], op: Op, truth: bool) -> None:
             low = high = bound
         case _:
             return
-    _narrow(known, left, Interval(low, high))
+    _narrow(known, left, values.Interval(low, high))
     if left.kind is ops.SIGN:
         low = low if low <= 0 else 1
         high = high if high >= 0 else -1
         _narrow(
             known,
             left.args[0],
-            Interval(low if low >= 0 else -math.inf, high if high <= 0 else math.inf),
+            values.Interval(low if low >= 0 else -math.inf, high if high <= 0 else math.inf),
         )
 
 
-def _narrow(known: dict[Op, Interval], op: Op, narrowed: Interval) -> None:
+def _narrow(known: dict[Op, values.Interval], op: Op, narrowed: values.Interval) -> None:
     before = known.get(op)
     known[op] = narrowed if before is None else ranges.meet(before, narrowed)

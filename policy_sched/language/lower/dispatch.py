@@ -6,14 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from policy_sched.language.ir import ops
-from policy_sched.language.lower.abstract_values import (
-    Abstract,
-    Constant,
-    NodeRecord,
-    Value,
-    range_of,
-    rep_of,
-)
+from policy_sched.language.lower import abstract_values
 from policy_sched.language.lower.calls import call
 from policy_sched.language.lower.comprehensions import list_literal, macro, map_literal
 from policy_sched.language.lower.context import Env, Lowering, Refusal
@@ -44,7 +37,7 @@ _OBJECTS = {
 }
 
 
-def lower(low: Lowering, core: ast.Core, env: Env) -> Abstract:
+def lower(low: Lowering, core: ast.Core, env: Env) -> abstract_values.Abstract:
     """Return the abstract value of an expression, in the unit that the checker found."""
     value = _lowered(low, core, env)
     if isinstance(core.type, _HOLDERS):
@@ -56,10 +49,10 @@ def lower(low: Lowering, core: ast.Core, env: Env) -> Abstract:
 _HOLDERS = (types.QuantityType, types.ListType, types.MapType, types.OptionalType)
 
 
-def _lowered(low: Lowering, core: ast.Core, env: Env) -> Abstract:  # noqa: PLR0911  # a case each
+def _lowered(low: Lowering, core: ast.Core, env: Env) -> abstract_values.Abstract:  # noqa: PLR0911  # a case each
     match core:
         case ast.Const():
-            return Constant(core.value, core.type)
+            return abstract_values.Constant(core.value, core.type)
         case ast.Var():
             return _variable(low, core, env)
         case ast.Field():
@@ -91,14 +84,18 @@ def _lowered(low: Lowering, core: ast.Core, env: Env) -> Abstract:  # noqa: PLR0
     raise AssertionError(core)
 
 
-def _constant(value: Abstract) -> Abstract:
+def _constant(value: abstract_values.Abstract) -> abstract_values.Abstract:
     """Return a value whose op turned out to be a constant as a constant."""
-    if isinstance(value, Value) and value.err is None and value.op.kind is ops.CONST:
-        return Constant(value.op.data, value.type)
+    if (
+        isinstance(value, abstract_values.Value)
+        and value.err is None
+        and value.op.kind is ops.CONST
+    ):
+        return abstract_values.Constant(value.op.data, value.type)
     return value
 
 
-def _user_call(low: Lowering, core: ast.UserCall, env: Env) -> Abstract:
+def _user_call(low: Lowering, core: ast.UserCall, env: Env) -> abstract_values.Abstract:
     function = low.functions[core.name]
     bound = {
         name: low.thunk(arg, env) for name, arg in zip(function.params, core.args, strict=True)
@@ -110,7 +107,7 @@ def _user_call(low: Lowering, core: ast.UserCall, env: Env) -> Abstract:
         raise Refusal(refusal.code, message, core.span, refusal.hint) from None
 
 
-def _variable(low: Lowering, core: ast.Var, env: Env) -> Abstract:
+def _variable(low: Lowering, core: ast.Var, env: Env) -> abstract_values.Abstract:
     found = env.get(core.name)
     if found is None:
         found = low.globals.get(core.name)
@@ -123,19 +120,21 @@ def _variable(low: Lowering, core: ast.Var, env: Env) -> Abstract:
             message = f"{refusal.message} (in {core.name})"
             raise Refusal(refusal.code, message, core.span, refusal.hint) from None
     if core.name == "node":
-        return NodeRecord(core.type)
+        return abstract_values.NodeRecord(core.type)
     if core.name == "allocation":
         row = low.node_op(ops.ROW, rep="i")
         op = low.op(ops.ALLOCATION_AT, low.op(ops.POD, rep="o"), row, rep="o")
-        return Value(op, None, core.type)
+        return abstract_values.Value(op, None, core.type)
     if core.name == "namespaceObject":
         name = low.op(ops.FIELD_OF_POD, low.op(ops.POD, rep="o"), rep="s", data="namespace")
-        return Value(low.op(ops.RUNTIME_OF, name, rep="o", data="namespace"), None, core.type)
+        return abstract_values.Value(
+            low.op(ops.RUNTIME_OF, name, rep="o", data="namespace"), None, core.type
+        )
     kind, data = _OBJECTS[core.name]
-    rep = rep_of(core.type)
+    rep = abstract_values.rep_of(core.type)
     make = low.node_op if kind is ops.SCORE or core.name == "device" else low.op
-    interval = range_of(core.type)
-    return Value(make(kind, rep=rep, data=data), None, core.type, interval)
+    interval = abstract_values.range_of(core.type)
+    return abstract_values.Value(make(kind, rep=rep, data=data), None, core.type, interval)
 
 
 def make_lowering(
@@ -145,5 +144,5 @@ def make_lowering(
 ) -> Lowering:
     """Return the state of lowering for one policy."""
     low = Lowering(lower, listed, functions)
-    low.globals["params"] = Constant(dict(params), params_type)
+    low.globals["params"] = abstract_values.Constant(dict(params), params_type)
     return low

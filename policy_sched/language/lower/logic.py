@@ -21,8 +21,7 @@ from policy_sched.language.lower.context import Env, Lowering
 from policy_sched.language.lower.units import aligned, in_one_unit
 from policy_sched.language.stdlib import equal
 from policy_sched.language.syntax import Span, ast
-from policy_sched.language.values import BOOLS, NO_VALUE, Some, types
-from policy_sched.language.values import intervals as ranges
+from policy_sched.language.values import BOOLS, NO_VALUE, Some, intervals as ranges, types
 
 
 def junction(low: Lowering, args: Sequence[ast.Core], env: Env, *, every: bool) -> Abstract:

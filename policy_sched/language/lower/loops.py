@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from policy_sched.language.ir import Builder, Loop, LoopKind, Op, OpKind, count_op, ops
+from policy_sched.language.lower import arithmetic
 from policy_sched.language.lower.abstract_values import (
     Abstract,
     Comprehension,
@@ -24,14 +25,12 @@ from policy_sched.language.lower.abstract_values import (
     range_of,
     rep_of,
 )
-from policy_sched.language.lower.arithmetic import double, extreme, to_double, whole
 from policy_sched.language.lower.context import Handler, Lowering, Refusal, element_type
 from policy_sched.language.lower.logic import with_error
 from policy_sched.language.lower.units import is_free
 from policy_sched.language.stdlib import BUILTINS, double_total, free_total, total
 from policy_sched.language.syntax import Span
-from policy_sched.language.values import BOOLS, OVERFLOW, Interval, types
-from policy_sched.language.values import intervals as ranges
+from policy_sched.language.values import BOOLS, OVERFLOW, Interval, intervals as ranges, types
 
 #: No list is longer than this.
 MAX_LENGTH = 2**31 - 1
@@ -357,11 +356,11 @@ def _sum_of_masked(
     for mask, item in value.items:
         part = _where_masked(low, mask, low.plain(item), zero)
         if rep == "f":
-            found = double(low, ops.FADD, found, part)
+            found = arithmetic.double(low, ops.FADD, found, part)
         elif found.op is zero:
             found = Value(part.op, part.err, result, low.range(part))
         else:
-            found = whole(low, ops.ADD, found, part, result, span)
+            found = arithmetic.whole(low, ops.ADD, found, part, result, span)
     return Value(found.op, low.first(value.err, found.err), result, found.range)
 
 
@@ -371,7 +370,7 @@ def _flat(low: Lowering, value: MaskedList) -> tuple[list[Op], Interval]:
     found: Interval | None = None
     for mask, item in value.items:
         with low.assuming((mask, True)):
-            one = to_double(low, low.val(item))
+            one = arithmetic.to_double(low, low.val(item))
             interval = low.range(one)
         found = interval if found is None else ranges.hull(found, interval)
         parts += [low.true() if mask is None else mask.op, one.op]
@@ -452,7 +451,7 @@ def _extreme(sign: int) -> Handler:
             if not masked:
                 best = low.val(value.items[0][1])
                 for _, item in value.items[1:]:
-                    best = extreme(low, best, low.val(item), sign)
+                    best = arithmetic.extreme(low, best, low.val(item), sign)
                 return Value(best.op, low.first(value.err, best.err), best.type, best.range)
         builtin = BUILTINS["max_list" if sign > 0 else "min_list"]
         return low.call(builtin.function, [low.val(value)], result, span, fallible=True)

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from policy_sched.cluster.tables import MAX_SUM, NODE_COLUMNS
+from policy_sched.language import stdlib
 from policy_sched.language.ir import Level, Op, ops
 from policy_sched.language.lower.abstract_values import (
     Abstract,
@@ -24,15 +25,6 @@ from policy_sched.language.lower.abstract_values import (
 from policy_sched.language.lower.context import Lowering, Refusal
 from policy_sched.language.lower.logic import combine, with_error
 from policy_sched.language.lower.loops import over
-from policy_sched.language.stdlib import (
-    amount,
-    element,
-    has_element,
-    has_key,
-    policy_environment,
-    scale_of_resource,
-    value_at,
-)
 from policy_sched.language.syntax import Span
 from policy_sched.language.values import BOOLS, NO_SUCH_KEY, NO_VALUE, OUT_OF_RANGE, Interval, types
 
@@ -102,7 +94,7 @@ def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: S
     assert isinstance(kind, types.RecordType), (kind, name)
     if kind.fields:
         key = low.val(Constant(name, types.STRING))
-        return low.call(value_at, [one, key, _default(low, result)], result, span)
+        return low.call(stdlib.value_at, [one, key, _default(low, result)], result, span)
     return attribute(low, one, kind.name, name, result)
 
 
@@ -113,7 +105,7 @@ def static_of(value: object, kind: types.Type) -> Constant:
 
 def attribute(low: Lowering, one: Value, record: str, name: str, result: types.Type) -> Abstract:
     """Lower the field of a record that is a Python object."""
-    records = policy_environment().records
+    records = stdlib.policy_environment().records
     declared = records[record].fields.get(name) if record in records else None
     found = range_of(result)
     if declared is not None and declared.range is not None:
@@ -225,8 +217,8 @@ def lookup(
         )
     one, by = low.val(value), low.plain(key)
     error = low.first(one.err, by.err)
-    present = low.call(has_key, [one, by], types.BOOL, span)
-    got = low.call(value_at, [one, by, _default(low, result)], result, span)
+    present = low.call(stdlib.has_key, [one, by], types.BOOL, span)
+    got = low.call(stdlib.value_at, [one, by, _default(low, result)], result, span)
     inside = Value(got.op, None, result, _values_range(value, result))
     return Opt(Value(present.op, None, types.BOOL, BOOLS), inside, error, types.optional_of(result))
 
@@ -280,7 +272,9 @@ def _dimensioned(low: Lowering, result: types.Type, key: Abstract) -> types.Type
     if isinstance(key, Constant):
         return dimension_of(key.value)
     name = low.plain(key)
-    scale = low.call(scale_of_resource, [Value(name.op, None, types.STRING)], types.INT, Span(0, 0))
+    scale = low.call(
+        stdlib.scale_of_resource, [Value(name.op, None, types.STRING)], types.INT, Span(0, 0)
+    )
     return UnitOf(scale=scale.op)
 
 
@@ -297,7 +291,7 @@ def _amount(low: Lowering, one: Value, key: Abstract, result: types.Type, span: 
     kind = _dimensioned(low, result, key)
     by = low.plain(key)
     interval = Interval(-MAX_SUM if _may_be_negative(one.op) else 0, MAX_SUM)
-    return low.call(amount, [one, by], kind, span, interval=interval)
+    return low.call(stdlib.amount, [one, by], kind, span, interval=interval)
 
 
 #: Attributes that are resources of which none is below zero.
@@ -338,8 +332,8 @@ def _list_lookup(
         there = Constant(True, types.BOOL)
         return Opt(there, value.items[key.value][1], value.err, types.optional_of(result))
     one, by = low.val(value), low.val(key)
-    present = low.call(has_element, [one, by], types.BOOL, span)
-    got = low.call(element, [one, by, _default(low, result)], result, span)
+    present = low.call(stdlib.has_element, [one, by], types.BOOL, span)
+    got = low.call(stdlib.element, [one, by, _default(low, result)], result, span)
     error = low.first(one.err, by.err)
     inside = Value(got.op, None, result, range_of(result))
     return Opt(Value(present.op, None, types.BOOL, BOOLS), inside, error, types.optional_of(result))
@@ -402,12 +396,12 @@ def has(low: Lowering, value: Abstract, key: Abstract, span: Span) -> Abstract:
     """Lower ``key in value`` and has(value.key) of a map or resources."""
     if isinstance(value, NodeMap) and value.family in _AMOUNTS:
         if value.family != "allocatable":
-            return low.call(has_key, [low.val(value), low.plain(key)], types.BOOL, span)
+            return low.call(stdlib.has_key, [low.val(value), low.plain(key)], types.BOOL, span)
         op = _family_column(low, "allocatable?", key, "b", span)
         return Value(op, key.err, types.BOOL, BOOLS)
     kind = value.type
     if kind == types.RESOURCES:
-        return low.call(has_key, [low.val(value), low.plain(key)], types.BOOL, span)
+        return low.call(stdlib.has_key, [low.val(value), low.plain(key)], types.BOOL, span)
     inner = kind.value if isinstance(kind, types.MapType) else types.STRING
     found = lookup(low, value, key, inner, span)
     assert isinstance(found, Opt)

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from policy_sched.language import stdlib
 from policy_sched.language.ir import Level, Op, ops
 from policy_sched.language.lower.abstract_values import (
     Abstract,
@@ -19,25 +20,6 @@ from policy_sched.language.lower.context import Handler, Lowering, Refusal
 from policy_sched.language.lower.logic import with_error, without_error
 from policy_sched.language.lower.records import attribute, lookup
 from policy_sched.language.lower.units import aligned, in_units, scale_of
-from policy_sched.language.stdlib import (
-    affinity_of,
-    double_of_units,
-    fits,
-    fraction_of_text,
-    has_preferred,
-    has_required,
-    includes_map,
-    is_whole,
-    node_matches,
-    preference,
-    read_affinity,
-    required_names,
-    thousandths_in,
-    tolerates,
-    whole_of_units,
-    whole_or_fault,
-    without,
-)
 from policy_sched.language.syntax import Span
 from policy_sched.language.values import BOOLS, CONVERSION, INT64, NO_SUCH_KEY, Interval, types
 
@@ -52,7 +34,7 @@ def _of_pod(low: Lowering, pod: Abstract, name: str, result: types.Type) -> Valu
 
 def _tolerates(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     tolerations = _of_pod(low, args[0], "tolerations", types.list_of(types.record("Toleration")))
-    return low.call(tolerates, [tolerations, low.val(args[1])], result, span)
+    return low.call(stdlib.tolerates, [tolerations, low.val(args[1])], result, span)
 
 
 def _affinity_parts(low: Lowering, pod: Abstract) -> tuple[Value, Value]:
@@ -65,7 +47,11 @@ def _matches(low: Lowering, node: Abstract, affinity: Value, selector: Value, sp
         op = low.node_op(ops.AFFINITY, affinity.op, selector.op, rep="b")
         return Value(op, low.first(affinity.err, selector.err), types.BOOL, BOOLS)
     return low.call(
-        node_matches, [affinity, selector, *_identity(low, node)], types.BOOL, span, interval=BOOLS
+        stdlib.node_matches,
+        [affinity, selector, *_identity(low, node)],
+        types.BOOL,
+        span,
+        interval=BOOLS,
     )
 
 
@@ -76,7 +62,7 @@ def _preferred(low: Lowering, node: Abstract, affinity: Value, span: Span) -> Va
             low.node_op(ops.PREFERENCE, affinity.op, rep="i"), affinity.err, types.INT, _WEIGHTS
         )
     return low.call(
-        preference, [affinity, *_identity(low, node)], types.INT, span, interval=_WEIGHTS
+        stdlib.preference, [affinity, *_identity(low, node)], types.INT, span, interval=_WEIGHTS
     )
 
 
@@ -104,9 +90,9 @@ _WEIGHTS: Final = INT64.__class__(0, 10**8)
 def _given_affinity(low: Lowering, value: Abstract, span: Span) -> Constant | Value:
     """Return an affinity from the parameters; None if it is empty."""
     if not isinstance(value, Constant):
-        return low.call(read_affinity, [low.val(value)], _AFFINITY, span, fallible=True)
+        return low.call(stdlib.read_affinity, [low.val(value)], _AFFINITY, span, fallible=True)
     try:
-        return Constant(affinity_of(value.value), _AFFINITY)
+        return Constant(stdlib.affinity_of(value.value), _AFFINITY)
     except msgspec.ValidationError as error:
         raise Refusal("PS012", f"not a node affinity: {error}", span) from None
 
@@ -124,7 +110,7 @@ def _node_preference(
     low: Lowering, args: list[Abstract], _result: types.Type, span: Span
 ) -> Abstract:
     affinity = _given_affinity(low, args[1], span)
-    if isinstance(affinity, Constant) and not has_preferred(affinity.value):
+    if isinstance(affinity, Constant) and not stdlib.has_preferred(affinity.value):
         return with_error(low, Constant(0, types.INT), args[0].err)
     node, bare = without_error(low, args[0]), low.val(without_error(low, affinity))
     found = _preferred(low, node, bare, span)
@@ -136,24 +122,24 @@ def _has_preferred_terms(
 ) -> Abstract:
     affinity = _given_affinity(low, args[0], span)
     if isinstance(affinity, Constant):
-        return Constant(has_preferred(affinity.value), types.BOOL)
-    return low.call(has_preferred, [affinity], result, span)
+        return Constant(stdlib.has_preferred(affinity.value), types.BOOL)
+    return low.call(stdlib.has_preferred, [affinity], result, span)
 
 
 def _has_required(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
-    return low.call(has_required, list(_affinity_parts(low, args[0])), result, span)
+    return low.call(stdlib.has_required, list(_affinity_parts(low, args[0])), result, span)
 
 
 def _has_preferred(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     affinity, _ = _affinity_parts(low, args[0])
-    return low.call(has_preferred, [affinity], result, span)
+    return low.call(stdlib.has_preferred, [affinity], result, span)
 
 
 def _required_names(
     low: Lowering, args: list[Abstract], result: types.Type, span: Span
 ) -> Abstract:
     affinity, _ = _affinity_parts(low, args[0])
-    return low.call(required_names, [affinity], result, span)
+    return low.call(stdlib.required_names, [affinity], result, span)
 
 
 def _fits(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
@@ -161,11 +147,11 @@ def _fits(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -
     wanted, room, *rest = (without_error(low, arg) for arg in args)
     amounts = low.val(wanted)
     if any(not (isinstance(a, Constant) and not a.value) for a in rest):
-        amounts = low.call(without, [amounts, *map(low.val, rest)], types.RESOURCES, span)
+        amounts = low.call(stdlib.without, [amounts, *map(low.val, rest)], types.RESOURCES, span)
     if isinstance(room, NodeMap):
         op = low.node_op(ops.FITS, amounts.op, rep="b", data=room.family)
         return Value(op, error, types.BOOL, BOOLS)
-    return with_error(low, low.call(fits, [amounts, low.val(room)], result, span), error)
+    return with_error(low, low.call(stdlib.fits, [amounts, low.val(room)], result, span), error)
 
 
 def _domain_key(low: Lowering, key: Abstract, span: Span) -> Op:
@@ -201,7 +187,7 @@ def _includes(low: Lowering, args: list[Abstract], result: types.Type, span: Spa
         wanted = low.val(part)
         op = low.node_op(ops.AFFINITY, low.build.const(None, "o"), wanted.op, rep="b")
         return Value(op, wanted.err, types.BOOL, BOOLS)
-    return low.call(includes_map, [low.val(whole), low.val(part)], result, span)
+    return low.call(stdlib.includes_map, [low.val(whole), low.val(part)], result, span)
 
 
 SCHEDULER: Final[dict[str, Handler]] = {
@@ -237,9 +223,9 @@ def _literal(low: Lowering, args: list[Abstract], result: types.Type, span: Span
     free = types.QuantityType(dimension="free")
     found: Abstract
     if isinstance(text, Constant):
-        found = low.fold(fraction_of_text, [text.value], free, span)
+        found = low.fold(stdlib.fraction_of_text, [text.value], free, span)
     else:
-        found = low.call(fraction_of_text, [low.val(text)], free, span, fallible=True)
+        found = low.call(stdlib.fraction_of_text, [low.val(text)], free, span, fallible=True)
     assert isinstance(result, types.QuantityType)
     if result.dimension in ("free", "any"):
         return found
@@ -261,16 +247,20 @@ def _whole_ones(low: Lowering, one: Value, scale: int | Value, span: Span) -> Va
     low_end, high_end = int(one.range.lo), int(one.range.hi)
     if isinstance(scale, Value):
         interval = Interval(min(low_end, 0), max(high_end, 0))
-        return low.call(whole_of_units, [one, scale], types.INT, span, interval=interval)
-    interval = Interval(whole_of_units(low_end, scale), whole_of_units(high_end, scale))
-    return low.call(whole_of_units, [one, _int(low, scale)], types.INT, span, interval=interval)
+        return low.call(stdlib.whole_of_units, [one, scale], types.INT, span, interval=interval)
+    interval = Interval(
+        stdlib.whole_of_units(low_end, scale), stdlib.whole_of_units(high_end, scale)
+    )
+    return low.call(
+        stdlib.whole_of_units, [one, _int(low, scale)], types.INT, span, interval=interval
+    )
 
 
 def _milli(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
     one, scale = _number(low, args[0], span)
     if isinstance(scale, int):
         return one if scale == 1000 else whole(low, ops.MUL, one, _int(low, 1000), types.INT, span)
-    times = low.call(thousandths_in, [scale], types.INT, span, interval=Interval(1, 1000))
+    times = low.call(stdlib.thousandths_in, [scale], types.INT, span, interval=Interval(1, 1000))
     return whole(low, ops.MUL, one, times, types.INT, span)
 
 
@@ -296,13 +286,13 @@ def _is_integer(low: Lowering, args: list[Abstract], _result: types.Type, span: 
     if scale == 1:
         return with_error(low, Constant(True, types.BOOL), one.err)
     divisor = _int(low, scale) if isinstance(scale, int) else scale
-    return low.call(is_whole, [one, divisor], types.BOOL, span)
+    return low.call(stdlib.is_whole, [one, divisor], types.BOOL, span)
 
 
 def _as_integer(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
     one, scale = _number(low, args[0], span)
     if isinstance(scale, Value):
-        return low.call(whole_or_fault, [one, scale], types.INT, span, fallible=True)
+        return low.call(stdlib.whole_or_fault, [one, scale], types.INT, span, fallible=True)
     if scale == 1:
         return one
     rest = low.op(ops.REMAINDER, one.op, low.build.const(scale, "i"), rep="i")
@@ -317,7 +307,7 @@ def _as_double(low: Lowering, args: list[Abstract], _result: types.Type, span: S
     if scale == 1:
         return to_double(low, one)
     divisor = _int(low, scale) if isinstance(scale, int) else scale
-    return low.call(double_of_units, [one, divisor], types.DOUBLE, span)
+    return low.call(stdlib.double_of_units, [one, divisor], types.DOUBLE, span)
 
 
 QUANTITIES: Final[dict[str, Handler]] = {

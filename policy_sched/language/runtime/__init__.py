@@ -3,63 +3,36 @@
 No parsing and no checking; this is pod time.
 """
 
-from policy_sched.language.runtime import context, scalar, vector
+from policy_sched.language.runtime import context as context, scalar as scalar, vector as vector
 from policy_sched.language.runtime.activation import (
-    FAILED,
-    NORMALIZERS,
-    NOT_NEGATIVE,
-    NOTHING,
-    Activation,
-    Event,
-    RawScores,
-    failures,
-    no_allocation,
-    normalized,
+    FAILED as FAILED,
+    NORMALIZERS as NORMALIZERS,
+    NOT_NEGATIVE as NOT_NEGATIVE,
+    NOTHING as NOTHING,
+    Activation as Activation,
+    Event as Event,
+    RawScores as RawScores,
+    failures as failures,
+    no_allocation as no_allocation,
+    normalized as normalized,
 )
-from policy_sched.language.runtime.context import NO_DOMAIN, Runtime, each
+from policy_sched.language.runtime.context import (
+    NO_DOMAIN as NO_DOMAIN,
+    Runtime as Runtime,
+    each as each,
+)
 from policy_sched.language.runtime.incremental import (
-    ColumnGroup,
-    Condition,
-    MaterializedColumn,
-    MaterializedColumns,
+    ColumnGroup as ColumnGroup,
+    Condition as Condition,
+    MaterializedColumn as MaterializedColumn,
+    MaterializedColumns as MaterializedColumns,
 )
 from policy_sched.language.runtime.scalar import (
-    deviation,
-    divide_by_zero,
-    int64,
-    mean,
-    remainder,
-    round_half_away,
+    deviation as deviation,
+    divide_by_zero as divide_by_zero,
+    int64 as int64,
+    mean as mean,
+    remainder as remainder,
+    round_half_away as round_half_away,
 )
-from policy_sched.language.runtime.vector import TextCall, in_int64
-
-__all__ = [
-    "FAILED",
-    "NORMALIZERS",
-    "NOTHING",
-    "NOT_NEGATIVE",
-    "NO_DOMAIN",
-    "Activation",
-    "ColumnGroup",
-    "Condition",
-    "Event",
-    "MaterializedColumn",
-    "MaterializedColumns",
-    "RawScores",
-    "Runtime",
-    "TextCall",
-    "context",
-    "deviation",
-    "divide_by_zero",
-    "each",
-    "failures",
-    "in_int64",
-    "int64",
-    "mean",
-    "no_allocation",
-    "normalized",
-    "remainder",
-    "round_half_away",
-    "scalar",
-    "vector",
-]
+from policy_sched.language.runtime.vector import TextCall as TextCall, in_int64 as in_int64

@@ -13,13 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.language.values import (
-    NO_ALLOCATION,
-    NOWHERE,
-    AllocationFacts,
-    NodeFacts,
-    PlacementFacts,
-)
+from policy_sched.language import values
 from policy_sched.model import NO_GROUP, GroupCounts, PodInfo, QueuedPod
 
 Scores = npt.NDArray[np.int64]
@@ -118,8 +112,8 @@ class Event(msgspec.Struct, frozen=True):
 
     kind: str = ""
     action: str = ""
-    old_node: NodeFacts | None = None
-    new_node: NodeFacts | None = None
+    old_node: values.NodeFacts | None = None
+    new_node: values.NodeFacts | None = None
     old_pod: PodInfo | None = None
     new_pod: PodInfo | None = None
     extended_resources: tuple[str, ...] = ()
@@ -128,12 +122,12 @@ class Event(msgspec.Struct, frozen=True):
 NOTHING: Final = Event()
 
 
-Allocate: TypeAlias = Callable[[PodInfo, int], AllocationFacts]
+Allocate: TypeAlias = Callable[[PodInfo, int], values.AllocationFacts]
 
 
-def no_allocation(_pod: PodInfo, _row: int) -> AllocationFacts:
+def no_allocation(_pod: PodInfo, _row: int) -> values.AllocationFacts:
     """Return no devices: nothing allocates any."""
-    return NO_ALLOCATION
+    return values.NO_ALLOCATION
 
 
 class Activation(msgspec.Struct, frozen=True):
@@ -151,5 +145,5 @@ class Activation(msgspec.Struct, frozen=True):
     preempting: bool = False
     pod_group: GroupCounts = NO_GROUP
     event: Event = NOTHING
-    placement: PlacementFacts = NOWHERE
+    placement: values.PlacementFacts = values.NOWHERE
     allocation: Allocate = no_allocation

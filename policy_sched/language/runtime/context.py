@@ -9,21 +9,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.cluster.tables import Column, NodeTable, NodeView, PodTable, distinct, sum_of
+from policy_sched import model
+from policy_sched.cluster import tables
 from policy_sched.language.runtime.incremental import Condition, IncrementalCounts, Test
 from policy_sched.language.values import DeviceFacts, NodeFacts
-from policy_sched.model import (
-    Namespace,
-    Node,
-    NodeAffinity,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    ObjectMeta,
-    PodInfo,
-    node_matcher,
-    node_term,
-    requirement,
-)
 
 #: The rows of a vector function: all of them as a slice, or row numbers.
 RowSet = slice | npt.NDArray[np.intp]
@@ -40,7 +29,7 @@ _DTYPES: Final = {
     "e": np.int16,
 }
 MOST: Final = 2**63 - 1
-_NO_NODE: Final = Node(metadata=ObjectMeta(name=""))
+_NO_NODE: Final = model.Node(metadata=model.ObjectMeta(name=""))
 
 
 def _array(rep: str, values: Sequence[Any]) -> Any:
@@ -57,14 +46,14 @@ def _array(rep: str, values: Sequence[Any]) -> Any:
 class Runtime:
     """One view of the nodes, as generated functions see it."""
 
-    def __init__(self, table: NodeView, pods: PodTable | None = None) -> None:
+    def __init__(self, table: tables.NodeView, pods: tables.PodTable | None = None) -> None:
         self.table = table
         self.pods = pods
         self.pods_on = table.pods_on
         self.counts = IncrementalCounts(table.table, pods)
         """Counts over the node table, without the differences of an overlay."""
         self._domains: dict[str, tuple[tuple[int, int, int], Domains]] = {}
-        self._ends: dict[Column, tuple[int, int, tuple[int, int]]] = {}
+        self._ends: dict[tables.Column, tuple[int, int, tuple[int, int]]] = {}
 
     # Nodes and what runs on them.
 
@@ -97,7 +86,7 @@ class Runtime:
         rows = np.flatnonzero(self.table.live.values[: self.table.n])
         return names_of(self.table, rows, family)
 
-    def node(self, row: int) -> Node:
+    def node(self, row: int) -> model.Node:
         """Return the node of a row; one without any content for a dead row."""
         return self.table.nodes[row] or _NO_NODE
 
@@ -123,10 +112,10 @@ class Runtime:
         """Return how many nodes have an image."""
         return self.table.image_nodes(name)
 
-    def namespace(self, name: str) -> Namespace:
+    def namespace(self, name: str) -> model.Namespace:
         """Return a namespace; one without labels if it is not known."""
         found = self.table.namespaces.get(name)
-        return Namespace(metadata=ObjectMeta(name=name)) if found is None else found
+        return model.Namespace(metadata=model.ObjectMeta(name=name)) if found is None else found
 
     def devices_at(self, row: int) -> Sequence[DeviceFacts]:
         """Return the devices of a row's node, in the order in which they are tried."""
@@ -140,7 +129,7 @@ class Runtime:
             return np.arange(self.table.n, dtype=np.intp)
         return rows
 
-    def distinct_one(self, rep: str, function: OfEach, column: Column, rows: RowSet) -> Any:
+    def distinct_one(self, rep: str, function: OfEach, column: tables.Column, rows: RowSet) -> Any:
         """Call ``function`` with the distinct values of a column; return the result per row."""
         values, positions = self._values(column, rows)
         if len(values) == 1 and rep in "bife":
@@ -151,7 +140,7 @@ class Runtime:
         return results.take(positions)
 
     def distinct_pair(
-        self, rep: str, function: OfEach, column: Column, rows: RowSet
+        self, rep: str, function: OfEach, column: tables.Column, rows: RowSet
     ) -> tuple[Any, Any]:
         """Do as `distinct_one` for a function that returns a (value, error) for each value."""
         values, positions = self._values(column, rows)
@@ -166,14 +155,14 @@ class Runtime:
             return [results[i] for i in positions.tolist()], errors
         return results.take(positions), errors
 
-    def _values(self, column: Column, rows: RowSet) -> tuple[list[int], Any]:
+    def _values(self, column: tables.Column, rows: RowSet) -> tuple[list[int], Any]:
         """Return a column's distinct values, and for each row the position of its value."""
         if not column.static:
-            return distinct(column.values[rows])
+            return tables.distinct(column.values[rows])
         values, positions = column.distinct(self.table.n)
         return values, positions if isinstance(rows, slice) else positions[rows]
 
-    def ends(self, column: Column) -> tuple[int, int]:
+    def ends(self, column: tables.Column) -> tuple[int, int]:
         """Return the least and the greatest value of a static column, over all rows."""
         n = self.table.n
         known = self._ends.get(column)
@@ -276,7 +265,7 @@ class Amounts(Mapping[str, int]):
         return len(self._names())
 
 
-def names_of(table: NodeView, rows: npt.NDArray[np.intp], family: str) -> set[str]:
+def names_of(table: tables.NodeView, rows: npt.NDArray[np.intp], family: str) -> set[str]:
     """Return the names of the resources that nodes have (`allocatable`), use, or both (`free`)."""
     names: set[str] = set()
     for row in rows.tolist():
@@ -293,7 +282,7 @@ class Domain:
 
     __slots__ = ("_rows", "_table", "value")
 
-    def __init__(self, table: NodeView, value: str, rows: npt.NDArray[np.intp]) -> None:
+    def __init__(self, table: tables.NodeView, value: str, rows: npt.NDArray[np.intp]) -> None:
         self._table = table
         self.value = value
         self._rows = rows
@@ -314,11 +303,11 @@ class Domain:
         return int(self._table.lookup(("podCount",)).values[self._rows].sum())
 
     @property
-    def pods(self) -> list[PodInfo]:
+    def pods(self) -> list[model.PodInfo]:
         """The pods in it, by row."""
         return list(self._pods())
 
-    def _pods(self) -> Iterator[PodInfo]:
+    def _pods(self) -> Iterator[model.PodInfo]:
         for row in self._rows.tolist():
             yield from self._table.pods_on(row).values()
 
@@ -326,7 +315,7 @@ class Domain:
         table, rows = self._table, self._rows
 
         def total(name: str) -> int:
-            return sum_of(table.lookup((family, name)).values[rows])
+            return tables.sum_of(table.lookup((family, name)).values[rows])
 
         return Amounts(total, lambda: names_of(table, rows, family))
 
@@ -351,7 +340,7 @@ class Domains:
 
     __slots__ = ("_by_code", "_nowhere", "all")
 
-    def __init__(self, table: NodeView, key: str) -> None:
+    def __init__(self, table: tables.NodeView, key: str) -> None:
         codes = table.lookup(("label", key)).values[: table.n]
         live = table.live.values[: table.n]
         rows = np.flatnonzero((codes > 0) & live)
@@ -371,7 +360,7 @@ class Domains:
         return self._by_code.get(code, self._nowhere)
 
 
-NO_DOMAIN: Final = Domain(NodeTable(), "", np.empty(0, dtype=np.intp))
+NO_DOMAIN: Final = Domain(tables.NodeTable(), "", np.empty(0, dtype=np.intp))
 """A domain without any node."""
 
 
@@ -411,7 +400,7 @@ def fits_rows(rt: Runtime, family: str, wanted: Mapping[str, int], rows: RowSet)
 
 
 def affinity_row(
-    rt: Runtime, affinity: NodeAffinity | None, selector: Mapping[str, str], row: int
+    rt: Runtime, affinity: model.NodeAffinity | None, selector: Mapping[str, str], row: int
 ) -> bool:
     """Return whether a row's node has all labels of ``selector`` and meets what is required."""
     column, find = rt.table.lookup, rt.table.strings.find
@@ -421,12 +410,12 @@ def affinity_row(
     if affinity is None or affinity.required is None:
         return True
     node = rt.node(row)
-    matcher = node_matcher(affinity)
+    matcher = model.node_matcher(affinity)
     return matcher.required_matches(node.metadata.labels, node.metadata.name)
 
 
 def affinity_rows(
-    rt: Runtime, affinity: NodeAffinity | None, selector: Mapping[str, str], rows: RowSet
+    rt: Runtime, affinity: model.NodeAffinity | None, selector: Mapping[str, str], rows: RowSet
 ) -> Mask:
     """Do as `affinity_row` for many rows."""
     mask: Mask = True
@@ -441,15 +430,15 @@ def affinity_rows(
     return mask & matching
 
 
-def preference_row(rt: Runtime, affinity: NodeAffinity | None, row: int) -> int:
+def preference_row(rt: Runtime, affinity: model.NodeAffinity | None, row: int) -> int:
     """Return the sum of the weights of the preferred terms that a row's node matches."""
     if affinity is None or not affinity.preferred:
         return 0
     node = rt.node(row)
-    return node_matcher(affinity).preferred_score(node.metadata.labels, node.metadata.name)
+    return model.node_matcher(affinity).preferred_score(node.metadata.labels, node.metadata.name)
 
 
-def preference_rows(rt: Runtime, affinity: NodeAffinity | None, rows: RowSet) -> Any:
+def preference_rows(rt: Runtime, affinity: model.NodeAffinity | None, rows: RowSet) -> Any:
     """Do as `preference_row` for many rows."""
     total: Any = 0
     for preferred in affinity.preferred if affinity else ():
@@ -460,10 +449,10 @@ def preference_rows(rt: Runtime, affinity: NodeAffinity | None, rows: RowSet) ->
     return total
 
 
-def _term_rows(rt: Runtime, term: NodeSelectorTerm, rows: RowSet) -> Mask:
+def _term_rows(rt: Runtime, term: model.NodeSelectorTerm, rows: RowSet) -> Mask:
     """Return by row whether its node matches a term; an invalid or empty term matches none."""
     try:
-        if node_term(term) is None:
+        if model.node_term(term) is None:
             return False
     except ValueError:
         return False
@@ -480,8 +469,8 @@ def _term_rows(rt: Runtime, term: NodeSelectorTerm, rows: RowSet) -> Mask:
     return mask
 
 
-def _requirement_rows(rt: Runtime, wanted: NodeSelectorRequirement, rows: RowSet) -> Mask:
-    test = requirement(wanted.key, wanted.operator, wanted.values)
+def _requirement_rows(rt: Runtime, wanted: model.NodeSelectorRequirement, rows: RowSet) -> Mask:
+    test = model.requirement(wanted.key, wanted.operator, wanted.values)
     texts = rt.table.strings.texts
 
     def holds(code: int) -> bool:

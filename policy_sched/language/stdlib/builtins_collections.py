@@ -10,8 +10,14 @@ from typing import Any, Final
 
 from policy_sched.language.runtime import deviation, int64, mean
 from policy_sched.language.stdlib.builtins_math import quotient
-from policy_sched.language.values import CONVERSION, NO_VALUE, OUT_OF_RANGE, Fault, Some
-from policy_sched.language.values import limits as work
+from policy_sched.language.values import (
+    CONVERSION,
+    NO_VALUE,
+    OUT_OF_RANGE,
+    Fault,
+    Some,
+    limits as work,
+)
 
 Function = Callable[..., Any]
 #: Steps of comparing two lists, however short they are.

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Final, TypeAlias
 
-from policy_sched.language.values import OUT_OF_RANGE, Fault
-from policy_sched.language.values import limits as work
+from policy_sched.language.values import OUT_OF_RANGE, Fault, limits as work
 
 _KEPT_STATES: Final = 200_000
 _KEPT_GROUPS: Final = 2_000

@@ -8,18 +8,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from policy_sched.language import values
 from policy_sched.language.runtime import divide_by_zero, int64, remainder, round_half_away
-from policy_sched.language.values import (
-    CONVERSION,
-    DIVIDE_BY_ZERO,
-    INT_MAX,
-    INT_MIN,
-    NOT_FINITE,
-    OVERFLOW,
-    Fault,
-    Some,
-    truncated,
-)
 
 Function = Callable[..., Any]
 _EDGE: Final = 2.0**63
@@ -32,15 +22,15 @@ _MAX_DOUBLE: Final = 4_096
 def quotient(a: int, b: int) -> int:
     """Return a / b truncated; faults: divide_by_zero, overflow."""
     if b == 0:
-        raise Fault(DIVIDE_BY_ZERO)
-    return int64(truncated(a, b))
+        raise values.Fault(values.DIVIDE_BY_ZERO)
+    return int64(values.truncated(a, b))
 
 
 def _remainder(a: int, b: int) -> int:
     if b == 0:
-        raise Fault(DIVIDE_BY_ZERO)
-    if a == INT_MIN and b == -1:
-        raise Fault(OVERFLOW)
+        raise values.Fault(values.DIVIDE_BY_ZERO)
+    if a == values.INT_MIN and b == -1:
+        raise values.Fault(values.OVERFLOW)
     return remainder(a, b)
 
 
@@ -52,17 +42,17 @@ def double_quotient(a: float, b: float) -> float:
 def int_of_double(number: float) -> int:
     """Truncate; faults: not_finite, overflow (the least int64 too, as CEL has it)."""
     if not math.isfinite(number):
-        raise Fault(NOT_FINITE)
+        raise values.Fault(values.NOT_FINITE)
     if not -_EDGE < number < _EDGE:
-        raise Fault(OVERFLOW)
+        raise values.Fault(values.OVERFLOW)
     return int(number)
 
 
 def _maybe(function: Function) -> Function:
-    def tried(text: str) -> Some | None:
+    def tried(text: str) -> values.Some | None:
         try:
-            return Some(function(text))
-        except Fault:
+            return values.Some(function(text))
+        except values.Fault:
             return None
 
     return tried
@@ -77,26 +67,26 @@ def int_of_text(text: str) -> int:
         return int(text)
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isascii() or not digits.isdigit():
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     if len(digits.lstrip("0")) > _INT_DIGITS:
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     number = int(digits.lstrip("0") or "0")
     number = -number if text[0] == "-" else number
-    if not INT_MIN <= number <= INT_MAX:
-        raise Fault(CONVERSION)
+    if not values.INT_MIN <= number <= values.INT_MAX:
+        raise values.Fault(values.CONVERSION)
     return number
 
 
 def double_of_text(text: str) -> float:
     """Read a double as Go's ParseFloat without its hexadecimal forms; fault: conversion."""
     if len(text) > _MAX_DOUBLE or "_" in text or text != text.strip() or not text.isascii():
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     try:
         number = float(text)
     except ValueError:
-        raise Fault(CONVERSION) from None
+        raise values.Fault(values.CONVERSION) from None
     if math.isinf(number) and "i" not in text.lower():
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     return number
 
 
@@ -130,7 +120,7 @@ def bool_of_text(text: str) -> bool:
         return True
     if text in ("false", "False", "FALSE", "f", "F", "0"):
         return False
-    raise Fault(CONVERSION)
+    raise values.Fault(values.CONVERSION)
 
 
 def _keeping_sign(function: Callable[[float], int]) -> Function:
@@ -159,18 +149,18 @@ def _exp(number: float) -> float:
 
 def _word(number: int) -> int:
     number &= 2**64 - 1
-    return number - 2**64 if number > INT_MAX else number
+    return number - 2**64 if number > values.INT_MAX else number
 
 
 def _shift_left(number: int, distance: int) -> int:
     if distance < 0:
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     return _word(number << distance) if distance < 64 else 0
 
 
 def _shift_right(number: int, distance: int) -> int:
     if distance < 0:
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     return _word((number & (2**64 - 1)) >> distance) if distance < 64 else 0
 
 
@@ -199,7 +189,7 @@ def percent(part: int, whole: int) -> int:
     """Return part * 100 / whole within 0..100; 0 where whole <= 0. Fault: overflow."""
     if whole <= 0:
         return 0
-    return min(max(truncated(int64(part * 100), whole), 0), 100)
+    return min(max(values.truncated(int64(part * 100), whole), 0), 100)
 
 
 def interpolate(x: Any, shape: Sequence[Sequence[Any]]) -> Any:
@@ -208,7 +198,7 @@ def interpolate(x: Any, shape: Sequence[Sequence[Any]]) -> Any:
     Fault: conversion, of what `is_shape` does not hold for.
     """
     if not is_shape(shape):
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     before: Sequence[Any] | None = None
     for point in shape:
         if x <= point[0]:

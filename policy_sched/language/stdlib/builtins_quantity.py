@@ -15,17 +15,9 @@ from typing import Any, Final
 
 import msgspec
 
+from policy_sched.language import values
 from policy_sched.language.runtime import int64
 from policy_sched.language.stdlib.builtins_math import double_quotient, maybe
-from policy_sched.language.values import (
-    CONVERSION,
-    DIVIDE_BY_ZERO,
-    INT_MAX,
-    INT_MIN,
-    Fault,
-    Some,
-    truncated,
-)
 from policy_sched.model import parse as parse_quantity
 
 _NUMBER: Final = r"(0|[1-9][0-9]*)"
@@ -52,36 +44,36 @@ class Version(msgspec.Struct, frozen=True):
 def version(text: str, normalize: bool = False) -> Version:
     """Read a version; ``normalize`` also takes "v1.36". Fault: conversion."""
     if len(text) > _MAX_TEXT:
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     if normalize and (loose := _LOOSE.fullmatch(text)):
         text = ".".join((n or "").lstrip("0") or "0" for n in loose.groups()[:3]) + (loose[4] or "")
     found = _EXACT.fullmatch(text)
     if found is None:
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     labels = found[4].split(".") if found[4] else []
     if not all(_LABEL.fullmatch(label) for label in labels):
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     if max(map(len, found.groups()[:3])) > _DIGITS:
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     numbers = (int(found[1]), int(found[2]), int(found[3]))
-    if max(numbers) > INT_MAX:
-        raise Fault(CONVERSION)
+    if max(numbers) > values.INT_MAX:
+        raise values.Fault(values.CONVERSION)
     # A longer number is a greater one: labels have no zeros in front.
     ranks = tuple((0, len(x), x) if x.isdigit() else (1, 0, x) for x in labels)
     return Version(*numbers, (*numbers, not labels, ranks))
 
 
-def _try_version(text: str) -> Some | None:
+def _try_version(text: str) -> values.Some | None:
     try:
-        return Some(version(text, True))
-    except Fault:
+        return values.Some(version(text, True))
+    except values.Fault:
         return None
 
 
 def _is_version(text: str, normalize: bool = False) -> bool:
     try:
         version(text, normalize)
-    except Fault:
+    except values.Fault:
         return False
     return True
 
@@ -95,7 +87,7 @@ def fraction_of_text(text: str) -> Fraction:
     try:
         parsed = parse_quantity(text)
     except ValueError:
-        raise Fault(CONVERSION) from None
+        raise values.Fault(values.CONVERSION) from None
     return Fraction(parsed.nanos, _NANO)
 
 
@@ -117,14 +109,14 @@ def _nanos(amount: Fraction) -> int:
 
 def _free_quotient(amount: Fraction, divisor: int) -> Fraction:
     if divisor == 0:
-        raise Fault(DIVIDE_BY_ZERO)
-    return Fraction(truncated(_nanos(amount), divisor), _NANO)
+        raise values.Fault(values.DIVIDE_BY_ZERO)
+    return Fraction(values.truncated(_nanos(amount), divisor), _NANO)
 
 
 def _free_percent(part: Fraction, whole: Fraction) -> int:
     if whole <= 0:
         return 0
-    return min(max(truncated(_nanos(part) * 100, _nanos(whole)), 0), 100)
+    return min(max(values.truncated(_nanos(part) * 100, _nanos(whole)), 0), 100)
 
 
 def free_total(items: Sequence[Fraction]) -> Fraction:
@@ -158,7 +150,7 @@ def is_whole(number: int, scale: int) -> bool:
 def whole_or_fault(number: int, scale: int) -> int:
     """Return units as the whole number that they make; fault: conversion."""
     if number % scale:
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     return number // scale
 
 
@@ -182,7 +174,7 @@ def _double(amount: Fraction | int) -> float:
 
 def _as_integer(amount: Fraction) -> int:
     if amount.denominator != 1:
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     return int64(amount.numerator)
 
 
@@ -208,7 +200,7 @@ PARTIAL: Final[dict[str, Function]] = {
 #: Builtins over the exact amounts of quantities that have no unit yet.
 FREE_TOTAL: Final[dict[str, Function]] = {
     "sign_quantity": lambda q: (q > 0) - (q < 0),
-    "isInteger_quantity": lambda q: q.denominator == 1 and INT_MIN <= q <= INT_MAX,
+    "isInteger_quantity": lambda q: q.denominator == 1 and values.INT_MIN <= q <= values.INT_MAX,
     "asApproximateFloat_quantity": _double,
     "neg_quantity": operator.neg,
     "abs_quantity": abs,

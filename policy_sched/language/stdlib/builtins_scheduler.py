@@ -10,24 +10,15 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.language.values import CONVERSION, DIVIDE_BY_ZERO, Fault, Some
-from policy_sched.model import (
-    HostPort,
-    NodeAffinity,
-    Selector,
-    Taint,
-    Toleration,
-    node_matcher,
-    parse_selector,
-    required_node_names,
-)
+from policy_sched import model
+from policy_sched.language import values
 
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
 _FNV_OFFSET: Final = 0xCBF29CE484222325
 _FNV_PRIME: Final = 0x100000001B3
 
 
-def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
+def tolerates(tolerations: Sequence[model.Toleration], taint: model.Taint) -> bool:
     """Return whether one of the tolerations tolerates the taint."""
     key, value, effect = taint.key, taint.value, taint.effect
     for toleration in tolerations:  # noqa: SIM110  # any() costs twice as much
@@ -36,9 +27,9 @@ def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
     return False
 
 
-def make_taint(key: str, value: str, effect: str) -> Taint:
+def make_taint(key: str, value: str, effect: str) -> model.Taint:
     """Return a taint."""
-    return Taint(key=key, value=value, effect=effect)
+    return model.Taint(key=key, value=value, effect=effect)
 
 
 def fits(wanted: Mapping[str, int], room: Mapping[str, int]) -> bool:
@@ -61,7 +52,7 @@ def _ignored(name: str, names: Collection[str], groups: Collection[str]) -> bool
     return name in names or name.split("/", 1)[0] in groups
 
 
-def ports_conflict(wanted: HostPort, used: HostPort) -> bool:
+def ports_conflict(wanted: model.HostPort, used: model.HostPort) -> bool:
     """Return whether two pods cannot hold both on one node; a method cannot be kept by its name."""
     return wanted.conflicts(used)
 
@@ -83,12 +74,12 @@ def is_scalar_resource(name: str) -> bool:
     return name.startswith(("hugepages-", "attachable-volumes-")) or is_extended_resource(name)
 
 
-def selector(text: str) -> Selector:
+def selector(text: str) -> model.Selector:
     """Read a label selector such as "a in (b, c), !d"; fault: conversion."""
     try:
-        return parse_selector(text)
+        return model.parse_selector(text)
     except ValueError:
-        raise Fault(CONVERSION) from None
+        raise values.Fault(values.CONVERSION) from None
 
 
 def stable_hash(text: str) -> int:
@@ -101,54 +92,57 @@ def stable_hash(text: str) -> int:
 
 def _bucket(text: str, buckets: int) -> int:
     if buckets <= 0:
-        raise Fault(CONVERSION if buckets else DIVIDE_BY_ZERO)
+        raise values.Fault(values.CONVERSION if buckets else values.DIVIDE_BY_ZERO)
     return stable_hash(text) % buckets
 
 
-def affinity_of(raw: object) -> NodeAffinity | None:
+def affinity_of(raw: object) -> model.NodeAffinity | None:
     """Return a node affinity as the API writes it; None if it is empty.
 
     Raises msgspec.ValidationError if it is not an affinity.
     """
-    return msgspec.convert(raw, NodeAffinity) if raw else None
+    return msgspec.convert(raw, model.NodeAffinity) if raw else None
 
 
-def read_affinity(raw: object) -> NodeAffinity | None:
+def read_affinity(raw: object) -> model.NodeAffinity | None:
     """Do as `affinity_of`; fault: conversion."""
     try:
         return affinity_of(raw)
     except msgspec.ValidationError:
-        raise Fault(CONVERSION) from None
+        raise values.Fault(values.CONVERSION) from None
 
 
 def node_matches(
-    affinity: NodeAffinity | None, selector: Mapping[str, str], labels: Mapping[str, str], name: str
+    affinity: model.NodeAffinity | None,
+    selector: Mapping[str, str],
+    labels: Mapping[str, str],
+    name: str,
 ) -> bool:
     """Return whether a node has all labels of ``selector`` and meets what is required."""
     if any(labels.get(key) != value for key, value in selector.items()):
         return False
-    return node_matcher(affinity).required_matches(labels, name)
+    return model.node_matcher(affinity).required_matches(labels, name)
 
 
-def preference(affinity: NodeAffinity | None, labels: Mapping[str, str], name: str) -> int:
+def preference(affinity: model.NodeAffinity | None, labels: Mapping[str, str], name: str) -> int:
     """Return the sum of the weights of the preferred terms that a node matches."""
-    return node_matcher(affinity).preferred_score(labels, name)
+    return model.node_matcher(affinity).preferred_score(labels, name)
 
 
-def has_preferred(affinity: NodeAffinity | None) -> bool:
+def has_preferred(affinity: model.NodeAffinity | None) -> bool:
     """Return whether an affinity has preferred terms that can score."""
     return bool(affinity and affinity.preferred)
 
 
-def has_required(affinity: NodeAffinity | None, node_selector: Mapping[str, str]) -> bool:
+def has_required(affinity: model.NodeAffinity | None, node_selector: Mapping[str, str]) -> bool:
     """Return whether a pod requires anything of its node."""
-    return bool(node_selector) or node_matcher(affinity).has_required
+    return bool(node_selector) or model.node_matcher(affinity).has_required
 
 
-def required_names(affinity: NodeAffinity | None) -> Some | None:
+def required_names(affinity: model.NodeAffinity | None) -> values.Some | None:
     """Return the only nodes that required terms allow, in order, or none."""
-    names = required_node_names(affinity)
-    return None if names is None else Some(sorted(names))
+    names = model.required_node_names(affinity)
+    return None if names is None else values.Some(sorted(names))
 
 
 TOTAL: Final[dict[str, Callable[..., Any]]] = {
@@ -162,7 +156,7 @@ TOTAL: Final[dict[str, Callable[..., Any]]] = {
     "names_resources": resource_names,
     "isScalarResource_string": is_scalar_resource,
     "isExtendedResource_string": is_extended_resource,
-    "matches_selector_map": Selector.matches,
+    "matches_selector_map": model.Selector.matches,
     "stableHash_string": stable_hash,
 }
 PARTIAL: Final[dict[str, Callable[..., Any]]] = {

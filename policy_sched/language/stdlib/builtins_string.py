@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import re2
 
+from policy_sched.language import values
 from policy_sched.language.diagnostics import MAX_PATTERN_BYTES
 from policy_sched.language.stdlib.builtins_math import text_of_double
 from policy_sched.language.stdlib.builtins_time import text_of_duration, text_of_timestamp
 from policy_sched.language.syntax import ESCAPES
-from policy_sched.language.values import CONVERSION, OUT_OF_RANGE, Fault, LimitError, types
-from policy_sched.language.values import limits as work
+from policy_sched.language.values import limits as work, types
 
 Function = Callable[..., Any]
 #: Unicode's White_Space, as Go's strings.TrimSpace has it.
@@ -37,18 +37,18 @@ _QUIET.log_errors = False  # RE2 would write them to standard error
 @lru_cache(maxsize=1024)
 def _pattern(text: str) -> Any:
     if len(text.encode()) > MAX_PATTERN_BYTES:
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     try:
         return re2.compile(text, _QUIET)
     except re2.error:
-        raise Fault(CONVERSION) from None
+        raise values.Fault(values.CONVERSION) from None
 
 
 def _search(text: str, pattern: str) -> Any:
     """Search a text; RE2 takes as many steps as the text is long, times the pattern's program."""
     compiled = _pattern(pattern)
     if len(text) * compiled.programsize > _MAX_SEARCH:
-        raise LimitError("it searches a text too long for so large a pattern")
+        raise values.LimitError("it searches a text too long for so large a pattern")
     return compiled.search(text)
 
 
@@ -63,7 +63,7 @@ def _find(text: str, pattern: str) -> str:
 
 def _within(text: str, position: int) -> int:
     if not 0 <= position <= len(text):
-        raise Fault(OUT_OF_RANGE)
+        raise values.Fault(values.OUT_OF_RANGE)
     return position
 
 
@@ -115,7 +115,7 @@ def _from(text: str, start: int) -> str:
 
 def _between(text: str, start: int, end: int) -> str:
     if _within(text, start) > _within(text, end):
-        raise Fault(OUT_OF_RANGE)
+        raise values.Fault(values.OUT_OF_RANGE)
     return text[start:end]
 
 
@@ -179,7 +179,7 @@ class _Room:
             return f"{{{', '.join(f'{k}: {v}' for k, v in entries)}}}"
         write = _PLAIN.get(kind)
         if write is None:
-            raise Fault(CONVERSION)
+            raise values.Fault(values.CONVERSION)
         return self.take(write(value))
 
     def clause(self, letter: str, precision: int, value: Any, kind: types.Type) -> str:
@@ -194,7 +194,7 @@ def _precision(digits: str | None) -> int:
     if digits is None:
         return _DEFAULT_PRECISION
     if len(digits) > _DIGITS or int(digits) > _MAX_PRECISION:
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     return int(digits)
 
 
@@ -210,7 +210,7 @@ def _clause(letter: str, precision: int, value: Any, kind: types.Type) -> str:
         return str(digits if letter == "x" else digits.upper())
     if letter in "dbxXo" and kind == types.INT:
         return format(value, letter)
-    raise Fault(CONVERSION)
+    raise values.Fault(values.CONVERSION)
 
 
 def formatter(
@@ -229,12 +229,12 @@ def formatter(
                 parts.append("%")
                 continue
             if used >= len(items):
-                raise Fault(OUT_OF_RANGE)
+                raise values.Fault(values.OUT_OF_RANGE)
             kind = kinds[used] if used < len(kinds) else others
             parts.append(room.clause(found[2], _precision(found[1]), items[used], kind))
             used += 1
         if "%" in form[at:]:
-            raise Fault(CONVERSION)
+            raise values.Fault(values.CONVERSION)
         return "".join([*parts, form[at:]])
 
     return formatted

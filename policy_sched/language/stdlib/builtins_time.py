@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from policy_sched.language import values
 from policy_sched.language.runtime import int64
 from policy_sched.language.stdlib.builtins_math import maybe
-from policy_sched.language.values import CONVERSION, INT_MAX, OVERFLOW, Fault, truncated
 
 Function = Callable[..., Any]
 SECOND: Final = 10**9
@@ -46,7 +46,7 @@ _OFFSET: Final = re.compile(r"([+-]?)(\d\d):(\d\d)", re.ASCII)
 def in_years(moment: int) -> int:
     """Return a timestamp, or the overflow fault outside the years 1 to 9999."""
     if not FIRST <= moment <= LAST:
-        raise Fault(OVERFLOW)
+        raise values.Fault(values.OVERFLOW)
     return moment
 
 
@@ -59,13 +59,13 @@ def duration_of_text(text: str) -> int:
     """Read Go's notation, such as "1h30m" or "1.5s"; fault: conversion."""
     found = _DURATION.fullmatch(text) if len(text) <= _MAX_TEXT else None
     if found is None:
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     length = sum(
         int(Fraction(f"0{n}" if n[0] == "." else n.rstrip(".")) * _UNITS[unit])
         for n, unit in _PART.findall(found[2])
     )
-    if length > INT_MAX:
-        raise Fault(CONVERSION)
+    if length > values.INT_MAX:
+        raise values.Fault(values.CONVERSION)
     return -length if found[1] == "-" else length
 
 
@@ -73,21 +73,21 @@ def timestamp_of_text(text: str) -> int:
     """Read RFC 3339, nine decimals of a second kept; fault: conversion."""
     found = _MOMENT.fullmatch(text) if len(text) <= _MAX_TEXT else None
     if found is None:
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     try:
         moment = datetime.fromisoformat(found[1]).replace(tzinfo=UTC)
     except ValueError:
-        raise Fault(CONVERSION) from None
+        raise values.Fault(values.CONVERSION) from None
     offset = 0
     if found[3]:
         if int(found[4]) > 23 or int(found[5]) > 59:
-            raise Fault(CONVERSION)
+            raise values.Fault(values.CONVERSION)
         offset = (int(found[4]) * 60 + int(found[5])) * (-60 if found[3] == "-" else 60)
     since = moment - EPOCH
     nanoseconds = (since.days * 86_400 + since.seconds - offset) * SECOND
     nanoseconds += int((found[2] or "")[:9].ljust(9, "0"))
     if not FIRST <= nanoseconds <= LAST:
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     return nanoseconds
 
 
@@ -111,24 +111,24 @@ def text_of_timestamp(moment: int) -> str:
 @lru_cache(maxsize=256)
 def _zone(text: str) -> tzinfo:
     if len(text) > _MAX_ZONE:
-        raise Fault(CONVERSION)
+        raise values.Fault(values.CONVERSION)
     found = _OFFSET.fullmatch(text)
     if found is not None:
         minutes = int(found[2]) * 60 + int(found[3])
         if minutes >= 24 * 60:
-            raise Fault(CONVERSION)
+            raise values.Fault(values.CONVERSION)
         return timezone(timedelta(minutes=-minutes if found[1] == "-" else minutes))
     try:
         return ZoneInfo(text)
     except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: a directory such as "Europe"
-        raise Fault(CONVERSION) from None
+        raise values.Fault(values.CONVERSION) from None
 
 
 def _at(moment: int, zone: tzinfo) -> datetime:
     try:
         return (EPOCH + timedelta(seconds=moment // SECOND)).astimezone(zone)
     except OverflowError:
-        raise Fault(OVERFLOW) from None
+        raise values.Fault(values.OVERFLOW) from None
 
 
 _PARTS: Final[dict[str, Callable[[datetime], int]]] = {
@@ -158,7 +158,7 @@ def _milliseconds(moment: int, zone: str = "UTC") -> int:
 
 
 def _whole(unit: int) -> Function:
-    return lambda length: truncated(length, unit)
+    return lambda length: values.truncated(length, unit)
 
 
 def _duration_milliseconds(length: int) -> int:

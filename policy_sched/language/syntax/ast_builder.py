@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from policy_sched.language.diagnostics import Problem
 from policy_sched.language.syntax import ast
-from policy_sched.language.syntax.ast import Span
 
 if TYPE_CHECKING:
     from lark import Token
@@ -170,9 +169,9 @@ Signs: TypeAlias = tuple[int, int]
 """The first character of a row of ``!`` or ``-``, and how many there are."""
 
 
-def _token_span(token: Token) -> Span:
+def _token_span(token: Token) -> ast.Span:
     start = token.start_pos or 0
-    return Span(start, start + len(token))
+    return ast.Span(start, start + len(token))
 
 
 def _start(token: Token) -> int:
@@ -192,7 +191,7 @@ class TreeBuilder:
     def __init__(self) -> None:
         self.cel = False
         self._problems: list[Problem] = []
-        self._large: dict[Span, int] = {}
+        self._large: dict[ast.Span, int] = {}
 
     def finish(self) -> list[Problem]:
         """Return what is wrong with the text that was parsed last, and forget it."""
@@ -206,7 +205,7 @@ class TreeBuilder:
     def _outside(self, start: int, end: int, feature: str, hint: str = "") -> Value:
         message = f"{feature} is CEL, but not part of {'selectors' if self.cel else 'rules'}"
         self._problems.append(Problem(start, end, "PS014", message, hint))
-        return start, end, ast.Bad(span=Span(start, end))
+        return start, end, ast.Bad(span=ast.Span(start, end))
 
     def _keyword(self, name: Token, role: str, hint: str) -> None:
         span = _token_span(name)
@@ -220,24 +219,24 @@ class TreeBuilder:
 
     def cond(self, items: tuple[Value, Token, Value, Token, Value]) -> Value:
         (start, _, test), _, (_, _, then), _, (_, end, otherwise) = items
-        span = Span(start, end)
+        span = ast.Span(start, end)
         return start, end, ast.CondExpr(test=test, then=then, otherwise=otherwise, span=span)
 
     def or_(self, items: tuple[Value, Token, Value]) -> Value:
         (start, _, left), _, (_, end, right) = items
         same = isinstance(left, ast.OrExpr) and left.span.start == start
         args = (*left.args, right) if same and isinstance(left, ast.OrExpr) else (left, right)
-        return start, end, ast.OrExpr(args=args, span=Span(start, end))
+        return start, end, ast.OrExpr(args=args, span=ast.Span(start, end))
 
     def and_(self, items: tuple[Value, Token, Value]) -> Value:
         (start, _, left), _, (_, end, right) = items
         same = isinstance(left, ast.AndExpr) and left.span.start == start
         args = (*left.args, right) if same and isinstance(left, ast.AndExpr) else (left, right)
-        return start, end, ast.AndExpr(args=args, span=Span(start, end))
+        return start, end, ast.AndExpr(args=args, span=ast.Span(start, end))
 
     def relop(self, items: tuple[Value, Token, Value]) -> Value:
         (start, _, left), op, (_, end, right) = items
-        span = Span(start, end)
+        span = ast.Span(start, end)
         node = ast.Binary(op=str(op), left=left, right=right, op_span=_token_span(op), span=span)
         return start, end, node
 
@@ -250,14 +249,14 @@ class TreeBuilder:
 
     def not_(self, items: tuple[Signs, Value]) -> Value:
         (start, count), (_, end, operand) = items
-        span = Span(start, end)
+        span = ast.Span(start, end)
         if count % 2 == 0:
             operand = ast.Unary(op="!", operand=operand, span=span)
         return start, end, ast.Unary(op="!", operand=operand, span=span)
 
     def neg(self, items: tuple[Signs, Value]) -> Value:
         (start, count), (_, end, operand) = items
-        span = Span(start, end)
+        span = ast.Span(start, end)
         number = isinstance(operand, ast.Literal) and type(operand.value) in (int, float)
         adjacent = number and operand.span.end == end
         if count % 2 == 1 and adjacent and isinstance(operand, ast.Literal):
@@ -280,7 +279,7 @@ class TreeBuilder:
             name_span=_token_span(name),
             optional=optional,
             quoted=name.startswith("`"),
-            span=Span(start, end),
+            span=ast.Span(start, end),
         )
         return start, end, node
 
@@ -303,19 +302,19 @@ class TreeBuilder:
             name=str(name),
             args=tuple(args or ()),
             name_span=_token_span(name),
-            span=Span(start, end),
+            span=ast.Span(start, end),
         )
         return start, end, node
 
     def index(self, items: tuple[Value, Token, Value, Token]) -> Value:
         (start, _, operand), _, (_, _, index), close = items
         end = _end(close)
-        return start, end, ast.IndexExpr(operand=operand, index=index, span=Span(start, end))
+        return start, end, ast.IndexExpr(operand=operand, index=index, span=ast.Span(start, end))
 
     def opt_index(self, items: tuple[Value, Token, Token, Value, Token]) -> Value:
         (start, _, operand), _, _, (_, _, index), close = items
         end = _end(close)
-        span = Span(start, end)
+        span = ast.Span(start, end)
         return start, end, ast.IndexExpr(operand=operand, index=index, optional=True, span=span)
 
     # Primaries.
@@ -342,7 +341,7 @@ class TreeBuilder:
         start, end = _start(name), _end(close)
         named = _token_span(name)
         node = ast.CallExpr(
-            name=str(name), args=tuple(args or ()), name_span=named, span=Span(start, end)
+            name=str(name), args=tuple(args or ()), name_span=named, span=ast.Span(start, end)
         )
         return start, end, node
 
@@ -470,8 +469,8 @@ class TreeBuilder:
         return self._outside(_start(items[0]), _end(items[0]), "`null`", hint)
 
 
-def _enclosed(items: Enclosed) -> Span:
-    return Span(_start(cast("Token", items[0])), _end(cast("Token", items[-1])))
+def _enclosed(items: Enclosed) -> ast.Span:
+    return ast.Span(_start(cast("Token", items[0])), _end(cast("Token", items[-1])))
 
 
 def _decimal(digits: str) -> int:

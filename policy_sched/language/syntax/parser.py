@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy_sched.language.diagnostics import MAX_DEPTH, MAX_NODES, MAX_SOURCE_BYTES, Problem
 from policy_sched.language.syntax import ast
-from policy_sched.language.syntax.ast import walk
 from policy_sched.language.syntax.ast_builder import TreeBuilder, if_problem
 from policy_sched.source import DIRECTORY, KeptFile, unpickled
 
@@ -357,7 +356,7 @@ def _syntax_problems(text: str, error: UnexpectedInput) -> list[Problem]:
 
 def _size_problems(root: ast.Node, *, cel: bool) -> list[Problem]:
     count, deepest, at = 0, 0, root.span
-    for node, depth in walk(root):
+    for node, depth in ast.walk(root):
         count += 1
         if depth > deepest:
             deepest, at = depth, node.span

@@ -10,19 +10,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from policy_sched import model
 from policy_sched.cluster.tables import NodeView, names_of, sum_of
 from policy_sched.language.values.devices import DeviceFacts
-from policy_sched.model import (
-    Amount,
-    Condition,
-    HostPort,
-    Node,
-    ObjectMeta,
-    PodInfo,
-    Taint,
-    nanoseconds,
-    units,
-)
 
 
 class ImageFacts(msgspec.Struct, frozen=True):
@@ -39,17 +29,17 @@ class NodeFacts:
     if the table does not know the node, nothing runs on it.
     """
 
-    def __init__(self, node: Node, table: NodeView | None = None) -> None:
+    def __init__(self, node: model.Node, table: NodeView | None = None) -> None:
         meta, info = node.metadata, node.status.node_info
         self._node = node
         self._table = table
         self.name = meta.name
         self.labels = meta.labels
         self.annotations = meta.annotations
-        self.taints: tuple[Taint, ...] = node.spec.taints
+        self.taints: tuple[model.Taint, ...] = node.spec.taints
         self.unschedulable = node.spec.unschedulable
         self.ready = node.ready
-        self.conditions: tuple[Condition, ...] = node.status.conditions
+        self.conditions: tuple[model.Condition, ...] = node.status.conditions
         self.provider_id = node.spec.provider_id
         self.architecture = info.architecture
         self.operating_system = info.operating_system
@@ -58,7 +48,7 @@ class NodeFacts:
         self.kubelet_version = info.kubelet_version
         self.runtime_version = info.container_runtime_version
         self.declared_features: tuple[str, ...] = node.status.declared_features
-        self.creation_time = nanoseconds(meta.creation_timestamp)
+        self.creation_time = model.nanoseconds(meta.creation_timestamp)
 
     @cached_property
     def capacity(self) -> dict[str, int]:
@@ -82,7 +72,7 @@ class NodeFacts:
         }
 
     @cached_property
-    def pods(self) -> tuple[PodInfo, ...]:
+    def pods(self) -> tuple[model.PodInfo, ...]:
         """The pods on it."""
         row = None if self._table is None else self._table.row_of.get(self.name)
         if self._table is None or row is None:
@@ -134,13 +124,13 @@ class NodeFacts:
         return {name: self.allocatable.get(name, 0) - requested.get(name, 0) for name in names}
 
     @property
-    def used_ports(self) -> tuple[HostPort, ...]:
+    def used_ports(self) -> tuple[model.HostPort, ...]:
         """Host ports in use, each once."""
         return tuple(dict.fromkeys(port for pod in self.pods for port in pod.host_ports))
 
 
-def _amounts(amounts: Mapping[str, Amount]) -> dict[str, int]:
-    return {name: units(name, amount) for name, amount in amounts.items()}
+def _amounts(amounts: Mapping[str, model.Amount]) -> dict[str, int]:
+    return {name: model.units(name, amount) for name, amount in amounts.items()}
 
 
 def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
@@ -151,7 +141,7 @@ def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return whole
 
 
-NO_NODE: Final = NodeFacts(Node(metadata=ObjectMeta(name="")))
+NO_NODE: Final = NodeFacts(model.Node(metadata=model.ObjectMeta(name="")))
 """A node without any content."""
 
 
@@ -165,7 +155,7 @@ class PlacementFacts:
         self,
         domain: str,
         rows: npt.NDArray[np.intp],
-        assigned: tuple[PodInfo, ...] = (),
+        assigned: tuple[model.PodInfo, ...] = (),
         table: NodeView | None = None,
     ) -> None:
         self.domain = domain

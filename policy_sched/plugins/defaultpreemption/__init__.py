@@ -3,9 +3,7 @@
 The search for victims is in `preemption`.
 """
 
-from policy_sched.plugins.defaultpreemption.plugin import Preempting, Preemption
-
-__all__ = [
-    "Preempting",
-    "Preemption",
-]
+from policy_sched.plugins.defaultpreemption.plugin import (
+    Preempting as Preempting,
+    Preemption as Preemption,
+)

@@ -32,11 +32,7 @@ from policy_sched.plugins.dynamicresources.node_search import (
     PodSearch,
 )
 from policy_sched.plugins.dynamicresources.request_columns import RequestColumn
-from policy_sched.plugins.dynamicresources.requests import (
-    EXACT_COUNT,
-    MAX_DEVICES,
-    AllocationError,
-)
+from policy_sched.plugins.dynamicresources.requests import EXACT_COUNT, MAX_DEVICES, AllocationError
 from policy_sched.plugins.dynamicresources.resource_claims import uid_of
 
 _MOST_SHAPES: Final = 64

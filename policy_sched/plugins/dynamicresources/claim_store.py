@@ -12,14 +12,9 @@ import msgspec
 from policy_sched.cluster import ApiObjects
 from policy_sched.framework import SUCCESS, Code, Status
 from policy_sched.model import DeviceClass, PodInfo, ResourceClaim
+from policy_sched.plugins.dynamicresources import extended_resources
 from policy_sched.plugins.dynamicresources.binding import conditional
 from policy_sched.plugins.dynamicresources.devices import node_selector_fault
-from policy_sched.plugins.dynamicresources.extended_resources import (
-    ExtendedResources,
-    in_memory,
-    left_over,
-    wanted,
-)
 from policy_sched.plugins.dynamicresources.requests import ClaimPlan, claim_name
 from policy_sched.plugins.dynamicresources.resource_claims import (
     ClaimError,
@@ -75,7 +70,10 @@ class ClaimStores:
     """Looks up the claims of pods; the last result is kept as long as nothing changes."""
 
     def __init__(
-        self, objects: ApiObjects, claims: ResourceClaims, extended: ExtendedResources
+        self,
+        objects: ApiObjects,
+        claims: ResourceClaims,
+        extended: extended_resources.ExtendedResources,
     ) -> None:
         self._objects = objects
         self._claims = claims
@@ -91,7 +89,7 @@ class ClaimStores:
         if pod.pod.spec.resource_claims:
             return True
         served = self._served
-        return bool(served) and wanted(pod, served)
+        return bool(served) and extended_resources.wanted(pod, served)
 
     def of(self, pod: PodInfo) -> ClaimStore:
         """Return the claims of a pod as they are now."""
@@ -123,8 +121,10 @@ class ClaimStores:
             store.status = Status(UNRESOLVABLE, (str(error),))
             return store
         served = self._extended.names()
-        if served and wanted(pod, served):
-            store.extended_claim = left_over(pod, self._claims.all()) or in_memory(pod)
+        if served and extended_resources.wanted(pod, served):
+            store.extended_claim = extended_resources.left_over(
+                pod, self._claims.all()
+            ) or extended_resources.in_memory(pod)
         shapes: list[Hashable] = []
         for place, claim in enumerate(store.user):
             if claim.status.allocation is not None:

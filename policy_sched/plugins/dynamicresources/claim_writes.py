@@ -21,13 +21,7 @@ import msgspec
 from policy_sched.client import Client, ObjectRequest
 from policy_sched.errors import ClusterError
 from policy_sched.framework import Code, PendingStatus, Status
-from policy_sched.model import (
-    AllocationResult,
-    ApiObject,
-    Pod,
-    PodInfo,
-    ResourceClaim,
-)
+from policy_sched.model import AllocationResult, ApiObject, Pod, PodInfo, ResourceClaim
 from policy_sched.plugins.dynamicresources.extended_resources import Variant
 from policy_sched.plugins.dynamicresources.requests import claim_name
 from policy_sched.plugins.dynamicresources.resource_claims import is_reserved, key_of

@@ -10,6 +10,7 @@ import numpy as np
 
 from policy_sched.framework import SUCCESS, Code, DeadlineExceeded, Handle, Status
 from policy_sched.model import Node, ResourceClaim
+from policy_sched.plugins.dynamicresources import extended_resources
 from policy_sched.plugins.dynamicresources.allocator import (
     INVALID_POOLS,
     AllocatedDevice,
@@ -22,12 +23,6 @@ from policy_sched.plugins.dynamicresources.binding import Readiness, readiness
 from policy_sched.plugins.dynamicresources.claim_store import UNRESOLVABLE, ClaimStore
 from policy_sched.plugins.dynamicresources.device_rules import DeviceRules, Ranking, Ratings
 from policy_sched.plugins.dynamicresources.devices import NodeView, consumption, selects
-from policy_sched.plugins.dynamicresources.extended_resources import (
-    ExtendedResourceError,
-    ExtendedResources,
-    Variant,
-    variant_on,
-)
 from policy_sched.plugins.dynamicresources.pools import NodePools, PoolError
 from policy_sched.plugins.dynamicresources.request_columns import RequestColumn, RequestColumns
 from policy_sched.plugins.dynamicresources.requests import AllocationError, ClaimPlan, Request
@@ -53,7 +48,7 @@ class NodeAllocation:
 
     claims: list[ResourceClaim]
     devices: list[list[AllocatedDevice]]
-    variant: Variant | None = None
+    variant: extended_resources.Variant | None = None
 
 
 class NodeSearch:
@@ -68,7 +63,7 @@ class NodeSearch:
         self,
         handle: Handle,
         claims: ResourceClaims,
-        extended: ExtendedResources,
+        extended: extended_resources.ExtendedResources,
         filter_timeout: int,
         binding_timeout: int,
         rules: DeviceRules | None = None,
@@ -138,7 +133,7 @@ class PodSearch:
         """Return Filter's status as far as claims are to be allocated, and what was found."""
         try:
             got = self.find(row)
-        except ExtendedResourceError as failure:
+        except extended_resources.ExtendedResourceError as failure:
             return rejection(str(failure)), None
         except DeadlineExceeded:
             text = f"node {self._table.names[row]}: {TIMED_OUT}"
@@ -188,7 +183,9 @@ class PodSearch:
         found = self._found
         plans, claims, variant = found.plans, [plan.claim for plan in found.plans], None
         if found.extended_claim is not None:
-            variant = variant_on(node, found.extended_claim, found.pod, self._search.extended)
+            variant = extended_resources.variant_on(
+                node, found.extended_claim, found.pod, self._search.extended
+            )
             if variant is not None:
                 plans = [*plans, self._plan(variant.claim)]
                 claims.append(variant.claim)

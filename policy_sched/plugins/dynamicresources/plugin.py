@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
+from policy_sched import model
 from policy_sched.cluster.tables import NodeView
 from policy_sched.framework import (
     NO_CODE,
@@ -47,21 +48,7 @@ from policy_sched.framework import (
     Status,
     hookimpl,
 )
-from policy_sched.language.values import (
-    NO_ALLOCATION,
-    AllocationFacts,
-    DeviceFacts,
-    RequestFacts,
-    RuleError,
-)
-from policy_sched.model import (
-    AllocationResult,
-    ApiObject,
-    ClusterEventWithHint,
-    PodInfo,
-    ResourceClaim,
-    nanoseconds_of,
-)
+from policy_sched.language import values
 from policy_sched.plugins.dynamicresources import events
 from policy_sched.plugins.dynamicresources.allocation_result import allocation_result
 from policy_sched.plugins.dynamicresources.binding import Binding, Reservation
@@ -91,11 +78,7 @@ from policy_sched.plugins.dynamicresources.extended_resources import (
     ExtendedResourceError,
     ExtendedResources,
 )
-from policy_sched.plugins.dynamicresources.node_search import (
-    NOT_AVAILABLE,
-    TIMED_OUT,
-    NodeSearch,
-)
+from policy_sched.plugins.dynamicresources.node_search import NOT_AVAILABLE, TIMED_OUT, NodeSearch
 from policy_sched.plugins.dynamicresources.requests import AllocationError
 from policy_sched.plugins.dynamicresources.resource_claims import (
     ResourceClaims,
@@ -184,12 +167,12 @@ class DynamicResources:
         )
 
     @hookimpl
-    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+    def events_to_register(self) -> tuple[model.ClusterEventWithHint, ...]:
         """Name what can make a rejected pod fit."""
         found = events.of(self._claims.get)
         return found if self._rules is None else (*found, *self._rules.events)
 
-    def _claims_key(self, pod: PodInfo) -> Hashable:
+    def _claims_key(self, pod: model.PodInfo) -> Hashable:
         if not pod.has_claims and not self._claim_stores.concerns(pod):
             return None
         found = self._claim_stores.of(pod)
@@ -200,12 +183,12 @@ class DynamicResources:
         return (pod.uid, self._claims.version, time, late)
 
     @hookimpl
-    def pre_enqueue(self, pod: PodInfo) -> Status:
+    def pre_enqueue(self, pod: model.PodInfo) -> Status:
         """Let a pod wait outside of the queue until its claims are there."""
         return self._claim_stores.missing(pod) if pod.has_claims else SUCCESS
 
     @hookimpl
-    def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
+    def pre_filter(self, state: CycleState, pod: model.PodInfo) -> PreFilterResult:
         """Look the claims up; reject the pod where one cannot be allocated anywhere."""
         if not pod.may_use_devices or not self._claim_stores.concerns(pod):
             state.write(_UNCONCERNED)
@@ -221,7 +204,9 @@ class DynamicResources:
         return _PASSED
 
     @hookimpl
-    def filter(self, state: CycleState, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
+    def filter(
+        self, state: CycleState, pod: model.PodInfo, rows: Rows, nodes: NodeView
+    ) -> FilterResult:
         """Refuse nodes that do not reach an allocated claim, or lack devices for another."""
         found = self._claim_stores.of(pod)
         mark = state.read(PodClaims)
@@ -241,7 +226,7 @@ class DynamicResources:
             codes, self._statuses.describe, fatal=frozenset(fatal), names_node=False
         )
 
-    def _code(self, pod: PodInfo, row: int) -> int:
+    def _code(self, pod: model.PodInfo, row: int) -> int:
         """Return 0 if Filter passes a row, else that Filter itself has to say more."""
         try:
             return 0 if self._columns.passes(self._claim_stores.of(pod), row) else NO_CODE
@@ -250,7 +235,7 @@ class DynamicResources:
 
     @hookimpl
     def post_filter(
-        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
+        self, state: CycleState, pod: model.PodInfo, diagnosis: Diagnosis
     ) -> PostFilterResult:
         """Give back the devices of one unused claim that keeps the pod from fitting."""
         mark = state.read(PodClaims)
@@ -284,7 +269,7 @@ class DynamicResources:
         return _done(DEALLOCATED, Run(self._handle.client, given_back(claim, pod)).start)
 
     @hookimpl
-    def pre_score(self, pod: PodInfo) -> Status:
+    def pre_score(self, pod: model.PodInfo) -> Status:
         """Leave scoring out where no request has alternatives: all scores are 0 then."""
         if not self._claim_stores.concerns(pod):
             return SKIP
@@ -297,7 +282,7 @@ class DynamicResources:
         return SKIP
 
     @hookimpl
-    def score(self, pod: PodInfo, rows: Rows) -> RawScores:
+    def score(self, pod: model.PodInfo, rows: Rows) -> RawScores:
         """Prefer nodes on which requests get their first alternatives."""
         found = self._claim_stores.of(pod)
         searched = self._table.row_of.values() if rows is None else rows.tolist()
@@ -318,7 +303,7 @@ class DynamicResources:
         return normalized * 100 // most if most else normalized
 
     @hookimpl
-    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+    def reserve(self, state: CycleState, pod: model.PodInfo, node: str) -> Status:
         """Allocate devices on the node for the claims that have none."""
         if not self._claim_stores.concerns(pod):
             return SUCCESS
@@ -367,22 +352,24 @@ class DynamicResources:
             reservation.add(claim, result)
         return reservation
 
-    def would_allocate(self, pod: PodInfo, row: int) -> AllocationFacts:
+    def would_allocate(self, pod: model.PodInfo, row: int) -> values.AllocationFacts:
         """Return what a pod would get on a node; nothing where its claims cannot be allocated."""
         if not pod.may_use_devices or not self._claim_stores.concerns(pod):
-            return NO_ALLOCATION
+            return values.NO_ALLOCATION
         found = self._claim_stores.of(pod)
         if not found.status.ok or not found.unallocated or self._table.nodes[row] is None:
-            return NO_ALLOCATION
+            return values.NO_ALLOCATION
         anew = self._rules is not None and not self._rules.steady
         try:
             got = self._columns.find(found, row, anew=anew)
         except (AllocationError, ExtendedResourceError):
-            return NO_ALLOCATION
+            return values.NO_ALLOCATION
         devices = self._claims.node_devices.on(row)
-        return NO_ALLOCATION if got is None else allocation_facts(got.devices, devices)
+        return values.NO_ALLOCATION if got is None else allocation_facts(got.devices, devices)
 
-    def considered(self, pod: PodInfo, row: int) -> Iterator[tuple[RequestFacts, DeviceFacts]]:
+    def considered(
+        self, pod: model.PodInfo, row: int
+    ) -> Iterator[tuple[values.RequestFacts, values.DeviceFacts]]:
         """Yield a pod's requests with the devices of a row's node that rules are evaluated on."""
         node = self._table.nodes[row]
         if not pod.may_use_devices or not self._claim_stores.concerns(pod) or node is None:
@@ -406,11 +393,11 @@ class DynamicResources:
                     if free and request.selects(one.view, view, self._claims.selectors):
                         yield as_facts(request), one.facts
 
-    def ranking(self, pod: PodInfo, row: int) -> Ranking | None:
+    def ranking(self, pod: model.PodInfo, row: int) -> Ranking | None:
         """Return what rules make of the devices of a row's node, None without rules."""
         return self._search.begin(self._claim_stores.of(pod)).ranking(row)
 
-    def rated(self, pod: PodInfo, row: int) -> list[RatedDevice]:
+    def rated(self, pod: model.PodInfo, row: int) -> list[RatedDevice]:
         """Return what rules say about the devices of a row's node; nothing without rules."""
         if self._rules is None:
             return []
@@ -421,14 +408,14 @@ class DynamicResources:
                 RatedDevice(request, device, rate(request, device), (request.name, device) in got)
                 for request, device in self.considered(pod, row)
             ]
-        except RuleError:
+        except values.RuleError:
             return []
 
     def _share_id(self) -> str:
         return str(uuid.UUID(int=self._handle.random.getrandbits(128), version=4))
 
     @hookimpl
-    def unreserve(self, state: CycleState, pod: PodInfo) -> None:
+    def unreserve(self, state: CycleState, pod: model.PodInfo) -> None:
         """Take back what was reserved; an allocation that was written stays in its claim."""
         reservation = state.read(Reservation)
         if reservation is None or reservation.pod != pod.uid:
@@ -445,17 +432,17 @@ class DynamicResources:
             if extended_claim.metadata.name != IN_MEMORY:
                 self._delete(extended_claim)
 
-    def _assume(self, response: ApiObject | None) -> None:
-        if isinstance(response, ResourceClaim):
+    def _assume(self, response: model.ApiObject | None) -> None:
+        if isinstance(response, model.ResourceClaim):
             self._claims.assume(response)
 
-    def _delete(self, claim: ResourceClaim) -> None:
+    def _delete(self, claim: model.ResourceClaim) -> None:
         """Delete a claim for extended resources."""
         client = self._handle.client
         current = self._claims.get(claim.metadata.namespace, claim.metadata.name) or claim
         left = tuple(one for one in current.metadata.finalizers if one != FINALIZER)
 
-        def delete(_response: ApiObject | None) -> None:
+        def delete(_response: model.ApiObject | None) -> None:
             drop(client, deletion(current), lambda _: self._claims.forget(current))
 
         if left != current.metadata.finalizers:
@@ -464,13 +451,13 @@ class DynamicResources:
             delete(None)
 
     @hookimpl
-    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo) -> Status:
+    def pre_bind_pre_flight(self, state: CycleState, pod: model.PodInfo) -> Status:
         """Say whether anything was reserved."""
         reservation = state.read(Reservation)
         return SKIP if reservation is None or reservation.pod != pod.uid else SUCCESS
 
     @hookimpl
-    def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status | PendingStatus:
+    def pre_bind(self, state: CycleState, pod: model.PodInfo, node: str) -> Status | PendingStatus:
         """Write allocations and reservations, and wait for binding conditions."""
         reservation = state.read(Reservation)
         if reservation is None or reservation.pod != pod.uid:
@@ -481,7 +468,7 @@ class DynamicResources:
 def _duration(value: object, default: int) -> int:
     if value is None:
         return default
-    return value if isinstance(value, int) else nanoseconds_of(str(value))
+    return value if isinstance(value, int) else model.nanoseconds_of(str(value))
 
 
 def _done(text: str, write: Callable[[], object] | None = None) -> PostFilterResult:
@@ -489,7 +476,9 @@ def _done(text: str, write: Callable[[], object] | None = None) -> PostFilterRes
     return PostFilterResult(Status(Code.UNSCHEDULABLE, (text,)), then=write)
 
 
-def _reserved_form(claim: ResourceClaim, result: AllocationResult) -> ResourceClaim:
+def _reserved_form(
+    claim: model.ResourceClaim, result: model.AllocationResult
+) -> model.ResourceClaim:
     finalizers = claim.metadata.finalizers
     if FINALIZER not in finalizers:
         finalizers = (*finalizers, FINALIZER)
@@ -511,4 +500,4 @@ def _score(found: ClaimStore, allocations: Sequence[frozenset[str]]) -> int:
     return score
 
 
-_has_claims: Final[Callable[[PodInfo], bool]] = attrgetter("has_claims")
+_has_claims: Final[Callable[[model.PodInfo], bool]] = attrgetter("has_claims")

@@ -6,18 +6,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from policy_sched import model
 from policy_sched.errors import PolicySchedError
-from policy_sched.model import (
-    Amount,
-    DeviceClass,
-    DeviceConstraint,
-    DeviceRequest,
-    DeviceSubRequest,
-    ExactDeviceRequest,
-    Quantity,
-    ResourceClaim,
-    Toleration,
-)
 from policy_sched.plugins.dynamicresources.devices import DeviceView, NodeView, SelectorError, Value
 from policy_sched.plugins.dynamicresources.pools import Pool
 from policy_sched.plugins.dynamicresources.selector_columns import SelectorResults
@@ -33,7 +23,7 @@ class Constraint(Protocol):
         """Forget a device that was added."""
 
 
-def constraint_of(one: DeviceConstraint) -> Constraint | None:
+def constraint_of(one: model.DeviceConstraint) -> Constraint | None:
     """Return what remembers the devices of a constraint; None if it is of no kind known."""
     if one.match_attribute is not None:
         return MatchAttribute(frozenset(one.requests), one.match_attribute)
@@ -106,9 +96,9 @@ class DistinctAttribute:
 EXACT_COUNT: Final = "ExactCount"
 ALL: Final = "All"
 MAX_DEVICES: Final = 32
-_NO_AMOUNTS: Final[Mapping[str, Amount]] = {}
+_NO_AMOUNTS: Final[Mapping[str, model.Amount]] = {}
 
-Classes = Callable[[str], DeviceClass | None]
+Classes = Callable[[str], model.DeviceClass | None]
 """Finds a device class by name."""
 
 
@@ -135,8 +125,8 @@ class Request:
     class_name: str
     expressions: tuple[tuple[str, str], ...]
     """Selectors with the place that is named when one fails."""
-    tolerations: tuple[Toleration, ...]
-    capacity: Mapping[str, Amount]
+    tolerations: tuple[model.Toleration, ...]
+    capacity: Mapping[str, model.Amount]
     admin_access: bool = False
     all_devices: list[tuple[DeviceView, Pool]] = field(default_factory=list)
     _selected: dict[int, bool] = field(default_factory=dict)
@@ -190,17 +180,17 @@ class PreparedClaim:
     """A claim: of each request its alternatives, and the constraints."""
 
     name: str
-    claim: ResourceClaim
+    claim: model.ResourceClaim
     requests: list[list[Request]]
     constraints: list[Constraint]
 
 
-CapacityLeft = Callable[[Request, DeviceView], Mapping[str, Quantity] | None]
+CapacityLeft = Callable[[Request, DeviceView], Mapping[str, model.Quantity] | None]
 Allows = Callable[[Request, DeviceView], bool]
 """Tells whether rules let a request have a device."""
 
 
-def claim_name(claim: ResourceClaim) -> str:
+def claim_name(claim: model.ResourceClaim) -> str:
     """Return namespace and name of a claim as messages have them."""
     meta = claim.metadata
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
@@ -214,19 +204,19 @@ class ClaimPlan:
     """
 
     name: str
-    claim: ResourceClaim
+    claim: model.ResourceClaim
     requests: list[list[Request | AllocationError]]
     fixed: int | None
     """How many devices are requested, where that is the same on every node."""
     borrowed: bool = False
     """Whether the requests are those of another claim with an equal spec, and named so."""
 
-    def for_claim(self, claim: ResourceClaim) -> ClaimPlan:
+    def for_claim(self, claim: model.ResourceClaim) -> ClaimPlan:
         """Return the plan for another claim with an equal spec."""
         return ClaimPlan(claim_name(claim), claim, self.requests, self.fixed, borrowed=True)
 
     @classmethod
-    def of(cls, claim: ResourceClaim, classes: Classes) -> ClaimPlan:
+    def of(cls, claim: model.ResourceClaim, classes: Classes) -> ClaimPlan:
         """Return the plan of a claim."""
         requests: list[list[Request | AllocationError]] = [
             [
@@ -286,9 +276,9 @@ class ClaimPlan:
 
 
 def _checked(
-    claim: ResourceClaim,
-    one: DeviceRequest,
-    wanted: ExactDeviceRequest | DeviceSubRequest | None,
+    claim: model.ResourceClaim,
+    one: model.DeviceRequest,
+    wanted: model.ExactDeviceRequest | model.DeviceSubRequest | None,
     classes: Classes,
 ) -> Request | AllocationError:
     try:
@@ -298,12 +288,12 @@ def _checked(
 
 
 def _request(
-    claim: ResourceClaim,
-    one: DeviceRequest,
-    wanted: ExactDeviceRequest | DeviceSubRequest | None,
+    claim: model.ResourceClaim,
+    one: model.DeviceRequest,
+    wanted: model.ExactDeviceRequest | model.DeviceSubRequest | None,
     classes: Classes,
 ) -> Request:
-    sub = wanted.name if isinstance(wanted, DeviceSubRequest) else ""
+    sub = wanted.name if isinstance(wanted, model.DeviceSubRequest) else ""
     where = f"claim {claim_name(claim)}, request {sub or one.name}"
     if wanted is not None:
         for index, selector in enumerate(wanted.selectors):
@@ -329,12 +319,14 @@ def _request(
         expressions=_expressions(claim, wanted, found),
         tolerations=wanted.tolerations,
         capacity=_NO_AMOUNTS if wanted.capacity is None else wanted.capacity.requests,
-        admin_access=isinstance(wanted, ExactDeviceRequest) and wanted.admin_access,
+        admin_access=isinstance(wanted, model.ExactDeviceRequest) and wanted.admin_access,
     )
 
 
 def _expressions(
-    claim: ResourceClaim, wanted: ExactDeviceRequest | DeviceSubRequest, found: DeviceClass
+    claim: model.ResourceClaim,
+    wanted: model.ExactDeviceRequest | model.DeviceSubRequest,
+    found: model.DeviceClass,
 ) -> tuple[tuple[str, str], ...]:
     of_class = f"class {found.metadata.name}"
     of_claim = f"claim {claim_name(claim)}"

@@ -16,13 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched.framework import UNITS, AttemptBudget
-from policy_sched.language.cel import (
-    CelError,
-    Evaluation,
-    InterruptError,
-    Selector,
-    compile_selector,
-)
+from policy_sched.language import cel
 from policy_sched.language.syntax import ast, children
 from policy_sched.plugins.dynamicresources.devices import DeviceView, SelectorError
 
@@ -49,7 +43,7 @@ _CHARACTER: Final = 3
 @lru_cache(maxsize=4096)
 def reads_of(expression: str) -> Reads | None:
     """Return what a selector reads beside the driver; None where that depends on the device."""
-    tree = compile_selector(expression).tree
+    tree = cel.compile_selector(expression).tree
     if tree is None:
         return frozenset()  # the same error for every device
     found = set()
@@ -97,7 +91,7 @@ def _constant_read(node: ast.Node) -> tuple[str, str] | None:
 class _Kept(NamedTuple):
     """A selector, what it reads, and its results by what a device has of that."""
 
-    selector: Selector
+    selector: cel.Selector
     reads: Reads | None
     results: dict[Hashable, bool | str]
 
@@ -148,23 +142,23 @@ class SelectorResults:
             self._budget.spend(_CHARACTER * len(expression))
         if len(self._kept) >= _MOST_SELECTORS:
             self._kept.clear()
-        kept = _Kept(compile_selector(expression), reads_of(expression), {})
+        kept = _Kept(cel.compile_selector(expression), reads_of(expression), {})
         self._kept[expression] = kept
         return kept
 
-    def _evaluate(self, selector: Selector, device: DeviceView) -> bool | str:
+    def _evaluate(self, selector: cel.Selector, device: DeviceView) -> bool | str:
         if selector.error:
             return f"CEL compile error: {selector.error}"
         budget = self._budget
         if budget is not None:
             budget.spend(_EVALUATION)
-        evaluation = Evaluation() if budget is None else Evaluation(budget.left)
+        evaluation = cel.Evaluation() if budget is None else cel.Evaluation(budget.left)
         result: bool | str | None = None
         try:
             result, _ = selector.evaluate(device.record(), evaluation)
-        except InterruptError:
+        except cel.InterruptError:
             pass  # what it took is more than there is
-        except CelError as error:
+        except cel.CelError as error:
             result = f"CEL runtime error: {error}"
         self.work += evaluation.work
         if budget is not None:

@@ -4,15 +4,8 @@ The wire format is kube-scheduler's extender/v1.
 """
 
 from policy_sched.plugins.extenders.http_extender import (
-    ExtenderSettings,
-    HttpExtender,
-    TlsSettings,
-    tls_faults,
+    ExtenderSettings as ExtenderSettings,
+    HttpExtender as HttpExtender,
+    TlsSettings as TlsSettings,
+    tls_faults as tls_faults,
 )
-
-__all__ = [
-    "ExtenderSettings",
-    "HttpExtender",
-    "TlsSettings",
-    "tls_faults",
-]

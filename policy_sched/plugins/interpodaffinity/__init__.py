@@ -3,8 +3,4 @@
 The counterpart of kube-scheduler's package of that name.
 """
 
-from policy_sched.plugins.interpodaffinity.plugin import InterPodAffinity
-
-__all__ = [
-    "InterPodAffinity",
-]
+from policy_sched.plugins.interpodaffinity.plugin import InterPodAffinity as InterPodAffinity

@@ -14,17 +14,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import framework
 from policy_sched.cluster.counts import Domain, PodCounts
-from policy_sched.framework import (
-    PASSES,
-    SAME_CODES,
-    Code,
-    Codes,
-    FilterResult,
-    Refiltered,
-    Rows,
-    Status,
-)
 from policy_sched.model import PodInfo
 from policy_sched.plugins.interpodaffinity.terms import OwnTerms
 
@@ -35,9 +26,9 @@ AFFINITY: Final = "node(s) didn't match pod affinity rules"
 # The highest code of a node wins; the codes are indexes of the statuses.
 _EXISTING, _ANTI, _AFFINITY = 1, 2, 3
 _STATUSES: Final = (
-    Status(Code.UNSCHEDULABLE, (EXISTING,)),
-    Status(Code.UNSCHEDULABLE, (ANTI_AFFINITY,)),
-    Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (AFFINITY,)),
+    framework.Status(framework.Code.UNSCHEDULABLE, (EXISTING,)),
+    framework.Status(framework.Code.UNSCHEDULABLE, (ANTI_AFFINITY,)),
+    framework.Status(framework.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (AFFINITY,)),
 )
 
 Totals: TypeAlias = dict[str, tuple[NDArray[np.int64], ...]]
@@ -55,7 +46,7 @@ class DomainCodes:
 
     __slots__ = ("codes", "domain", "rejects")
 
-    def __init__(self, domain: Domain, codes: Codes) -> None:
+    def __init__(self, domain: Domain, codes: framework.Codes) -> None:
         self.domain = domain
         self.codes = codes
         self.rejects = bool(np.logical_or.reduce(codes))
@@ -117,26 +108,26 @@ def topology_pair_counts(
     return TopologyPairCounts(own, domains, existing, anti_affinity, affinity, alone, in_domains)
 
 
-def verdict(state: TopologyPairCounts, rows: Rows) -> FilterResult:
+def verdict(state: TopologyPairCounts, rows: framework.Rows) -> framework.FilterResult:
     """Return the result of the filter for the rows."""
     if state.tables is None:
         state.tables = _tables(state)
-    codes: Codes | None = None
+    codes: framework.Codes | None = None
     for table in state.tables:
         if table.rejects:
             domain = table.domain
             others = domain.of_rows(table.codes) if rows is None else table.codes[domain.ids[rows]]
             codes = others if codes is None else np.maximum(codes, others)
     if codes is None:
-        return PASSES
+        return framework.PASSES
     if rows is None:
         if codes.base is not None:
             codes = codes.copy()  # the codes of domains change with the pods
         codes.flags.writeable = False  # the evaluator keeps it without a copy
-    return FilterResult.of(codes, *_STATUSES)
+    return framework.FilterResult.of(codes, *_STATUSES)
 
 
-def changed_codes(state: TopologyPairCounts, rows: Sequence[int]) -> Refiltered | None:
+def changed_codes(state: TopologyPairCounts, rows: Sequence[int]) -> framework.Refiltered | None:
     """Return which rows have another code since pods came to or left some ``rows``.
 
     None if the codes of all domains may be others. The state is up to date afterwards.
@@ -160,9 +151,9 @@ def changed_codes(state: TopologyPairCounts, rows: Sequence[int]) -> Refiltered 
                 table.rejects = table.rejects or code > 0
                 changed.append(domain.rows_of(place))
     if not changed:
-        return SAME_CODES
+        return framework.SAME_CODES
     turned = changed[0] if len(changed) == 1 else np.unique(np.concatenate(changed))
-    return Refiltered(turned, verdict(state, turned))
+    return framework.Refiltered(turned, verdict(state, turned))
 
 
 def _code(state: TopologyPairCounts, key: str, place: int, before: int) -> int | None:

@@ -16,35 +16,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
+from policy_sched import framework
 from policy_sched.cluster.counts import Domain, GroupedSums, PodCounts
 from policy_sched.cluster.tables import NodeView
-from policy_sched.framework import (
-    PASSES,
-    SAME_CODES,
-    SKIP,
-    SUCCESS,
-    Code,
-    CycleState,
-    Feasible,
-    FilterResult,
-    GroupedScores,
-    Handle,
-    PodKey,
-    PreFilterResult,
-    Refiltered,
-    Rescored,
-    RowKernel,
-    Rows,
-    Scope,
-    Scores,
-    Signature,
-    Status,
-    hookimpl,
-)
-from policy_sched.model import (
-    ClusterEventWithHint,
-    PodInfo,
-)
+from policy_sched.model import ClusterEventWithHint, PodInfo
+from policy_sched.plugins.interpodaffinity import scoring
 from policy_sched.plugins.interpodaffinity.events import EVENTS
 from policy_sched.plugins.interpodaffinity.filtering import (
     TopologyPairCounts,
@@ -53,19 +29,12 @@ from policy_sched.plugins.interpodaffinity.filtering import (
     topology_pair_counts,
     verdict,
 )
-from policy_sched.plugins.interpodaffinity.scoring import (
-    PreferredTerms,
-    grouped,
-    normalized,
-    preferred_terms,
-    score,
-)
 from policy_sched.plugins.interpodaffinity.terms import OwnTerms, TermCache
 
 NAME: Final = "InterPodAffinity"
 
-_SKIP_FILTER: Final = PreFilterResult(SKIP)
-_ASK_FILTER: Final = PreFilterResult()
+_SKIP_FILTER: Final = framework.PreFilterResult(framework.SKIP)
+_ASK_FILTER: Final = framework.PreFilterResult()
 
 
 class InterPodAffinity:
@@ -74,7 +43,7 @@ class InterPodAffinity:
     ``args``: InterPodAffinityArgs as a mapping.
     """
 
-    def __init__(self, args: Mapping[str, Any], handle: Handle) -> None:
+    def __init__(self, args: Mapping[str, Any], handle: framework.Handle) -> None:
         self._table = handle.nodes
         self._counts = handle.cache.counts
         self._carried = self._counts.carried
@@ -83,33 +52,35 @@ class InterPodAffinity:
         self._hard_weight = int(args.get("hardPodAffinityWeight", 1))
         self._own_only = bool(args.get("ignorePreferredTermsOfExistingPods", False))
 
-    @hookimpl
-    def sign_pod(self) -> Signature:
+    @framework.hookimpl
+    def sign_pod(self) -> framework.Signature:
         """Return the signature: the pod's terms, and the fields that others' terms select."""
-        key = PodKey(self._key, "has_pod_affinity", (self._bound_with_affinity,))
-        return Signature(
+        key = framework.PodKey(self._key, "has_pod_affinity", (self._bound_with_affinity,))
+        return framework.Signature(
             frozenset(),
-            Scope.CLUSTER,
+            framework.Scope.CLUSTER,
             proved=True,
             keys=(key,),
             incremental=self._incremental,
-            kernel=RowKernel(normalizes_by_extremes=True),
+            kernel=framework.RowKernel(normalizes_by_extremes=True),
         )
 
-    @hookimpl
+    @framework.hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         """Register pods added, relabelled or deleted, and nodes added, relabelled or tainted."""
         return EVENTS
 
-    @hookimpl
-    def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
+    @framework.hookimpl
+    def pre_filter(self, state: framework.CycleState, pod: PodInfo) -> framework.PreFilterResult:
         """Count the selected pods; skip if no term applies."""
         own: OwnTerms | None = None
         if pod.has_pod_affinity:
             terms = pod.affinity_terms
             if terms.error:
                 reason = f"parsing pod: {terms.error}"
-                return PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,)))
+                return framework.PreFilterResult(
+                    framework.Status(framework.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,))
+                )
             own = self._book.of(terms)
         elif not self._carried.anti_affinity.live:
             return _SKIP_FILTER
@@ -117,50 +88,60 @@ class InterPodAffinity:
         state.write(found)
         return _ASK_FILTER if found.domains else _SKIP_FILTER
 
-    @hookimpl
-    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> Status:
+    @framework.hookimpl
+    def add_pod(
+        self, state: framework.CycleState, pod: PodInfo, other: PodInfo, row: int
+    ) -> framework.Status:
         """Add `other` to the row."""
         return self._move(state, pod, other, (row, 1))
 
-    @hookimpl
-    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, row: int) -> Status:
+    @framework.hookimpl
+    def remove_pod(
+        self, state: framework.CycleState, pod: PodInfo, other: PodInfo, row: int
+    ) -> framework.Status:
         """Remove `other` from the row."""
         return self._move(state, pod, other, (row, -1))
 
-    @hookimpl
-    def filter(self, state: CycleState, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
+    @framework.hookimpl
+    def filter(
+        self, state: framework.CycleState, pod: PodInfo, rows: framework.Rows, nodes: NodeView
+    ) -> framework.FilterResult:
         """Reject nodes by affinity, by anti-affinity, or by that of running pods."""
         del pod, nodes
         found = state.read(TopologyPairCounts)
-        return PASSES if found is None else verdict(found, rows)
+        return framework.PASSES if found is None else verdict(found, rows)
 
-    @hookimpl
-    def pre_score(self, state: CycleState, pod: PodInfo) -> Status:
+    @framework.hookimpl
+    def pre_score(self, state: framework.CycleState, pod: PodInfo) -> framework.Status:
         """Sum the weights; skip if there are none."""
         own = self._book.of(pod.affinity_terms) if pod.has_pod_affinity else None
         if own is None or not own.preferred:
             hard = self._hard_weight and self._carried.affinity.live
             if self._own_only or not (hard or self._carried.preferred.live):
-                return SKIP
-        found = preferred_terms(self._counts, pod, own, self._hard_weight)
+                return framework.SKIP
+        found = scoring.preferred_terms(self._counts, pod, own, self._hard_weight)
         state.write(found)
-        return SUCCESS if found.weighted else SKIP
+        return framework.SUCCESS if found.weighted else framework.SKIP
 
-    @hookimpl
-    def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
+    @framework.hookimpl
+    def score(
+        self, state: framework.CycleState, pod: PodInfo, rows: framework.Rows
+    ) -> framework.Scores:
         """Return the sum of weights of the nodes' domains."""
         del pod
-        found = state.read(PreferredTerms)
+        found = state.read(scoring.PreferredTerms)
         assert found is not None, "PreScore stored it"
-        return score(found, rows)
+        return scoring.score(found, rows)
 
-    @hookimpl
-    def normalize_score(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:
+    @framework.hookimpl
+    def normalize_score(
+        self, state: framework.CycleState, pod: PodInfo, scores: framework.Scores
+    ) -> framework.Scores:
         """Scale the scores to 0..100."""
         del state, pod
-        return normalized(scores)
+        return scoring.normalized(scores)
 
-    def _incremental(self, state: CycleState, pod: PodInfo) -> AffinityUpdates | None:
+    def _incremental(self, state: framework.CycleState, pod: PodInfo) -> AffinityUpdates | None:
         """Return what brings the results for the pod up to date."""
         del pod
         return AffinityUpdates.of(state, self._counts)
@@ -175,12 +156,12 @@ class InterPodAffinity:
         return None
 
     def _move(
-        self, state: CycleState, pod: PodInfo, other: PodInfo, place: tuple[int, int]
-    ) -> Status:
+        self, state: framework.CycleState, pod: PodInfo, other: PodInfo, place: tuple[int, int]
+    ) -> framework.Status:
         found = state.read(TopologyPairCounts)
         if found is not None:
             state.write(moved(found, pod, other, place, self._means))
-        return SUCCESS
+        return framework.SUCCESS
 
     def _means(self, other: PodInfo, pod: PodInfo) -> list[Domain]:
         """Return the domains in which `other` has anti-affinity to `pod`."""
@@ -207,7 +188,7 @@ class AffinityUpdates:
         self,
         counts: PodCounts,
         filtering: TopologyPairCounts | None,
-        preferred: PreferredTerms | None,
+        preferred: scoring.PreferredTerms | None,
         sums: GroupedSums | None,
     ) -> None:
         self._counts = counts
@@ -216,18 +197,20 @@ class AffinityUpdates:
         self._preferred = preferred
         self._sums = sums
         self.scores = (
-            None if sums is None else GroupedScores(sums.groups, sums.raw, sums.normalized)
+            None
+            if sums is None
+            else framework.GroupedScores(sums.groups, sums.raw, sums.normalized)
         )
 
     @staticmethod
-    def of(state: CycleState, counts: PodCounts) -> AffinityUpdates | None:
+    def of(state: framework.CycleState, counts: PodCounts) -> AffinityUpdates | None:
         """Return what updates the results that belong to a state; None if nothing does."""
-        filtering, preferred = state.read(TopologyPairCounts), state.read(PreferredTerms)
+        filtering, preferred = state.read(TopologyPairCounts), state.read(scoring.PreferredTerms)
         if filtering is not None and not filtering.in_domains:
             return None
-        feasible, sums = state.read(Feasible), None
+        feasible, sums = state.read(framework.Feasible), None
         if preferred is not None and preferred.weighted and feasible is not None:
-            sums = grouped(preferred, feasible)
+            sums = scoring.grouped(preferred, feasible)
             if sums is None:
                 return None
         return AffinityUpdates(counts, filtering, preferred, sums)
@@ -239,16 +222,18 @@ class AffinityUpdates:
         preferred = self._preferred
         return preferred is None or preferred.same_counts()
 
-    def filter(self, state: CycleState, rows: Sequence[int]) -> Refiltered | None:
+    def filter(
+        self, state: framework.CycleState, rows: Sequence[int]
+    ) -> framework.Refiltered | None:
         """Return the rows of domains whose code is another one."""
         del state
         filtering = self._filter
-        return SAME_CODES if filtering is None else changed_codes(filtering, rows)
+        return framework.SAME_CODES if filtering is None else changed_codes(filtering, rows)
 
-    def score(self, state: CycleState, rows: Sequence[int]) -> Rescored | None:
+    def score(self, state: framework.CycleState, rows: Sequence[int]) -> framework.Rescored | None:
         """Update the scores of groups of rows."""
-        feasible = state.read(Feasible)
+        feasible = state.read(framework.Feasible)
         if self._sums is None or feasible is None:
             return None
         gains = self._sums.update(rows, feasible.rows)
-        return None if gains is None else Rescored(*gains)
+        return None if gains is None else framework.Rescored(*gains)

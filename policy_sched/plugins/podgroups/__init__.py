@@ -4,16 +4,11 @@ GangScheduling counts the pods of a group, TopologyPlacementGenerator makes plac
 PodGroupPodsCount and NodeResourcesFit score them.
 """
 
-from policy_sched.plugins.podgroups.gang_scheduling import GangScheduling
-from policy_sched.plugins.podgroups.resources_placement import NodeResourcesPlacement
-from policy_sched.plugins.podgroups.topology_placement import (
-    PodGroupPodsCount,
-    TopologyPlacementGenerator,
+from policy_sched.plugins.podgroups.gang_scheduling import GangScheduling as GangScheduling
+from policy_sched.plugins.podgroups.resources_placement import (
+    NodeResourcesPlacement as NodeResourcesPlacement,
 )
-
-__all__ = [
-    "GangScheduling",
-    "NodeResourcesPlacement",
-    "PodGroupPodsCount",
-    "TopologyPlacementGenerator",
-]
+from policy_sched.plugins.podgroups.topology_placement import (
+    PodGroupPodsCount as PodGroupPodsCount,
+    TopologyPlacementGenerator as TopologyPlacementGenerator,
+)

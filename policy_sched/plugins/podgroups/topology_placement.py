@@ -14,15 +14,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.framework import (
-    SKIP,
-    Code,
-    Handle,
-    Placements,
-    Scores,
-    Status,
-    hookimpl,
-)
+from policy_sched.framework import SKIP, Code, Handle, Placements, Scores, Status, hookimpl
 from policy_sched.model import GroupKey, PodGroup, PodInfo
 from policy_sched.plugins.podgroups.gang_scheduling import group_name
 

@@ -3,8 +3,4 @@
 The counterpart of kube-scheduler's package of that name.
 """
 
-from policy_sched.plugins.podtopologyspread.plugin import PodTopologySpread
-
-__all__ = [
-    "PodTopologySpread",
-]
+from policy_sched.plugins.podtopologyspread.plugin import PodTopologySpread as PodTopologySpread

@@ -32,29 +32,9 @@ from policy_sched.framework import (
     Status,
     hookimpl,
 )
-from policy_sched.model import (
-    ClusterEventWithHint,
-    PodInfo,
-)
-from policy_sched.plugins.podtopologyspread import events
-from policy_sched.plugins.podtopologyspread.constraints import (
-    ConstraintCache,
-    SpreadCounter,
-)
-from policy_sched.plugins.podtopologyspread.filtering import (
-    HardSpread,
-    hard_spread,
-    moved,
-    update,
-    verdict,
-)
-from policy_sched.plugins.podtopologyspread.scoring import (
-    SoftSpread,
-    grouped,
-    normalized,
-    score,
-    soft_spread,
-)
+from policy_sched.model import ClusterEventWithHint, PodInfo
+from policy_sched.plugins.podtopologyspread import events, filtering, scoring
+from policy_sched.plugins.podtopologyspread.constraints import ConstraintCache, SpreadCounter
 
 NAME: Final = "PodTopologySpread"
 
@@ -102,7 +82,7 @@ class PodTopologySpread:
             return PreFilterResult(Status(Code.ERROR, (constraints.error,)))
         if not constraints.hard:
             return _SKIP_FILTER
-        state.write(hard_spread(self._counter, pod, constraints.hard))
+        state.write(filtering.hard_spread(self._counter, pod, constraints.hard))
         return _ASK_FILTER
 
     @hookimpl
@@ -119,8 +99,8 @@ class PodTopologySpread:
     def filter(self, state: CycleState, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
         """Reject nodes without a label, and nodes whose domain would exceed maxSkew."""
         del pod, nodes
-        hard = state.read(HardSpread)
-        return PASSES if hard is None else verdict(hard, rows)
+        hard = state.read(filtering.HardSpread)
+        return PASSES if hard is None else filtering.verdict(hard, rows)
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status:
@@ -130,17 +110,17 @@ class PodTopologySpread:
             return Status(Code.ERROR, (constraints.error,))
         if not constraints.soft:
             return SKIP
-        state.write(soft_spread(self._counter, pod, constraints))
+        state.write(scoring.soft_spread(self._counter, pod, constraints))
         return SUCCESS
 
     def _incremental(self, state: CycleState, pod: PodInfo) -> Incremental | None:
         """Return what updates the results of an evaluation; None if they need a look at all."""
         constraints, feasible = self._book.of(pod), state.read(Feasible)
-        hard = state.read(HardSpread) if constraints.hard else None
-        soft = state.read(SoftSpread) if constraints.soft else None
+        hard = state.read(filtering.HardSpread) if constraints.hard else None
+        soft = state.read(scoring.SoftSpread) if constraints.soft else None
         if feasible is None or (hard is None and soft is None):
             return None
-        sums = None if soft is None else grouped(soft, feasible)
+        sums = None if soft is None else scoring.grouped(soft, feasible)
         if soft is not None and sums is None:
             return None
         return SpreadUpdates(self._objects, hard, soft, sums)
@@ -154,16 +134,16 @@ class PodTopologySpread:
     def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
         """Return the weighted number of pods in the nodes' domains: fewer is better."""
         del pod
-        soft, feasible = state.read(SoftSpread), state.read(Feasible)
+        soft, feasible = state.read(scoring.SoftSpread), state.read(Feasible)
         assert soft is not None, "PreScore stored it"
         assert feasible is not None, "PreScore runs after the filters"
-        return score(soft, feasible, rows)
+        return scoring.score(soft, feasible, rows)
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PodInfo, scores: Scores) -> Scores:
         """Reverse the scores, into 0..100."""
         del state, pod
-        return normalized(scores)
+        return scoring.normalized(scores)
 
 
 class SpreadUpdates:
@@ -175,8 +155,8 @@ class SpreadUpdates:
     def __init__(
         self,
         objects: ApiObjects,
-        hard: HardSpread | None,
-        soft: SoftSpread | None,
+        hard: filtering.HardSpread | None,
+        soft: scoring.SoftSpread | None,
         sums: GroupedSums | None,
     ) -> None:
         self._objects, self._version = objects, objects.version
@@ -194,14 +174,14 @@ class SpreadUpdates:
         """Count again in the domains of the rows; write the counts to the state."""
         if self._hard is None:
             return SAME_CODES
-        updated = update(self._hard, rows)
+        updated = filtering.update(self._hard, rows)
         if updated is None:
             return None
         hard, turned = updated
         if hard is not self._hard:
             self._hard = hard
             state.write(hard)
-        return Refiltered(turned, verdict(hard, turned)) if turned.size else SAME_CODES
+        return Refiltered(turned, filtering.verdict(hard, turned)) if turned.size else SAME_CODES
 
     def score(self, state: CycleState, rows: Sequence[int]) -> Rescored | None:
         """Update the scores of groups of rows."""
@@ -215,7 +195,7 @@ class SpreadUpdates:
 
 
 def _move(state: CycleState, pod: PodInfo, other: PodInfo, row: int, by: int) -> Status:
-    hard = state.read(HardSpread)
+    hard = state.read(filtering.HardSpread)
     if hard is not None:
-        state.write(moved(hard, pod, other, row, by))
+        state.write(filtering.moved(hard, pod, other, row, by))
     return SUCCESS

@@ -16,8 +16,8 @@ from policy_sched.language.codegen import Marks
 from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.values import Failure, LimitError, one_evaluation
 from policy_sched.model import PodInfo
+from policy_sched.plugins.rules import equivalence_classes
 from policy_sched.plugins.rules.bound_score import FEW_ROWS
-from policy_sched.plugins.rules.equivalence_classes import FEW, each, masks_of_classes, of_classes
 
 Codes = npt.NDArray[np.int16]
 Rows = npt.NDArray[np.intp] | None
@@ -246,7 +246,7 @@ class BoundFilter:
             marks = classes(pod, cycle, slice(0, n), n)
         except (LimitError, OverflowError):
             return None  # row by row less may be computed
-        return masks_of_classes(marks, mask)
+        return equivalence_classes.masks_of_classes(marks, mask)
 
     def _explain_code(
         self, pod: PodInfo, cycle: Activation, rows: npt.NDArray[np.intp], code: int
@@ -260,7 +260,7 @@ class BoundFilter:
         unit = bound if code % 2 else self._unit
         assert unit is not None, "a filter rejected the rows"
         classes = self._classes[number] if code % 2 else None
-        if classes is not None and rows.size >= FEW:
+        if classes is not None and rows.size >= equivalence_classes.FEW:
             n = self.nodes.n
             most = 2 * rows.size > n  # what is read of all rows need not be gathered
             try:
@@ -268,10 +268,10 @@ class BoundFilter:
             except (LimitError, OverflowError):
                 pass  # row by row less may be computed
             else:
-                return of_classes(
+                return equivalence_classes.of_classes(
                     marks, rows, lambda row: self.explain_row(pod, cycle, row, code), whole=most
                 )
-        return each(
+        return equivalence_classes.each(
             self.nodes,
             unit.unit.reads,
             rows,

@@ -10,13 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.cluster.tables import NodeTable, NodeView, PodTable
-from policy_sched.language import (
-    BoundUnit,
-    CompiledPolicy,
-    GateRule,
-    Sections,
-    Unit,
-)
+from policy_sched.language import BoundUnit, CompiledPolicy, GateRule, Sections, Unit
 from policy_sched.language.runtime import Activation, RawScores, Runtime
 from policy_sched.language.values import Failure, LimitError, RuleError, Some
 from policy_sched.model import NO_GROUP, GroupCounts, PodInfo, QueuedPod

@@ -16,8 +16,8 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from policy_sched.cluster.tables import Key as ColumnKey
-from policy_sched.cluster.tables import NodeView
+from policy_sched import model
+from policy_sched.cluster.tables import Key as ColumnKey, NodeView
 from policy_sched.errors import PluginError
 from policy_sched.framework import (
     PASSES,
@@ -50,15 +50,6 @@ from policy_sched.language import CompiledPolicy, Unit
 from policy_sched.language.ir import field_of_column
 from policy_sched.language.runtime import Activation, Event, no_allocation
 from policy_sched.language.values import NodeFacts
-from policy_sched.model import (
-    TIMER,
-    ClusterEventWithHint,
-    Node,
-    PodInfo,
-    QueuedPod,
-    QueueingHint,
-    node_matcher,
-)
 from policy_sched.plugins.defaultpreemption import Preempting, Preemption
 from policy_sched.plugins.dynamicresources import Allocating, ResourceClaims
 from policy_sched.plugins.rules.bound_filter import BoundFilter, Explanation
@@ -220,7 +211,7 @@ class _Rules:
 
     def skipping(
         self, skips: T, passes: T, *, score: bool = False
-    ) -> Callable[[CycleState, PodInfo], T] | None:
+    ) -> Callable[[CycleState, model.PodInfo], T] | None:
         """Return a hook that evaluates matchConditions alone, with those of the score or without.
 
         None if one of them may fail, or reads more than the pod.
@@ -230,7 +221,7 @@ class _Rules:
             return None
 
         @hookimpl
-        def hook(state: CycleState, pod: PodInfo) -> T:  # noqa: ARG001 - the arguments of hooks
+        def hook(state: CycleState, pod: model.PodInfo) -> T:  # noqa: ARG001 - the arguments of hooks
             for test in tests:
                 if not all(test(pod, still, 0)):
                     return skips
@@ -245,12 +236,12 @@ class _Rules:
         static = reads.scope is Scope.STATIC and not reads.node and not reads.clock
         return static and all(path[0] not in others for path in reads.pod)
 
-    def _gates(self, pod: PodInfo) -> bool:
+    def _gates(self, pod: model.PodInfo) -> bool:
         """Return whether the preEnqueue rules reject the pod."""
         return self._bound.pre_enqueue(pod, self._still) is not None
 
     @hookimpl
-    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+    def events_to_register(self) -> tuple[model.ClusterEventWithHint, ...]:
         """Derive the events, and whether they help, from what the rules read.
 
         The caller must keep them: they refer to the rules.
@@ -259,7 +250,7 @@ class _Rules:
         return events_of(self._policy, self._helps, self._own_hint, may_evict, self._alike)
 
     @hookimpl
-    def pre_enqueue(self, pod: PodInfo) -> Status:
+    def pre_enqueue(self, pod: model.PodInfo) -> Status:
         """Gate the pod if a preEnqueue rule rejects it."""
         found = self._bound.pre_enqueue(pod, self._now(pod) if self._gates_move else self._still)
         if found is None:
@@ -267,14 +258,14 @@ class _Rules:
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (found,), self._name)
 
     @hookimpl
-    def queue_sort(self, queued: QueuedPod) -> tuple[int | float | str, ...]:
+    def queue_sort(self, queued: model.QueuedPod) -> tuple[int | float | str, ...]:
         """Return the values of the policy's sort keys."""
         if not self._sorts_groups:
             return self._bound.queue_key(queued)
         return self._bound.queue_key(queued, self._handle.groups.counts(queued.info))
 
     @hookimpl
-    def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
+    def pre_filter(self, state: CycleState, pod: model.PodInfo) -> PreFilterResult:
         """Skip if a matchCondition is false; else name the only nodes, if the policy does."""
         cycle = self._cycle(state, pod)
         if not self._bound.matches(pod, cycle):
@@ -288,14 +279,21 @@ class _Rules:
         return PreFilterResult(node_names=names)
 
     @hookimpl
-    def filter(self, state: CycleState, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
+    def filter(
+        self, state: CycleState, pod: model.PodInfo, rows: Rows, nodes: NodeView
+    ) -> FilterResult:
         """Run the filter rules over the rows."""
         cycle = self._cycle(state, pod)
         rules = self._bound.filters(nodes)
         return self._verdict(rules, pod, cycle, rows, rules.codes(pod, cycle, rows))
 
     def _verdict(
-        self, rules: BoundFilter, pod: PodInfo, cycle: Activation, rows: Rows, codes: Codes | None
+        self,
+        rules: BoundFilter,
+        pod: model.PodInfo,
+        cycle: Activation,
+        rows: Rows,
+        codes: Codes | None,
     ) -> FilterResult:
         """Return codes with what explains them."""
         if codes is None:
@@ -314,7 +312,7 @@ class _Rules:
         )
 
     @hookimpl
-    def pre_score(self, state: CycleState, pod: PodInfo) -> Status:
+    def pre_score(self, state: CycleState, pod: model.PodInfo) -> Status:
         """Skip if a matchCondition, of the policy or of its score, is false.
 
         A preferred term of the pod that is not valid ends the attempt where the score weighs it.
@@ -324,18 +322,18 @@ class _Rules:
         if not (bound.matches(pod, cycle) and bound.matches_score(pod, cycle)):
             return SKIP
         if self._policy.score_reads.preferred and pod.node_affinity is not None:
-            error = node_matcher(pod.node_affinity).error
+            error = model.node_matcher(pod.node_affinity).error
             if error:
                 return Status(Code.ERROR, (error,))
         return SUCCESS
 
     @hookimpl
-    def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> RawScores:
+    def score(self, state: CycleState, pod: model.PodInfo, rows: Rows) -> RawScores:
         """Run the score rule over the rows."""
         return self._bound.score(pod, self._cycle(state, pod), rows)
 
     @hookimpl
-    def normalize_score(self, state: CycleState, pod: PodInfo, scores: RawScores) -> Scores:
+    def normalize_score(self, state: CycleState, pod: model.PodInfo, scores: RawScores) -> Scores:
         """Normalise the scores of all feasible rows."""
         if not self._policy.normalizes_by_row:
             return self._bound.normalize(scores)
@@ -347,7 +345,7 @@ class _Rules:
             raise PluginError(broken("score", self._name, failure))
         return self._bound.normalize(scores, pod, cycle, rows)
 
-    def _helps(self, pod: PodInfo, node: str) -> bool:
+    def _helps(self, pod: model.PodInfo, node: str) -> bool:
         """Return whether the rules have nothing against the pod on one node, as it is now.
 
         An event on a node concerns every rejected pod; of pods that the rules cannot distinguish
@@ -362,12 +360,12 @@ class _Rules:
             known = self._helped[key] = self._passes(pod, node)
         return known
 
-    def _alike(self, pod: PodInfo) -> Hashable:
+    def _alike(self, pod: model.PodInfo) -> Hashable:
         """Return a key of pods for which `_helps` and `Preempting` return the same."""
         nominated = pod.uid in self._handle.nominator.node_by_uid
         return self._like(pod), pod.priority, pod.pod.spec.preemption_policy, nominated
 
-    def _passes(self, pod: PodInfo, node: str) -> bool:
+    def _passes(self, pod: model.PodInfo, node: str) -> bool:
         table, bound = self._handle.nodes, self._bound
         row = table.row_of.get(node)
         if row is None:
@@ -380,7 +378,7 @@ class _Rules:
         codes = bound.filter(pod, self._still, np.array([row], np.intp))
         return codes is None or codes.item() == 0 or codes.item() in bound.aborting
 
-    def _own_hint(self, unit: Unit, kind: str, action: str) -> ClusterEventWithHint:
+    def _own_hint(self, unit: Unit, kind: str, action: str) -> model.ClusterEventWithHint:
         """Return an event with a hint of the policy's own about what happens to a kind."""
         table, own = self._handle.nodes, self._bound.life.hint(unit)
         reads = self._policy.reads | unit.reads
@@ -391,25 +389,25 @@ class _Rules:
             alike = key_getter(Signature(fields, Scope.STATIC))
 
         def facts(one: object) -> NodeFacts | None:
-            return NodeFacts(one, table) if isinstance(one, Node) else None
+            return NodeFacts(one, table) if isinstance(one, model.Node) else None
 
-        def hint(pod: PodInfo, old: object, new: object) -> QueueingHint:
+        def hint(pod: model.PodInfo, old: object, new: object) -> model.QueueingHint:
             event = Event(
                 kind,
                 action,
                 facts(old),
                 facts(new),
-                old if isinstance(old, PodInfo) else None,
-                new if isinstance(new, PodInfo) else None,
+                old if isinstance(old, model.PodInfo) else None,
+                new if isinstance(new, model.PodInfo) else None,
                 newly_served(old, new),
             )
             cycle = Activation(now=self._handle.now(), profile=self._profile, event=event)
             worth = not self._bound.matches(pod, cycle) or own(pod, cycle)
-            return QueueingHint.QUEUE if worth else QueueingHint.SKIP
+            return model.QueueingHint.QUEUE if worth else model.QueueingHint.SKIP
 
-        return ClusterEventWithHint(TIMER, hint, alike=alike)
+        return model.ClusterEventWithHint(model.TIMER, hint, alike=alike)
 
-    def _now(self, pod: PodInfo) -> Activation:
+    def _now(self, pod: model.PodInfo) -> Activation:
         handle = self._handle
         return Activation(
             now=handle.now(),
@@ -418,7 +416,7 @@ class _Rules:
             allocation=self._allocation,
         )
 
-    def _cycle(self, state: CycleState, pod: PodInfo) -> Activation:
+    def _cycle(self, state: CycleState, pod: model.PodInfo) -> Activation:
         """Return the activation of this cycle; its time is fixed."""
         if not self._moves:
             return self._still

@@ -5,16 +5,9 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Final
 
+from policy_sched import model
 from policy_sched.cluster import ApiObjects
 from policy_sched.framework import PodKey
-from policy_sched.model import (
-    ApiObject,
-    ClaimUse,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PodInfo,
-    StorageClass,
-)
 
 #: Older than the field ``storageClassName``, and has precedence over it.
 BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
@@ -38,31 +31,31 @@ class StorageLookup:
     def __init__(self, objects: ApiObjects) -> None:
         self._objects = objects
 
-    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+    def claim(self, namespace: str, name: str) -> model.PersistentVolumeClaim | None:
         """Return a claim, None if there is none."""
-        return self._objects.named(PersistentVolumeClaim, namespace, name)
+        return self._objects.named(model.PersistentVolumeClaim, namespace, name)
 
-    def volume(self, name: str) -> PersistentVolume | None:
+    def volume(self, name: str) -> model.PersistentVolume | None:
         """Return a volume, None if there is none."""
-        return self._objects.named(PersistentVolume, "", name)
+        return self._objects.named(model.PersistentVolume, "", name)
 
-    def storage_class(self, name: str) -> StorageClass | None:
+    def storage_class(self, name: str) -> model.StorageClass | None:
         """Return a storage class, None if there is none."""
-        return self._objects.named(StorageClass, "", name)
+        return self._objects.named(model.StorageClass, "", name)
 
 
-def class_of(one: PersistentVolume | PersistentVolumeClaim) -> str:
+def class_of(one: model.PersistentVolume | model.PersistentVolumeClaim) -> str:
     """Return the name of the storage class of a volume or a claim, "" for none."""
     beta = one.metadata.annotations.get(BETA_CLASS)
     return one.spec.storage_class_name or "" if beta is None else beta
 
 
-def fully_bound(claim: PersistentVolumeClaim) -> bool:
+def fully_bound(claim: model.PersistentVolumeClaim) -> bool:
     """Return whether a claim is bound to a volume, and the volume to it."""
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 
-def waits_for_pod(found: StorageClass | None) -> bool:
+def waits_for_pod(found: model.StorageClass | None) -> bool:
     """Return whether claims of a class are bound when a pod is scheduled.
 
     Claims of an unknown class are bound at once, and so are those of a class without a mode: the
@@ -76,12 +69,12 @@ def not_found(kind: str, name: str) -> str:
     return f'{kind} "{name}" not found'
 
 
-def namespace_of(one: ApiObject) -> str:
+def namespace_of(one: model.ApiObject) -> str:
     """Return the namespace of a namespaced object; the default is "default"."""
     return one.metadata.namespace or "default"
 
 
-def foreign(claim: PersistentVolumeClaim, use: ClaimUse, pod: PodInfo) -> str:
+def foreign(claim: model.PersistentVolumeClaim, use: model.ClaimUse, pod: model.PodInfo) -> str:
     """Return an error if an ephemeral claim belongs to another pod; "" if it does not."""
     if not use.ephemeral:
         return ""

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from policy_sched import model
 from policy_sched.cluster.tables import NodeView
 from policy_sched.framework import (
     SKIP,
@@ -23,15 +24,6 @@ from policy_sched.framework import (
     Status,
     hookimpl,
 )
-from policy_sched.model import (
-    ClusterEventWithHint,
-    DiskVolume,
-    InlineDisk,
-    IscsiVolume,
-    PodInfo,
-    PodVolumes,
-    RbdVolume,
-)
 from policy_sched.plugins.volumes import events
 from policy_sched.plugins.volumes.listers import VOLUMES, StorageLookup, not_found
 from policy_sched.plugins.volumes.storage_view import VolumePods, with_volumes
@@ -40,17 +32,17 @@ from policy_sched.plugins.volumes.storage_view import VolumePods, with_volumes
 EXCLUSIVE: Final = frozenset({"gce_persistent_disk", "aws_elastic_block_store", "iscsi", "rbd"})
 
 
-def has_exclusive_disk(volumes: PodVolumes) -> bool:
+def has_exclusive_disk(volumes: model.PodVolumes) -> bool:
     """Return whether a pod has a disk that could conflict with another pod's."""
     return any(one.source in EXCLUSIVE for one in volumes.disks)
 
 
-def pods_conflict(wanted: PodVolumes, held: PodVolumes) -> bool:
+def pods_conflict(wanted: model.PodVolumes, held: model.PodVolumes) -> bool:
     """Return whether a disk of one pod excludes another pod from its node."""
     return any(_same_disk(one, other) for one in wanted.disks for other in held.disks)
 
 
-def _same_disk(one: InlineDisk, other: InlineDisk) -> bool:
+def _same_disk(one: model.InlineDisk, other: model.InlineDisk) -> bool:
     """Return whether two volumes are one disk that is not read-only in both.
 
     EBS volumes conflict even then.
@@ -62,18 +54,18 @@ def _same_disk(one: InlineDisk, other: InlineDisk) -> bool:
     if one.disk.read_only and other.disk.read_only:
         return False
     match one.disk, other.disk:
-        case DiskVolume() as a, DiskVolume() as b:
+        case model.DiskVolume() as a, model.DiskVolume() as b:
             return a.pd_name == b.pd_name
-        case IscsiVolume() as a, IscsiVolume() as b:
+        case model.IscsiVolume() as a, model.IscsiVolume() as b:
             return a.iqn == b.iqn
-        case RbdVolume() as a, RbdVolume() as b:
+        case model.RbdVolume() as a, model.RbdVolume() as b:
             same_image = (a.pool, a.image) == (b.pool, b.image)
             return same_image and not set(a.monitors).isdisjoint(b.monitors)
     return False
 
 
-def _volume_id(one: InlineDisk) -> str:
-    assert isinstance(one.disk, DiskVolume), "an EBS volume has an id"
+def _volume_id(one: model.InlineDisk) -> str:
+    assert isinstance(one.disk, model.DiskVolume), "an EBS volume has an id"
     return one.disk.volume_id
 
 
@@ -102,7 +94,7 @@ class OnePodClaims(msgspec.Struct, frozen=True):
     names: frozenset[str]
     uses: int
 
-    def moved(self, other: PodInfo, sign: int) -> OnePodClaims:
+    def moved(self, other: model.PodInfo, sign: int) -> OnePodClaims:
         """Return the counts with `other` added (sign 1) or removed (-1)."""
         volumes = other.volumes
         if volumes is None or volumes.namespace != self.namespace:
@@ -127,12 +119,12 @@ class VolumeRestrictions:
         return Signature(frozenset(), Scope.CLUSTER, keys=(VOLUMES,))
 
     @hookimpl
-    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+    def events_to_register(self) -> tuple[model.ClusterEventWithHint, ...]:
         """Register the events that can make a rejected pod schedulable."""
         return events.RESTRICTIONS
 
     @hookimpl
-    def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
+    def pre_filter(self, state: CycleState, pod: model.PodInfo) -> PreFilterResult:
         """Count the users of the ReadWriteOncePod claims."""
         volumes = pod.volumes
         if volumes is None:
@@ -155,17 +147,19 @@ class VolumeRestrictions:
         return _ASK
 
     @hookimpl
-    def add_pod(self, state: CycleState, other: PodInfo) -> Status:
+    def add_pod(self, state: CycleState, other: model.PodInfo) -> Status:
         """Add `other`."""
         return _move(state, other, 1)
 
     @hookimpl
-    def remove_pod(self, state: CycleState, other: PodInfo) -> Status:
+    def remove_pod(self, state: CycleState, other: model.PodInfo) -> Status:
         """Remove `other`."""
         return _move(state, other, -1)
 
     @hookimpl
-    def filter(self, state: CycleState, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
+    def filter(
+        self, state: CycleState, pod: model.PodInfo, rows: Rows, nodes: NodeView
+    ) -> FilterResult:
         """Reject nodes where a disk is in use, and all nodes while a claim is."""
         claims = state.read(OnePodClaims)
         taken = claims is not None and claims.uses > 0
@@ -175,7 +169,9 @@ class VolumeRestrictions:
             codes[self._with_taken_disks(pod.volumes, rows, nodes)] = _DISK
         return FilterResult.of(codes, *_STATUSES)
 
-    def _with_taken_disks(self, volumes: PodVolumes, rows: Rows, nodes: NodeView) -> list[int]:
+    def _with_taken_disks(
+        self, volumes: model.PodVolumes, rows: Rows, nodes: NodeView
+    ) -> list[int]:
         """Return the positions of rows on which a pod uses a disk of `volumes`."""
         if rows is None and nodes is self._table:
             candidates = iter(self._in_use.rows())
@@ -189,7 +185,7 @@ class VolumeRestrictions:
         ]
 
 
-def _move(state: CycleState, other: PodInfo, sign: int) -> Status:
+def _move(state: CycleState, other: model.PodInfo, sign: int) -> Status:
     claims = state.read(OnePodClaims)
     if claims is not None:
         state.write(claims.moved(other, sign))

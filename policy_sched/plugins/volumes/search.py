@@ -18,16 +18,8 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import model
 from policy_sched.framework import Code, Status
-from policy_sched.model import (
-    EVERYTHING,
-    NOTHING,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Selector,
-    StorageClass,
-    label_selector,
-)
 from policy_sched.plugins.volumes.listers import NO_PROVISIONER, SELECTED_NODE, class_of
 from policy_sched.plugins.volumes.node_labels import Mask, NodeLabels
 from policy_sched.plugins.volumes.storage_view import Offer, selector_of, size_of
@@ -42,7 +34,7 @@ FILESYSTEM: Final = "Filesystem"
 class Offers(Protocol):
     """The volumes of the cluster."""
 
-    def kept(self, claim: PersistentVolumeClaim) -> Sequence[PersistentVolume]:
+    def kept(self, claim: model.PersistentVolumeClaim) -> Sequence[model.PersistentVolume]:
         """Return the volumes that are reserved for a claim."""
 
     def free(self, class_name: str, size: int) -> Iterable[Offer]:
@@ -53,10 +45,10 @@ class Numbers:
     """Numbers the volumes that the claims of one pod may get; ``volumes`` is by number."""
 
     def __init__(self) -> None:
-        self.volumes: list[PersistentVolume] = []
+        self.volumes: list[model.PersistentVolume] = []
         self._numbers: dict[str, int] = {}
 
-    def of(self, volume: PersistentVolume) -> int:
+    def of(self, volume: model.PersistentVolume) -> int:
         """Return the number of a volume, a new one if it has none."""
         number = self._numbers.setdefault(volume.metadata.name, len(self.volumes))
         if number == len(self.volumes):
@@ -65,7 +57,7 @@ class Numbers:
 
 
 def choose(
-    claim: PersistentVolumeClaim,
+    claim: model.PersistentVolumeClaim,
     offers: Offers,
     taken: Sequence[Choice],
     numbers: Numbers,
@@ -111,14 +103,14 @@ def _spread(rows: Sequence[NDArray[np.intp]], numbers: Sequence[int], n: int) ->
     return choice
 
 
-def _fits(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], bool]:
+def _fits(claim: model.PersistentVolumeClaim) -> Callable[[model.PersistentVolume], bool]:
     """Return the test of a free volume of the claim's class that is large enough."""
     selector = _selector(claim)
     attributes = claim.spec.volume_attributes_class_name or ""
     modes = set(claim.spec.access_modes)
     mode = _mode(claim)
 
-    def fits(volume: PersistentVolume) -> bool:
+    def fits(volume: model.PersistentVolume) -> bool:
         spec = volume.spec
         return (
             _mode(volume) == mode
@@ -130,16 +122,16 @@ def _fits(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], bool]:
     return fits
 
 
-def _selector(claim: PersistentVolumeClaim) -> Selector:
+def _selector(claim: model.PersistentVolumeClaim) -> model.Selector:
     if claim.spec.selector is None:
-        return EVERYTHING
+        return model.EVERYTHING
     try:
-        return label_selector(claim.spec.selector)
+        return model.label_selector(claim.spec.selector)
     except ValueError:
-        return NOTHING  # the API server rejects such a claim
+        return model.NOTHING  # the API server rejects such a claim
 
 
-def _mode(one: PersistentVolume | PersistentVolumeClaim) -> str:
+def _mode(one: model.PersistentVolume | model.PersistentVolumeClaim) -> str:
     return one.spec.volume_mode or FILESYSTEM
 
 
@@ -163,8 +155,8 @@ FAILED: Final = 16
 class Claims(NamedTuple):
     """The claims of a pod: bound ones, and those that are bound with the pod."""
 
-    bound: tuple[PersistentVolumeClaim, ...]
-    waiting: tuple[PersistentVolumeClaim, ...]
+    bound: tuple[model.PersistentVolumeClaim, ...]
+    waiting: tuple[model.PersistentVolumeClaim, ...]
 
 
 class Storage(Protocol):
@@ -181,20 +173,20 @@ class Storage(Protocol):
     def row_mask(self, node: str) -> Mask:
         """Return the mask of one node, shape (n,)."""
 
-    def volume(self, name: str) -> PersistentVolume | None:
+    def volume(self, name: str) -> model.PersistentVolume | None:
         """Return a volume by name."""
 
-    def reach(self, volume: PersistentVolume) -> Mask:
+    def reach(self, volume: model.PersistentVolume) -> Mask:
         """Return the rows that reach a volume."""
 
-    def untranslatable(self, volume: PersistentVolume) -> tuple[str, Mask] | None:
+    def untranslatable(self, volume: model.PersistentVolume) -> tuple[str, Mask] | None:
         """Return why a volume is none of its CSI driver's, and the rows that ask for that."""
 
-    def storage_class(self, name: str) -> StorageClass | None:
+    def storage_class(self, name: str) -> model.StorageClass | None:
         """Return a storage class by name."""
 
     def with_capacity(
-        self, storage_class: StorageClass, claim: PersistentVolumeClaim
+        self, storage_class: model.StorageClass, claim: model.PersistentVolumeClaim
     ) -> Mask | None:
         """Return the topologies with capacity for a claim; None if the driver publishes none."""
 
@@ -209,12 +201,14 @@ class Plan:
     """
 
     codes: NDArray[np.int16]
-    choices: list[tuple[PersistentVolumeClaim, Choice]] = field(default_factory=list)
-    provisions: list[tuple[PersistentVolumeClaim, Mask]] = field(default_factory=list)
-    volumes: Sequence[PersistentVolume] = ()
+    choices: list[tuple[model.PersistentVolumeClaim, Choice]] = field(default_factory=list)
+    provisions: list[tuple[model.PersistentVolumeClaim, Mask]] = field(default_factory=list)
+    volumes: Sequence[model.PersistentVolume] = ()
     errors: list[str] = field(default_factory=list)
 
-    def bindings(self, row: int) -> list[tuple[PersistentVolume, PersistentVolumeClaim]]:
+    def bindings(
+        self, row: int
+    ) -> list[tuple[model.PersistentVolume, model.PersistentVolumeClaim]]:
         """Return each claim with its volume on a row."""
         return [
             (self.volumes[choice[row]], claim)
@@ -234,7 +228,7 @@ class Plan:
             for code in codes.tolist()
         ]
 
-    def to_provision(self, row: int) -> list[PersistentVolumeClaim]:
+    def to_provision(self, row: int) -> list[model.PersistentVolumeClaim]:
         """Return the claims for which a volume is provisioned on a row."""
         return [claim for claim, mask in self.provisions if mask[row]]
 
@@ -251,7 +245,7 @@ def search(claims: Claims, storage: Storage, n: int) -> Plan:
 
 
 def _check_bound(
-    claims: Iterable[PersistentVolumeClaim], storage: Storage, plan: Plan
+    claims: Iterable[model.PersistentVolumeClaim], storage: Storage, plan: Plan
 ) -> list[Mask]:
     """Reject rows that cannot reach a bound volume; the first such claim gives the reason.
 
@@ -275,12 +269,14 @@ def _check_bound(
     return failed
 
 
-def _bind_waiting(claims: Sequence[PersistentVolumeClaim], storage: Storage, plan: Plan) -> None:
+def _bind_waiting(
+    claims: Sequence[model.PersistentVolumeClaim], storage: Storage, plan: Plan
+) -> None:
     """Choose a fitting volume for each claim; elsewhere one must be provisioned."""
     n = plan.codes.size
     good: Mask = np.ones(n, np.bool_)
-    demands: list[tuple[PersistentVolumeClaim, Mask]] = []
-    to_match: list[PersistentVolumeClaim] = []
+    demands: list[tuple[model.PersistentVolumeClaim, Mask]] = []
+    to_match: list[model.PersistentVolumeClaim] = []
     for claim in claims:
         node = claim.metadata.annotations.get(SELECTED_NODE)
         if node is None:
@@ -308,7 +304,7 @@ def _bind_waiting(claims: Sequence[PersistentVolumeClaim], storage: Storage, pla
 
 
 def _cannot_provide(
-    claim: PersistentVolumeClaim, missing: Mask, storage: Storage, plan: Plan
+    claim: model.PersistentVolumeClaim, missing: Mask, storage: Storage, plan: Plan
 ) -> Mask:
     """Reject the rows on which no volume can be provisioned, and return them."""
     storage_class = storage.storage_class(class_of(claim))

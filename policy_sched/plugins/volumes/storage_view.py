@@ -21,8 +21,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster import ApiObjects
-from policy_sched.cluster.tables import STRUCTURE, Journal, NodeTable, NodeView
+from policy_sched.cluster import ApiObjects, tables
 from policy_sched.errors import ClusterError
 from policy_sched.framework import Handle
 from policy_sched.model import (
@@ -54,7 +53,7 @@ T = TypeVar("T", bound=ApiObject)
 class AssumeCache(Generic[T]):
     """Objects of one kind, by namespace ("" if cluster-scoped) and name, with assumptions."""
 
-    def __init__(self, kind: type[T], objects: ApiObjects, journal: Journal) -> None:
+    def __init__(self, kind: type[T], objects: ApiObjects, journal: tables.Journal) -> None:
         self._kind = kind
         self._objects = objects
         self._journal = journal
@@ -95,12 +94,12 @@ class AssumeCache(Generic[T]):
         if base is None:
             raise ClusterError(f'could not find {self._kind.__name__} "{name}"')
         self._assumed[namespace, name] = (base, one)
-        self._journal.append(0, STRUCTURE)
+        self._journal.append(0, tables.STRUCTURE)
 
     def restore(self, namespace: str, name: str) -> None:
         """Undo an assumption, if there is one."""
         if self._assumed.pop((namespace, name), None) is not None:
-            self._journal.append(0, STRUCTURE)
+            self._journal.append(0, tables.STRUCTURE)
 
 
 AVAILABLE = "Available"
@@ -230,7 +229,7 @@ def kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 class VolumePods:
     """The pods on live rows whose ``volumes`` are not None."""
 
-    def __init__(self, table: NodeTable) -> None:
+    def __init__(self, table: tables.NodeTable) -> None:
         self._table = table
         self._version = -1
         self._rows: dict[int, tuple[PodInfo, ...]] = {}
@@ -306,7 +305,7 @@ class VolumePods:
             self._rows[row] = now
 
 
-def with_volumes(nodes: NodeView, row: int) -> list[PodInfo]:
+def with_volumes(nodes: tables.NodeView, row: int) -> list[PodInfo]:
     """Return the pods with volumes on a row."""
     return [pod for pod in nodes.pods_on(row).values() if pod.volumes is not None]
 

@@ -22,14 +22,7 @@ from policy_sched.framework import (
     hookimpl,
 )
 from policy_sched.model import ClusterEventWithHint, PersistentVolume, PodInfo
-from policy_sched.plugins.volumes import events
-from policy_sched.plugins.volumes.listers import (
-    VOLUMES,
-    StorageLookup,
-    class_of,
-    not_found,
-    waits_for_pod,
-)
+from policy_sched.plugins.volumes import events, listers
 from policy_sched.plugins.volumes.migration import (
     BETA_REGION,
     BETA_ZONE,
@@ -86,12 +79,12 @@ class VolumeZone:
     def __init__(self, args: Mapping[str, object], handle: Handle) -> None:  # noqa: ARG002 - every plugin is made alike
         self._table = handle.nodes
         self._labels = NodeLabels(handle.nodes)
-        self._lookup = StorageLookup(handle.objects)
+        self._lookup = listers.StorageLookup(handle.objects)
 
     @hookimpl
     def sign_pod(self) -> Signature:
         """Return the signature: claims and node labels; other changes are in the journal."""
-        return Signature(frozenset(), Scope.STATIC, keys=(VOLUMES,))
+        return Signature(frozenset(), Scope.STATIC, keys=(listers.VOLUMES,))
 
     @hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
@@ -153,17 +146,17 @@ class VolumeZone:
             return "PersistentVolumeClaim had no name"
         claim = self._lookup.claim(namespace, name)
         if claim is None:
-            return not_found("persistentvolumeclaim", name)
+            return listers.not_found("persistentvolumeclaim", name)
         if not claim.spec.volume_name:
-            class_name = class_of(claim)
+            class_name = listers.class_of(claim)
             if not class_name:
                 return "PersistentVolumeClaim had no pv name and storageClass name"
             storage_class = self._lookup.storage_class(class_name)
             if storage_class is None:
-                return not_found("storageclass.storage.k8s.io", class_name)
-            return "" if waits_for_pod(storage_class) else "PersistentVolume had no name"
+                return listers.not_found("storageclass.storage.k8s.io", class_name)
+            return "" if listers.waits_for_pod(storage_class) else "PersistentVolume had no name"
         volume = self._lookup.volume(claim.spec.volume_name)
         if volume is None:
-            return not_found("persistentvolume", claim.spec.volume_name)
+            return listers.not_found("persistentvolume", claim.spec.volume_name)
         found += topologies_of(volume)
         return ""

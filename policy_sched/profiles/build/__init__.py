@@ -3,37 +3,22 @@
 Policies are compiled, plugins made, hooks registered with pluggy and frozen in profile order.
 """
 
-from policy_sched.profiles.build.compile import (
-    compiled,
+from policy_sched.profiles.build.compile import compiled as compiled
+from policy_sched.profiles.build.kinds_read import (
+    kinds_read as kinds_read,
+    reads_pod_groups as reads_pod_groups,
 )
-from policy_sched.profiles.build.kinds_read import kinds_read, reads_pod_groups
 from policy_sched.profiles.build.pipeline import (
-    CompiledPlan,
-    PluginCache,
-    build_pipeline,
-    compile_profiles,
-    foreign_problems,
-    raise_errors,
+    CompiledPlan as CompiledPlan,
+    PluginCache as PluginCache,
+    build_pipeline as build_pipeline,
+    compile_profiles as compile_profiles,
+    foreign_problems as foreign_problems,
+    raise_errors as raise_errors,
 )
 from policy_sched.profiles.build.plan_diff import (
-    PlanDiff,
-    diff_plans,
-    policy_names,
-    restarts_between,
+    PlanDiff as PlanDiff,
+    diff_plans as diff_plans,
+    policy_names as policy_names,
+    restarts_between as restarts_between,
 )
-
-__all__ = [
-    "CompiledPlan",
-    "PlanDiff",
-    "PluginCache",
-    "build_pipeline",
-    "compile_profiles",
-    "compiled",
-    "diff_plans",
-    "foreign_problems",
-    "kinds_read",
-    "policy_names",
-    "raise_errors",
-    "reads_pod_groups",
-    "restarts_between",
-]

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from policy_sched.language import CompiledPolicy
-from policy_sched.model import KINDS, Kind, PodGroup
-from policy_sched.model import CoschedulingGroup as Coscheduling
+from policy_sched.model import KINDS, CoschedulingGroup as Coscheduling, Kind, PodGroup
 from policy_sched.profiles.build.pipeline import CompiledPlan
 from policy_sched.profiles.models import GENERIC_WORKLOAD, PLUGIN_POINTS, PLUGIN_READS
 

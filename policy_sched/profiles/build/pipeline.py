@@ -19,21 +19,9 @@ from policy_sched.client import MemoryClient
 from policy_sched.cluster import Cache
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import Diagnostic, PluginError, PolicyError, PolicySchedError, Severity
-from policy_sched.framework import CONFIGURED, Handle, WaitingPods
-from policy_sched.framework.runtime import (
-    Implementations,
-    Pipeline,
-    checked,
-    freeze,
-    implementations,
-)
-from policy_sched.language import CompiledPolicy
+from policy_sched.framework import CONFIGURED, Handle, WaitingPods, runtime
+from policy_sched.language import CompiledPolicy, diagnostics
 from policy_sched.language.codegen import FusedProgram
-from policy_sched.language.diagnostics import (
-    MAX_ANNOTATED_PROFILE_COST,
-    MAX_PROFILE_COST,
-    MAX_RULE_COST,
-)
 from policy_sched.plugins import GATED_PARTS, HOUSE, factories, plugin_points
 from policy_sched.plugins.dynamicresources import Allocating, Allocations, DynamicResources
 from policy_sched.plugins.rules import (
@@ -43,18 +31,10 @@ from policy_sched.plugins.rules import (
     fuse_policies,
     rule_plugin,
 )
+from policy_sched.profiles import load, models
 from policy_sched.profiles.build.compile import PluginHash, compiled, devices_hash, policy_hash
 from policy_sched.profiles.build.rules_cache import rules_cache
 from policy_sched.profiles.build.unprepared import as_enabled
-from policy_sched.profiles.load import LoadedConfig, LoadedPolicy, content_hash, load_policies
-from policy_sched.profiles.models import (
-    NOT_BUILT,
-    PLUGIN_GATES,
-    UNKNOWN_PLUGIN,
-    Path,
-    Problem,
-    default_policies,
-)
 from policy_sched.profiles.resolve import ProfilePlan, certificate_problems, place_of, resolve
 from policy_sched.queue import Nominator
 
@@ -75,7 +55,7 @@ class PluginCache:
     """
 
     def __init__(self) -> None:
-        self._made: dict[Key, Implementations] = {}
+        self._made: dict[Key, runtime.Implementations] = {}
         self._used: set[Key] = set()
 
     def begin(self) -> None:
@@ -84,7 +64,7 @@ class PluginCache:
 
     def get(
         self, key: Key, make: Callable[[], object], foreign: NodeTable | None = None
-    ) -> Implementations:
+    ) -> runtime.Implementations:
         """Return what the plugin of that key implements; the plugin is made if need be.
 
         ``foreign``: the nodes, where another package has the plugin: its results are checked.
@@ -94,7 +74,7 @@ class PluginCache:
         if found is None:
             found = _made(key[1], make)
             if foreign is not None:
-                found = checked(key[1], found, foreign)
+                found = runtime.checked(key[1], found, foreign)
             self._made[key] = found
         self._used.add(key)
         return found
@@ -108,10 +88,10 @@ class PluginCache:
         self._made = {key: made for key, made in self._made.items() if key in self._used}
 
 
-def _made(name: str, make: Callable[[], object]) -> Implementations:
+def _made(name: str, make: Callable[[], object]) -> runtime.Implementations:
     """Return what a new plugin implements. Raises PluginError whatever it raises."""
     try:
-        return implementations(make(), name)
+        return runtime.implementations(make(), name)
     except PolicySchedError:
         raise
     except Exception as error:
@@ -142,7 +122,7 @@ class CompiledPlan(msgspec.Struct, frozen=True):
 
 
 def compile_profiles(
-    config: LoadedConfig, policies: Sequence[LoadedPolicy], *, runs: bool = True
+    config: load.LoadedConfig, policies: Sequence[load.LoadedPolicy], *, runs: bool = True
 ) -> tuple[tuple[CompiledPlan, ...], list[Diagnostic]]:
     """Resolve and compile every profile; diagnostics of all of them, warnings included.
 
@@ -151,7 +131,7 @@ def compile_profiles(
     The default profile's policies are known, too; a policy in ``policies`` that has the name of
     one of them takes its place. Without plans there are errors among the diagnostics.
     """
-    shipped, known = _shipped_policies(str(default_policies()))
+    shipped, known = _shipped_policies(str(models.default_policies()))
     problems = list(known)
     plans, found = resolve(config, (*shipped, *policies), plugin_points())
     problems += found
@@ -207,7 +187,7 @@ def _made_program(rules: _Rules) -> FusedProgram:
 
 
 def _in_tree(
-    plan: ProfilePlan, shipped: Sequence[LoadedPolicy], given: Sequence[LoadedPolicy]
+    plan: ProfilePlan, shipped: Sequence[load.LoadedPolicy], given: Sequence[load.LoadedPolicy]
 ) -> frozenset[str]:
     """Return a plan's plugins that no other policy or plugin of the same name stands in for."""
     theirs = {policy.name: policy.model for policy in given}
@@ -220,9 +200,9 @@ def _in_tree(
 
 
 @lru_cache(maxsize=4)
-def _shipped_policies(path: str) -> tuple[tuple[LoadedPolicy, ...], tuple[Diagnostic, ...]]:
+def _shipped_policies(path: str) -> tuple[tuple[load.LoadedPolicy, ...], tuple[Diagnostic, ...]]:
     """Return the default profile's policies, read once: they belong to the program."""
-    policies, problems = load_policies([path])
+    policies, problems = load.load_policies([path])
     return policies, tuple(problems)
 
 
@@ -231,14 +211,14 @@ def _plugin_hashes(plan: ProfilePlan) -> dict[str, PluginHash]:
     hashes = {name: policy_hash(source) for name, source in plan.policies.items()}
     for name, args in plan.args.items():
         if name not in hashes:
-            digest = content_hash(args)
+            digest = load.content_hash(args)
             hashes[name] = PluginHash(digest, digest)
     devices = devices_hash([(plan.policies[n], _enabled(plan, n)) for n in plan.policies])
     if devices is not None and DYNAMIC_RESOURCES in hashes:
         mine = hashes[DYNAMIC_RESOURCES]
         hashes[DYNAMIC_RESOURCES] = PluginHash(
-            content_hash([mine.whole, devices.whole]),
-            content_hash([mine.rejecting, devices.rejecting]),
+            load.content_hash([mine.whole, devices.whole]),
+            load.content_hash([mine.rejecting, devices.rejecting]),
         )
     return hashes
 
@@ -255,12 +235,12 @@ def _enabled(plan: ProfilePlan, name: str) -> list[tuple[str, int]]:
 
 def _plan_hash(plan: ProfilePlan, hashes: Mapping[str, PluginHash]) -> str:
     """Return the hash of the content of a plan."""
-    return content_hash(
+    return load.content_hash(
         [
             plan.scheduler_name,
             plan.percentage_of_nodes_to_score,
-            content_hash(plan.points),
-            {name: content_hash(args) for name, args in plan.args.items()},
+            load.content_hash(plan.points),
+            {name: load.content_hash(args) for name, args in plan.args.items()},
             {name: hashes[name].whole for name in plan.policies},
             plan.extenders,
             *sorted(plan.feature_gates),
@@ -269,13 +249,15 @@ def _plan_hash(plan: ProfilePlan, hashes: Mapping[str, PluginHash]) -> str:
 
 
 def _too_costly(
-    config: LoadedConfig, index: int, plan: ProfilePlan, ready: Mapping[str, CompiledPolicy]
+    config: load.LoadedConfig, index: int, plan: ProfilePlan, ready: Mapping[str, CompiledPolicy]
 ) -> list[Diagnostic]:
     """Refuse a profile whose rules together cost too much; limits that policies set are added."""
-    limit = MAX_PROFILE_COST + sum(
-        source.cost_limit for source in plan.policies.values() if source.cost_limit > MAX_RULE_COST
+    limit = diagnostics.MAX_PROFILE_COST + sum(
+        source.cost_limit
+        for source in plan.policies.values()
+        if source.cost_limit > diagnostics.MAX_RULE_COST
     )
-    limit = min(limit, MAX_ANNOTATED_PROFILE_COST)
+    limit = min(limit, diagnostics.MAX_ANNOTATED_PROFILE_COST)
     costs = {name: policy.units for name, policy in ready.items()}
     if sum(costs.values()) <= limit:
         return []
@@ -284,31 +266,31 @@ def _too_costly(
         f"profiles[{index}]: the rules cost about {sum(costs.values()):.0f} ns for each node;"
         f" the limit is {limit}, and {most} has {costs[most]:.0f} of it"
     )
-    return [config.place.diagnostic(Problem(("profiles", index), "PS503", text))]
+    return [config.place.diagnostic(models.Problem(("profiles", index), "PS503", text))]
 
 
-def _unsupported(config: LoadedConfig, index: int, plan: ProfilePlan) -> list[Diagnostic]:
+def _unsupported(config: load.LoadedConfig, index: int, plan: ProfilePlan) -> list[Diagnostic]:
     """Refuse plugins that this version does not have, and those whose feature gate is off."""
     known = factories().keys() | plan.policies.keys()
     return [
         config.place.diagnostic(
-            Problem(
+            models.Problem(
                 place_of(config, index, name),
-                UNKNOWN_PLUGIN,
+                models.UNKNOWN_PLUGIN,
                 f'plugin "{name}" is not supported yet'
                 if gate is None
                 else f'plugin "{name}" needs the feature gate {gate}',
             )
         )
         for name in plan.plugins
-        if (gate := PLUGIN_GATES.get(name)) not in plan.feature_gates
+        if (gate := models.PLUGIN_GATES.get(name)) not in plan.feature_gates
         and (gate is not None or name not in known)
     ]
 
 
 def build_pipeline(
     ready: CompiledPlan, handle: Handle, generation: int = 0, made: PluginCache | None = None
-) -> Pipeline:
+) -> runtime.Pipeline:
     """Make a compiled plan's plugins for one cluster and freeze them.
 
     ``made``: plugins that exist already. Raises PolicyError or PluginError if a plugin refuses
@@ -349,7 +331,7 @@ def build_pipeline(
         ]
         for field, hook in CONFIGURED.items()
     }
-    pipeline = freeze(
+    pipeline = runtime.freeze(
         profile,
         found,
         order,
@@ -364,7 +346,7 @@ def build_pipeline(
     return replace(pipeline, rules=rules)
 
 
-def foreign_problems(config: LoadedConfig, plans: Sequence[CompiledPlan]) -> list[Diagnostic]:
+def foreign_problems(config: load.LoadedConfig, plans: Sequence[CompiledPlan]) -> list[Diagnostic]:
     """Make the plugins of other packages for an empty cluster; return what goes wrong.
 
     ``plans``: of the configuration's profiles, in their order.
@@ -380,18 +362,20 @@ def foreign_problems(config: LoadedConfig, plans: Sequence[CompiledPlan]) -> lis
             try:
                 made = _made(name, partial(make, ready.plan.args[name], handle))
                 if "sign_pod" in made:
-                    checked(name, made, handle.nodes)["sign_pod"]()
+                    runtime.checked(name, made, handle.nodes)["sign_pod"]()
             except PluginError as error:
-                at: Path = place_of(config, i, name)
+                at: models.Path = place_of(config, i, name)
                 if name in given:
                     at = ("profiles", i, "pluginConfig", given[name], "args")
-                problems.append(config.place.diagnostic(Problem(at, NOT_BUILT, str(error))))
+                problems.append(
+                    config.place.diagnostic(models.Problem(at, models.NOT_BUILT, str(error)))
+                )
     return problems
 
 
 def _with_device_rules(
     ready: CompiledPlan, handle: Handle, made: PluginCache
-) -> tuple[dict[str, Implementations], Allocating | None, str]:
+) -> tuple[dict[str, runtime.Implementations], Allocating | None, str]:
     """Return DynamicResources where policies rate devices or read what is allocated.
 
     With it come what knows allocations, and a hash of its rules; nothing where it is not enabled.

@@ -23,9 +23,8 @@ from typing import Final
 
 import numpy as np
 
-from policy_sched import __version__
+from policy_sched import __version__, source
 from policy_sched.language import CompiledPolicy
-from policy_sched.source import DIRECTORY, KeptFile, pickled, unpickled
 
 MOST: Final = 64
 """Policies in a file; the default profile has 11, and arguments of plugins make others of them."""
@@ -43,7 +42,7 @@ class RulesCache:
     """The kept policies of one process, by the hash of their content."""
 
     def __init__(self, directory: str) -> None:
-        self._file = KeptFile(directory, KIND, program_hash())
+        self._file = source.KeptFile(directory, KIND, program_hash())
         self._known: dict[str, CompiledPolicy] | None = None
         self._new = False
 
@@ -64,7 +63,7 @@ class RulesCache:
             return
         self._new = False
         with suppress(pickle.PicklingError):
-            self._file.write(pickled(self._policies()))
+            self._file.write(source.pickled(self._policies()))
 
     def _policies(self) -> dict[str, CompiledPolicy]:
         if self._known is None:
@@ -75,7 +74,7 @@ class RulesCache:
 @cache
 def rules_cache() -> RulesCache | None:
     """Return the cache of this process, None if nothing is to be kept."""
-    directory = os.environ.get(DIRECTORY, "")
+    directory = os.environ.get(source.DIRECTORY, "")
     return RulesCache(directory) if directory else None
 
 
@@ -92,13 +91,13 @@ def program_hash() -> str:
     return found.hexdigest()[:32]
 
 
-def _read(file: KeptFile) -> dict[str, CompiledPolicy]:
+def _read(file: source.KeptFile) -> dict[str, CompiledPolicy]:
     """Return the policies of a file; none if there is none, or one that is not to be trusted."""
     content = file.read()
     if content is None:
         return {}
     try:
-        found = unpickled(content, _is_expected)
+        found = source.unpickled(content, _is_expected)
     except Exception:  # noqa: BLE001 - whatever is wrong with it, the rules are compiled
         return {}
     if not isinstance(found, dict):

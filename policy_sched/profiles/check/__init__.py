@@ -8,30 +8,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from policy_sched.profiles.check.check import (
-    Checkup,
-    check_all,
-    check_files,
-    check_open,
-    config_errors,
-    rule_errors,
+    Checkup as Checkup,
+    check_all as check_all,
+    check_files as check_files,
+    check_open as check_open,
+    config_errors as config_errors,
+    rule_errors as rule_errors,
 )
 
 if TYPE_CHECKING:
-    from policy_sched.profiles.check.cost_report import cost_report
-    from policy_sched.profiles.check.snapshot import device_names, selectors_of, snapshot_of
+    from policy_sched.profiles.check.cost_report import cost_report as cost_report
+    from policy_sched.profiles.check.snapshot import (
+        device_names as device_names,
+        selectors_of as selectors_of,
+        snapshot_of as snapshot_of,
+    )
 
-__all__ = [
-    "Checkup",
-    "check_all",
-    "check_files",
-    "check_open",
-    "config_errors",
-    "cost_report",
-    "device_names",
-    "rule_errors",
-    "selectors_of",
-    "snapshot_of",
-]
 
 _LATER = {
     "cost_report": "cost_report",

@@ -331,10 +331,7 @@ def _resolved(
     """
     # Plugins and the framework take 100 ms to import, and policies alone need none of them.
     from policy_sched.plugins import plugin_points  # noqa: PLC0415  see above
-    from policy_sched.profiles.build import (  # noqa: PLC0415  see above
-        compile_profiles,
-        foreign_problems,
-    )
+    from policy_sched.profiles.build import compile_profiles, foreign_problems  # noqa: PLC0415  see above
     from policy_sched.profiles.resolve import resolve  # noqa: PLC0415  see above
 
     shipped, _ = load_policies([str(default_policies())])

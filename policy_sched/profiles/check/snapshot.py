@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from policy_sched import model
 from policy_sched.cluster import Cache
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.language import RuleError
@@ -23,25 +24,10 @@ from policy_sched.language.diagnostics import PolicySource, Problem
 from policy_sched.language.lint import Trees, Vocabulary, unknown_names
 from policy_sched.language.runtime import Activation
 from policy_sched.manifests import Manifests, object_key
-from policy_sched.model import (
-    ApiObject,
-    Namespace,
-    Node,
-    Pod,
-    PodInfo,
-    PodTemplate,
-    PriorityClass,
-    ResourceSlice,
-)
 from policy_sched.plugins.rules import BoundPolicy, bind
+from policy_sched.profiles import load
 from policy_sched.profiles.build import compiled
 from policy_sched.profiles.check.check import selector_problems
-from policy_sched.profiles.load import (
-    WITH_SELECTORS,
-    LoadedPolicy,
-    device_selectors,
-    policy_source,
-)
 
 SAMPLE: Final = 200
 REJECTS_ALL: Final = "PS411"
@@ -58,11 +44,11 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     vocabulary: Vocabulary
     cache: Cache
-    pods: tuple[PodInfo, ...]
+    pods: tuple[model.PodInfo, ...]
 
     def lint(
         self,
-        policy: LoadedPolicy,
+        policy: load.LoadedPolicy,
         source: PolicySource,
         checked: CheckedPolicy,
         args: Sequence[Mapping[str, Any]],
@@ -97,36 +83,38 @@ def selectors_of(manifests: Manifests) -> list[Diagnostic]:
     known = device_names(manifests.objects)
     found: list[Diagnostic] = []
     for one in manifests.objects:
-        if type(one).__name__ in WITH_SELECTORS:
+        if type(one).__name__ in load.WITH_SELECTORS:
             place = manifests.places.get(object_key(one))
             marked = None if place is None else place.look().marked
             if marked is not None:
-                selectors, problems = device_selectors(marked)
+                selectors, problems = load.device_selectors(marked)
                 found += [*problems, *selector_problems(selectors, known)]
     return found
 
 
-def device_names(objects: Iterable[ApiObject]) -> DeviceNames | None:
+def device_names(objects: Iterable[model.ApiObject]) -> DeviceNames | None:
     """Return the names that devices have, None where there is no device."""
     devices = [
         (one.spec.driver, tuple(device.attributes), tuple(device.capacity))
         for one in objects
-        if isinstance(one, ResourceSlice)
+        if isinstance(one, model.ResourceSlice)
         for device in one.spec.devices
     ]
     return DeviceNames.of(devices) if devices else None
 
 
-def snapshot_of(objects: Iterable[ApiObject]) -> Snapshot:
+def snapshot_of(objects: Iterable[model.ApiObject]) -> Snapshot:
     """Return the snapshot that some API objects are; pods that have ended do not count."""
-    every = [one for one in objects if not (isinstance(one, Pod) and one.status.phase in _ENDED)]
+    every = [
+        one for one in objects if not (isinstance(one, model.Pod) and one.status.phase in _ENDED)
+    ]
     cache = Cache()
     for one in every:
-        if isinstance(one, Node):
+        if isinstance(one, model.Node):
             cache.add_node(one)
-        elif isinstance(one, Namespace):
+        elif isinstance(one, model.Namespace):
             cache.set_namespace(one)
-    pods = [PodInfo.of(one) for one in every if isinstance(one, Pod)]
+    pods = [model.PodInfo.of(one) for one in every if isinstance(one, model.Pod)]
     for pod in pods:
         if pod.node_name:
             cache.add_pod(pod)
@@ -134,7 +122,7 @@ def snapshot_of(objects: Iterable[ApiObject]) -> Snapshot:
     return Snapshot(_vocabulary(every, pods), cache, tuple(pods[::stride]))
 
 
-def _vocabulary(objects: Sequence[ApiObject], pods: Sequence[PodInfo]) -> Vocabulary:
+def _vocabulary(objects: Sequence[model.ApiObject], pods: Sequence[model.PodInfo]) -> Vocabulary:
     labels: dict[str, set[str]] = {}
     annotations: dict[str, set[str]] = {}
     taints: set[str] = set()
@@ -143,15 +131,15 @@ def _vocabulary(objects: Sequence[ApiObject], pods: Sequence[PodInfo]) -> Vocabu
     for one in objects:
         kind, template = type(one).__name__, getattr(getattr(one, "spec", None), "template", None)
         named = [(kind, one.metadata)]
-        if isinstance(template, PodTemplate):
+        if isinstance(template, model.PodTemplate):
             named.append(("Pod", template.metadata))
         for owner, metadata in named:
             labels.setdefault(owner, set()).update(metadata.labels)
             annotations.setdefault(owner, set()).update(metadata.annotations)
-        if isinstance(one, Node):
+        if isinstance(one, model.Node):
             taints.update(taint.key for taint in one.spec.taints)
             resources.update(one.status.capacity, one.status.allocatable)
-        elif isinstance(one, PriorityClass):
+        elif isinstance(one, model.PriorityClass):
             classes.add(one.metadata.name)
     for pod in pods:
         resources.update(pod.requests, pod.limits)
@@ -170,14 +158,14 @@ def _vocabulary(objects: Sequence[ApiObject], pods: Sequence[PodInfo]) -> Vocabu
 
 
 def _of_devices(
-    objects: Iterable[ApiObject],
+    objects: Iterable[model.ApiObject],
 ) -> tuple[frozenset[str] | None, frozenset[str] | None]:
     """Return the attributes and the capacities of devices in every spelling; None of no device."""
     attributes: set[str] = set()
     capacities: set[str] = set()
     known = False
     for one in objects:
-        if isinstance(one, ResourceSlice):
+        if isinstance(one, model.ResourceSlice):
             for device in one.spec.devices:
                 known = True
                 attributes |= _spellings(one.spec.driver, device.attributes)
@@ -200,10 +188,10 @@ def _reads(trees: Trees, policy: CheckedPolicy, number: int) -> frozenset[str]:
     return frozenset(name.partition(".")[0] for name in names)
 
 
-def _closed(policy: LoadedPolicy, args: Mapping[str, Any], snapshot: Snapshot) -> set[int]:
+def _closed(policy: load.LoadedPolicy, args: Mapping[str, Any], snapshot: Snapshot) -> set[int]:
     """Return the numbers of the filter rules that accept no node of the snapshot."""
     try:
-        source = policy_source(policy, args)
+        source = load.policy_source(policy, args)
     except PolicyError:
         return set()  # another check reports its problems
     checked, _ = check_policy(source)
@@ -222,7 +210,7 @@ def _rejecting_all(
     reads = {number: _reads(trees, checked, number) for number in numbers}
     evaluated = {number for number in numbers if not reads[number] & _OF_THE_MOMENT}
     alone = {number for number in evaluated if not reads[number] & _OF_THE_POD}
-    any_pod = snapshot.pods[0] if snapshot.pods else PodInfo.of(Pod())
+    any_pod = snapshot.pods[0] if snapshot.pods else model.PodInfo.of(model.Pod())
     closed = alone - _accepting(bound, any_pod, snapshot)
     about = [pod for pod in snapshot.pods if _matches(bound, pod)]
     open_to_some: set[int] = set()
@@ -233,14 +221,14 @@ def _rejecting_all(
     return closed | (evaluated - alone - open_to_some if about else set())
 
 
-def _matches(bound: BoundPolicy, pod: PodInfo) -> bool:
+def _matches(bound: BoundPolicy, pod: model.PodInfo) -> bool:
     try:
         return bound.matches(pod, Activation())
     except RuleError:
         return False
 
 
-def _accepting(bound: BoundPolicy, pod: PodInfo, snapshot: Snapshot) -> set[int]:
+def _accepting(bound: BoundPolicy, pod: model.PodInfo, snapshot: Snapshot) -> set[int]:
     """Return the numbers of the filter rules that accept a pod on some node."""
     nodes = snapshot.cache.nodes
     live = nodes.live.values[: nodes.n]

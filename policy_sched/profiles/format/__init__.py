@@ -3,11 +3,8 @@
 One canonical order of keys; comments are kept.
 """
 
-from policy_sched.profiles.format.formatting import format_file
-from policy_sched.profiles.format.policy_diff import Difference, differences
-
-__all__ = [
-    "Difference",
-    "differences",
-    "format_file",
-]
+from policy_sched.profiles.format.formatting import format_file as format_file
+from policy_sched.profiles.format.policy_diff import (
+    Difference as Difference,
+    differences as differences,
+)

@@ -16,19 +16,8 @@ from yaml.nodes import ScalarNode
 from policy_sched.errors import Diagnostic
 from policy_sched.language.format import WIDTH, flat_expression, format_expression
 from policy_sched.language.syntax import parse as parse_expression
+from policy_sched.profiles import load, models
 from policy_sched.profiles.format.key_order import in_order
-from policy_sched.profiles.load import (
-    MAX_RULE_TEXT,
-    TOO_MUCH_RULE_TEXT,
-    DocumentPosition,
-    kind_of,
-    parse,
-    rule_text,
-    with_rule_texts,
-)
-from policy_sched.profiles.models import EXPERIMENT_KIND, Document, Experiment, Path, Policy
-from policy_sched.profiles.models import POLICY_API_VERSION as API_VERSION
-from policy_sched.profiles.models import POLICY_KIND as KIND
 from policy_sched.source import Marked, SourceFile, content_end, content_start, diagnostic
 
 CHANGED: Final = "PS701"
@@ -36,9 +25,9 @@ _Edit = tuple[int, int, str]
 _STEP: Final = 2
 MAX_MEASURES: Final = 100
 """Measures of an experiment whose rules are printed anew."""
-_WITH_RULES: Final[dict[tuple[str, str], type[Document]]] = {
-    (API_VERSION, KIND): Policy,
-    (API_VERSION, EXPERIMENT_KIND): Experiment,
+_WITH_RULES: Final[dict[tuple[str, str], type[models.Document]]] = {
+    (models.POLICY_API_VERSION, models.POLICY_KIND): models.Policy,
+    (models.POLICY_API_VERSION, models.EXPERIMENT_KIND): models.Experiment,
 }
 
 
@@ -48,18 +37,18 @@ def format_file(path: str, text: str) -> tuple[str, list[Diagnostic]]:
     A text with diagnostics is returned as it is: a syntax error leaves nothing to print.
     """
     file = SourceFile(path, text)
-    documents, problems = parse(file)
+    documents, problems = load.parse(file)
     if problems:
         return text, problems
     edits: list[_Edit] = []
     size = 0
     for marked in documents:
-        if kind_of(marked.value) in _WITH_RULES:
+        if load.kind_of(marked.value) in _WITH_RULES:
             _, rules = _rules_of(marked)
-            size += rule_text(marked, rules)
-            if size > MAX_RULE_TEXT:
-                place = DocumentPosition(path, marked)
-                return text, [place.diagnostic(TOO_MUCH_RULE_TEXT)]
+            size += load.rule_text(marked, rules)
+            if size > load.MAX_RULE_TEXT:
+                place = load.DocumentPosition(path, marked)
+                return text, [place.diagnostic(load.TOO_MUCH_RULE_TEXT)]
             found, refused = _rule_edits(marked, rules)
             edits += found
             problems += refused
@@ -75,14 +64,14 @@ def format_file(path: str, text: str) -> tuple[str, list[Diagnostic]]:
     return shown, []
 
 
-def _rules_of(marked: Marked) -> tuple[Any, list[Path]]:
+def _rules_of(marked: Marked) -> tuple[Any, list[models.Path]]:
     """Return a document's data and the paths of its rules; an experiment's are in its measures."""
-    rules: list[Path] = []
-    if kind_of(marked.value) == (API_VERSION, EXPERIMENT_KIND):
-        at: Path = ("spec", "measures")
+    rules: list[models.Path] = []
+    if load.kind_of(marked.value) == (models.POLICY_API_VERSION, models.EXPERIMENT_KIND):
+        at: models.Path = ("spec", "measures")
         each = ((*at, i, key) for i in range(MAX_MEASURES) for key in ("nodes", "percentOf"))
         return marked.value, [path for path in each if marked.node(path) is not None]
-    return with_rule_texts(marked.value, marked, rules), rules
+    return load.with_rule_texts(marked.value, marked, rules), rules
 
 
 def _edited(text: str, edits: list[_Edit]) -> str:
@@ -91,7 +80,9 @@ def _edited(text: str, edits: list[_Edit]) -> str:
     return text
 
 
-def _rule_edits(marked: Marked, rules: Sequence[Path]) -> tuple[list[_Edit], list[Diagnostic]]:
+def _rule_edits(
+    marked: Marked, rules: Sequence[models.Path]
+) -> tuple[list[_Edit], list[Diagnostic]]:
     """Return the edits of the rules of a document, and their problems."""
     edits: list[_Edit] = []
     problems: list[Diagnostic] = []
@@ -109,7 +100,7 @@ def _rule_edits(marked: Marked, rules: Sequence[Path]) -> tuple[list[_Edit], lis
     return edits, problems
 
 
-def _rule_edit(marked: Marked, path: Path, node: ScalarNode) -> list[_Edit]:
+def _rule_edit(marked: Marked, path: models.Path, node: ScalarNode) -> list[_Edit]:
     """Return the edit that gives a rule its one form, if it does not have it."""
     text = marked.file.text
     start, end = content_start(text, node), content_end(text, node)
@@ -126,13 +117,13 @@ def _rule_edit(marked: Marked, path: Path, node: ScalarNode) -> list[_Edit]:
     return [(start, end, new)] if new and new != text[start:end] else []
 
 
-def _in_flow(marked: Marked, path: Path) -> bool:
+def _in_flow(marked: Marked, path: models.Path) -> bool:
     """Return whether a value is inside ``{}`` or ``[]``."""
     nodes = (marked.node(path[:i]) for i in range(len(path)))
     return any(getattr(node, "flow_style", False) for node in nodes)
 
 
-def _parent_column(marked: Marked, path: Path) -> int:
+def _parent_column(marked: Marked, path: models.Path) -> int:
     """Return the column of the key, or of the dash, before a value."""
     text = marked.file.text
     if isinstance(path[-1], str):
@@ -163,7 +154,7 @@ def _inline(text: str, style: str | None, *, flow: bool = False) -> str:
 
 def _meaning(path: str, text: str) -> list[Any]:
     """Return the data of a file, rules in their one form."""
-    documents, problems = parse(SourceFile(path, text))
+    documents, problems = load.parse(SourceFile(path, text))
     if problems:
         return [problems]
     found = []
@@ -173,7 +164,7 @@ def _meaning(path: str, text: str) -> list[Any]:
     return found
 
 
-def _with_one_form(value: Any, rules: set[Path], path: Path) -> Any:
+def _with_one_form(value: Any, rules: set[models.Path], path: models.Path) -> Any:
     if path in rules and isinstance(value, str):
         return format_expression(value)
     if isinstance(value, dict):

@@ -8,8 +8,7 @@ no profile enables are compared, too, as they stand in their files.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set as AbstractSet
 from typing import Final
 
 import msgspec

@@ -10,6 +10,7 @@ import msgspec
 from pydantic import ValidationError
 
 from policy_sched.errors import Diagnostic, Severity
+from policy_sched.profiles import models
 from policy_sched.profiles.load.document import (
     DocumentPosition,
     covered,
@@ -20,29 +21,11 @@ from policy_sched.profiles.load.document import (
     read_model,
     without_nulls,
 )
-from policy_sched.profiles.models import (
-    API_VERSION,
-    ARGS,
-    CONFIGURATION_FILE,
-    DEFAULT_PLUGINS,
-    DEFAULT_SCHEDULER,
-    KIND,
-    TOO_LARGE,
-    KubeSchedulerConfiguration,
-    KubeSchedulerProfile,
-    Path,
-    Plugin,
-    PluginArgs,
-    Plugins,
-    PluginSet,
-    Problem,
-    without_followers,
-)
 from policy_sched.profiles.validate import check_args, check_configuration, mended, shape_problems
 
 MAX_PROFILES: Final = 100
 """Profiles of one configuration; each takes some 20 ms to compile and build."""
-_HEAD: Final = {"apiVersion": API_VERSION, "kind": KIND}
+_HEAD: Final = {"apiVersion": models.API_VERSION, "kind": models.KIND}
 
 
 class LoadedConfig(msgspec.Struct, frozen=True):
@@ -53,9 +36,9 @@ class LoadedConfig(msgspec.Struct, frozen=True):
     ``sound``: the document has no error.
     """
 
-    model: KubeSchedulerConfiguration
+    model: models.KubeSchedulerConfiguration
     place: DocumentPosition
-    args: Mapping[tuple[int, str], PluginArgs] = msgspec.field(default_factory=dict)
+    args: Mapping[tuple[int, str], models.PluginArgs] = msgspec.field(default_factory=dict)
     sound: bool = True
 
 
@@ -78,13 +61,13 @@ def default_config(policies: Sequence[str] = ()) -> LoadedConfig:
 
 @lru_cache(maxsize=16)
 def _default_config(policies: tuple[str, ...]) -> LoadedConfig:
-    default = {name for name, _ in DEFAULT_PLUGINS}
-    enabled = tuple(Plugin(name=name) for name in policies if name not in default)
-    profile = KubeSchedulerProfile(
-        scheduler_name=DEFAULT_SCHEDULER,
-        plugins=Plugins(multi_point=PluginSet(enabled=enabled)),
+    default = {name for name, _ in models.DEFAULT_PLUGINS}
+    enabled = tuple(models.Plugin(name=name) for name in policies if name not in default)
+    profile = models.KubeSchedulerProfile(
+        scheduler_name=models.DEFAULT_SCHEDULER,
+        plugins=models.Plugins(multi_point=models.PluginSet(enabled=enabled)),
     )
-    model = KubeSchedulerConfiguration.model_validate({**_HEAD, "profiles": [profile]})
+    model = models.KubeSchedulerConfiguration.model_validate({**_HEAD, "profiles": [profile]})
     return LoadedConfig(model, DocumentPosition("<default configuration>"))
 
 
@@ -92,30 +75,34 @@ def load_config_document(
     value: object, place: DocumentPosition
 ) -> tuple[LoadedConfig | None, list[Diagnostic]]:
     """Read one document; one with errors is returned too, mended if possible."""
-    if kind_of(value) != (API_VERSION, KIND):
-        return None, [place.diagnostic(kind_problem(value, ((API_VERSION, KIND),)))]
+    if kind_of(value) != (models.API_VERSION, models.KIND):
+        return None, [place.diagnostic(kind_problem(value, ((models.API_VERSION, models.KIND),)))]
     cleaned = without_nulls(value, keep=("args",))
     profiles = cleaned.get("profiles") if isinstance(cleaned, dict) else None
     profiles = profiles if isinstance(profiles, list) else []
     if len(profiles) > MAX_PROFILES:
         text = f"profiles: Too many: {len(profiles)}: must have at most {MAX_PROFILES} items"
-        return None, [place.diagnostic(Problem(("profiles",), TOO_LARGE, text, on_key=True))]
+        return None, [
+            place.diagnostic(models.Problem(("profiles",), models.TOO_LARGE, text, on_key=True))
+        ]
     for profile in profiles:
         _clean_args(profile)
-    model, problems, value = read_model(cleaned, KubeSchedulerConfiguration, CONFIGURATION_FILE)
+    model, problems, value = read_model(
+        cleaned, models.KubeSchedulerConfiguration, models.CONFIGURATION_FILE
+    )
     if model is None:
-        return None, place.diagnostics(without_followers(problems))
-    args: dict[tuple[int, str], PluginArgs] = {}
+        return None, place.diagnostics(models.without_followers(problems))
+    args: dict[tuple[int, str], models.PluginArgs] = {}
     for i, profile in enumerate(model.profiles):
         for j, config in enumerate(profile.plugin_config):
-            at: Path = ("profiles", i, "pluginConfig", j, "args")
-            if config.name in ARGS:
+            at: models.Path = ("profiles", i, "pluginConfig", j, "args")
+            if config.name in models.ARGS:
                 read, refused = _read_args(config.name, config.args, at, problems, cleaned)
                 problems += refused
                 if read is not None:
                     args[i, config.name] = read
     problems += [p for p in check_configuration(model) if not covered(p.path, problems)]
-    diagnostics = place.diagnostics(without_followers(problems))
+    diagnostics = place.diagnostics(models.without_followers(problems))
     sound = all(problem.warning for problem in problems)
     return LoadedConfig(_with_default_profile(model), place, args, sound), diagnostics
 
@@ -127,22 +114,28 @@ def _clean_args(profile: Any) -> None:
         if not isinstance(entry, dict):
             continue
         name = entry.get("name")
-        if isinstance(name, str) and name in ARGS:
+        if isinstance(name, str) and name in models.ARGS:
             entry["args"] = without_nulls({} if entry.get("args") is None else entry["args"])
         elif entry.get("args", ...) is None:
             del entry["args"]
 
 
 def _read_args(
-    name: str, value: Mapping[str, Any], at: Path, known: Sequence[Problem], document: object
-) -> tuple[PluginArgs | None, list[Problem]]:
+    name: str,
+    value: Mapping[str, Any],
+    at: models.Path,
+    known: Sequence[models.Problem],
+    document: object,
+) -> tuple[models.PluginArgs | None, list[models.Problem]]:
     """Read the arguments of an in-tree plugin, found at ``at``, beyond problems ``known``."""
-    model = ARGS[name]
-    problems: list[Problem] = []
+    model = models.ARGS[name]
+    problems: list[models.Problem] = []
     try:
         args = model.model_validate(value)
     except ValidationError:
-        problems = [p for p in shape_problems(document, CONFIGURATION_FILE) if p not in known]
+        problems = [
+            p for p in shape_problems(document, models.CONFIGURATION_FILE) if p not in known
+        ]
         problems = [p for p in problems if p.path[: len(at)] == at]
         value = inside(mended(document, problems), at)
         try:
@@ -153,9 +146,11 @@ def _read_args(
     return args, problems + [p for p in check_args(name, args, at) if not covered(p.path, refused)]
 
 
-def _with_default_profile(model: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+def _with_default_profile(
+    model: models.KubeSchedulerConfiguration,
+) -> models.KubeSchedulerConfiguration:
     """Return the configuration with a profile if it has none, and a name for a single one."""
-    profiles = model.profiles or (KubeSchedulerProfile(),)
+    profiles = model.profiles or (models.KubeSchedulerProfile(),)
     if len(profiles) == 1 and profiles[0].scheduler_name is None:
-        profiles = (profiles[0].model_copy(update={"scheduler_name": DEFAULT_SCHEDULER}),)
+        profiles = (profiles[0].model_copy(update={"scheduler_name": models.DEFAULT_SCHEDULER}),)
     return model.model_copy(update={"profiles": profiles})

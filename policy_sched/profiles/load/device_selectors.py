@@ -10,14 +10,7 @@ import msgspec
 from policy_sched.errors import Diagnostic
 from policy_sched.language.diagnostics import Text
 from policy_sched.profiles.load.document import DocumentPosition, device_objects, locator
-from policy_sched.profiles.models import (
-    WRONG_TYPE,
-    Path,
-    Problem,
-    path_text,
-    problem_at,
-    required,
-)
+from policy_sched.profiles.models import WRONG_TYPE, Path, Problem, path_text, problem_at, required
 from policy_sched.source import Marked
 
 #: Where the requests of a kind are; a device class has selectors of its own.

@@ -26,16 +26,16 @@ from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.diagnostics import Locate, nearest
 from policy_sched.profiles.models import (
     EXPERIMENT_KIND,
+    POLICY_KIND as KIND,
     TEST_KINDS,
     TOO_LARGE,
     Document,
     Path,
     Problem,
     did_you_mean,
+    kube_scheduler_configuration as models,
     problem_at,
 )
-from policy_sched.profiles.models import POLICY_KIND as KIND
-from policy_sched.profiles.models import kube_scheduler_configuration as models
 from policy_sched.profiles.validate import mended, shape_problems
 from policy_sched.source import (
     GROUPS,

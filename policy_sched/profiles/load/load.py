@@ -17,33 +17,16 @@ import msgspec
 from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic, Severity
+from policy_sched.profiles import models
+from policy_sched.profiles.load import document
 from policy_sched.profiles.load.configuration import LoadedConfig, load_config_document
 from policy_sched.profiles.load.device_selectors import DeviceSelectorText, device_selectors
-from policy_sched.profiles.load.document import (
-    DocumentPosition,
-    files_below,
-    has_device_objects,
-    kind_of,
-    kind_problem,
-    parse,
-    read_source,
-)
 from policy_sched.profiles.load.policies import (
     LoadedPolicy,
     duplicate_names,
     load_policy_document,
     test_problems,
     too_much_rule_text,
-)
-from policy_sched.profiles.models import (
-    API_VERSION,
-    EXPERIMENT_KIND,
-    GROUP,
-    KIND,
-    POLICY_API_VERSION,
-    POLICY_KIND,
-    TEST_KINDS,
-    Problem,
 )
 from policy_sched.source import Marked, SourceFile
 
@@ -60,13 +43,16 @@ class Kinds(Flag):
     def expected(self) -> tuple[tuple[str, str], ...]:
         """The apiVersion and kind of each."""
         found = {
-            Kinds.POLICIES: (POLICY_API_VERSION, POLICY_KIND),
-            Kinds.CONFIGURATIONS: (API_VERSION, KIND),
+            Kinds.POLICIES: (models.POLICY_API_VERSION, models.POLICY_KIND),
+            Kinds.CONFIGURATIONS: (models.API_VERSION, models.KIND),
         }
         return tuple(pair for kind, pair in found.items() if kind in self)
 
 
-_GROUPS: Final = {Kinds.POLICIES: GROUP, Kinds.CONFIGURATIONS: f"{API_VERSION.partition('/')[0]}/"}
+_GROUPS: Final = {
+    Kinds.POLICIES: models.GROUP,
+    Kinds.CONFIGURATIONS: f"{models.API_VERSION.partition('/')[0]}/",
+}
 
 
 class LoadedDocument(msgspec.Struct, frozen=True):
@@ -129,7 +115,7 @@ def load_file(
     path: FilePath, kinds: Kinds = Kinds.EVERYTHING, *, named: bool = False
 ) -> LoadedFile:
     """Return what a file holds; a file that cannot be read has that problem."""
-    source = read_source(path)
+    source = document.read_source(path)
     if isinstance(source, Diagnostic):
         return LoadedFile(str(path), None, problems=(source,))
     return load(source, kinds, named=named)
@@ -138,10 +124,10 @@ def load_file(
 @lru_cache(maxsize=1024)
 def _load(path: str, text: str, first_line: int, kinds: Kinds, named: bool) -> LoadedFile:
     source = SourceFile(path, text, first_line)
-    documents, unreadable = parse(source)
+    documents, unreadable = document.parse(source)
     if kinds is Kinds.EVERYTHING:
         # A file with device classes or claims is one of manifests, which may be of any kind.
-        named = named and not any(has_device_objects(marked.value) for marked in documents)
+        named = named and not any(document.has_device_objects(marked.value) for marked in documents)
     loaded = tuple(_document(marked, kinds, named=named) for marked in documents)
     beyond = too_much_rule_text([one.policy for one in loaded if one.policy is not None])
     if beyond is not None:
@@ -152,27 +138,27 @@ def _load(path: str, text: str, first_line: int, kinds: Kinds, named: bool) -> L
 
 def _document(marked: Marked, kinds: Kinds, *, named: bool) -> LoadedDocument:
     """Return the document that ``marked`` holds."""
-    version, kind = kind_of(marked.value)
+    version, kind = document.kind_of(marked.value)
     everything = kinds is Kinds.EVERYTHING
     named = named or version.startswith(
         tuple(group for one, group in _GROUPS.items() if one in kinds)
     )
-    if kind in TEST_KINDS and Kinds.POLICIES in kinds:
+    if kind in models.TEST_KINDS and Kinds.POLICIES in kinds:
         return LoadedDocument(marked, tuple(test_problems(marked)) if everything else ())
-    if kind == EXPERIMENT_KIND and Kinds.POLICIES in kinds and named:
+    if kind == models.EXPERIMENT_KIND and Kinds.POLICIES in kinds and named:
         return LoadedDocument(marked, experiment=True)
-    if everything and has_device_objects(marked.value):
+    if everything and document.has_device_objects(marked.value):
         selectors, problems = device_selectors(marked)
         return LoadedDocument(marked, tuple(problems), selectors=tuple(selectors))
-    if kind == POLICY_KIND and Kinds.POLICIES in kinds and named:
+    if kind == models.POLICY_KIND and Kinds.POLICIES in kinds and named:
         policy, problems = load_policy_document(marked)
         return LoadedDocument(marked, tuple(problems), policy)
-    place = DocumentPosition(marked.file.path, marked)
-    if kind == KIND and Kinds.CONFIGURATIONS in kinds:
+    place = document.DocumentPosition(marked.file.path, marked)
+    if kind == models.KIND and Kinds.CONFIGURATIONS in kinds:
         config, problems = load_config_document(marked.value, place)
         return LoadedDocument(marked, tuple(problems), config=config)
     if named:
-        problem = kind_problem(marked.value, kinds.expected)
+        problem = document.kind_problem(marked.value, kinds.expected)
         return LoadedDocument(marked, (place.diagnostic(problem),))
     return LoadedDocument(marked, recognized=False)
 
@@ -199,7 +185,7 @@ def read_policies(paths: Sequence[str]) -> tuple[tuple[LoadedPolicy, ...], list[
 
 def _policy_files(paths: Sequence[str]) -> Iterator[LoadedFile]:
     for root in map(FilePath, paths):
-        for file in files_below(root):
+        for file in document.files_below(root):
             yield load_file(file, Kinds.POLICIES, named=file == root)
 
 
@@ -216,8 +202,8 @@ def read_config(path: str) -> tuple[LoadedConfig | None, list[Diagnostic]]:
     problems = list(file.problems)
     for further in file.documents[1:]:
         text = "a configuration file holds one document"
-        place = DocumentPosition(path, further.marked)
-        problems.append(place.diagnostic(Problem((), "PS701", text)))
+        place = document.DocumentPosition(path, further.marked)
+        problems.append(place.diagnostic(models.Problem((), "PS701", text)))
     if file.documents:
         problems += file.documents[0].problems
         return file.documents[0].config, sorted(problems)

@@ -13,17 +13,7 @@ from typing import Any
 from policy_sched.language.check import params_type, type_depth
 from policy_sched.language.diagnostics import MAX_FIELDS, MAX_TYPE_DEPTH
 from policy_sched.language.values import types
-from policy_sched.profiles.models import (
-    TOO_LARGE,
-    UNKNOWN_KEY,
-    WRONG_TYPE,
-    Path,
-    Problem,
-    did_you_mean,
-    path_text,
-    problem_at,
-    required,
-)
+from policy_sched.profiles import models
 
 
 def merge_over(defaults: Any, given: Any) -> Any:
@@ -37,7 +27,10 @@ def merge_over(defaults: Any, given: Any) -> Any:
 
 
 def merge_params(
-    params: Mapping[str, Any], args: Mapping[str, Any], path: Path, problems: list[Problem]
+    params: Mapping[str, Any],
+    args: Mapping[str, Any],
+    path: models.Path,
+    problems: list[models.Problem],
 ) -> dict[str, Any]:
     """Return a policy's ``params`` with ``args``, found at ``path``, laid over them.
 
@@ -50,13 +43,13 @@ def merge_params(
             merged[name] = _merge(params[name], value, at, problems)
             continue
         known = f"known parameters: {', '.join(params)}" if params else "the policy has no params"
-        hint = did_you_mean(name, params) or known
-        text = f'unknown parameter "{path_text(at)}"'
-        problems.append(Problem(at, UNKNOWN_KEY, text, hint, on_key=True))
+        hint = models.did_you_mean(name, params) or known
+        text = f'unknown parameter "{models.path_text(at)}"'
+        problems.append(models.Problem(at, models.UNKNOWN_KEY, text, hint, on_key=True))
     return merged
 
 
-def too_many_params(params: Mapping[str, Any], path: Path) -> Iterator[Problem]:
+def too_many_params(params: Mapping[str, Any], path: models.Path) -> Iterator[models.Problem]:
     """Yield a problem if the type of ``params``, found at ``path``, is too large or too deep."""
     kind = params_type(params)
     fields = sum(
@@ -65,12 +58,14 @@ def too_many_params(params: Mapping[str, Any], path: Path) -> Iterator[Problem]:
     if fields > MAX_FIELDS:
         why = f"{fields} parameters with those in mappings; the limit is {MAX_FIELDS}"
         hint = "mappings with values of one type do not count"
-        yield problem_at(path, why, TOO_LARGE, hint, on_key=True)
+        yield models.problem_at(path, why, models.TOO_LARGE, hint, on_key=True)
     if type_depth(kind) > MAX_TYPE_DEPTH:
-        yield problem_at(path, f"nested more than {MAX_TYPE_DEPTH} deep", TOO_LARGE, on_key=True)
+        yield models.problem_at(
+            path, f"nested more than {MAX_TYPE_DEPTH} deep", models.TOO_LARGE, on_key=True
+        )
 
 
-def _merge(default: Any, given: Any, path: Path, problems: list[Problem]) -> Any:
+def _merge(default: Any, given: Any, path: models.Path, problems: list[models.Problem]) -> Any:
     """Return ``given`` over ``default``; an empty default takes anything of its kind."""
     if isinstance(default, dict) and isinstance(given, dict):
         return _merge_mapping(default, given, path, problems)
@@ -83,13 +78,16 @@ def _merge(default: Any, given: Any, path: Path, problems: list[Problem]) -> Any
     if noun(default) != noun(given):
         why = f"expected {noun(default)}, found {noun(given)}"
         shown = json.dumps(default, ensure_ascii=False)
-        problems.append(problem_at(path, why, WRONG_TYPE, f"the default is {shown}"))
+        problems.append(models.problem_at(path, why, models.WRONG_TYPE, f"the default is {shown}"))
         return default
     return given
 
 
 def _merge_mapping(
-    default: dict[str, Any], given: dict[str, Any], path: Path, problems: list[Problem]
+    default: dict[str, Any],
+    given: dict[str, Any],
+    path: models.Path,
+    problems: list[models.Problem],
 ) -> dict[str, Any]:
     """Merge mappings; one with values of one type is a map, which takes new keys of that type."""
     merged = dict(default)
@@ -103,17 +101,17 @@ def _merge_mapping(
         elif not default:
             merged[key] = value
         else:
-            hint = did_you_mean(str(key), default) or f"known fields: {', '.join(default)}"
-            text = f'unknown field "{path_text(at)}"'
-            problems.append(Problem(at, UNKNOWN_KEY, text, hint, on_key=True))
+            hint = models.did_you_mean(str(key), default) or f"known fields: {', '.join(default)}"
+            text = f'unknown field "{models.path_text(at)}"'
+            problems.append(models.Problem(at, models.UNKNOWN_KEY, text, hint, on_key=True))
     return merged
 
 
-def _item(like: Any, given: Any, path: Path, problems: list[Problem]) -> Any:
+def _item(like: Any, given: Any, path: models.Path, problems: list[models.Problem]) -> Any:
     """Return an item that must look like ``like``, and have all of its fields if a record."""
     if isinstance(like, dict) and isinstance(given, dict) and like:
         if len({noun(value) for value in like.values()}) > 1:
-            problems += (required((*path, key)) for key in like if key not in given)
+            problems += (models.required((*path, key)) for key in like if key not in given)
         merged = _merge_mapping(like, given, path, problems)
         return {key: value for key, value in merged.items() if key in given}
     return _merge(like, given, path, problems)

@@ -18,40 +18,10 @@ from policy_sched.errors import Diagnostic
 from policy_sched.language import ANNOTATION
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, MAX_FUNCTION_PARAMS, PolicySource
 from policy_sched.language.syntax import comments
+from policy_sched.profiles import models
+from policy_sched.profiles.load import document
 from policy_sched.profiles.load.configuration import load_config_document
-from policy_sched.profiles.load.document import (
-    DocumentPosition,
-    covered,
-    kind_of,
-    kind_problem,
-    read_model,
-    without_nulls,
-)
 from policy_sched.profiles.load.params import too_many_params
-from policy_sched.profiles.models import (
-    BAD_VALUE,
-    DUPLICATE,
-    DURATION_PATTERN,
-    EXPERIMENT_FILE,
-    EXPERIMENT_KIND,
-    MISSING_KEY,
-    POLICY_FILE,
-    TEST_FILE,
-    TOO_LARGE,
-    WRONG_TYPE,
-    FilterRule,
-    Path,
-    Permit,
-    Policy,
-    PolicySpec,
-    PreEnqueueRule,
-    Problem,
-    VetoRule,
-    problem_at,
-    without_followers,
-)
-from policy_sched.profiles.models import POLICY_API_VERSION as API_VERSION
-from policy_sched.profiles.models import POLICY_KIND as KIND
 from policy_sched.source import Marked
 
 if TYPE_CHECKING:
@@ -82,10 +52,12 @@ _DURATION_KEYS: Final = frozenset({"timeout", "every"})
 def bare_duration(text: str) -> str:
     """Return the duration that a text such as ``90s`` is instead of a rule; "" if it is a rule."""
     bare = text.strip()
-    return bare if re.fullmatch(DURATION_PATTERN, bare) else ""
+    return bare if re.fullmatch(models.DURATION_PATTERN, bare) else ""
 
 
-def with_rule_texts(value: Any, marked: Marked, rules: list[Path], path: Path = ()) -> Any:
+def with_rule_texts(
+    value: Any, marked: Marked, rules: list[models.Path], path: models.Path = ()
+) -> Any:
     """Return ``value`` with rules that YAML took for numbers or booleans as they are written.
 
     The paths of all rules are added to ``rules``. Parameters are data, and stay.
@@ -101,7 +73,7 @@ def with_rule_texts(value: Any, marked: Marked, rules: list[Path], path: Path = 
     return value
 
 
-def _entry(key: str, item: Any, marked: Marked, rules: list[Path], path: Path) -> Any:
+def _entry(key: str, item: Any, marked: Marked, rules: list[models.Path], path: models.Path) -> Any:
     """Return the text of a rule; the rules in other values are visited."""
     rule = key in _RULE_KEYS or (key == "resolvable" and not isinstance(item, bool))
     if key in _DURATION_KEYS and isinstance(item, str) and bare_duration(item):
@@ -113,7 +85,7 @@ def _entry(key: str, item: Any, marked: Marked, rules: list[Path], path: Path) -
     return node.value if isinstance(node, ScalarNode) and not isinstance(item, str) else item
 
 
-def hiding_comments(marked: Marked, rules: Iterable[Path]) -> Iterator[Problem]:
+def hiding_comments(marked: Marked, rules: Iterable[models.Path]) -> Iterator[models.Problem]:
     """Yield rules in which a ``//`` comment swallows lines that YAML folds onto its own."""
     for path in rules:
         node = marked.node(path)
@@ -127,16 +99,16 @@ def hiding_comments(marked: Marked, rules: Iterable[Path]) -> Iterator[Problem]:
             if first_line != last_line:
                 message = "this // comment hides the lines below it: YAML folds them onto its line"
                 hint = "write the rule below a |- instead"
-                yield Problem(path, HIDING_COMMENT, message, hint)
+                yield models.Problem(path, HIDING_COMMENT, message, hint)
                 break
 
 
 _DIGITS: Final = 10
 MAX_RULE_TEXT: Final = 64 << 10
 """Characters of all rules of one file; checking 1 MiB of them took 13 s, compiling them longer."""
-TOO_MUCH_RULE_TEXT: Final = Problem(
+TOO_MUCH_RULE_TEXT: Final = models.Problem(
     ("spec",),
-    TOO_LARGE,
+    models.TOO_LARGE,
     f"the rules of this file have more than {MAX_RULE_TEXT} characters",
     "divide it",
     on_key=True,
@@ -167,10 +139,10 @@ class LoadedPolicy:
     file lacks or that have the wrong type. ``rule_text``: characters of all of its rules.
     """
 
-    model: Policy
-    place: DocumentPosition
+    model: models.Policy
+    place: document.DocumentPosition
     sound: bool = True
-    filled: tuple[Path, ...] = ()
+    filled: tuple[models.Path, ...] = ()
     rule_text: int = 0
     sources: dict[str, PolicySource] = field(default_factory=dict, repr=False, compare=False)
     """What the checker reads of it, by a hash of the effective params."""
@@ -198,7 +170,7 @@ def too_much_rule_text(policies: Sequence[LoadedPolicy]) -> Diagnostic | None:
     return None
 
 
-def rule_text(marked: Marked, rules: Iterable[Path]) -> int:
+def rule_text(marked: Marked, rules: Iterable[models.Path]) -> int:
     """Return the number of characters of the rules of a document."""
     texts = (marked.node(path) for path in rules)
     return sum(len(node.value) for node in texts if isinstance(node, ScalarNode))
@@ -206,22 +178,28 @@ def rule_text(marked: Marked, rules: Iterable[Path]) -> int:
 
 def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diagnostic]]:
     """Read one document; a policy with errors is returned too, mended if possible."""
-    place = DocumentPosition(marked.file.path, marked)
-    version, kind = kind_of(marked.value)
-    if (version, kind) != (API_VERSION, KIND):
-        return None, [place.diagnostic(kind_problem(marked.value, ((API_VERSION, KIND),)))]
-    rules: list[Path] = []
-    value = with_rule_texts(without_nulls(marked.value, keep=("params",)), marked, rules)
-    model, problems, _ = read_model(value, Policy, POLICY_FILE)
-    filled = tuple(p.path for p in problems if p.code in (MISSING_KEY, WRONG_TYPE))
+    place = document.DocumentPosition(marked.file.path, marked)
+    version, kind = document.kind_of(marked.value)
+    if (version, kind) != (models.POLICY_API_VERSION, models.POLICY_KIND):
+        return None, [
+            place.diagnostic(
+                document.kind_problem(
+                    marked.value, ((models.POLICY_API_VERSION, models.POLICY_KIND),)
+                )
+            )
+        ]
+    rules: list[models.Path] = []
+    value = with_rule_texts(document.without_nulls(marked.value, keep=("params",)), marked, rules)
+    model, problems, _ = document.read_model(value, models.Policy, models.POLICY_FILE)
+    filled = tuple(p.path for p in problems if p.code in (models.MISSING_KEY, models.WRONG_TYPE))
     problems += hiding_comments(marked, rules)
     large = [] if model is None else list(too_large(model.spec))
     if model is None or large:
-        return None, place.diagnostics(without_followers([*problems, *large]))
-    problems += [p for p in check_policy_model(model) if not covered(p.path, problems)]
+        return None, place.diagnostics(models.without_followers([*problems, *large]))
+    problems += [p for p in check_policy_model(model) if not document.covered(p.path, problems)]
     sound = all(problem.warning for problem in problems)
     loaded = LoadedPolicy(model, place, sound, filled, rule_text(marked, rules))
-    return loaded, place.diagnostics(without_followers(problems))
+    return loaded, place.diagnostics(models.without_followers(problems))
 
 
 def duplicate_names(policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
@@ -231,42 +209,44 @@ def duplicate_names(policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
     for policy in policies:
         other = first.setdefault(policy.name, policy)
         if other is not policy:
-            at: Path = ("metadata", "name")
-            where = other.place.diagnostic(Problem(at, DUPLICATE, ""))
+            at: models.Path = ("metadata", "name")
+            where = other.place.diagnostic(models.Problem(at, models.DUPLICATE, ""))
             text = f'policy "{policy.name}" is defined twice'
             hint = f"the other one is at {where.file}:{where.line}:{where.column}"
             found.append(
-                policy.place.diagnostic(Problem(("metadata", "name"), DUPLICATE, text, hint))
+                policy.place.diagnostic(
+                    models.Problem(("metadata", "name"), models.DUPLICATE, text, hint)
+                )
             )
     return found
 
 
-def check_policy_model(policy: Policy) -> Iterator[Problem]:
+def check_policy_model(policy: models.Policy) -> Iterator[models.Problem]:
     """Yield the problems of a policy of the right shape, its rules not included."""
     spec = policy.spec
     if not any(getattr(spec, to_snake(section)) for section in _SECTIONS):
         text = f"spec: Required value: at least one of {', '.join(_SECTIONS)}"
-        yield Problem(("spec",), MISSING_KEY, text, on_key=True)
+        yield models.Problem(("spec",), models.MISSING_KEY, text, on_key=True)
     yield from _null_params(spec.params, ("spec", "params"))
     stated = policy.metadata.annotations.get(ANNOTATION)
     if stated is not None and cost_limit(policy.metadata.annotations) is None:
         text = f'metadata.annotations[{ANNOTATION}]: Invalid value: "{stated}": must be a number'
         text += f" from 1 to {MAX_ANNOTATED_COST}, the nanoseconds for each node"
-        yield Problem(("metadata", "annotations", ANNOTATION), BAD_VALUE, text)
+        yield models.Problem(("metadata", "annotations", ANNOTATION), models.BAD_VALUE, text)
     placement = spec.placement
     if placement is not None and placement.domain is None and placement.score is None:
         why = "Required value: domain, score, or both"
-        yield problem_at(("spec", "placement"), why, MISSING_KEY, on_key=True)
+        yield models.problem_at(("spec", "placement"), why, models.MISSING_KEY, on_key=True)
     if spec.devices is not None and not spec.devices.filter and spec.devices.score is None:
         why = "Required value: filter, score, or both"
-        yield problem_at(("spec", "devices"), why, MISSING_KEY, on_key=True)
+        yield models.problem_at(("spec", "devices"), why, models.MISSING_KEY, on_key=True)
     for i, gate in enumerate(spec.pre_enqueue):
         yield from _one_message(gate, ("spec", "preEnqueue", i))
     for i, rule in enumerate(spec.filter):
         yield from _one_message(rule, ("spec", "filter", i))
     for section in ("reserve", "permit", "preBind"):
         step = getattr(spec, to_snake(section))
-        if isinstance(step, VetoRule | Permit):
+        if isinstance(step, models.VetoRule | models.Permit):
             yield from _one_message(step, ("spec", section))
 
 
@@ -276,20 +256,22 @@ def beyond_ceiling(policies: Iterable[LoadedPolicy], ceiling: int) -> list[Diagn
     for policy in policies:
         stated = cost_limit(policy.model.metadata.annotations)
         if stated is not None and stated > ceiling:
-            at: Path = ("metadata", "annotations", ANNOTATION)
+            at: models.Path = ("metadata", "annotations", ANNOTATION)
             text = f"metadata.annotations[{ANNOTATION}]: Invalid value: {stated}"
             text += f": more than {ceiling}, which --max-cost-limit allows"
-            found.append(policy.place.diagnostic(Problem(at, BAD_VALUE, text)))
+            found.append(policy.place.diagnostic(models.Problem(at, models.BAD_VALUE, text)))
     return found
 
 
-def too_large(spec: PolicySpec) -> Iterator[Problem]:
+def too_large(spec: models.PolicySpec) -> Iterator[models.Problem]:
     """Yield what is beyond a limit of the language; nothing else of such a policy is checked."""
     yield from too_many_params(spec.params, ("spec", "params"))
     for i, function in enumerate(spec.functions):
         if len(function.params) > MAX_FUNCTION_PARAMS:
             why = f"{len(function.params)} parameters; the limit is {MAX_FUNCTION_PARAMS}"
-            yield problem_at(("spec", "functions", i, "params"), why, TOO_LARGE, on_key=True)
+            yield models.problem_at(
+                ("spec", "functions", i, "params"), why, models.TOO_LARGE, on_key=True
+            )
 
 
 def cost_limit(annotations: Mapping[str, str]) -> int | None:
@@ -301,27 +283,29 @@ def cost_limit(annotations: Mapping[str, str]) -> int | None:
 
 
 def _one_message(
-    rule: FilterRule | PreEnqueueRule | VetoRule | Permit, path: Path
-) -> Iterator[Problem]:
+    rule: models.FilterRule | models.PreEnqueueRule | models.VetoRule | models.Permit,
+    path: models.Path,
+) -> Iterator[models.Problem]:
     """Yield every message of a rule beyond the first."""
     given = {
         "message": bool(rule.message),
         "messageExpression": rule.message_expression is not None,
-        "reasons": isinstance(rule, FilterRule | PreEnqueueRule) and rule.reasons is not None,
+        "reasons": isinstance(rule, models.FilterRule | models.PreEnqueueRule)
+        and rule.reasons is not None,
     }
     used = [key for key, is_given in given.items() if is_given]
     for key in used[1:]:
         why = f"Forbidden: the rule has {used[0]} already"
         hint = "at most one of message, messageExpression and reasons"
-        yield problem_at((*path, key), why, hint=hint, on_key=True)
+        yield models.problem_at((*path, key), why, hint=hint, on_key=True)
 
 
-def _null_params(value: object, path: Path) -> Iterator[Problem]:
+def _null_params(value: object, path: models.Path) -> Iterator[models.Problem]:
     """Yield the parameters without a value: the rule language has no null."""
     if value is None:
         why = "expected a value, found nothing"
         hint = "the rule language has no null; set a default, which also sets the type"
-        yield problem_at(path, why, WRONG_TYPE, hint, on_key=True)
+        yield models.problem_at(path, why, models.WRONG_TYPE, hint, on_key=True)
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from _null_params(item, (*path, key))
@@ -332,26 +316,32 @@ def _null_params(value: object, path: Path) -> Iterator[Problem]:
 
 def test_problems(marked: Marked) -> list[Diagnostic]:
     """Return every problem of the shape of a PolicyTest; none of another document."""
-    if kind_of(marked.value) != (API_VERSION, "PolicyTest"):
+    if document.kind_of(marked.value) != (models.POLICY_API_VERSION, "PolicyTest"):
         return []
     from policy_sched.profiles.models import PolicyTest  # noqa: PLC0415  few commands read tests
 
-    _, problems, _ = read_model(marked.value, PolicyTest, TEST_FILE)
-    shape = DocumentPosition(marked.file.path, marked).diagnostics(problems)
+    _, problems, _ = document.read_model(marked.value, PolicyTest, models.TEST_FILE)
+    shape = document.DocumentPosition(marked.file.path, marked).diagnostics(problems)
     return [*shape, *problems_of_config(marked)]
 
 
-def read_experiment(value: object, marked: Marked) -> tuple[Experiment | None, list[Problem]]:
+def read_experiment(
+    value: object, marked: Marked
+) -> tuple[Experiment | None, list[models.Problem]]:
     """Read a document as an Experiment, and return every problem of its shape.
 
     ``value``: the document's data, with values for its parameters. None if it cannot be mended.
     """
-    if kind_of(value) != (API_VERSION, EXPERIMENT_KIND):
-        return None, [kind_problem(marked.value, ((API_VERSION, EXPERIMENT_KIND),))]
+    if document.kind_of(value) != (models.POLICY_API_VERSION, models.EXPERIMENT_KIND):
+        return None, [
+            document.kind_problem(
+                marked.value, ((models.POLICY_API_VERSION, models.EXPERIMENT_KIND),)
+            )
+        ]
     from policy_sched.profiles.models import Experiment  # noqa: PLC0415  few commands read it
 
-    model, problems, _ = read_model(value, Experiment, EXPERIMENT_FILE)
-    return model, without_followers(problems)
+    model, problems, _ = document.read_model(value, Experiment, models.EXPERIMENT_FILE)
+    return model, models.without_followers(problems)
 
 
 def experiment_shape(marked: Marked) -> list[Diagnostic]:
@@ -359,12 +349,12 @@ def experiment_shape(marked: Marked) -> list[Diagnostic]:
 
     A text with ``${NAME}`` may become a value of any type, so nothing is said of its type.
     """
-    place = DocumentPosition(marked.file.path, marked)
+    place = document.DocumentPosition(marked.file.path, marked)
     problems = read_experiment(marked.value, marked)[1]
     return place.diagnostics([one for one in problems if not _has_parameter(marked, one.path)])
 
 
-def _has_parameter(marked: Marked, path: Path) -> bool:
+def _has_parameter(marked: Marked, path: models.Path) -> bool:
     """Return whether the value at a path is a text in which a parameter stands."""
     value: Any = marked.value
     for key in path:
@@ -381,5 +371,5 @@ def problems_of_config(marked: Marked) -> list[Diagnostic]:
     value = marked.value.get("config") if isinstance(marked.value, dict) else None
     if node is None or not isinstance(value, dict):
         return []
-    place = DocumentPosition(marked.file.path, Marked(marked.file, node, value))
+    place = document.DocumentPosition(marked.file.path, Marked(marked.file, node, value))
     return load_config_document(value, place)[1]

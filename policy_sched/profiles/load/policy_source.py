@@ -8,43 +8,13 @@ from typing import Any, Final, TypeVar
 from msgspec.structs import replace
 
 from policy_sched.errors import PolicyError
-from policy_sched.language.diagnostics import (
-    MAX_RULE_COST,
-    DeviceRuleSource,
-    DevicesSource,
-    EventSource,
-    FunctionSource,
-    KeySource,
-    PlacementSource,
-    PolicySource,
-    PreemptionSource,
-    PreFilterSource,
-    RequeueSource,
-    RuleSource,
-    ScoreSource,
-    StepSource,
-    Text,
-    VariableSource,
-)
+from policy_sched.language import diagnostics
+from policy_sched.profiles import models
 from policy_sched.profiles.load.document import locator
 from policy_sched.profiles.load.fingerprint import content_hash
 from policy_sched.profiles.load.load import load_policies
 from policy_sched.profiles.load.params import merge_params
-from policy_sched.profiles.load.policies import (
-    LoadedPolicy,
-    bare_duration,
-    cost_limit,
-)
-from policy_sched.profiles.models import (
-    Devices,
-    Document,
-    NormalizeExpression,
-    Path,
-    Preemption,
-    Problem,
-    default_policies,
-    path_text,
-)
+from policy_sched.profiles.load.policies import LoadedPolicy, bare_duration, cost_limit
 
 #: Forms that are kept; far more than the policies of a process.
 LIMIT: Final = 512
@@ -54,20 +24,22 @@ LIMIT: Final = 512
 DEFAULT_PREEMPTION: Final = "DefaultPreemption"
 
 
-def policy_source(loaded: LoadedPolicy, args: Mapping[str, Any] | None = None) -> PolicySource:
+def policy_source(
+    loaded: LoadedPolicy, args: Mapping[str, Any] | None = None
+) -> diagnostics.PolicySource:
     """Return what the checker reads of a policy, its params overlaid with ``args``.
 
     PolicyError if ``args`` do not look like the params; `resolve` reports the same at their
     place in the configuration.
     """
-    problems: list[Problem] = []
+    problems: list[models.Problem] = []
     params = merge_params(loaded.model.spec.params, args or {}, (), problems)
     if problems:
         raise PolicyError(loaded.place.diagnostics(problems))
     return source_with(loaded, params)
 
 
-def source_with(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource:
+def source_with(loaded: LoadedPolicy, params: Mapping[str, Any]) -> diagnostics.PolicySource:
     """Return what the checker reads of a policy, with these effective ``params``.
 
     The same policy, as it was read, with the same params gives the same object.
@@ -79,38 +51,40 @@ def source_with(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource
     return source
 
 
-def _source_of(loaded: LoadedPolicy, params: Mapping[str, Any]) -> PolicySource:
+def _source_of(loaded: LoadedPolicy, params: Mapping[str, Any]) -> diagnostics.PolicySource:
     spec = loaded.model.spec
     text = _Texts(loaded)
-    return PolicySource(
+    return diagnostics.PolicySource(
         name=loaded.name,
         params=dict(params),
         functions=tuple(
-            FunctionSource(f.name, tuple(f.params.items()), text("functions", i, "expression"))
+            diagnostics.FunctionSource(
+                f.name, tuple(f.params.items()), text("functions", i, "expression")
+            )
             for i, f in enumerate(spec.functions)
         ),
         variables=tuple(
-            VariableSource(v.name, text("variables", i, "expression"))
+            diagnostics.VariableSource(v.name, text("variables", i, "expression"))
             for i, v in enumerate(spec.variables)
         ),
         match_conditions=text.each("matchConditions", count=len(spec.match_conditions)),
-        pre_enqueue=text.entries(RuleSource, spec.pre_enqueue, "preEnqueue"),
-        queue_sort=text.entries(KeySource, spec.queue_sort, "queueSort"),
-        pre_filter=text.section(PreFilterSource, spec.pre_filter, "preFilter"),
-        filter=text.entries(RuleSource, spec.filter, "filter"),
-        score=text.section(ScoreSource, spec.score, "score"),
+        pre_enqueue=text.entries(diagnostics.RuleSource, spec.pre_enqueue, "preEnqueue"),
+        queue_sort=text.entries(diagnostics.KeySource, spec.queue_sort, "queueSort"),
+        pre_filter=text.section(diagnostics.PreFilterSource, spec.pre_filter, "preFilter"),
+        filter=text.entries(diagnostics.RuleSource, spec.filter, "filter"),
+        score=text.section(diagnostics.ScoreSource, spec.score, "score"),
         preemption=None if spec.preemption is None else _preemption(text, spec.preemption),
-        cost_limit=cost_limit(loaded.model.metadata.annotations) or MAX_RULE_COST,
-        reserve=text.section(StepSource, spec.reserve, "reserve"),
-        permit=text.section(StepSource, spec.permit, "permit"),
-        pre_bind=text.section(StepSource, spec.pre_bind, "preBind"),
-        bind=text.section(StepSource, spec.bind, "bind"),
-        post_bind=text.section(StepSource, spec.post_bind, "postBind"),
-        placement=text.section(PlacementSource, spec.placement, "placement"),
+        cost_limit=cost_limit(loaded.model.metadata.annotations) or diagnostics.MAX_RULE_COST,
+        reserve=text.section(diagnostics.StepSource, spec.reserve, "reserve"),
+        permit=text.section(diagnostics.StepSource, spec.permit, "permit"),
+        pre_bind=text.section(diagnostics.StepSource, spec.pre_bind, "preBind"),
+        bind=text.section(diagnostics.StepSource, spec.bind, "bind"),
+        post_bind=text.section(diagnostics.StepSource, spec.post_bind, "postBind"),
+        placement=text.section(diagnostics.PlacementSource, spec.placement, "placement"),
         devices=None if spec.devices is None else _devices(text, spec.devices),
-        requeue=text.section(RequeueSource, spec.requeue, "requeue"),
+        requeue=text.section(diagnostics.RequeueSource, spec.requeue, "requeue"),
         measures=tuple(
-            VariableSource(one.name, text("measures", i, "expression"))
+            diagnostics.VariableSource(one.name, text("measures", i, "expression"))
             for i, one in enumerate(spec.measures)
         ),
     )
@@ -136,26 +110,28 @@ class _Texts:
         self._spec = loaded.model.spec.model_dump(by_alias=True)
         self._place = loaded.place
 
-    def __call__(self, *path: str | int) -> Text:
+    def __call__(self, *path: str | int) -> diagnostics.Text:
         """Return the text at ``path`` with its place in the file."""
         value: Any = self._spec
         for step in path:
             value = value[step]
         marked = self._place.marked
         locate = None if marked is None else locator(marked, ("spec", *path))
-        return Text(str(value), self._place.name, locate, path_text(path))
+        return diagnostics.Text(str(value), self._place.name, locate, models.path_text(path))
 
-    def each(self, *path: str | int, count: int) -> tuple[Text, ...]:
+    def each(self, *path: str | int, count: int) -> tuple[diagnostics.Text, ...]:
         """Return the texts of a list of ``count`` rules."""
         return tuple(self(*path, i) for i in range(count))
 
     def entries(
-        self, form: Callable[..., S], given: Sequence[Document], *path: str | int
+        self, form: Callable[..., S], given: Sequence[models.Document], *path: str | int
     ) -> tuple[S, ...]:
         """Return the entries of a list in the form that the checker reads."""
         return tuple(form(**self._fields(one, (*path, i))) for i, one in enumerate(given))
 
-    def section(self, form: Callable[..., S], given: str | Document | None, path: str) -> S | None:
+    def section(
+        self, form: Callable[..., S], given: str | models.Document | None, path: str
+    ) -> S | None:
         """Return a section in the form that the checker reads; it may be a rule alone."""
         if given is None:
             return None
@@ -163,43 +139,51 @@ class _Texts:
             return form(self(path))
         return form(**self._fields(given, (path,)))
 
-    def _fields(self, given: Document, path: Path) -> dict[str, Any]:
+    def _fields(self, given: models.Document, path: models.Path) -> dict[str, Any]:
         """Return the fields of a section or an entry: rules as texts, all others as they are."""
         found: dict[str, Any] = {}
         for name, field in type(given).model_fields.items():
             at, value = (*path, field.alias or name), getattr(given, name)
-            if isinstance(value, NormalizeExpression):
+            if isinstance(value, models.NormalizeExpression):
                 value = self(*at, "expression")
             elif name in _RULES and isinstance(value, str):
                 value = as_duration(self(*at)) if name in _DURATIONS else self(*at)
             elif name == "match_conditions":
                 value = self.each(*at, count=len(value))
             elif isinstance(value, tuple) and name != "actions":
-                value = self.entries(EventSource if name == "events" else KeySource, value, *at)
+                value = self.entries(
+                    diagnostics.EventSource if name == "events" else diagnostics.KeySource,
+                    value,
+                    *at,
+                )
             found[_RENAMED.get(name, name)] = value
         return found
 
 
-def _devices(text: _Texts, given: Devices) -> DevicesSource:
+def _devices(text: _Texts, given: models.Devices) -> diagnostics.DevicesSource:
     """Return the devices section."""
-    rules = text.entries(DeviceRuleSource, given.filter, "devices", "filter")
+    rules = text.entries(diagnostics.DeviceRuleSource, given.filter, "devices", "filter")
     if given.score is None:
-        return DevicesSource(rules)
-    return DevicesSource(rules, text("devices", "score", "expression"), given.score.on_error)
+        return diagnostics.DevicesSource(rules)
+    return diagnostics.DevicesSource(
+        rules, text("devices", "score", "expression"), given.score.on_error
+    )
 
 
-def _preemption(text: _Texts, given: Preemption) -> PreemptionSource:
+def _preemption(text: _Texts, given: models.Preemption) -> diagnostics.PreemptionSource:
     """Return the preemption section; what it leaves open is the default profile's."""
-    own = text.section(PreemptionSource, given, "preemption")
-    shipped, _ = load_policies([str(default_policies())])
+    own = text.section(diagnostics.PreemptionSource, given, "preemption")
+    shipped, _ = load_policies([str(models.default_policies())])
     default = next(one for one in shipped if one.name == DEFAULT_PREEMPTION)
-    other = _Texts(default).section(PreemptionSource, default.model.spec.preemption, "preemption")
+    other = _Texts(default).section(
+        diagnostics.PreemptionSource, default.model.spec.preemption, "preemption"
+    )
     assert own is not None, "the section is given"
     open_fields = [name for name in own.__struct_fields__ if not getattr(own, name)]
     return replace(own, **{name: getattr(other, name) for name in open_fields})
 
 
-def as_duration(text: Text) -> Text:
+def as_duration(text: diagnostics.Text) -> diagnostics.Text:
     """Return a bare duration such as ``90s`` as the equivalent rule; a rule as it is."""
     bare = bare_duration(text.text)
     if not bare:
@@ -209,4 +193,4 @@ def as_duration(text: Text) -> Text:
     def locate(offset: int) -> tuple[int, int, str]:
         return text.position(min(max(offset - len(before), 0), len(text.text)))
 
-    return Text(f'{before}{bare}")', text.file, locate, text.path)
+    return diagnostics.Text(f'{before}{bare}")', text.file, locate, text.path)

@@ -10,14 +10,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from policy_sched.profiles.models import types
 from policy_sched.profiles.models.policy import Identifier
-from policy_sched.profiles.models.types import Document, Duration, Expression, Many
 
 Number = Annotated[float, Field(strict=False)]
 """A number; an integer is one, too."""
 
 
-class ExperimentMetadata(Document):
+class ExperimentMetadata(types.Document):
     """The name of an experiment."""
 
     name: str
@@ -28,7 +28,7 @@ class ExperimentMetadata(Document):
     """Free annotations; not read."""
 
 
-class CountedDevices(Document):
+class CountedDevices(types.Document):
     """Devices of nodes that are counted one by one. Each is a resource, too: RESOURCE-0 and so on.
 
     Which of them a bound pod gets is said by the policy that the variant names in `devices`.
@@ -40,18 +40,18 @@ class CountedDevices(Document):
     """How much of the resource a device has."""
 
 
-class ExperimentCluster(Document):
+class ExperimentCluster(types.Document):
     """The nodes, and everything else that is there before the first pod of the workload."""
 
-    files: Many[str] = ()
+    files: types.Many[str] = ()
     """Manifests, snapshots or tables of nodes, relative to this file."""
-    generate: Many[str] = ()
+    generate: types.Many[str] = ()
     """Nodes as simulate --nodes takes them: "160*cpu=96,memory=512Gi"."""
     devices: CountedDevices | None = None
     """Devices that are counted one by one."""
 
 
-class RowTemplate(Document):
+class RowTemplate(types.Document):
     """Pods from the rows of a table, one each; texts hold ${row.COLUMN}."""
 
     file: str
@@ -64,7 +64,7 @@ class RowTemplate(Document):
     """The column with the seconds for which the pod runs."""
 
 
-class Inflation(Document):
+class Inflation(types.Document):
     """Pods that are drawn at random and added, until the workload requests enough."""
 
     resource: str
@@ -73,7 +73,7 @@ class Inflation(Document):
     """What the workload requests in the end, in percent of what the nodes have."""
 
 
-class Arrivals(Document):
+class Arrivals(types.Document):
     """Pods arrive one after the other."""
 
     file: str | None = None
@@ -85,15 +85,15 @@ class Arrivals(Document):
     """The order of pods without a table: as in the files, by name, or shuffled by the seed."""
     inflate: Inflation | None = None
     """Pods that are drawn by the seed and follow the others."""
-    every: Duration | None = None
+    every: types.Duration | None = None
     """The time between two arrivals. Without it no time passes: each pod has one attempt, and one
     that fits nowhere is gone."""
 
 
-class ExperimentWorkload(Document):
+class ExperimentWorkload(types.Document):
     """The pods that arrive."""
 
-    files: Many[str] = ()
+    files: types.Many[str] = ()
     """Manifests, or tables of pods, relative to this file."""
     rows: RowTemplate | None = None
     """Pods from a table of another form."""
@@ -106,14 +106,14 @@ class ExperimentWorkload(Document):
     """Whether pods leave when their duration (policysched.dev/duration) is over."""
 
 
-class Variant(Document):
+class Variant(types.Document):
     """What decides in some of the runs; what is absent is as in the other variants."""
 
     name: str | None = None
     """Name in tables and figures. A variant of a matrix is named by its values."""
     config: str | None = None
     """A KubeSchedulerConfiguration, relative to this file; the default profile without it."""
-    policies: Many[str] = ()
+    policies: types.Many[str] = ()
     """Policy files, directories of them, or names of shipped policies. Without config each is
     enabled with weight 1."""
     params: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -125,7 +125,7 @@ class Variant(Document):
     list of ints. It sees the node as it was without the pod."""
 
 
-class Axis(Document):
+class Axis(types.Document):
     """A parameter or a weight that takes several values."""
 
     name: str | None = None
@@ -134,11 +134,11 @@ class Axis(Document):
     """The parameter: PLUGIN.NAME, and .NAME again inside of a mapping."""
     weight: str | None = None
     """The plugin whose weight at score is changed."""
-    values: Many[Any] = ()
+    values: types.Many[Any] = ()
     """The values."""
 
 
-class SearchAxis(Document):
+class SearchAxis(types.Document):
     """A parameter or a weight that tune chooses."""
 
     name: str | None = None
@@ -147,7 +147,7 @@ class SearchAxis(Document):
     """The parameter: PLUGIN.NAME, and .NAME again inside of a mapping."""
     weight: str | None = None
     """The plugin whose weight at score is changed."""
-    values: Many[Any] = ()
+    values: types.Many[Any] = ()
     """The values to choose from, or else a range."""
     least: Number | None = None
     """The least value."""
@@ -159,7 +159,7 @@ class SearchAxis(Document):
     """Whether the logarithm of the value is what is searched."""
 
 
-class SeedRange(Document):
+class SeedRange(types.Document):
     """Seeds that follow each other."""
 
     first: Annotated[int, Field(ge=0)] = 0
@@ -168,7 +168,7 @@ class SeedRange(Document):
     """How many there are."""
 
 
-class TieBreak(Document):
+class TieBreak(types.Document):
     """The choice between nodes with equal scores."""
 
     order: Literal["Random", "Given"] = "Random"
@@ -179,21 +179,21 @@ class TieBreak(Document):
     """The column of the table."""
 
 
-class Measure(Document):
+class Measure(types.Document):
     """A value of a run. It has one of allocation, nodes, measure, pods and time."""
 
     name: Identifier
     """Its name, as a column is called."""
     allocation: str | None = None
     """A resource: what pods request of it, in percent of what nodes have."""
-    nodes: Expression | None = None
+    nodes: types.Expression | None = None
     """A rule over node, whose values are summed over all nodes."""
     policy: str | None = None
     """The policy whose params, functions and variables the rules may use, or whose measure it is.
     Its params are those of the variant, if it enables the policy."""
     measure: str | None = None
     """The name of a measure that the policy states."""
-    percent_of: Expression | None = None
+    percent_of: types.Expression | None = None
     """Another rule over node: the measure is in percent of its sum."""
     pods: Literal["Arrived", "Placed", "Unplaced", "Pending", "Running", "Evicted"] | None = None
     """A number of pods."""
@@ -214,7 +214,7 @@ class Measure(Document):
     """Digits behind the point to which the points of curves are rounded, halves to even."""
 
 
-class Curve(Document):
+class Curve(types.Document):
     """Where the values of measures go in curves. It has one of arrived, pods and time."""
 
     arrived: str | None = None
@@ -230,10 +230,10 @@ class Curve(Document):
     or the last one."""
 
 
-class Stop(Document):
+class Stop(types.Document):
     """When a run ends before everything has happened; the first of these counts."""
 
-    after: Duration | None = None
+    after: types.Duration | None = None
     """Virtual time since the start."""
     arrived: Annotated[int, Field(ge=1)] | None = None
     """Pods that have arrived."""
@@ -241,7 +241,7 @@ class Stop(Document):
     """Pods that had no node at an attempt."""
 
 
-class Grouped(Document):
+class Grouped(types.Document):
     """A parameter that is computed: the kinds of rows of a table, the most frequent first.
 
     Its value is a list of mappings with the columns (numbers as integers), count, and share among
@@ -254,21 +254,21 @@ class Grouped(Document):
     """Its parameter."""
     file: str
     """The table: CSV with a header, or that with .gz."""
-    by: Many[str]
+    by: types.Many[str]
     """The columns that make the kind of a row. Of equally frequent kinds, the one with larger
     values comes first."""
     cover: Number = 100.0
     """Percent of the rows; kinds beyond are left out."""
 
 
-class Figure(Document):
+class Figure(types.Document):
     """A figure of the report."""
 
     kind: Literal["Curve", "Bars", "HeatMap", "Pareto"]
     """Curve: over what `curve` says, with the band from 25 to 75 %. Bars: means with 25 to 75 %.
     HeatMap: the mean over two axes of the matrix. Pareto: two measures, and which variants no other
     one beats in both."""
-    measures: Many[str]
+    measures: types.Many[str]
     """The measures: one, or two for Pareto."""
     x: str | None = None
     """An axis of the matrix, for HeatMap."""
@@ -278,7 +278,7 @@ class Figure(Document):
     """The title."""
 
 
-class ExperimentSpec(Document):
+class ExperimentSpec(types.Document):
     """What is run, and what is measured."""
 
     parameters: dict[str, str | int | float | bool] = Field(default_factory=dict)
@@ -289,31 +289,31 @@ class ExperimentSpec(Document):
     """The pods that arrive."""
     base: Variant = Variant()
     """What all variants have in common."""
-    variants: Many[Variant] = ()
+    variants: types.Many[Variant] = ()
     """The variants; the first one is what the others are compared with."""
-    matrix: Many[Axis] = ()
+    matrix: types.Many[Axis] = ()
     """Every variant with every combination of these values."""
-    search: Many[SearchAxis] = ()
+    search: types.Many[SearchAxis] = ()
     """What policy-sched tune chooses."""
-    computed: Many[Grouped] = ()
+    computed: types.Many[Grouped] = ()
     """Parameters of policies that are computed from tables."""
-    seeds: Many[Annotated[int, Field(ge=0)]] | SeedRange
+    seeds: types.Many[Annotated[int, Field(ge=0)]] | SeedRange
     """The seeds: every variant is run with each."""
     tie_break: TieBreak = TieBreak()
     """The choice between nodes with equal scores."""
     curve: Curve | None = None
     """Where the values go in curves; without it there are none."""
-    measures: Many[Measure]
+    measures: types.Many[Measure]
     """What is measured."""
     stop: Stop = Stop()
     """When a run ends."""
-    record: Many[Literal["Pods"]] = ()
+    record: types.Many[Literal["Pods"]] = ()
     """Pods: a table of all pods of all runs, with node and times."""
-    figures: Many[Figure] = ()
+    figures: types.Many[Figure] = ()
     """The figures of the report; without it, what fits the measures."""
 
 
-class Experiment(Document):
+class Experiment(types.Document):
     """Runs of a workload on a cluster with variants of the policies, and what is measured."""
 
     api_version: Literal["policysched.dev/v1alpha1"]

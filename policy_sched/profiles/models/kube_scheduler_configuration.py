@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, WithJsonSchema, model_validator
 
-from policy_sched.profiles.models.types import Document, Duration, Many, zero_means_default
+from policy_sched.profiles.models import types
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
@@ -40,7 +40,7 @@ Percentage = Annotated[
 """A share of nodes in percent, or the word adaptive, which kube-scheduler does not know."""
 
 
-class Plugin(Document):
+class Plugin(types.Document):
     """One plugin of a list, and its weight where it scores."""
 
     name: str
@@ -51,7 +51,7 @@ class Plugin(Document):
     """Factor of the plugin's score; 0 or absent means 1. Read at score points only."""
 
 
-class DisabledPlugin(Document):
+class DisabledPlugin(types.Document):
     """One plugin that is taken out of an extension point."""
 
     name: str
@@ -60,12 +60,12 @@ class DisabledPlugin(Document):
     """Ignored; accepted because upstream accepts it."""
 
 
-class PluginSet(Document):
+class PluginSet(types.Document):
     """Plugins added to and taken out of one extension point."""
 
-    enabled: Many[Plugin] = ()
+    enabled: types.Many[Plugin] = ()
     """Plugins enabled here besides the default ones, in this order."""
-    disabled: Many[DisabledPlugin] = ()
+    disabled: types.Many[DisabledPlugin] = ()
     """Default plugins disabled here; "*" disables all of them."""
 
 
@@ -73,7 +73,7 @@ _NO_PLUGINS: Final = PluginSet.model_construct()
 """A default; as the others it is made without the validator, which takes a start some time."""
 
 
-class Plugins(Document):
+class Plugins(types.Document):
     """Plugin sets per extension point.
 
     A plugin set of a single extension point goes before multiPoint, and multiPoint before the
@@ -112,7 +112,7 @@ class Plugins(Document):
     """Ranks placements of a pod group (behind a feature gate upstream)."""
 
 
-class PluginConfig(Document):
+class PluginConfig(types.Document):
     """Arguments of one plugin, or parameters of one Policy."""
 
     name: str
@@ -121,7 +121,7 @@ class PluginConfig(Document):
     """The plugin's arguments; for a Policy, values of its params."""
 
 
-class KubeSchedulerProfile(Document):
+class KubeSchedulerProfile(types.Document):
     """One scheduler name, and the plugins that schedule its pods."""
 
     scheduler_name: str | None = None
@@ -130,11 +130,11 @@ class KubeSchedulerProfile(Document):
     """Overrides the global value for this profile."""
     plugins: Plugins = Plugins.model_construct()
     """Plugins enabled and disabled in this profile."""
-    plugin_config: Many[PluginConfig] = ()
+    plugin_config: types.Many[PluginConfig] = ()
     """Arguments per plugin; a plugin without an entry has its default arguments."""
 
 
-class ExtenderManagedResource(Document):
+class ExtenderManagedResource(types.Document):
     """An extended resource that an extender manages."""
 
     name: str
@@ -143,7 +143,7 @@ class ExtenderManagedResource(Document):
     """NodeResourcesFit does not check this resource; such names replace its ignoredResources."""
 
 
-class ExtenderTLSConfig(Document):
+class ExtenderTLSConfig(types.Document):
     """Transport security towards an extender."""
 
     insecure: bool = False
@@ -164,27 +164,27 @@ class ExtenderTLSConfig(Document):
     """Trusted root certificates, PEM in base64."""
 
 
-class ExtenderPodSelectorRequirement(Document):
+class ExtenderPodSelectorRequirement(types.Document):
     """One requirement on a pod's labels."""
 
     key: str
     """Label key."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     """How the label is compared."""
-    values: Many[str] = ()
+    values: types.Many[str] = ()
     """Values to compare with; for In and NotIn."""
 
 
-class ExtenderPodSelector(Document):
+class ExtenderPodSelector(types.Document):
     """Labels that a pod must have to be an extender's concern; empty means all pods."""
 
     match_labels: dict[str, str] = Field(default_factory=dict)
     """Labels and their values."""
-    match_expressions: Many[ExtenderPodSelectorRequirement] = ()
+    match_expressions: types.Many[ExtenderPodSelectorRequirement] = ()
     """Requirements on labels; all of them must hold."""
 
 
-class Extender(Document):
+class Extender(types.Document):
     """An HTTP service that takes part in filtering, scoring, preempting or binding.
 
     Extenders come after the plugins, in the order of the file, ignorable ones last.
@@ -206,12 +206,12 @@ class Extender(Document):
     """Do not verify the server of an https address where tlsConfig has no trusted roots."""
     tls_config: ExtenderTLSConfig | None = None
     """Transport security."""
-    http_timeout: Annotated[Duration, Field(alias="httpTimeout")] = 5 * SECOND
+    http_timeout: Annotated[types.Duration, Field(alias="httpTimeout")] = 5 * SECOND
     """Longest call, from connecting to the last byte; 0 or absent means 5s."""
     node_cache_capable: bool = False
     """The extender knows the nodes: send names only. Otherwise nodes are sent as they are known
     here, with the fields that scheduling reads."""
-    managed_resources: Many[ExtenderManagedResource] = ()
+    managed_resources: types.Many[ExtenderManagedResource] = ()
     """Only pods with a container that requests one of these are its concern; empty means all."""
     pod_selector: ExtenderPodSelector | None = None
     """Only pods with these labels are its concern; absent means all. An addition: kube-scheduler
@@ -220,16 +220,16 @@ class Extender(Document):
     """Go on without the extender when it fails; scores of one that fails never count."""
 
 
-class LeaderElection(Document):
+class LeaderElection(types.Document):
     """Which of several schedulers is at work; a zero or empty value means its default."""
 
     leader_elect: bool = True
     """Elect a leader before scheduling; default true."""
-    lease_duration: Duration = 15 * SECOND
+    lease_duration: types.Duration = 15 * SECOND
     """How long a lease holds; default 15s."""
-    renew_deadline: Duration = 10 * SECOND
+    renew_deadline: types.Duration = 10 * SECOND
     """The leader gives up when it could not renew for so long; default 10s."""
-    retry_period: Duration = 2 * SECOND
+    retry_period: types.Duration = 2 * SECOND
     """Wait between tries; default 2s."""
     resource_lock: str = "leases"
     """Kind of the lock object; only leases."""
@@ -241,10 +241,10 @@ class LeaderElection(Document):
     @model_validator(mode="after")
     def _defaults(self) -> LeaderElection:
         """Put defaults in place of empty values, as upstream does."""
-        return zero_means_default(self)
+        return types.zero_means_default(self)
 
 
-class ClientConnection(Document):
+class ClientConnection(types.Document):
     """How to talk to the API server; a zero or empty value means its default."""
 
     kubeconfig: str = ""
@@ -261,10 +261,10 @@ class ClientConnection(Document):
     @model_validator(mode="after")
     def _defaults(self) -> ClientConnection:
         """Put defaults in place of empty values, as upstream does."""
-        return zero_means_default(self)
+        return types.zero_means_default(self)
 
 
-class KubeSchedulerConfiguration(Document):
+class KubeSchedulerConfiguration(types.Document):
     """The configuration of kube-scheduler, kubescheduler.config.k8s.io/v1, unchanged.
 
     A Policy is enabled, weighted, ordered and disabled by its name like a built-in plugin, and
@@ -305,9 +305,9 @@ class KubeSchedulerConfiguration(Document):
     """First backoff of an unschedulable pod; default 1."""
     pod_max_backoff_seconds: int = 10
     """Longest backoff; default 10."""
-    profiles: Many[KubeSchedulerProfile] = ()
+    profiles: types.Many[KubeSchedulerProfile] = ()
     """Scheduling profiles; none means one, default-scheduler, with the default plugins."""
-    extenders: Many[Extender] = ()
+    extenders: types.Many[Extender] = ()
     """Extenders, shared by all profiles."""
     feature_gates: dict[str, bool] = Field(default_factory=dict)
     """Feature gates to turn on or off, as kube-scheduler's flag --feature-gates does:

@@ -14,13 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from policy_sched.profiles.models.defaults import (
-    CONFIGURATION_FILE,
-    EXPERIMENT_FILE,
-    POLICY_FILE,
-    TEST_FILE,
-    schemas_directory,
-)
+from policy_sched.profiles.models import defaults
+from policy_sched.profiles.models.defaults import TEST_FILE
 from policy_sched.profiles.models.experiment import Experiment
 from policy_sched.profiles.models.kube_scheduler_configuration import (
     SECOND,
@@ -177,10 +172,10 @@ def experiment_schema() -> Schema:
 def schemas() -> dict[str, str]:
     """Return the text of every schema file by its name."""
     printed = {
-        CONFIGURATION_FILE: configuration_schema(),
-        POLICY_FILE: policy_schema(),
+        defaults.CONFIGURATION_FILE: configuration_schema(),
+        defaults.POLICY_FILE: policy_schema(),
         TEST_FILE: test_schema(),
-        EXPERIMENT_FILE: experiment_schema(),
+        defaults.EXPERIMENT_FILE: experiment_schema(),
     }
     return {
         name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
@@ -191,7 +186,7 @@ def schemas() -> dict[str, str]:
 def main() -> None:
     """Write the schema files."""
     for name, text in schemas().items():
-        write_file(schemas_directory() / name, text.encode())
+        write_file(defaults.schemas_directory() / name, text.encode())
 
 
 if __name__ == "__main__":

@@ -10,52 +10,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from policy_sched.profiles.reload.inputs import (
-    Compilation,
-    Config,
-    PolicyFiles,
-    PolicySet,
-    compiled_set,
-    read_policy_set,
+    Compilation as Compilation,
+    Config as Config,
+    PolicyFiles as PolicyFiles,
+    PolicySet as PolicySet,
+    compiled_set as compiled_set,
+    read_policy_set as read_policy_set,
 )
 from policy_sched.profiles.reload.store import (
-    PolicyStore,
-    Reload,
-    Result,
-    StorePolicySet,
-    StoreStatus,
+    PolicyStore as PolicyStore,
+    Reload as Reload,
+    Result as Result,
+    StorePolicySet as StorePolicySet,
+    StoreStatus as StoreStatus,
 )
 
 if TYPE_CHECKING:
-    from policy_sched.profiles.reload.compiler_process import CompilerProcess
+    from policy_sched.profiles.reload.compiler_process import CompilerProcess as CompilerProcess
     from policy_sched.profiles.reload.limited_process import (
-        LimitedProcess,
-        Limits,
-        NoResultError,
-        end_with_parent,
+        LimitedProcess as LimitedProcess,
+        Limits as Limits,
+        NoResultError as NoResultError,
+        end_with_parent as end_with_parent,
     )
-    from policy_sched.profiles.reload.watch import Watched, changes, frozen_mounts
+    from policy_sched.profiles.reload.watch import (
+        Watched as Watched,
+        changes as changes,
+        frozen_mounts as frozen_mounts,
+    )
 
-__all__ = [
-    "Compilation",
-    "CompilerProcess",
-    "Config",
-    "LimitedProcess",
-    "Limits",
-    "NoResultError",
-    "PolicyFiles",
-    "PolicySet",
-    "PolicyStore",
-    "Reload",
-    "Result",
-    "StorePolicySet",
-    "StoreStatus",
-    "Watched",
-    "changes",
-    "compiled_set",
-    "end_with_parent",
-    "frozen_mounts",
-    "read_policy_set",
-]
 
 _LATER: Final = {
     "CompilerProcess": "compiler_process",

@@ -7,8 +7,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from pathlib import Path as FilePath
+from pathlib import Path, Path as FilePath
 from typing import Any, Final
 
 import msgspec
@@ -16,32 +15,9 @@ from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic, PolicySchedError, Severity
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource
+from policy_sched.profiles import load, models
 from policy_sched.profiles.build import CompiledPlan, compile_profiles, raise_errors
 from policy_sched.profiles.check import config_errors, rule_errors
-from policy_sched.profiles.load import (
-    Fingerprint,
-    LoadedConfig,
-    LoadedPolicy,
-    beyond_ceiling,
-    config_from_value,
-    default_config,
-    files_below,
-    fingerprint,
-    kind_of,
-    load_policies,
-    policy_source,
-    read_config,
-    read_documents,
-    read_policies,
-)
-from policy_sched.profiles.models import (
-    API_VERSION,
-    BAD_VALUE,
-    KIND,
-    MISSING_KEY,
-    KubeSchedulerConfiguration,
-    gate_faults,
-)
 
 Config = str | Mapping[str, Any] | None
 
@@ -57,7 +33,7 @@ class Compilation(msgspec.Struct, frozen=True):
 
     plans: tuple[CompiledPlan, ...]
     problems: tuple[Diagnostic, ...]
-    settings: KubeSchedulerConfiguration | None = None
+    settings: models.KubeSchedulerConfiguration | None = None
 
     @property
     def failed(self) -> bool:
@@ -85,24 +61,24 @@ class PolicyFiles(msgspec.Struct, frozen=True):
         own = (self.config,) if isinstance(self.config, str) else ()
         return (*own, *self.policies)
 
-    def fingerprint(self) -> Fingerprint:
+    def fingerprint(self) -> load.Fingerprint:
         """Return the state of the files."""
-        return fingerprint(self.paths)
+        return load.fingerprint(self.paths)
 
     def compile(self) -> Compilation:
         """Load, resolve and compile everything; every problem of every file is reported."""
-        read, found = read_policies(self.policies)
+        read, found = load.read_policies(self.policies)
         policies = tuple(policy for policy in read if policy.sound)
-        found += beyond_ceiling(policies, self.max_cost_limit)
+        found += load.beyond_ceiling(policies, self.max_cost_limit)
         problems = [*found, *self._empty_paths(policies, found)]
-        config: LoadedConfig | None
+        config: load.LoadedConfig | None
         if self.config is None:
-            config = default_config(list(dict.fromkeys(policy.name for policy in policies)))
+            config = load.default_config(list(dict.fromkeys(policy.name for policy in policies)))
         else:
             config, refused = (
-                read_config(self.config)
+                load.read_config(self.config)
                 if isinstance(self.config, str)
-                else config_from_value(self.config)
+                else load.config_from_value(self.config)
             )
             problems += refused
         plans: tuple[CompiledPlan, ...] = ()
@@ -127,19 +103,19 @@ class PolicyFiles(msgspec.Struct, frozen=True):
         result = Compilation(plans, tuple(sorted(set(problems))), settings)
         return Compilation((), result.problems) if result.failed else result
 
-    def _with_gates(self, config: LoadedConfig) -> tuple[LoadedConfig, list[Diagnostic]]:
+    def _with_gates(self, config: load.LoadedConfig) -> tuple[load.LoadedConfig, list[Diagnostic]]:
         """Return the configuration with the feature gates of the command line."""
         gates = {**config.model.feature_gates, **self.feature_gates}
         model = config.model.model_copy(update={"feature_gates": gates})
         found = [
-            Diagnostic("--feature-gates", 1, 1, BAD_VALUE, text, hint)
-            for name, text, hint in gate_faults(gates)
+            Diagnostic("--feature-gates", 1, 1, models.BAD_VALUE, text, hint)
+            for name, text, hint in models.gate_faults(gates)
             if name in self.feature_gates
         ]
         return replace(config, model=model), found
 
     def _empty_paths(
-        self, policies: Sequence[LoadedPolicy], found: Iterable[Diagnostic]
+        self, policies: Sequence[load.LoadedPolicy], found: Iterable[Diagnostic]
     ) -> Iterator[Diagnostic]:
         """Yield a warning for each path without a policy: a mistyped path would look like success.
 
@@ -149,10 +125,10 @@ class PolicyFiles(msgspec.Struct, frozen=True):
         if isinstance(self.config, str):
             held.add(self.config)
         for path in self.policies:
-            if held.isdisjoint(map(str, files_below(Path(path)))):
+            if held.isdisjoint(map(str, load.files_below(Path(path)))):
                 where = "directory" if Path(path).is_dir() else "file"
                 message = f"there is no policy in this {where}"
-                yield Diagnostic(path, 1, 1, MISSING_KEY, message, severity=Severity.WARNING)
+                yield Diagnostic(path, 1, 1, models.MISSING_KEY, message, severity=Severity.WARNING)
 
 
 def compile_consistently(files: PolicyFiles) -> Compilation:
@@ -198,8 +174,8 @@ def compiled_set(files: PolicyFiles) -> PolicySet:
     raise_errors(compilation.problems)
     plans = compilation.plans
     enabled = {name for ready in plans for name in ready.plan.policies}
-    policies, _ = load_policies(files.policies)
-    idle = {one.name: policy_source(one) for one in policies if one.name not in enabled}
+    policies, _ = load.load_policies(files.policies)
+    idle = {one.name: load.policy_source(one) for one in policies if one.name not in enabled}
     config = files.config if isinstance(files.config, str) else None
     return PolicySet(config, plans, dict(sorted(idle.items())), compilation.problems)
 
@@ -211,7 +187,7 @@ def policy_set(path: str) -> PolicyFiles:
     after the default plugins. Raises PolicySchedError if there are several.
     """
     root = FilePath(path)
-    found = [str(file) for file in files_below(root) if _is_configuration(file)]
+    found = [str(file) for file in load.files_below(root) if _is_configuration(file)]
     if len(found) > 1:
         message = f"{path} has several KubeSchedulerConfigurations: {', '.join(found)}"
         raise PolicySchedError(message)
@@ -221,5 +197,7 @@ def policy_set(path: str) -> PolicyFiles:
 
 
 def _is_configuration(file: FilePath) -> bool:
-    documents, _ = read_documents(file)
-    return any(kind_of(marked.value) == (API_VERSION, KIND) for marked in documents)
+    documents, _ = load.read_documents(file)
+    return any(
+        load.kind_of(marked.value) == (models.API_VERSION, models.KIND) for marked in documents
+    )

@@ -17,13 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic, PluginError, PolicyError, bounded
-from policy_sched.profiles.build import (
-    CompiledPlan,
-    PlanDiff,
-    diff_plans,
-    raise_errors,
-    restarts_between,
-)
+from policy_sched.profiles import build
 from policy_sched.profiles.load import content_hash
 from policy_sched.profiles.models import NOT_BUILT, KubeSchedulerConfiguration, settled_gates
 from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles, compile_consistently
@@ -32,7 +26,7 @@ from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles, compil
 class StorePolicySet(msgspec.Struct, frozen=True):
     """Everything that decides, frozen; generations count from 1."""
 
-    plans: tuple[CompiledPlan, ...]
+    plans: tuple[build.CompiledPlan, ...]
     settings: KubeSchedulerConfiguration
     generation: int = 1
     warnings: tuple[Diagnostic, ...] = ()
@@ -63,7 +57,7 @@ class Reload(msgspec.Struct, frozen=True):
     result: Result
     policies: StorePolicySet
     problems: tuple[Diagnostic, ...] = ()
-    changes: PlanDiff = msgspec.field(default_factory=PlanDiff)
+    changes: build.PlanDiff = msgspec.field(default_factory=build.PlanDiff)
     restart: tuple[str, ...] = ()
 
 
@@ -91,12 +85,12 @@ class StoreStatus(msgspec.Struct, frozen=True):
         return not self.refused_at
 
 
-Enact = Callable[[StorePolicySet, PlanDiff], None]
+Enact = Callable[[StorePolicySet, build.PlanDiff], None]
 """Builds a set's pipelines and activates them, or raises PolicyError or PluginError and
 leaves everything as it was."""
 
 
-def _nothing(_policies: StorePolicySet, _changes: PlanDiff) -> None:
+def _nothing(_policies: StorePolicySet, _changes: build.PlanDiff) -> None:
     """No-op: no scheduler uses the set."""
 
 
@@ -110,7 +104,7 @@ class PolicyStore:
         self.seen = files.fingerprint()
         """The state of the files before they were loaded for the first time."""
         found = compile_consistently(files)
-        raise_errors(found.problems)
+        build.raise_errors(found.problems)
         assert found.settings is not None, "there are no errors"
         # As in kube-scheduler, feature gates are those of the start as long as the process runs.
         gates = found.plans[0].plan.feature_gates
@@ -134,8 +128,8 @@ class PolicyStore:
         old = self.current
         if found.failed or found.settings is None:
             return self._refuse(found.problems)
-        restart = restarts_between(old.settings, found.settings)
-        changes = diff_plans(old.plans, found.plans)
+        restart = build.restarts_between(old.settings, found.settings)
+        changes = build.diff_plans(old.plans, found.plans)
         if not changes:
             return self._done(Reload(Result.UNCHANGED, old, found.problems, changes, restart))
         # Settings that need a restart are compared with the active ones, not with the last file.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from policy_sched.errors import Diagnostic, Severity
-from policy_sched.profiles.load import Fingerprint, changed_files, files_below, fingerprint
+from policy_sched.profiles import load
 
 #: Compare the contents this often without an event, in milliseconds.
 POLL: Final = 10_000
@@ -37,17 +37,17 @@ class Watched:
     """
 
     paths: tuple[str, ...]
-    listing: Callable[[Path], Iterable[Path]] = files_below
-    last: Fingerprint = field(default_factory=dict)
+    listing: Callable[[Path], Iterable[Path]] = load.files_below
+    last: load.Fingerprint = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.last:
-            self.last = fingerprint(self.paths, self.listing)
+            self.last = load.fingerprint(self.paths, self.listing)
 
     def look(self) -> tuple[str, ...]:
         """Look again; return the files that changed since the last look, empty if none did."""
-        now = fingerprint(self.paths, self.listing)
-        changed = changed_files(self.last, now)
+        now = load.fingerprint(self.paths, self.listing)
+        changed = load.changed_files(self.last, now)
         self.last = now
         return changed
 

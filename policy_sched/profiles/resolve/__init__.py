@@ -4,17 +4,9 @@ MultiPoint expansion, weights, params and extenders, as kube-scheduler resolves 
 """
 
 from policy_sched.profiles.resolve.plan import (
-    ProfilePlan,
-    certificate_problems,
-    lease_of,
-    place_of,
-    resolve,
+    ProfilePlan as ProfilePlan,
+    certificate_problems as certificate_problems,
+    lease_of as lease_of,
+    place_of as place_of,
+    resolve as resolve,
 )
-
-__all__ = [
-    "ProfilePlan",
-    "certificate_problems",
-    "lease_of",
-    "place_of",
-    "resolve",
-]

@@ -11,66 +11,20 @@ from typing import Any, Final
 
 import msgspec
 
+from policy_sched import model
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.framework.runtime import Percentage
 from policy_sched.language.diagnostics import PolicySource
-from policy_sched.model import (
-    EVERYTHING,
-    LabelSelector,
-    LabelSelectorRequirement,
-    Selector,
-    label_selector,
-)
 from policy_sched.plugins.extenders import ExtenderSettings, TlsSettings, tls_faults
-from policy_sched.profiles.load import (
-    LoadedConfig,
-    LoadedPolicy,
-    merge_over,
-    merge_params,
-    source_with,
-    too_many_params,
-)
-from policy_sched.profiles.models import (
-    ARGS,
-    BAD_VALUE,
-    DEFAULT_SCHEDULER,
-    DUPLICATE,
-    MULTI_POINT,
-    PLUGIN_POINTS,
-    POINTS,
-    REMOVED_PLUGINS,
-    SECOND,
-    UNKNOWN_PLUGIN,
-    UNLIKE_QUEUE_SORT,
-    Extender,
-    ExtenderPodSelector,
-    ExtenderTLSConfig,
-    KubeSchedulerProfile,
-    LeaderElection,
-    Path,
-    PluginArgs,
-    PolicySpec,
-    Problem,
-    default_plugins,
-    did_you_mean,
-    enabled_gates,
-    problem_at,
-)
-from policy_sched.profiles.resolve.multi_point import (
-    Enabled,
-    Entry,
-    Expansion,
-    Fault,
-    Lists,
-    expand,
-)
+from policy_sched.profiles import load, models
+from policy_sched.profiles.resolve import multi_point
 from policy_sched.profiles.validate import decoded, plugin_set
 
 LEASE: Final = "policy-sched"
 """The lease, unless the configuration names one; kube-scheduler's own is another."""
 
 
-def lease_of(settings: LeaderElection) -> tuple[str, str]:
+def lease_of(settings: models.LeaderElection) -> tuple[str, str]:
     """Return namespace and name of the lease."""
     named = "resource_name" in settings.model_fields_set
     return settings.resource_namespace, settings.resource_name if named else LEASE
@@ -80,13 +34,13 @@ def lease_of(settings: LeaderElection) -> tuple[str, str]:
 DEFAULT_TIMEOUT = 5.0
 
 
-def extender_settings(extenders: tuple[Extender, ...]) -> tuple[ExtenderSettings, ...]:
+def extender_settings(extenders: tuple[models.Extender, ...]) -> tuple[ExtenderSettings, ...]:
     """Return the settings of checked extenders, ignorable ones last."""
     ordered = sorted(extenders, key=lambda extender: extender.ignorable)
     return tuple(map(_settings, ordered))
 
 
-def ignored_resources(extenders: tuple[Extender, ...]) -> tuple[str, ...]:
+def ignored_resources(extenders: tuple[models.Extender, ...]) -> tuple[str, ...]:
     """Return the resources that NodeResourcesFit does not check, as extenders look after them."""
     return tuple(
         resource.name
@@ -96,16 +50,16 @@ def ignored_resources(extenders: tuple[Extender, ...]) -> tuple[str, ...]:
     )
 
 
-def certificate_problems(extenders: tuple[Extender, ...]) -> Iterator[Problem]:
+def certificate_problems(extenders: tuple[models.Extender, ...]) -> Iterator[models.Problem]:
     """Yield the problems of the certificates of checked extenders; their files are read."""
     for i, extender in enumerate(extenders):
         if extender.tls_config is None:
             continue
         for field, why in tls_faults(_tls(extender.tls_config)):
-            yield problem_at(("extenders", i, "tlsConfig", field), f"Invalid value: {why}")
+            yield models.problem_at(("extenders", i, "tlsConfig", field), f"Invalid value: {why}")
 
 
-def _settings(extender: Extender) -> ExtenderSettings:
+def _settings(extender: models.Extender) -> ExtenderSettings:
     return ExtenderSettings(
         url_prefix=extender.url_prefix,
         filter_verb=extender.filter_verb,
@@ -115,7 +69,7 @@ def _settings(extender: Extender) -> ExtenderSettings:
         weight=extender.weight,
         enable_https=extender.enable_https,
         tls=None if extender.tls_config is None else _tls(extender.tls_config),
-        timeout=extender.http_timeout / SECOND or DEFAULT_TIMEOUT,
+        timeout=extender.http_timeout / models.SECOND or DEFAULT_TIMEOUT,
         node_cache_capable=extender.node_cache_capable,
         managed_resources=frozenset(resource.name for resource in extender.managed_resources),
         ignorable=extender.ignorable,
@@ -123,7 +77,7 @@ def _settings(extender: Extender) -> ExtenderSettings:
     )
 
 
-def _tls(tls: ExtenderTLSConfig) -> TlsSettings:
+def _tls(tls: models.ExtenderTLSConfig) -> TlsSettings:
     return TlsSettings(
         insecure=tls.insecure,
         server_name=tls.server_name,
@@ -136,15 +90,15 @@ def _tls(tls: ExtenderTLSConfig) -> TlsSettings:
     )
 
 
-def _selector(selector: ExtenderPodSelector | None) -> Selector:
+def _selector(selector: models.ExtenderPodSelector | None) -> model.Selector:
     if selector is None:
-        return EVERYTHING
+        return model.EVERYTHING
     expressions = tuple(
-        LabelSelectorRequirement(key=one.key, operator=one.operator, values=one.values)
+        model.LabelSelectorRequirement(key=one.key, operator=one.operator, values=one.values)
         for one in selector.match_expressions
     )
-    return label_selector(
-        LabelSelector(match_labels=selector.match_labels, match_expressions=expressions)
+    return model.label_selector(
+        model.LabelSelector(match_labels=selector.match_labels, match_expressions=expressions)
     )
 
 
@@ -164,7 +118,7 @@ class ProfilePlan(msgspec.Struct, frozen=True):
 
     scheduler_name: str
     percentage_of_nodes_to_score: Percentage
-    points: Mapping[str, tuple[Enabled, ...]]
+    points: Mapping[str, tuple[multi_point.Enabled, ...]]
     args: Mapping[str, Mapping[str, Any]]
     policies: Mapping[str, PolicySource]
     extenders: tuple[ExtenderSettings, ...] = ()
@@ -178,7 +132,7 @@ class ProfilePlan(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys(name for names in self.points.values() for name, _ in names))
 
 
-def policy_points(spec: PolicySpec) -> frozenset[str]:
+def policy_points(spec: models.PolicySpec) -> frozenset[str]:
     """Return the extension points that a policy implements, by its sections.
 
     ``matchConditions`` run at preFilter for the filter section, and at preScore for score. With
@@ -219,8 +173,8 @@ def policy_points(spec: PolicySpec) -> frozenset[str]:
 
 
 def resolve(
-    config: LoadedConfig,
-    policies: Sequence[LoadedPolicy],
+    config: load.LoadedConfig,
+    policies: Sequence[load.LoadedPolicy],
     plugin_points: Mapping[str, Collection[str]] | None = None,
 ) -> tuple[tuple[ProfilePlan, ...], list[Diagnostic]]:
     """Return a plan per profile, and every problem; plans are empty if there are errors.
@@ -230,17 +184,17 @@ def resolve(
     an in-tree plugin stands in for it, at that plugin's points and with its arguments.
     """
     known = {policy.name: policy for policy in policies}
-    implements = dict(PLUGIN_POINTS)
+    implements = dict(models.PLUGIN_POINTS)
     found = {name: frozenset(points) for name, points in (plugin_points or {}).items()}
     found.update((name, policy_points(policy.model.spec)) for name, policy in known.items())
     for name, points in found.items():
         implements[name] = implements.get(name, frozenset()) | points
-    gates = enabled_gates(config.model.feature_gates)
-    problems: list[Problem] = []
+    gates = models.enabled_gates(config.model.feature_gates)
+    problems: list[models.Problem] = []
     plans: list[ProfilePlan] = []
     for i, profile in enumerate(config.model.profiles):
         problems += _unknown_names(profile, i, implements)
-        expansion = expand(_lists(profile), implements, default_plugins(gates))
+        expansion = multi_point.expand(_lists(profile), implements, models.default_plugins(gates))
         problems += _fault_problems(expansion, i, implements)
         _enable_conditions(expansion, known)
         plans.append(_plan(config, i, expansion, known, problems))
@@ -250,28 +204,31 @@ def resolve(
     return () if failed else tuple(plans), diagnostics
 
 
-def _lists(profile: KubeSchedulerProfile) -> dict[str, Lists]:
+def _lists(profile: models.KubeSchedulerProfile) -> dict[str, multi_point.Lists]:
     """Return what the profile has at each point, with places for diagnostics."""
-    lists: dict[str, Lists] = {}
-    for point in (*POINTS, MULTI_POINT):
+    lists: dict[str, multi_point.Lists] = {}
+    for point in (*models.POINTS, models.MULTI_POINT):
         chosen = plugin_set(profile, point)
         entries = tuple(
-            Entry(plugin.name, plugin.weight, point, i) for i, plugin in enumerate(chosen.enabled)
+            multi_point.Entry(plugin.name, plugin.weight, point, i)
+            for i, plugin in enumerate(chosen.enabled)
         )
-        lists[point] = Lists(entries, frozenset(plugin.name for plugin in chosen.disabled))
+        lists[point] = multi_point.Lists(
+            entries, frozenset(plugin.name for plugin in chosen.disabled)
+        )
     return lists
 
 
 def _unknown_names(
-    profile: KubeSchedulerProfile, index: int, implements: Mapping[str, frozenset[str]]
-) -> Iterator[Problem]:
+    profile: models.KubeSchedulerProfile, index: int, implements: Mapping[str, frozenset[str]]
+) -> Iterator[models.Problem]:
     """Yield names that no plugin has: arguments for it are an error, disabling it a warning."""
-    known = implements.keys() | REMOVED_PLUGINS | {""}
+    known = implements.keys() | models.REMOVED_PLUGINS | {""}
     for i, config in enumerate(profile.plugin_config):
         if config.name not in known:
-            at: Path = ("profiles", index, "pluginConfig", i, "name")
+            at: models.Path = ("profiles", index, "pluginConfig", i, "name")
             yield _unknown(at, config.name, implements)
-    for point in (*POINTS, MULTI_POINT):
+    for point in (*models.POINTS, models.MULTI_POINT):
         for i, plugin in enumerate(plugin_set(profile, point).disabled):
             if plugin.name not in known and plugin.name != "*":
                 at = ("profiles", index, "plugins", point, "disabled", i, "name")
@@ -279,37 +236,42 @@ def _unknown_names(
 
 
 def _unknown(
-    path: Path, name: str, known: Mapping[str, frozenset[str]], *, warning: bool = False
-) -> Problem:
+    path: models.Path, name: str, known: Mapping[str, frozenset[str]], *, warning: bool = False
+) -> models.Problem:
     """Return the problem of a name that no plugin has."""
-    hint = did_you_mean(name, known) or "a policy's file must be given along with the configuration"
-    return problem_at(
-        path, f'plugin "{name}" does not exist', UNKNOWN_PLUGIN, hint, warning=warning
+    hint = (
+        models.did_you_mean(name, known)
+        or "a policy's file must be given along with the configuration"
+    )
+    return models.problem_at(
+        path, f'plugin "{name}" does not exist', models.UNKNOWN_PLUGIN, hint, warning=warning
     )
 
 
 def _fault_problems(
-    expansion: Expansion, index: int, implements: Mapping[str, frozenset[str]]
-) -> Iterator[Problem]:
+    expansion: multi_point.Expansion, index: int, implements: Mapping[str, frozenset[str]]
+) -> Iterator[models.Problem]:
     """Yield the expansion's faults with their places, each entry once."""
     seen: set[tuple[str, int]] = set()
     for fault in expansion.faults:
         entry = fault.entry
         if entry is None:
-            yield problem_at(("profiles", index), fault.message, hint=fault.hint)
+            yield models.problem_at(("profiles", index), fault.message, hint=fault.hint)
             continue
         place = (entry.point, entry.index)
-        if place in seen or not entry.name or entry.name in REMOVED_PLUGINS:
+        if place in seen or not entry.name or entry.name in models.REMOVED_PLUGINS:
             continue
         seen.add(place)
         at = ("profiles", index, "plugins", entry.point, "enabled", entry.index, "name")
         if entry.name not in implements:
             yield _unknown(at, entry.name, implements)
         else:
-            yield problem_at(at, fault.message, _fault_code(fault))
+            yield models.problem_at(at, fault.message, _fault_code(fault))
 
 
-def _enable_conditions(expansion: Expansion, known: Mapping[str, LoadedPolicy]) -> None:
+def _enable_conditions(
+    expansion: multi_point.Expansion, known: Mapping[str, load.LoadedPolicy]
+) -> None:
     """Enable the points at which matchConditions run besides the section that they guard.
 
     A policy that stands in for an in-tree plugin runs at the points that are enabled, as that does.
@@ -317,7 +279,7 @@ def _enable_conditions(expansion: Expansion, known: Mapping[str, LoadedPolicy]) 
     for section, point in (("filter", "preFilter"), ("score", "preScore")):
         enabled = {name for name, _ in expansion.points[point]}
         for name, _ in expansion.points[section]:
-            if name not in known or name in PLUGIN_POINTS or name in enabled:
+            if name not in known or name in models.PLUGIN_POINTS or name in enabled:
                 continue
             spec = known[name].model.spec
             own = spec.score.match_conditions if section == "score" and spec.score else ()
@@ -325,17 +287,17 @@ def _enable_conditions(expansion: Expansion, known: Mapping[str, LoadedPolicy]) 
                 expansion.points[point] += ((name, 0),)
 
 
-def _fault_code(fault: Fault) -> str:
+def _fault_code(fault: multi_point.Fault) -> str:
     """Return the code of a fault with a plugin that exists."""
-    return DUPLICATE if "already registered" in fault.message else BAD_VALUE
+    return models.DUPLICATE if "already registered" in fault.message else models.BAD_VALUE
 
 
 def _plan(
-    config: LoadedConfig,
+    config: load.LoadedConfig,
     index: int,
-    expansion: Expansion,
-    known: Mapping[str, LoadedPolicy],
-    problems: list[Problem],
+    expansion: multi_point.Expansion,
+    known: Mapping[str, load.LoadedPolicy],
+    problems: list[models.Problem],
 ) -> ProfilePlan:
     """Return the plan of a profile; arguments that a policy refuses go to ``problems``."""
     profile = config.model.profiles[index]
@@ -347,25 +309,27 @@ def _plan(
     ignored = ignored_resources(config.model.extenders)
     for name in enabled:
         position, raw = given.get(name, (-1, _NO_ARGS))
-        effective = effective_args(name, config.args.get((index, name))) if name in ARGS else raw
+        effective = (
+            effective_args(name, config.args.get((index, name))) if name in models.ARGS else raw
+        )
         if name == "NodeResourcesFit" and ignored:
             effective = {**effective, "ignoredResources": list(ignored)}
         if name not in known:
             args[name] = effective
             continue
         params = known[name].model.spec.params
-        if name in ARGS:
-            merged = merge_over(params, effective)
+        if name in models.ARGS:
+            merged = load.merge_over(params, effective)
         else:
-            at: Path = ("profiles", index, "pluginConfig", position, "args")
-            merged = merge_params(params, effective, at, problems)
-            large = list(too_many_params(merged, at))
+            at: models.Path = ("profiles", index, "pluginConfig", position, "args")
+            merged = load.merge_params(params, effective, at, problems)
+            large = list(load.too_many_params(merged, at))
             problems += large
             merged = dict(params) if large else merged
-        sources[name] = source_with(known[name], merged)
+        sources[name] = load.source_with(known[name], merged)
     percentage = profile.percentage_of_nodes_to_score
     return ProfilePlan(
-        scheduler_name=profile.scheduler_name or DEFAULT_SCHEDULER,
+        scheduler_name=profile.scheduler_name or models.DEFAULT_SCHEDULER,
         percentage_of_nodes_to_score=config.model.percentage_of_nodes_to_score
         if percentage is None
         else percentage,
@@ -373,21 +337,21 @@ def _plan(
         args=args,
         policies=sources,
         extenders=extender_settings(config.model.extenders) if config.sound else (),
-        feature_gates=enabled_gates(config.model.feature_gates),
+        feature_gates=models.enabled_gates(config.model.feature_gates),
     )
 
 
-def place_of(config: LoadedConfig, index: int, name: str) -> Path:
+def place_of(config: load.LoadedConfig, index: int, name: str) -> models.Path:
     """Return where profile ``index`` names an enabled plugin; the profile for a default one."""
     profile = config.model.profiles[index]
-    for point in (*POINTS, MULTI_POINT):
+    for point in (*models.POINTS, models.MULTI_POINT):
         for i, plugin in enumerate(plugin_set(profile, point).enabled):
             if plugin.name == name:
                 return ("profiles", index, "plugins", point, "enabled", i, "name")
     return ("profiles", index)
 
 
-def effective_args(name: str, given: PluginArgs | None) -> dict[str, Any]:
+def effective_args(name: str, given: models.PluginArgs | None) -> dict[str, Any]:
     """Return the arguments of an in-tree plugin as plain data, upstream's defaults filled in."""
     defaults: dict[str, Any] = _default_args(name)
     if given is None:
@@ -395,21 +359,25 @@ def effective_args(name: str, given: PluginArgs | None) -> dict[str, Any]:
     own = given.model_dump(
         mode="json", by_alias=True, exclude_none=True, exclude_unset=True, exclude=_HEAD
     )
-    merged: dict[str, Any] = merge_over(defaults, own)
+    merged: dict[str, Any] = load.merge_over(defaults, own)
     return merged
 
 
 @cache
 def _default_args(name: str) -> dict[str, Any]:
     """Return upstream's defaults of an in-tree plugin's arguments."""
-    return ARGS[name]().model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_HEAD)
+    return models.ARGS[name]().model_dump(
+        mode="json", by_alias=True, exclude_none=True, exclude=_HEAD
+    )
 
 
-def _queue_sorts(plans: Sequence[ProfilePlan], known: Sequence[Problem]) -> Iterator[Problem]:
+def _queue_sorts(
+    plans: Sequence[ProfilePlan], known: Sequence[models.Problem]
+) -> Iterator[models.Problem]:
     """Yield profiles whose queue sort is not the first profile's: they share one queue."""
     if any(not problem.warning for problem in known):
         return
     for i, plan in enumerate(plans[1:], start=1):
         if plan.points["queueSort"] != plans[0].points["queueSort"]:
             why = "Invalid value: queueSort must be the same for all profiles"
-            yield problem_at(("profiles", i), why, UNLIKE_QUEUE_SORT)
+            yield models.problem_at(("profiles", i), why, models.UNLIKE_QUEUE_SORT)

@@ -3,15 +3,13 @@
 JSON Schema shapes, plugin arguments, extenders, values of the configuration.
 """
 
-from policy_sched.profiles.validate.configuration import check_configuration, decoded, plugin_set
-from policy_sched.profiles.validate.json_schema import mended, shape_problems
-from policy_sched.profiles.validate.plugin_args import check_args
-
-__all__ = [
-    "check_args",
-    "check_configuration",
-    "decoded",
-    "mended",
-    "plugin_set",
-    "shape_problems",
-]
+from policy_sched.profiles.validate.configuration import (
+    check_configuration as check_configuration,
+    decoded as decoded,
+    plugin_set as plugin_set,
+)
+from policy_sched.profiles.validate.json_schema import (
+    mended as mended,
+    shape_problems as shape_problems,
+)
+from policy_sched.profiles.validate.plugin_args import check_args as check_args

@@ -14,18 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from policy_sched.language.diagnostics import nearest
-from policy_sched.profiles.models import (
-    UNKNOWN_KEY,
-    WRONG_TYPE,
-    Path,
-    Problem,
-    did_you_mean,
-    invalid,
-    path_text,
-    required,
-    schemas_directory,
-    unsupported,
-)
+from policy_sched.profiles import models
 
 if TYPE_CHECKING:
     from jsonschema import Draft7Validator, ValidationError
@@ -60,7 +49,9 @@ def _validator(file: str) -> Draft7Validator:
     """Return the validator of a shipped schema file."""
     from jsonschema import Draft7Validator  # noqa: PLC0415  100 ms that valid files never pay
 
-    return Draft7Validator(json.loads((schemas_directory() / file).read_text(encoding="utf-8")))
+    return Draft7Validator(
+        json.loads((models.schemas_directory() / file).read_text(encoding="utf-8"))
+    )
 
 
 def found(value: object) -> str:
@@ -73,10 +64,10 @@ def found(value: object) -> str:
     return next((name for kind, name in names if isinstance(value, kind)), "a number")
 
 
-def shape_problems(value: object, file: str) -> list[Problem]:
+def shape_problems(value: object, file: str) -> list[models.Problem]:
     """Return every way in which ``value`` departs from the schema ``file``, in document order."""
     validator = _validator(file)
-    problems: dict[tuple[Path, str, str], Problem] = {}
+    problems: dict[tuple[models.Path, str, str], models.Problem] = {}
     suggest = _Suggestions()
     for error in validator.iter_errors(value):
         for problem in _explain(error, validator, suggest):
@@ -96,14 +87,14 @@ class _Suggestions:
     def __call__(self, word: str, known: Sequence[str]) -> str:
         """Return "did you mean 'x'?" or nothing."""
         self._left -= 1
-        return did_you_mean(word, known) if self._left >= 0 else ""
+        return models.did_you_mean(word, known) if self._left >= 0 else ""
 
 
 def _explain(
     error: ValidationError, validator: Draft7Validator, suggest: _Suggestions
-) -> Iterator[Problem]:
+) -> Iterator[models.Problem]:
     """Yield the problems of one jsonschema error."""
-    path: Path = tuple(error.absolute_path)
+    path: models.Path = tuple(error.absolute_path)
     instance: Any = error.instance
     schema: Schema = error.schema if isinstance(error.schema, dict) else {}
     root: Schema = validator.schema if isinstance(validator.schema, dict) else {}
@@ -115,18 +106,22 @@ def _explain(
             for key in schema["required"]:
                 if key not in instance:
                     inner = _placeholder(schema["properties"].get(key, {}), root)
-                    yield _with(required((*path, key)), inner)
+                    yield _with(models.required((*path, key)), inner)
         case "type":
             wanted = schema["type"]
             words = [_TYPE_NAMES[t] for t in ([wanted] if isinstance(wanted, str) else wanted)]
-            text = f"{path_text(path)}: expected {' or '.join(words)}, found {found(instance)}"
-            yield Problem(path, WRONG_TYPE, text, _type_hint(wanted, instance), placeholder=fill)
+            text = (
+                f"{models.path_text(path)}: expected {' or '.join(words)}, found {found(instance)}"
+            )
+            yield models.Problem(
+                path, models.WRONG_TYPE, text, _type_hint(wanted, instance), placeholder=fill
+            )
         case "enum" | "const":
             known = schema.get("enum") or [schema["const"]]
             if isinstance(instance, str):
                 hint = suggest(instance, known)
                 meant = nearest(instance, known) if hint else None
-                yield _with(unsupported(path, instance, known, hint), meant or known[0])
+                yield _with(models.unsupported(path, instance, known, hint), meant or known[0])
         case "anyOf":
             branch = _closest(error)
             for inner_error in branch:
@@ -134,27 +129,29 @@ def _explain(
         case _:
             why = str(schema.get("errorMessage", error.message))
             hint = _word_hint(schema, instance) if isinstance(instance, str) else ""
-            yield _with(invalid(path, instance, why), fill, hint)
+            yield _with(models.invalid(path, instance, why), fill, hint)
 
 
-def _with(problem: Problem, placeholder: object, hint: str = "") -> Problem:
+def _with(problem: models.Problem, placeholder: object, hint: str = "") -> models.Problem:
     """Return ``problem`` with a placeholder."""
     hint = hint or problem.hint
-    return Problem(problem.path, problem.code, problem.message, hint, placeholder=placeholder)
+    return models.Problem(
+        problem.path, problem.code, problem.message, hint, placeholder=placeholder
+    )
 
 
 def _unknown_keys(
-    path: Path, instance: Mapping[str, object], schema: Schema, suggest: _Suggestions
-) -> Iterator[Problem]:
+    path: models.Path, instance: Mapping[str, object], schema: Schema, suggest: _Suggestions
+) -> Iterator[models.Problem]:
     """Yield one problem per key of ``instance`` that the schema does not name."""
     known = [key for key in schema.get("properties", {}) if key != "$schema"]
     for key in instance:
         if key in schema.get("properties", {}):
             continue
         at = (*path, key)
-        text = f'unknown field "{path_text(at)}"'
+        text = f'unknown field "{models.path_text(at)}"'
         hint = suggest(str(key), known) or f"known fields: {', '.join(known)}"
-        yield Problem(at, UNKNOWN_KEY, text, hint, on_key=True)
+        yield models.Problem(at, models.UNKNOWN_KEY, text, hint, on_key=True)
 
 
 def _closest(error: ValidationError) -> list[ValidationError]:
@@ -189,7 +186,9 @@ def _word_hint(schema: Schema, value: str) -> str:
     """Return the fix for a text in place of a number, where one word is allowed."""
     if "integer" not in schema.get("type", ()):
         return ""
-    return _type_hint("integer", value) or did_you_mean(value, (schema["pattern"].strip("^$"),))
+    return _type_hint("integer", value) or models.did_you_mean(
+        value, (schema["pattern"].strip("^$"),)
+    )
 
 
 def _placeholder(schema: Schema, root: Schema) -> object:
@@ -217,19 +216,19 @@ def _placeholder(schema: Schema, root: Schema) -> object:
     return copy.deepcopy(_EMPTY[kind])
 
 
-def mended(value: object, problems: list[Problem]) -> object:
+def mended(value: object, problems: list[models.Problem]) -> object:
     """Return a copy of ``value`` where everything that ``problems`` names is put right."""
     root: dict[str, Any] = {"": copy.deepcopy(value)}
     for problem in problems:
         parent: Any = root
-        path: Path = ("", *problem.path)
+        path: models.Path = ("", *problem.path)
         for part in path[:-1]:
             inside = part in parent if isinstance(parent, dict) else isinstance(parent, list)
             if not inside:
                 break
             parent = parent[part]
         else:
-            if problem.code == UNKNOWN_KEY:
+            if problem.code == models.UNKNOWN_KEY:
                 parent.pop(path[-1], None)
             elif isinstance(parent, dict | list):
                 slot: Any = path[-1]

@@ -3,27 +3,14 @@
 The only place where profiles, cache, queue and client meet.
 """
 
-from policy_sched.scheduler.setup.cluster import ENDED, load_cluster
+from policy_sched.scheduler.setup.cluster import ENDED as ENDED, load_cluster as load_cluster
 from policy_sched.scheduler.setup.factory import (
-    EPOCH,
-    assemble,
-    assemble_with_assembly,
-    build,
-    read,
-    read_policies,
+    EPOCH as EPOCH,
+    assemble as assemble,
+    assemble_with_assembly as assemble_with_assembly,
+    build as build,
+    read as read,
+    read_policies as read_policies,
 )
-from policy_sched.scheduler.setup.profiles import Assembly
-from policy_sched.scheduler.setup.reload import Reloader
-
-__all__ = [
-    "ENDED",
-    "EPOCH",
-    "Assembly",
-    "Reloader",
-    "assemble",
-    "assemble_with_assembly",
-    "build",
-    "load_cluster",
-    "read",
-    "read_policies",
-]
+from policy_sched.scheduler.setup.profiles import Assembly as Assembly
+from policy_sched.scheduler.setup.reload import Reloader as Reloader

@@ -13,13 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from policy_sched.framework import Extender, Handle
-from policy_sched.framework.evaluate import (
-    Evaluator,
-    Nominations,
-    Rotation,
-    Sample,
-    looks_at_all,
-)
+from policy_sched.framework.evaluate import Evaluator, Nominations, Rotation, Sample, looks_at_all
 from policy_sched.framework.runtime import Pipeline, Runner
 from policy_sched.plugins.extenders import ExtenderSettings, HttpExtender
 from policy_sched.profiles.build import CompiledPlan, PluginCache, build_pipeline

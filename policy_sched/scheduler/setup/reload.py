@@ -15,8 +15,13 @@ from policy_sched.framework.runtime import Hook
 from policy_sched.model import POLICY_RELOAD, QueuedPod
 from policy_sched.plugins.defaultpreemption import Preempting
 from policy_sched.profiles.build import PlanDiff
-from policy_sched.profiles.reload import Compilation, PolicyStore, Reload, StoreStatus
-from policy_sched.profiles.reload import StorePolicySet as PolicySet
+from policy_sched.profiles.reload import (
+    Compilation,
+    PolicyStore,
+    Reload,
+    StorePolicySet as PolicySet,
+    StoreStatus,
+)
 from policy_sched.queue import Rejection
 from policy_sched.scheduler import (
     NO_PROFILE,

@@ -16,16 +16,10 @@ from policy_sched.client.kube.rest.client import Api
 from policy_sched.client.kube.rest.retry import RetryPolicy
 from policy_sched.client.kube.rest.settings import Settings
 from policy_sched.errors import ClusterError
+from policy_sched.model import storage
 from policy_sched.model.meta import Condition, ObjectMeta
 from policy_sched.model.pod_group import PodGroup, PodGroupStatus
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.model.storage import (
-    ClaimReference,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PersistentVolumeClaimSpec,
-    PersistentVolumeSpec,
-)
 from policy_sched.plugins.volumes.binding import claim_patch, volume_patch
 from policy_sched.scheduler import api_calls
 from policy_sched.testing import make_pod
@@ -304,16 +298,18 @@ async def _moment() -> None:
 
 def test_volumes_and_claims_are_patched_at_the_version_that_was_seen() -> None:
     """claimRef with UID, the selected node as an annotation; the version guards both."""
-    volume = PersistentVolume(
+    volume = storage.PersistentVolume(
         metadata=ObjectMeta(name="pv", uid="v", resource_version="8"),
-        spec=PersistentVolumeSpec(claim_ref=ClaimReference(namespace="d", name="c", uid="cu")),
+        spec=storage.PersistentVolumeSpec(
+            claim_ref=storage.ClaimReference(namespace="d", name="c", uid="cu")
+        ),
     )
     chosen = {"volume.kubernetes.io/selected-node": "node-a"}
-    claim = PersistentVolumeClaim(
+    claim = storage.PersistentVolumeClaim(
         metadata=ObjectMeta(
             name="c", namespace="d", uid="cu", resource_version="9", annotations=chosen
         ),
-        spec=PersistentVolumeClaimSpec(),
+        spec=storage.PersistentVolumeClaimSpec(),
     )
 
     def act(client: KubeClient, told: Told) -> None:

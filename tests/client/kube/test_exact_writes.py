@@ -13,13 +13,7 @@ from policy_sched.client.kube.client import KubeClient
 from policy_sched.errors import ClusterError
 from policy_sched.framework import SUCCESS, Code, PendingStatus, Status
 from policy_sched.model import AllocationResult, PodInfo, ResourceClaim
-from policy_sched.plugins.dynamicresources.claim_writes import (
-    FINALIZER,
-    Run,
-    Writing,
-    unreservation,
-    written,
-)
+from policy_sched.plugins.dynamicresources import claim_writes
 from policy_sched.testing import make_pod
 from tests.client.kube.stage import Asked, Script, Wire, acted, stage, status
 from tests.embedded.apiserver.protobuf.wire import envelope, message
@@ -52,7 +46,7 @@ class Etcd:
 
     def __init__(self, allocation: bytes = b"", *consumers: str) -> None:
         self.version = 7
-        self.finalizers: tuple[str, ...] = (FINALIZER,) if allocation else ()
+        self.finalizers: tuple[str, ...] = (claim_writes.FINALIZER,) if allocation else ()
         self.spec = SPEC
         self.allocation = allocation
         self.consumers = consumers
@@ -143,10 +137,10 @@ def _parts(body: bytes) -> dict[int, bytes]:
 POD: Final = PodInfo.of(make_pod("p", uid="uid-p"))
 
 
-def _reserving(claim: ResourceClaim, result: Plain | None) -> Writing[Status]:
+def _reserving(claim: ResourceClaim, result: Plain | None) -> claim_writes.Writing[Status]:
     allocation = None if result is None else msgspec.convert(result, AllocationResult)
     try:
-        yield from written(claim, POD, allocation, 1_800_000_000 * 10**9)
+        yield from claim_writes.written(claim, POD, allocation, 1_800_000_000 * 10**9)
     except ClusterError as error:
         return Status(Code.ERROR, (str(error),))
     return SUCCESS
@@ -160,7 +154,7 @@ def run(etcd: Etcd, result: Plain | None, script: Script | None = None) -> Statu
         async with stage(script or etcd.script) as here, here.api() as api:
             client = KubeClient(api)
             claim = msgspec.convert(etcd.json(), ResourceClaim)
-            writing = Run(client, _reserving(claim, result), PendingStatus())
+            writing = claim_writes.Run(client, _reserving(claim, result), PendingStatus())
             writing.start()
             await client.lanes.drained()
             client.lanes.check()
@@ -175,7 +169,7 @@ def test_a_claim_whose_parameters_have_white_space_is_allocated() -> None:
     """Its finalizer was patched in JSON: "spec: field is immutable", and no pod was ever bound."""
     etcd = Etcd()
     assert run(etcd, RESULT).ok
-    assert etcd.finalizers == (FINALIZER,)
+    assert etcd.finalizers == (claim_writes.FINALIZER,)
     assert etcd.consumers == ("p",)
     assert etcd.answers == [("GET", "", 200), ("PUT", "", 200), ("PATCH", "/status", 200)]
 
@@ -196,7 +190,9 @@ def test_a_pod_is_taken_off_such_a_claim() -> None:
         async with stage(etcd.script) as here, here.api() as api:
             client = KubeClient(api)
             claim = msgspec.convert(etcd.json(), ResourceClaim)
-            client.send(unreservation(claim, POD), lambda _claim, error: refused.append(error))
+            client.send(
+                claim_writes.unreservation(claim, POD), lambda _claim, error: refused.append(error)
+            )
             await client.lanes.drained()
 
     refused: list[ClusterError | None] = []
@@ -228,7 +224,7 @@ def test_a_server_without_protobuf_gets_patches() -> None:
     async def script(asked: Asked, wire: Wire) -> None:
         if asked.method == "PATCH":
             patches.append(asked.json)
-            etcd.finalizers = (FINALIZER,)
+            etcd.finalizers = (claim_writes.FINALIZER,)
         await wire.respond(200, etcd.json())
 
     assert run(etcd, RESULT, script).ok

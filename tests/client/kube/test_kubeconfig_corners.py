@@ -11,12 +11,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.kube.auth.credentials import (
-    AccessError,
-    ExecCommand,
-    ExecPlugin,
-    parse_credential,
-)
+from policy_sched.client.kube.auth import credentials
 from policy_sched.client.kube.auth.kubeconfig import load
 from policy_sched.errors import PolicyError
 from tests.client.kube.auth.test_kubeconfig import (
@@ -162,7 +157,7 @@ def test_a_context_without_a_user_is_anonymous(tmp_path: Path) -> None:
 def test_files_that_go_or_are_empty(tmp_path: Path) -> None:
     """A token file must hold a token; a certificate counts on when its files are gone."""
     (tmp_path / "token").write_text(" \n")
-    with pytest.raises(AccessError, match="the file holds no token"):
+    with pytest.raises(credentials.AccessError, match="the file holds no token"):
         granted(loaded(tmp_path, config({"tokenFile": "token"})))
     for name in ("c", "k"):
         (tmp_path / name).write_text(name)
@@ -174,22 +169,22 @@ def test_files_that_go_or_are_empty(tmp_path: Path) -> None:
     assert granted(access) == first
     assert not access.credentials.refused(first)
     gone = loaded(tmp_path, config({"client-certificate": "c", "client-key": "k"}))
-    with pytest.raises(AccessError, match="No such file"):
+    with pytest.raises(credentials.AccessError, match="No such file"):
         granted(gone)
 
 
 def test_plugins_may_give_certificates_and_must_give_both_halves() -> None:
     """A certificate with its key, with or without a token."""
-    command = ExecCommand("x")
+    command = credentials.ExecCommand("x")
     whole = credential("")
     whole["status"] |= {"clientCertificateData": "C", "clientKeyData": "K"}
-    grant, end = parse_credential(json.dumps(whole).encode(), command)
+    grant, end = credentials.parse_credential(json.dumps(whole).encode(), command)
     assert (grant.authorization, end) == ("", None)
     assert grant.certificate is not None
     assert (grant.certificate.certificate, grant.certificate.key) == (b"C", b"K")
     del whole["status"]["clientKeyData"]
-    with pytest.raises(AccessError, match="a certificate without a key"):
-        parse_credential(json.dumps(whole).encode(), command)
+    with pytest.raises(credentials.AccessError, match="a certificate without a key"):
+        credentials.parse_credential(json.dumps(whole).encode(), command)
 
 
 def test_plugins_that_do_not_end_are_ended(tmp_path: Path) -> None:
@@ -197,8 +192,8 @@ def test_plugins_that_do_not_end_are_ended(tmp_path: Path) -> None:
     path = tmp_path / "slow"
     path.write_text("#!/bin/sh\nexec sleep 60\n")
     path.chmod(0o755)
-    slow = ExecPlugin(ExecCommand(str(path)), Clock().wall, timeout=0.1)
-    with pytest.raises(AccessError, match=r"slow' has not ended in 0\.1 s"):
+    slow = credentials.ExecPlugin(credentials.ExecCommand(str(path)), Clock().wall, timeout=0.1)
+    with pytest.raises(credentials.AccessError, match=r"slow' has not ended in 0\.1 s"):
         asyncio.run(slow.grant())
 
 
@@ -258,12 +253,16 @@ def test_a_token_that_is_no_header_value_is_rejected_with_its_source(
     """From a file or a plugin; the HTTP library's error would repeat it."""
     (tmp_path / "token").write_text(token)
     file = loaded(tmp_path, config({"tokenFile": "token"}))
-    with pytest.raises(AccessError, match="characters that no header can have") as refused:
+    with pytest.raises(
+        credentials.AccessError, match="characters that no header can have"
+    ) as refused:
         granted(file)
     assert "SECRET" not in str(refused.value)
     printed = json.dumps(credential(token)).encode()
-    with pytest.raises(AccessError, match="characters that no header can have") as refused:
-        parse_credential(printed, ExecCommand("x"))
+    with pytest.raises(
+        credentials.AccessError, match="characters that no header can have"
+    ) as refused:
+        credentials.parse_credential(printed, credentials.ExecCommand("x"))
     assert "SECRET" not in str(refused.value)
 
 
@@ -281,5 +280,5 @@ def test_a_secret_that_is_a_device_is_not_read(tmp_path: Path) -> None:
     """A token file that is /dev/zero was read until memory was full."""
     path = tmp_path / "config"
     path.write_text(f"{HEAD}users: [{{name: me, user: {{tokenFile: /dev/zero}}}}]\n")
-    with pytest.raises(AccessError, match="it is a device"):
+    with pytest.raises(credentials.AccessError, match="it is a device"):
         asyncio.run(load([path], Clock().both).credentials.grant())

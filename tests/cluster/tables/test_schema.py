@@ -5,23 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from policy_sched.cluster.tables import schema
 from policy_sched.cluster.tables.interning import Sets, Strings
 from policy_sched.cluster.tables.node_table import NodeTable
 from policy_sched.cluster.tables.pod_table import PodTable
-from policy_sched.cluster.tables.schema import (
-    NODE_COLUMNS,
-    NODE_FIELDS,
-    POD_COLUMNS,
-    POD_TEXTS,
-    Family,
-    family_of,
-)
 
-ALL = [*NODE_COLUMNS.values(), *POD_COLUMNS.values()]
+ALL = [*schema.NODE_COLUMNS.values(), *schema.POD_COLUMNS.values()]
 
 
 @pytest.mark.parametrize("family", ALL, ids=lambda family: family.name)
-def test_every_family_is_described(family: Family) -> None:
+def test_every_family_is_described(family: schema.Family) -> None:
     """Each family has a sentence, a unit, and a range that its dtype can hold."""
     assert family.sentence.endswith(".")
     assert family.unit
@@ -30,16 +23,16 @@ def test_every_family_is_described(family: Family) -> None:
         assert int(np.array(bound, dtype=family.dtype)) == bound
 
 
-@pytest.mark.parametrize("family", NODE_COLUMNS.values(), ids=lambda family: family.name)
-def test_every_node_family_can_be_made(family: Family) -> None:
+@pytest.mark.parametrize("family", schema.NODE_COLUMNS.values(), ids=lambda family: family.name)
+def test_every_node_family_can_be_made(family: schema.Family) -> None:
     """The node table makes a column of each family, with the declared dtype."""
-    argument = NODE_FIELDS[0] if family.argument == "field" else "x"
+    argument = schema.NODE_FIELDS[0] if family.argument == "field" else "x"
     key = (family.name, argument) if family.argument else (family.name,)
     assert NodeTable().column(key).values.dtype == family.dtype
 
 
-@pytest.mark.parametrize("family", POD_COLUMNS.values(), ids=lambda family: family.name)
-def test_every_pod_family_can_be_made(family: Family) -> None:
+@pytest.mark.parametrize("family", schema.POD_COLUMNS.values(), ids=lambda family: family.name)
+def test_every_pod_family_can_be_made(family: schema.Family) -> None:
     """The pod table makes a column of each family, with the declared dtype."""
     key = (family.name, "x") if family.argument else (family.name,)
     assert PodTable(Strings()).column(key).values.dtype == family.dtype
@@ -51,14 +44,14 @@ def test_every_pod_family_can_be_made(family: Family) -> None:
 def test_unknown_keys_are_refused(key: tuple[str, ...]) -> None:
     """A key that no family allows is a KeyError that shows the key."""
     with pytest.raises(KeyError, match="no such"):
-        family_of(key, NODE_COLUMNS)
+        schema.family_of(key, schema.NODE_COLUMNS)
     with pytest.raises(KeyError, match="no such"):
         NodeTable().column(key)
 
 
 def test_pod_texts_are_columns() -> None:
     """Every string field of a pod is a family of its own."""
-    assert set(POD_TEXTS) <= set(POD_COLUMNS)
+    assert set(schema.POD_TEXTS) <= set(schema.POD_COLUMNS)
 
 
 class TestStrings:

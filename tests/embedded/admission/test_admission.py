@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from policy_sched.client.apimachinery import resources
 from policy_sched.client.apimachinery.object import Key
-from policy_sched.client.apimachinery.resources import NODE, POD, ApiError, resource
 from policy_sched.embedded.store.deletion import DeleteOptions
 from tests.embedded.store.test_store import new_store
 from tests.embedded.world import node, pod
@@ -34,7 +34,7 @@ def test_priority_classes_that_may_not_be(given: dict[str, Any], words: str) -> 
     """Names of the system, too high a value, a second default."""
     store = new_store()
     store.create(priority_class("a", globalDefault=True))
-    with pytest.raises(ApiError, match=words):
+    with pytest.raises(resources.ApiError, match=words):
         store.create(given)
 
 
@@ -58,7 +58,7 @@ def test_a_pod_cannot_contradict_its_class(spec: dict[str, Any], words: str) -> 
     """Neither the number nor whether it preempts."""
     store = new_store()
     store.create(priority_class("a"))
-    with pytest.raises(ApiError, match=words):
+    with pytest.raises(resources.ApiError, match=words):
         store.create(pod("p", **spec))
 
 
@@ -89,15 +89,15 @@ def test_containers_are_completed() -> None:
 def test_what_does_not_fit_its_kind_is_refused_with_its_path() -> None:
     """Wrong types, bad quantities, kinds that do not exist."""
     store = new_store()
-    with pytest.raises(ApiError, match="cannot be handled as a Pod"):
+    with pytest.raises(resources.ApiError, match="cannot be handled as a Pod"):
         store.create(pod("p", containers=7))
-    with pytest.raises(ApiError, match=r"resources\.requests\.cpu"):
+    with pytest.raises(resources.ApiError, match=r"resources\.requests\.cpu"):
         store.create(pod("p", "lots"))
-    with pytest.raises(ApiError, match='no matches for kind "Nod" in version "v1"'):
+    with pytest.raises(resources.ApiError, match='no matches for kind "Nod" in version "v1"'):
         store.create({**node("n"), "kind": "Nod"})
     given = node("n")
     given["metadata"]["resourceVersion"] = "5"
-    with pytest.raises(ApiError, match="resourceVersion should not be set"):
+    with pytest.raises(resources.ApiError, match="resourceVersion should not be set"):
         store.create(given)
 
 
@@ -112,25 +112,25 @@ def test_what_does_not_fit_its_kind_is_refused_with_its_path() -> None:
 )
 def test_kinds_have_plurals(kind: tuple[str, str], plural: str) -> None:
     """As paths and messages use them."""
-    assert resource(kind).plural == plural
+    assert resources.resource(kind).plural == plural
 
 
 def test_deletions_may_have_preconditions() -> None:
     """The uid and the version that were meant."""
     store = new_store()
     made = store.create(node("n"))
-    key = Key(NODE, "", "n")
-    with pytest.raises(ApiError, match="does not match the UID in record"):
+    key = Key(resources.NODE, "", "n")
+    with pytest.raises(resources.ApiError, match="does not match the UID in record"):
         store.delete(key, DeleteOptions(uid="other"))
-    with pytest.raises(ApiError, match="does not match the ResourceVersion in record"):
+    with pytest.raises(resources.ApiError, match="does not match the ResourceVersion in record"):
         store.delete(key, DeleteOptions(version="1"))
     store.delete(key, DeleteOptions(uid=made.uid, version=str(made.version)))
-    assert store.find(NODE, "", "n") is None
+    assert store.find(resources.NODE, "", "n") is None
 
 
 def test_a_negative_grace_period_is_a_second() -> None:
     """As it has been for long."""
     store = new_store()
     store.create(pod("p", nodeName="n", terminationGracePeriodSeconds=-1))
-    marked = store.delete(Key(POD, "default", "p"))
+    marked = store.delete(Key(resources.POD, "default", "p"))
     assert marked.data["metadata"]["deletionGracePeriodSeconds"] == 1

@@ -13,17 +13,15 @@ from pathlib import Path
 import pytest
 
 from policy_sched.client.apimachinery.resources import ApiError
-from policy_sched.embedded.apiserver.endpoints import server
-from policy_sched.embedded.apiserver.endpoints import server as answering
+from policy_sched.embedded.apiserver.endpoints import server, server as answering
 from policy_sched.embedded.apiserver.endpoints.list import PIECE, PIECE_BYTES, bounded
-from policy_sched.embedded.apiserver.endpoints.server import BOUNDS
 from policy_sched.embedded.apiserver.endpoints.watch import Places
 from policy_sched.embedded.apiserver.request.request_info import UNSECURED, User
 from policy_sched.http.access import RBAC, Access
 from policy_sched.instance.http.listener import self_signed
 from tests.embedded.apiserver.world import PODS, serving
 
-HEADER_BYTES = BOUNDS.header
+HEADER_BYTES = server.BOUNDS.header
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -98,7 +96,7 @@ def test_idle_anonymous_clients_do_not_lock_the_admin_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over TLS, more of them than there are places; each has asked for its health and stays."""
-    monkeypatch.setattr(server, "BOUNDS", replace(BOUNDS, connections=20))
+    monkeypatch.setattr(server, "BOUNDS", replace(server.BOUNDS, connections=20))
     certificate, key = self_signed(["127.0.0.1"], time.time_ns())
     files = [tmp_path / name for name in ("tls.crt", "tls.key", "tokens.csv")]
     for file, content in zip(files, (certificate, key, b"t,admin,1,system:masters\n"), strict=True):

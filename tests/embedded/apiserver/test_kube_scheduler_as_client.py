@@ -14,14 +14,7 @@ from typing import Any
 import pytest
 
 from policy_sched.http.access import Access
-from tests.embedded.apiserver.go_client import (
-    PREFERRED,
-    WATCH,
-    WATCH_LIST,
-    GoClient,
-    Plain,
-    initial,
-)
+from tests.embedded.apiserver import go_client
 from tests.embedded.apiserver.protobuf.wire import envelope, message, meta
 from tests.embedded.apiserver.world import PODS, World, pod, serving
 from tests.embedded.world import node
@@ -57,7 +50,7 @@ INFORMERS = [
 ]
 """Those that it starts with its default gates; pod groups and taint rules are behind others."""
 
-Story = Callable[[World, GoClient], Coroutine[Any, Any, None]]
+Story = Callable[[World, go_client.GoClient], Coroutine[Any, Any, None]]
 
 
 def tell(folder: Path, story: Story) -> None:
@@ -72,29 +65,31 @@ def tell(folder: Path, story: Story) -> None:
             for name in ("p", "q"):
                 await make(world, PODS, pod(name))
             agent = "kube-scheduler/v1.36.2 (linux/amd64) kubernetes/abc/scheduler"
-            await story(world, GoClient(world.session, world.url, "scheduler-token", agent))
+            await story(
+                world, go_client.GoClient(world.session, world.url, "scheduler-token", agent)
+            )
 
     asyncio.run(run())
 
 
-async def make(world: World, path: str, data: Plain) -> Plain:
+async def make(world: World, path: str, data: go_client.Plain) -> go_client.Plain:
     """Create an object, as another user."""
     status, made = await world.ask("POST", path, data, token=ADMIN)
     assert status == 201, made
-    found: Plain = made
+    found: go_client.Plain = made
     return found
 
 
 def test_it_reads_the_authorities_of_the_cluster(tmp_path: Path) -> None:
     """It reads the ConfigMap of the cluster's authorities, and follows it by name."""
 
-    async def story(world: World, client: GoClient) -> None:
-        client.accept = PREFERRED  # the connection of --authentication-kubeconfig
+    async def story(world: World, client: go_client.GoClient) -> None:
+        client.accept = go_client.PREFERRED  # the connection of --authentication-kubeconfig
         found = await client.done("GET", f"{CONFIG}/extension-apiserver-authentication")
         assert found["kind"] == "ConfigMap"
         named = "fieldSelector=metadata.name%3Dextension-apiserver-authentication&"
-        async with client.watch(CONFIG, named + WATCH_LIST) as events:
-            (one,) = await initial(events)
+        async with client.watch(CONFIG, named + go_client.WATCH_LIST) as events:
+            (one,) = await go_client.initial(events)
         assert one["metadata"]["name"] == "extension-apiserver-authentication"
         status, _ = await client.ask("GET", f"{CONFIG}/another")
         assert status == 403
@@ -105,7 +100,7 @@ def test_it_reads_the_authorities_of_the_cluster(tmp_path: Path) -> None:
 def test_it_creates_token_and_access_reviews(tmp_path: Path) -> None:
     """TokenReview and SubjectAccessReview, for callers of its own endpoints."""
 
-    async def story(world: World, client: GoClient) -> None:
+    async def story(world: World, client: go_client.GoClient) -> None:
         body = envelope(
             "authentication.k8s.io/v1",
             "TokenReview",
@@ -129,7 +124,7 @@ def test_it_creates_token_and_access_reviews(tmp_path: Path) -> None:
 def test_it_finds_the_newer_events(tmp_path: Path) -> None:
     """Without them in the discovery of their group it would write events of the core group."""
 
-    async def story(world: World, client: GoClient) -> None:
+    async def story(world: World, client: go_client.GoClient) -> None:
         found = await client.done("GET", "/apis/events.k8s.io/v1?timeout=32s")
         assert found["kind"] == "APIResourceList"
         assert found["groupVersion"] == "events.k8s.io/v1"
@@ -144,24 +139,24 @@ def test_it_finds_the_newer_events(tmp_path: Path) -> None:
 def test_all_its_informers_sync(tmp_path: Path, *, streaming: bool) -> None:
     """By streaming lists, or by pages as before; the stream, or a watch from the list, goes on."""
 
-    async def story(world: World, client: GoClient) -> None:
+    async def story(world: World, client: go_client.GoClient) -> None:
         for path, kind, selector in INFORMERS:
             if streaming:
-                async with client.watch(path, selector + WATCH_LIST) as events:
-                    found = await initial(events)
+                async with client.watch(path, selector + go_client.WATCH_LIST) as events:
+                    found = await go_client.initial(events)
             else:
                 listed = await client.done("GET", f"{path}?{selector}limit=500&resourceVersion=0")
                 assert listed["kind"] == f"{kind}List"
                 found = listed["items"]
                 since = f"resourceVersion={listed['metadata']['resourceVersion']}&"
-                async with client.watch(path, selector + since + WATCH):
+                async with client.watch(path, selector + since + go_client.WATCH):
                     pass
             named = {"Pod": ["p", "q"], "Node": ["n0", "n1"]}.get(kind)
             assert named is None or [one["metadata"]["name"] for one in found] == named
             assert all(one.get("kind", kind) == kind for one in found)
-        query = "fieldSelector=status.phase%21%3DFailed&" + WATCH_LIST
+        query = "fieldSelector=status.phase%21%3DFailed&" + go_client.WATCH_LIST
         async with client.watch("/api/v1/pods", query) as events:
-            await initial(events)
+            await go_client.initial(events)
             await make(world, PODS, pod("late"))
             event = await anext(events)
             assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "late")
@@ -178,7 +173,7 @@ def _lease(holder: str, renewed: bytes, version: str = "") -> bytes:
 def test_it_is_elected(tmp_path: Path) -> None:
     """The lease is not there, is made, is renewed; a late update is a conflict."""
 
-    async def story(world: World, client: GoClient) -> None:
+    async def story(world: World, client: go_client.GoClient) -> None:
         client.agent = "kube-scheduler/v1.36.2 (linux/amd64) kubernetes/abc/leader-election"
         path = f"{LEASES}/kube-scheduler?timeout=5s"
         status, answer = await client.ask("GET", path)
@@ -212,7 +207,7 @@ def _event(name: str, reason: str, action: str, kind: str = "Normal") -> bytes:
     return envelope("events.k8s.io/v1", "Event", event)
 
 
-async def bind(client: GoClient, name: str, where: str) -> tuple[int, Plain]:
+async def bind(client: go_client.GoClient, name: str, where: str) -> tuple[int, go_client.Plain]:
     uid = (await client.done("GET", f"{PODS}/{name}"))["metadata"]["uid"]
     empty = ((4, ""), (6, ""), (7, 0), (8, b""))
     about = message((1, name), (2, ""), (3, "default"), (5, uid), *empty)
@@ -224,9 +219,9 @@ async def bind(client: GoClient, name: str, where: str) -> tuple[int, Plain]:
 def test_it_binds_and_writes_an_event(tmp_path: Path) -> None:
     """A binding, its event; a second binding is refused; its informer sees the pod's node."""
 
-    async def story(world: World, client: GoClient) -> None:
-        async with client.watch("/api/v1/pods", LIVING + WATCH_LIST) as events:
-            await initial(events)
+    async def story(world: World, client: go_client.GoClient) -> None:
+        async with client.watch("/api/v1/pods", LIVING + go_client.WATCH_LIST) as events:
+            await go_client.initial(events)
             status, answer = await bind(client, "p", "n0")
             assert (status, answer["kind"], answer["status"]) == (201, "Status", "Success")
             event = await anext(events)
@@ -243,7 +238,7 @@ def test_it_binds_and_writes_an_event(tmp_path: Path) -> None:
 def test_it_writes_the_condition_of_an_unschedulable_pod(tmp_path: Path) -> None:
     """A patch of the status as Go's two-way merge writes it; an event, and its series."""
 
-    async def story(world: World, client: GoClient) -> None:
+    async def story(world: World, client: go_client.GoClient) -> None:
         condition = {
             "type": "PodScheduled",
             "status": "False",
@@ -274,7 +269,7 @@ def test_it_writes_the_condition_of_an_unschedulable_pod(tmp_path: Path) -> None
 def test_it_preempts(tmp_path: Path) -> None:
     """The victim has a condition, and goes; of one that has gone it is told so."""
 
-    async def story(world: World, client: GoClient) -> None:
+    async def story(world: World, client: go_client.GoClient) -> None:
         assert (await bind(client, "p", "n0"))[0] == 201
         condition = {
             "type": "DisruptionTarget",
@@ -298,7 +293,7 @@ def test_it_preempts(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-def again(thing: Plain, *more: tuple[int, object]) -> bytes:
+def again(thing: go_client.Plain, *more: tuple[int, object]) -> bytes:
     """Return the metadata of an object that was read, to be written again."""
     read = thing["metadata"]
     place = ((1, read["name"]), (3, read.get("namespace", "")), (5, read["uid"]))
@@ -317,7 +312,7 @@ def test_it_binds_volumes(tmp_path: Path) -> None:
     volumes = "/api/v1/persistentvolumes"
     claims = "/api/v1/namespaces/default/persistentvolumeclaims"
 
-    def volume_of(thing: Plain) -> bytes:
+    def volume_of(thing: go_client.Plain) -> bytes:
         kept = message((1, "PersistentVolumeClaim"), (2, "default"), (3, "c"), (5, "v1"))
         source = message((22, message((1, "d"), (2, "h"), (3, False), (4, ""))))
         parts = ((1, size), (2, source), (3, "ReadWriteOnce"), (4, kept), (5, "Retain"))
@@ -326,14 +321,14 @@ def test_it_binds_volumes(tmp_path: Path) -> None:
         status = message((1, "Pending"), (2, ""), (3, ""))
         return envelope("v1", "PersistentVolume", message((1, about), (2, spec), (3, status)))
 
-    def claim_of(thing: Plain) -> bytes:
+    def claim_of(thing: go_client.Plain) -> bytes:
         bound_to = thing["spec"].get("volumeName", "")
         access = ((1, "ReadWriteOnce"), (2, message((2, size))), (3, bound_to))
         spec = message(*access, (5, "waits"), (6, "Filesystem"))
         about = again(thing, (12, _entry("volume.kubernetes.io/selected-node", "n0")))
         return envelope("v1", "PersistentVolumeClaim", message((1, about), (2, spec)))
 
-    async def story(world: World, client: GoClient) -> None:
+    async def story(world: World, client: go_client.GoClient) -> None:
         sizes = {"storage": "1Gi"}
         await make(world, volumes, _named("pv", {**storage, "capacity": sizes, "csi": csi}))
         wanted = {**storage, "resources": {"requests": sizes}}
@@ -349,7 +344,9 @@ def test_it_binds_volumes(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
-async def _replaced(client: GoClient, path: str, body: Callable[[Plain], bytes]) -> Plain:
+async def _replaced(
+    client: go_client.GoClient, path: str, body: Callable[[go_client.Plain], bytes]
+) -> go_client.Plain:
     """Write an object as it is now; controllers write, too."""
     while True:
         status, found = await client.ask("PUT", path, body(await _seen(client, path)))
@@ -358,12 +355,12 @@ async def _replaced(client: GoClient, path: str, body: Callable[[Plain], bytes])
             return found
 
 
-async def _seen(client: GoClient, path: str) -> Plain:
+async def _seen(client: go_client.GoClient, path: str) -> go_client.Plain:
     """Return an object as an informer has it."""
     collection, _, name = path.rpartition("/")
     found = await client.done("GET", collection)
     return next(one for one in found["items"] if one["metadata"]["name"] == name)
 
 
-def _named(name: str, spec: Plain) -> Plain:
+def _named(name: str, spec: go_client.Plain) -> go_client.Plain:
     return {"metadata": {"name": name}, "spec": spec}

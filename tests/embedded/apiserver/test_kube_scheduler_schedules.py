@@ -7,14 +7,8 @@ from collections.abc import AsyncIterator
 from itertools import cycle
 from pathlib import Path
 
+from tests.embedded.apiserver import test_kube_scheduler_as_client
 from tests.embedded.apiserver.go_client import WATCH_LIST, GoClient, Plain, initial
-from tests.embedded.apiserver.test_kube_scheduler_as_client import (
-    INFORMERS,
-    LIVING,
-    bind,
-    make,
-    tell,
-)
 from tests.embedded.apiserver.world import PODS, World, pod
 
 COUNT = 30
@@ -47,16 +41,18 @@ def test_every_pod_gets_a_node(tmp_path: Path) -> None:
         async with asyncio.TaskGroup() as tasks:
             informers = [
                 tasks.create_task(_follow(client, path, selector + WATCH_LIST, told))
-                for path, _, selector in INFORMERS
+                for path, _, selector in test_kube_scheduler_as_client.INFORMERS
                 if path != "/api/v1/pods"
             ]
-            missing = {path for path, _, _ in INFORMERS} - {"/api/v1/pods"}
+            missing = {path for path, _, _ in test_kube_scheduler_as_client.INFORMERS} - {
+                "/api/v1/pods"
+            }
             while missing:
                 missing.discard((await told.get()).get("synced", ""))
-            query = LIVING + WATCH_LIST
+            query = test_kube_scheduler_as_client.LIVING + WATCH_LIST
             informers.append(tasks.create_task(_follow(client, "/api/v1/pods", query, told)))
             for number in range(COUNT):
-                await make(world, PODS, pod(f"more-{number}"))
+                await test_kube_scheduler_as_client.make(world, PODS, pod(f"more-{number}"))
             bindings: dict[str, asyncio.Task[tuple[int, Plain]]] = {}
             bound: set[str] = set()
             async for one in _pods(told):
@@ -64,7 +60,9 @@ def test_every_pod_gets_a_node(tmp_path: Path) -> None:
                 if "nodeName" in one["spec"]:
                     bound.add(name)
                 elif name not in bindings:
-                    bindings[name] = tasks.create_task(bind(client, name, next(nodes)))
+                    bindings[name] = tasks.create_task(
+                        test_kube_scheduler_as_client.bind(client, name, next(nodes))
+                    )
                 if len(bound) == COUNT + 2:
                     break
             assert {(await binding)[0] for binding in bindings.values()} == {201}
@@ -72,4 +70,4 @@ def test_every_pod_gets_a_node(tmp_path: Path) -> None:
             for informer in informers:
                 informer.cancel()
 
-    tell(tmp_path, story)
+    test_kube_scheduler_as_client.tell(tmp_path, story)

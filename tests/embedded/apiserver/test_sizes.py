@@ -9,8 +9,7 @@ import pytest
 
 from policy_sched.embedded.apiserver.endpoints.negotiation import REREAD_BYTES, VALUES, check_values
 from policy_sched.embedded.apiserver.endpoints.server import WARNING_BYTES
-from policy_sched.embedded.store.patch import JSON as JSON_PATCH
-from policy_sched.embedded.store.patch import MERGE, STRATEGIC
+from policy_sched.embedded.store.patch import JSON as JSON_PATCH, MERGE, STRATEGIC
 from tests.embedded.apiserver.world import JSON, PODS, pod, serving
 
 Plain = dict[str, Any]

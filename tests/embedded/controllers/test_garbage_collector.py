@@ -6,15 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from policy_sched.client.apimachinery import resources
 from policy_sched.client.apimachinery.object import Key
-from policy_sched.client.apimachinery.resources import (
-    DEPLOYMENT,
-    JOB,
-    NAMESPACE,
-    POD,
-    REPLICA_SET,
-    ApiError,
-)
 from policy_sched.embedded.store.deletion import DeleteOptions
 from policy_sched.embedded.store.sqlite import SqliteStorage
 from policy_sched.embedded.store.watch_history import DELETED
@@ -62,11 +55,11 @@ def test_a_namespace_of_very_many_is_deleted_in_many_turns() -> None:
     """It is Terminating until its contents have gone, and nothing is created in it meanwhile."""
     world = World(nodes=0)
     many(world)
-    key = Key(NAMESPACE, "", "default")
+    key = Key(resources.NAMESPACE, "", "default")
     marked = world.store.delete(key)
     assert marked.data["status"]["phase"] == "Terminating"
     head = {"apiVersion": CONFIG_MAP[0], "kind": CONFIG_MAP[1]}
-    with pytest.raises(ApiError, match="because it is being terminated"):
+    with pytest.raises(resources.ApiError, match="because it is being terminated"):
         world.store.create({**head, "metadata": {"name": "late", "namespace": "default"}})
     turns = 0
     while world.cluster.next_wakeup() is not None and turns < 3 * MANY:
@@ -74,7 +67,7 @@ def test_a_namespace_of_very_many_is_deleted_in_many_turns() -> None:
         world.cluster.step(lambda: True)
         assert world.store.version - before <= 200
     assert turns > MANY / 100
-    assert world.store.find(NAMESPACE, "", "default") is None
+    assert world.store.find(resources.NAMESPACE, "", "default") is None
     assert list(world.store.everything("default")) == []
 
 
@@ -85,16 +78,16 @@ def test_pods_of_a_deleted_namespace_end_in_their_grace_period() -> None:
     held = {"name": "held", "namespace": "default", "finalizers": ["example.com/a"]}
     world.store.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": held})
     world.run(2)
-    world.store.delete(Key(NAMESPACE, "", "default"))
+    world.store.delete(Key(resources.NAMESPACE, "", "default"))
     world.run(10)
-    assert all(one.deleting for one in world.store.select(POD))
+    assert all(one.deleting for one in world.store.select(resources.POD))
     assert len(world.pods()) == 2
     world.run(25)
     assert world.pods() == []
     assert [one.name for one in world.store.everything("default")] == ["held"]
     world.store.patch(Key(CONFIG_MAP, "default", "held"), {"metadata": {"finalizers": None}})
     world.run(1)
-    assert world.store.find(NAMESPACE, "", "default") is None
+    assert world.store.find(resources.NAMESPACE, "", "default") is None
 
 
 @pytest.mark.parametrize("deleted", ["owner", "namespace"])
@@ -103,7 +96,7 @@ def test_an_interrupted_deletion_continues_after_a_restart(deleted: str, tmp_pat
     path = str(tmp_path / "cluster.db")
     world = World(nodes=0, path=path)
     key = many(world, 300)
-    world.store.delete(key if deleted == "owner" else Key(NAMESPACE, "", "default"))
+    world.store.delete(key if deleted == "owner" else Key(resources.NAMESPACE, "", "default"))
     world.cluster.step(lambda: True)
     assert len(world.store.select(CONFIG_MAP)) > 100
     world.cluster.close()
@@ -146,16 +139,16 @@ def test_a_deployment_waits_for_its_sets_and_these_for_their_pods() -> None:
     world = World()
     world.cluster.apply(deployed(2))
     world.run(2)
-    key = Key(DEPLOYMENT, "default", "web")
+    key = Key(resources.DEPLOYMENT, "default", "web")
     last = world.store.delete(key, FOREGROUND)
     assert last.data["metadata"]["finalizers"] == ["foregroundDeletion"]
     world.run(10)
-    for kind in (DEPLOYMENT, REPLICA_SET, POD):
+    for kind in (resources.DEPLOYMENT, resources.REPLICA_SET, resources.POD):
         assert all(one.deleting for one in world.store.select(kind))
         assert world.store.select(kind)
     world.store.delete(key, FOREGROUND)
     world.run(25)
-    for kind in (DEPLOYMENT, REPLICA_SET, POD):
+    for kind in (resources.DEPLOYMENT, resources.REPLICA_SET, resources.POD):
         assert world.store.select(kind) == []
     assert world.cluster.next_wakeup() is None
 
@@ -165,9 +158,9 @@ def test_an_object_without_dependents_is_deleted_at_once() -> None:
     world = World()
     world.cluster.apply(deployed(0))
     world.run(1)
-    (replicas,) = world.store.select(REPLICA_SET)
-    world.store.delete(Key(REPLICA_SET, *replicas.place), FOREGROUND)
-    assert world.store.find(REPLICA_SET, *replicas.place) is None
+    (replicas,) = world.store.select(resources.REPLICA_SET)
+    world.store.delete(Key(resources.REPLICA_SET, *replicas.place), FOREGROUND)
+    assert world.store.find(resources.REPLICA_SET, *replicas.place) is None
 
 
 def test_the_pods_of_a_job_are_counted_and_go() -> None:
@@ -175,9 +168,9 @@ def test_the_pods_of_a_job_are_counted_and_go() -> None:
     world = World(stop=0)
     world.cluster.apply(workload("Job", "j", parallelism=2, completions=2))
     world.run(2)
-    world.store.delete(Key(JOB, "default", "j"), FOREGROUND)
+    world.store.delete(Key(resources.JOB, "default", "j"), FOREGROUND)
     world.run(5)
-    assert world.store.select(JOB) == world.store.select(POD) == []
+    assert world.store.select(resources.JOB) == world.store.select(resources.POD) == []
 
 
 def test_an_object_with_another_owner_is_kept() -> None:
@@ -225,11 +218,11 @@ def test_foreground_deletion_continues_after_a_restart(tmp_path: Path) -> None:
     world = World(path=path)
     world.cluster.apply(deployed(1))
     world.run(2)
-    world.store.delete(Key(DEPLOYMENT, "default", "web"), FOREGROUND)
+    world.store.delete(Key(resources.DEPLOYMENT, "default", "web"), FOREGROUND)
     world.cluster.close()
     again = World(nodes=0, path=path)
     again.clock.ns = world.clock.ns
     again.run(60)
-    assert again.store.select(DEPLOYMENT) == []
-    assert again.store.select(POD) == []
+    assert again.store.select(resources.DEPLOYMENT) == []
+    assert again.store.select(resources.POD) == []
     again.cluster.close()

@@ -10,10 +10,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from policy_sched.client.apimachinery import POD, ApiError, read, resource, seal
+from policy_sched.client import apimachinery
 from policy_sched.embedded.controllers.workqueue import Retries
 from policy_sched.embedded.schema import typed
 from policy_sched.embedded.store.sqlite import SqliteStorage
@@ -60,11 +59,11 @@ def made(objects: Objects, random: Random) -> Plain:
 
 def put(world: World, data: Plain) -> None:
     """Store an object past all checks but that of its types; one that is there already stays."""
-    found = resource((data["apiVersion"], data["kind"]))
+    found = apimachinery.resource((data["apiVersion"], data["kind"]))
     meta = data["metadata"]
     namespace = meta["namespace"] if found.namespaced else ""
     if world.store.find(found.key, namespace, meta["name"]) is None:
-        new = seal(found, typed(found.key, data), world.store.version + 1)
+        new = apimachinery.seal(found, typed(found.key, data), world.store.version + 1)
         world.store._commit([Change(ADDED, 0, new)])
 
 
@@ -73,7 +72,7 @@ def live(world: World) -> None:
     for seconds in (1, 20, 70):
         for _ in range(40):
             world.cluster.step(lambda: True)
-        for one in world.store.select(POD)[:10]:
+        for one in world.store.select(apimachinery.POD)[:10]:
             world._bind(one)
         world.clock.ns += seconds * 10**9
     world.cluster.step(lambda: True)
@@ -99,7 +98,7 @@ def test_no_component_fails_on_objects_of_odd_content(seed: int) -> None:
     for _ in range(15):
         try:
             put(world, made(objects, random))
-        except ApiError:  # refused, or set aside where it was stored
+        except apimachinery.ApiError:  # refused, or set aside where it was stored
             continue
     live(world)
 
@@ -116,7 +115,7 @@ def test_no_component_fails_on_a_file_of_odd_objects(seed: int) -> None:
         database = sqlite3.connect(path)
         for number in range(15):
             data = made(objects, random)
-            found = resource((data["apiVersion"], data["kind"]))
+            found = apimachinery.resource((data["apiVersion"], data["kind"]))
             place = "default" if found.namespaced else "", f"o{number}"
             data["metadata"] |= {"name": place[1], "resourceVersion": f"{number + 1}"}
             row = (*found.key, *place, number + 1, msgspec.json.encode(data))
@@ -127,5 +126,5 @@ def test_no_component_fails_on_a_file_of_odd_objects(seed: int) -> None:
         world = World(path=path)
         live(world)
         for one in world.store.everything():
-            assert read(one.resource, one.raw) == one.typed
+            assert apimachinery.read(one.resource, one.raw) == one.typed
         world.cluster.close()

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from policy_sched.client.apimachinery.resources import ApiError
-from policy_sched.embedded.schema.types import LEAVES, MESSAGES, Field, fields_of, typed
+from policy_sched.embedded.schema import types
 
 Plain = dict[str, Any]
-KINDS = sorted(message for message in MESSAGES if "/" in message)
+KINDS = sorted(message for message in types.MESSAGES if "/" in message)
 OTHERS: dict[str, tuple[Any, ...]] = {
     "s": (1, True, [], {}), "x": (1, True, [], {}, "@"), "i": ("1", True, [], {}, 1.5, 2**31),
     "l": ("1", True, [], {}, 1.5, 2**63), "b": (1, "true", [], {}),
@@ -28,7 +28,7 @@ def wrong(kind: str) -> Iterator[tuple[str, Plain]]:
     """Yield an object for each field of a kind and each wrong value, and the field's name."""
 
     def inside(message: str, wrap: Any) -> Iterator[tuple[str, Plain]]:
-        for name, field in fields_of(message).items():
+        for name, field in types.fields_of(message).items():
 
             def put(value: Any, name: str = name) -> Plain:
                 outer: Plain = wrap({name: value})
@@ -36,7 +36,7 @@ def wrong(kind: str) -> Iterator[tuple[str, Plain]]:
 
             yield from ((name, one) for one in of(field, put))
 
-    def of(field: Field, put: Any) -> Iterator[Plain]:
+    def of(field: types.Field, put: Any) -> Iterator[Plain]:
         def hold(value: Any) -> Plain:
             held: Plain = put({"k": value} if field.mapped else [value])
             return held
@@ -46,7 +46,7 @@ def wrong(kind: str) -> Iterator[tuple[str, Plain]]:
         yield from map(item, values)
         if field.mapped or field.repeated:
             yield from map(put, (1, "x", True, [] if field.mapped else {}))
-        if field.type not in LEAVES and field.type not in OTHERS:
+        if field.type not in types.LEAVES and field.type not in OTHERS:
             yield from (one for _, one in inside(field.type, item))
 
     yield from inside(kind, lambda data: data)
@@ -59,7 +59,7 @@ def test_no_field_of_a_wrong_type_gets_by(kind: str) -> None:
     tried = 0
     for field, data in wrong(kind):
         with pytest.raises(ApiError) as refused:
-            typed((version, name), data)
+            types.typed((version, name), data)
         assert refused.value.code == 400
         assert field in str(refused.value), (data, str(refused.value))
         tried += 1
@@ -87,7 +87,7 @@ HEAD = 'Deployment in version "v1" cannot be handled as a Deployment: '
 def test_the_words_are_those_of_kube_apiserver(spec: Plain, words: str) -> None:
     """Clients show them to people, who look for the field."""
     with pytest.raises(ApiError) as refused:
-        typed(("apps/v1", "Deployment"), {"spec": spec})
+        types.typed(("apps/v1", "Deployment"), {"spec": spec})
     assert str(refused.value) == f"{HEAD}json: cannot unmarshal {words}"
 
 
@@ -109,7 +109,7 @@ def test_unreadable_texts_are_reported_with_their_field(
 ) -> None:
     """A quantity, a time or base64 has the right JSON type and says nothing."""
     with pytest.raises(ApiError) as refused:
-        typed(kind, data)
+        types.typed(kind, data)
     assert words in str(refused.value)
 
 
@@ -124,7 +124,7 @@ def test_null_is_what_go_reads() -> None:
         "status": None,
         "other": [None],
     }  # fmt: skip
-    assert typed(("v1", "Pod"), data) == {
+    assert types.typed(("v1", "Pod"), data) == {
         "metadata": {"name": "p", "labels": {"a": ""}},
         "spec": {"containers": [{}, {"args": ["", "x"], "resources": {"limits": {"cpu": "0"}}}]},
         "other": [None],
@@ -137,8 +137,8 @@ def test_objects_of_right_types_are_unchanged() -> None:
         "metadata": {"name": "s", "creationTimestamp": "2026-01-02T03:04:05.123456+01:00"},
         "data": {"a": "YW\nJj"},
     }
-    assert typed(("v1", "Secret"), data) is data
+    assert types.typed(("v1", "Secret"), data) is data
     quota = {"spec": {"hard": {"cpu": 1, "memory": "1Gi", "pods": 1.5}}}
-    assert typed(("v1", "ResourceQuota"), quota) is quota
+    assert types.typed(("v1", "ResourceQuota"), quota) is quota
     revision = {"data": [1, {"x": "y"}], "revision": 2**62}
-    assert typed(("apps/v1", "ControllerRevision"), revision) is revision
+    assert types.typed(("apps/v1", "ControllerRevision"), revision) is revision

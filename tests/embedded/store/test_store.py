@@ -5,24 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
+from policy_sched.client.apimachinery import resources
 from policy_sched.client.apimachinery.object import Key
-from policy_sched.client.apimachinery.resources import (
-    DEPLOYMENT,
-    NAMESPACE,
-    NODE,
-    POD,
-    PRIORITY_CLASS,
-    ApiError,
-    Expired,
-)
+from policy_sched.embedded.store import watch_history
 from policy_sched.embedded.store.deletion import DeleteOptions
 from policy_sched.embedded.store.patch import JSON, STRATEGIC
 from policy_sched.embedded.store.store import ObjectStore
-from policy_sched.embedded.store.watch_history import ADDED, DELETED, Change, Watch
 from policy_sched.testing import FakeClock
 from tests.embedded.world import START, node, pod
 from tests.examples import scaled
@@ -36,14 +27,14 @@ def new_store(history: int = 1000) -> ObjectStore:
     return store
 
 
-def replayed(changes: list[Change], into: dict[Any, int]) -> None:
+def replayed(changes: list[watch_history.Change], into: dict[Any, int]) -> None:
     """Follow changes with a mirror: place to version."""
     for change in changes:
         place = (change.new.resource.key, *change.new.place)
-        if change.type == DELETED:
+        if change.type == watch_history.DELETED:
             del into[place]
         else:
-            assert (place in into) == (change.type != ADDED)
+            assert (place in into) == (change.type != watch_history.ADDED)
             into[place] = change.new.version
 
 
@@ -55,8 +46,8 @@ class Requests(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.store = new_store()
-        self.watches: list[tuple[Watch, dict[Any, int]]] = [(self.store.watch(), {})]
-        self.selected = self.store.watch(POD, labels="app=web"), {}
+        self.watches: list[tuple[watch_history.Watch, dict[Any, int]]] = [(self.store.watch(), {})]
+        self.selected = self.store.watch(resources.POD, labels="app=web"), {}
         self.last = self.store.version
 
     @rule(target=names, number=st.integers(0, 4), app=st.sampled_from(["web", "db"]))
@@ -64,10 +55,10 @@ class Requests(RuleBasedStateMachine):
         """A name that is taken is refused (AlreadyExists); else the object is as it was sent."""
         given = pod(f"p{number}")
         given["metadata"]["labels"] = {"app": app}
-        there = self.store.find(POD, "default", f"p{number}") is not None
+        there = self.store.find(resources.POD, "default", f"p{number}") is not None
         try:
             made = self.store.create(given)
-        except ApiError:
+        except resources.ApiError:
             assert there
         else:
             assert not there
@@ -77,7 +68,7 @@ class Requests(RuleBasedStateMachine):
     @rule(name=names, app=st.sampled_from(["web", "db"]), stale=st.booleans())
     def update(self, name: str, app: str, stale: bool) -> None:
         """An update of an older version is refused and changes nothing."""
-        stored = self.store.find(POD, "default", name)
+        stored = self.store.find(resources.POD, "default", name)
         if stored is None:
             return
         data = stored.data
@@ -86,9 +77,9 @@ class Requests(RuleBasedStateMachine):
             data["metadata"]["resourceVersion"] = str(stored.version - 1)
         try:
             new = self.store.update(data)
-        except ApiError:
+        except resources.ApiError:
             assert stale
-            assert self.store.find(POD, "default", name) is stored
+            assert self.store.find(resources.POD, "default", name) is stored
         else:
             assert new.labels == {"app": app}
             assert (new is stored) == (stored.labels == {"app": app})
@@ -96,12 +87,12 @@ class Requests(RuleBasedStateMachine):
     @rule(name=names)
     def bind(self, name: str) -> None:
         """A pod is bound once."""
-        stored = self.store.find(POD, "default", name)
+        stored = self.store.find(resources.POD, "default", name)
         binding = {"metadata": {"name": name}, "target": {"name": "n"}}
         bound = stored is None or bool(stored.data["spec"].get("nodeName")) or stored.deleting
         try:
             self.store.bind("default", name, binding)
-        except ApiError:
+        except resources.ApiError:
             assert bound
         else:
             assert not bound
@@ -109,12 +100,12 @@ class Requests(RuleBasedStateMachine):
     @rule(name=names, grace=st.sampled_from([None, 0]))
     def delete(self, name: str, grace: int | None) -> None:
         """A bound pod waits for its end; all others go at once."""
-        stored = self.store.find(POD, "default", name)
+        stored = self.store.find(resources.POD, "default", name)
         if stored is None:
             return
         waits = bool(stored.data["spec"].get("nodeName")) and grace is None
-        self.store.delete(Key(POD, "default", name), DeleteOptions(grace))
-        assert (self.store.find(POD, "default", name) is not None) == waits
+        self.store.delete(Key(resources.POD, "default", name), DeleteOptions(grace))
+        assert (self.store.find(resources.POD, "default", name) is not None) == waits
 
     @rule()
     def follow(self) -> None:
@@ -146,8 +137,8 @@ class Requests(RuleBasedStateMachine):
             }
         watch, web = self.selected
         replayed(watch.drain(), web)
-        listed = self.store.select(POD, labels="app=web")
-        assert web == {(POD, *one.place): one.version for one in listed}
+        listed = self.store.select(resources.POD, labels="app=web")
+        assert web == {(resources.POD, *one.place): one.version for one in listed}
 
 
 Requests.TestCase.settings = settings(
@@ -163,7 +154,7 @@ def test_a_watch_behind_the_history_expires() -> None:
     watch.drain()
     for number in range(30):
         store.create(node(f"n{number}"))
-    with pytest.raises(Expired) as caught:
+    with pytest.raises(resources.Expired) as caught:
         watch.drain()
     assert caught.value.code == 410
 
@@ -172,7 +163,7 @@ def test_a_watch_can_begin_at_a_version() -> None:
     """It shows what came after it."""
     store = new_store()
     store.create(node("a"))
-    watch = store.watch(NODE, since=store.version)
+    watch = store.watch(resources.NODE, since=store.version)
     store.create(node("b"))
     store.create(pod("p"))
     assert [change.new.name for change in watch.drain()] == ["b"]
@@ -184,10 +175,12 @@ def test_a_namespace_must_be_there() -> None:
     store = new_store()
     lost = pod("p")
     lost["metadata"]["namespace"] = "none"
-    with pytest.raises(ApiError, match='namespaces "none" not found'):
+    with pytest.raises(resources.ApiError, match='namespaces "none" not found'):
         store.create(lost)
-    assert store.delete(Key(NAMESPACE, "", "default")).data["status"] == {"phase": "Terminating"}
-    assert store.find(NAMESPACE, "", "default") is not None
+    assert store.delete(Key(resources.NAMESPACE, "", "default")).data["status"] == {
+        "phase": "Terminating"
+    }
+    assert store.find(resources.NAMESPACE, "", "default") is not None
 
 
 def test_finalizers_keep_an_object_until_they_are_gone() -> None:
@@ -196,17 +189,17 @@ def test_finalizers_keep_an_object_until_they_are_gone() -> None:
     given = node("a")
     given["metadata"]["finalizers"] = ["example.com/a"]
     store.create(given)
-    marked = store.delete(Key(NODE, "", "a"))
+    marked = store.delete(Key(resources.NODE, "", "a"))
     assert marked.deleting
-    store.patch(Key(NODE, "", "a"), {"metadata": {"finalizers": None}})
-    assert store.find(NODE, "", "a") is None
+    store.patch(Key(resources.NODE, "", "a"), {"metadata": {"finalizers": None}})
+    assert store.find(resources.NODE, "", "a") is None
 
 
 def test_a_status_is_written_apart() -> None:
     """An update leaves the status alone, a status update all else."""
     store = new_store()
     store.create(pod("p"))
-    key = Key(POD, "default", "p")
+    key = Key(resources.POD, "default", "p")
     patch = {"metadata": {"labels": {"a": "b"}}, "status": {"phase": "Running"}}
     assert store.patch(key, patch).data["status"]["phase"] == "Pending"
     changed = store.patch(key, {**patch, "metadata": {"labels": {"a": "c"}}}, subresource="status")
@@ -217,12 +210,12 @@ def test_generations_count_changes_of_the_spec() -> None:
     """Labels and status do not count."""
     store = new_store()
     store.create(pod("p", schedulingGates=[{"name": "g"}]))
-    key = Key(POD, "default", "p")
+    key = Key(resources.POD, "default", "p")
     store.patch(key, {"metadata": {"labels": {"a": "b"}}})
-    assert store.get(POD, "default", "p").data["metadata"]["generation"] == 1
+    assert store.get(resources.POD, "default", "p").data["metadata"]["generation"] == 1
     operations = [{"op": "remove", "path": "/spec/schedulingGates"}]
     store.patch(key, operations, JSON)
-    assert store.get(POD, "default", "p").data["metadata"]["generation"] == 2
+    assert store.get(resources.POD, "default", "p").data["metadata"]["generation"] == 2
 
 
 def test_a_field_that_is_null_does_not_change_the_spec() -> None:
@@ -232,9 +225,15 @@ def test_a_field_that_is_null_does_not_change_the_spec() -> None:
     inner = {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}
     template = {"metadata": {"labels": {"a": "b"}}, "spec": inner}
     spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
-    head = {"apiVersion": DEPLOYMENT[0], "kind": DEPLOYMENT[1], "metadata": {"name": "d"}}
+    head = {
+        "apiVersion": resources.DEPLOYMENT[0],
+        "kind": resources.DEPLOYMENT[1],
+        "metadata": {"name": "d"},
+    }
     store.create({**head, "spec": spec})
-    changed = store.patch(Key(DEPLOYMENT, "default", "d"), {"metadata": {"labels": {"x": "y"}}})
+    changed = store.patch(
+        Key(resources.DEPLOYMENT, "default", "d"), {"metadata": {"labels": {"x": "y"}}}
+    )
     assert changed.data["metadata"]["generation"] == 1
 
 
@@ -242,13 +241,13 @@ def test_immutable_fields_of_a_pod_are_kept() -> None:
     """Its spec can hardly be changed, and gates can only be taken away."""
     store = new_store()
     store.create(pod("p"))
-    key = Key(POD, "default", "p")
+    key = Key(resources.POD, "default", "p")
     for patch in (
         {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}},
         {"spec": {"nodeName": "n"}},
         {"spec": {"schedulingGates": [{"name": "new"}]}},
     ):
-        with pytest.raises(ApiError) as caught:
+        with pytest.raises(resources.ApiError) as caught:
             store.patch(key, patch, STRATEGIC)
         assert caught.value.code == 422
     image = {"spec": {"containers": [{"name": "c", "image": "app:2"}]}}
@@ -263,8 +262,8 @@ def test_priority_classes_stand_for_numbers() -> None:
     for name, value, default in (("high", 1000, False), ("usual", 5, True)):
         store.create(
             {
-                "apiVersion": PRIORITY_CLASS[0],
-                "kind": PRIORITY_CLASS[1],
+                "apiVersion": resources.PRIORITY_CLASS[0],
+                "kind": resources.PRIORITY_CLASS[1],
                 "metadata": {"name": name},
                 "value": value,
                 "globalDefault": default,
@@ -277,7 +276,7 @@ def test_priority_classes_stand_for_numbers() -> None:
     assert (usual["priority"], usual["priorityClassName"]) == (5, "usual")
     system = store.create(pod("c", priorityClassName="system-node-critical")).data["spec"]
     assert system["priority"] == 2_000_001_000
-    with pytest.raises(ApiError, match="no PriorityClass with name none was found"):
+    with pytest.raises(resources.ApiError, match="no PriorityClass with name none was found"):
         store.create(pod("d", priorityClassName="none"))
 
 
@@ -288,12 +287,12 @@ def test_several_objects_change_together_or_not_at_all() -> None:
     good, bad = first.data, second.data
     good["metadata"]["labels"] = {"a": "b"}
     bad["spec"]["unschedulable"] = 7
-    with pytest.raises(ApiError):
+    with pytest.raises(resources.ApiError):
         store.revise_all([(first, good), (second, bad)])
-    assert store.get(NODE, "", "a") is first
+    assert store.get(resources.NODE, "", "a") is first
     bad["spec"]["unschedulable"] = True
     store.revise_all([(first, good), (second, bad)])
-    assert store.get(NODE, "", "b").version == store.version
+    assert store.get(resources.NODE, "", "b").version == store.version
 
 
 def test_generated_names_are_free() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from policy_sched.embedded.store.store import _UUIDS, uid_of
 

@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
+from policy_sched import framework
 from policy_sched.cluster import Cache
-from policy_sched.framework import (
-    Codes,
-    FilterResult,
-    RawScores,
-    RowKernel,
-    Rows,
-    Scope,
-    Scores,
-    Signature,
-    Status,
-    hookimpl,
-)
 from policy_sched.framework.evaluate import Evaluator
 from policy_sched.framework.runtime import Runner
 from policy_sched.framework.status import Code
@@ -30,7 +18,7 @@ from tests.examples import scaled
 from tests.finite import chooser
 from tests.framework.evaluate.test_evaluator import assert_equal, pipeline_of
 from tests.framework.evaluate.test_row_functions import Few
-from tests.plugins.neighbourhoods import HOSTNAME, ZONE, handle_of, pods
+from tests.plugins import neighbourhoods
 
 ZONES = ["", "z1", "z1", "z1", "z2", "z2", "z2", "z2", "z2"]
 NAMES = [f"n{number}" for number in range(len(ZONES))]
@@ -43,21 +31,24 @@ class Grade:
         self._table = cache.nodes
         self._last = last
 
-    @hookimpl
-    def sign_pod(self) -> Signature:
+    @framework.hookimpl
+    def sign_pod(self) -> framework.Signature:
         """Read nothing that changes."""
-        return Signature(
-            frozenset(), Scope.STATIC, proved=True, kernel=RowKernel(normalizes_by_extremes=True)
+        return framework.Signature(
+            frozenset(),
+            framework.Scope.STATIC,
+            proved=True,
+            kernel=framework.RowKernel(normalizes_by_extremes=True),
         )
 
-    @hookimpl
-    def score(self, rows: Rows) -> Scores:
+    @framework.hookimpl
+    def score(self, rows: framework.Rows) -> framework.Scores:
         """Return the place; the last ones are alike."""
         found = np.minimum(np.arange(self._table.n), self._last)
         return found if rows is None else found[rows]
 
-    @hookimpl
-    def normalize_score(self, scores: RawScores) -> Scores:
+    @framework.hookimpl
+    def normalize_score(self, scores: framework.RawScores) -> framework.Scores:
         """Return the share of the way from the lowest to the highest score."""
         top = int(scores.max())
         low = int(scores.min())
@@ -67,7 +58,7 @@ class Grade:
 def world() -> Cache:
     cache = Cache()
     for name, zone in zip(NAMES, ZONES, strict=True):
-        labels = {HOSTNAME: name} | ({ZONE: zone} if zone else {})
+        labels = {neighbourhoods.HOSTNAME: name} | ({neighbourhoods.ZONE: zone} if zone else {})
         cache.add_node(make_node(name, labels=labels))
     return cache
 
@@ -77,7 +68,7 @@ def world() -> Cache:
 def test_the_answers_are_those_of_a_fresh_evaluation(data: st.DataObject) -> None:
     """Whatever comes and goes: rows fill up, are shut by other pods and open again."""
     cache, choose = world(), chooser(data.draw)
-    handle = handle_of(cache)
+    handle = neighbourhoods.handle_of(cache)
     plugins = {
         "Few": Few(cache, most=3),
         "Grade": Grade(cache, choose([0, 0, 4])),
@@ -89,8 +80,8 @@ def test_the_answers_are_those_of_a_fresh_evaluation(data: st.DataObject) -> Non
         Evaluator(runner, cache.nodes),
         Evaluator(runner, cache.nodes, cached=False),
     )
-    waiting = [data.draw(pods(f"w{number}")) for number in range(2)]
-    kinds = [*waiting, data.draw(pods("other"))]
+    waiting = [data.draw(neighbourhoods.pods(f"w{number}")) for number in range(2)]
+    kinds = [*waiting, data.draw(neighbourhoods.pods("other"))]
     running: list[PodInfo] = []
     for number in range(data.draw(st.integers(1, 10))):
         if running and choose([False, False, True]):
@@ -111,15 +102,18 @@ def test_the_answers_are_those_of_a_fresh_evaluation(data: st.DataObject) -> Non
 class Liked(Grade):
     """Prefers nodes with many pods, by what runs in the whole cluster."""
 
-    @hookimpl
-    def sign_pod(self) -> Signature:
+    @framework.hookimpl
+    def sign_pod(self) -> framework.Signature:
         """Say that it reads the whole cluster."""
-        return Signature(
-            frozenset(), Scope.CLUSTER, proved=True, kernel=RowKernel(normalizes_by_extremes=True)
+        return framework.Signature(
+            frozenset(),
+            framework.Scope.CLUSTER,
+            proved=True,
+            kernel=framework.RowKernel(normalizes_by_extremes=True),
         )
 
-    @hookimpl
-    def score(self, rows: Rows) -> Scores:
+    @framework.hookimpl
+    def score(self, rows: framework.Rows) -> framework.Scores:
         """Return the number of pods, and more in the first rows."""
         table = self._table
         found = [len(table.pods_on(row)) * self._last + row % 3 for row in range(table.n)]
@@ -155,21 +149,21 @@ class Sole:
 
     def __init__(self, cache: Cache) -> None:
         self._table = cache.nodes
-        self._codes: Codes | None = None
+        self._codes: framework.Codes | None = None
 
-    @hookimpl
-    def sign_pod(self) -> Signature:
+    @framework.hookimpl
+    def sign_pod(self) -> framework.Signature:
         """Say that it reads the whole cluster."""
-        return Signature(frozenset(), Scope.CLUSTER)
+        return framework.Signature(frozenset(), framework.Scope.CLUSTER)
 
-    @hookimpl
-    def filter(self, rows: Rows) -> FilterResult:
+    @framework.hookimpl
+    def filter(self, rows: framework.Rows) -> framework.FilterResult:
         """Write to the codes that were returned before."""
         if self._codes is None:
             self._codes = np.zeros(self._table.n, np.int16)
         self._codes[:] = [bool(self._table.pods_on(row)) for row in range(self._table.n)]
         found = self._codes if rows is None else self._codes[rows]
-        return FilterResult.of(found, Status(Code.UNSCHEDULABLE, ("taken",)))
+        return framework.FilterResult.of(found, framework.Status(Code.UNSCHEDULABLE, ("taken",)))
 
 
 def test_codes_that_a_plugin_writes_to_are_read_anew() -> None:

@@ -11,12 +11,7 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.errors import PluginError
 from policy_sched.framework import Placement, Placements
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.evaluate.placement import (
-    Domains,
-    domains,
-    normalized_placements,
-    placement_scores,
-)
+from policy_sched.framework.evaluate import placement
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.runtime.pipeline import freeze, implementations, points_of
@@ -64,16 +59,16 @@ def runner_of(*plugins: object, weight: int = 1) -> Runner:
     return Runner(freeze("default-scheduler", implemented, order))
 
 
-def parted(*plugins: object) -> Domains | None:
+def parted(*plugins: object) -> placement.Domains | None:
     """Return the domains of a cluster of four nodes, of which row 2 is gone."""
     cache = Cache()
     for i in range(4):
         cache.add_node(make_node(f"n{i}"))
     cache.remove_node(make_node("n2"))
-    return domains(runner_of(*plugins), CycleState(), PODS, cache.nodes)
+    return placement.domains(runner_of(*plugins), CycleState(), PODS, cache.nodes)
 
 
-def shown(found: Domains | None) -> dict[str, list[int]]:
+def shown(found: placement.Domains | None) -> dict[str, list[int]]:
     """Return domains as plain data."""
     assert found is not None
     return {name: rows.tolist() for name, rows in found.rows.items()}
@@ -123,8 +118,8 @@ class TestRating:
 
     def rating(self, runner: Runner) -> dict[str, int]:
         """Return the scores of a placement that is the only one."""
-        raw = placement_scores(runner, CycleState(), PODS, self.PLACEMENT)
-        return normalized_placements(runner, CycleState(), PODS, [raw])[0]
+        raw = placement.placement_scores(runner, CycleState(), PODS, self.PLACEMENT)
+        return placement.normalized_placements(runner, CycleState(), PODS, [raw])[0]
 
     def test_weights_count(self) -> None:
         """Each plugin's score times its weight."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from policy_sched.framework.evaluate.ranking import MANY, MOST_GROUPS, SEARCHES, Ranking
 from policy_sched.framework.evaluate.results import Evaluation, Scoring

@@ -4,24 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
+from policy_sched import framework
 from policy_sched.cluster import Cache
 from policy_sched.errors import PluginError
-from policy_sched.framework import (
-    NO_CODE,
-    CycleState,
-    FilterResult,
-    RowKernel,
-    RowRule,
-    Rows,
-    Scope,
-    Scores,
-    Signature,
-    Status,
-    hookimpl,
-)
 from policy_sched.framework.evaluate import Evaluator
 from policy_sched.framework.runtime import MetricsRecorder, Runner
 from policy_sched.framework.status import Code
@@ -31,7 +18,7 @@ from tests.examples import scaled
 from tests.framework.evaluate.test_evaluator import assert_equal, handle_of, pipeline_of
 from tests.framework.examples import Crowd, Tier
 
-FULL = Status(Code.UNSCHEDULABLE, ("full",))
+FULL = framework.Status(Code.UNSCHEDULABLE, ("full",))
 
 
 class Few:
@@ -50,15 +37,17 @@ class Few:
         self._poison = poison
         self.calls: list[str] = []
 
-    @hookimpl
-    def sign_pod(self) -> Signature:
+    @framework.hookimpl
+    def sign_pod(self) -> framework.Signature:
         """Read the pods of the node alone."""
-        kernel = RowKernel(RowRule(self._row_code), RowRule(self._row_score))
-        return Signature(frozenset(), Scope.NODE, proved=True, kernel=kernel)
+        kernel = framework.RowKernel(
+            framework.RowRule(self._row_code), framework.RowRule(self._row_score)
+        )
+        return framework.Signature(frozenset(), framework.Scope.NODE, proved=True, kernel=kernel)
 
     def _row_code(self, _pod: PodInfo, row: int) -> int:
         self.calls.append("row")
-        rejected = 1 if self._coded else NO_CODE
+        rejected = 1 if self._coded else framework.NO_CODE
         return rejected if self._count(row) >= self._most else 0
 
     def _row_score(self, _pod: PodInfo, row: int) -> int:
@@ -71,18 +60,18 @@ class Few:
             raise ValueError("poison")
         return count
 
-    def _counts(self, rows: Rows) -> list[int]:
+    def _counts(self, rows: framework.Rows) -> list[int]:
         self.calls.append("rows")
         return [self._count(row) for row in (range(self._table.n) if rows is None else rows)]
 
-    @hookimpl
-    def filter(self, rows: Rows) -> FilterResult:
+    @framework.hookimpl
+    def filter(self, rows: framework.Rows) -> framework.FilterResult:
         """Refuse nodes that are full."""
         codes = [int(count >= self._most) for count in self._counts(rows)]
-        return FilterResult.of(np.array(codes, np.int16), FULL)
+        return framework.FilterResult.of(np.array(codes, np.int16), FULL)
 
-    @hookimpl
-    def score(self, state: CycleState, rows: Rows) -> Scores:
+    @framework.hookimpl
+    def score(self, state: framework.CycleState, rows: framework.Rows) -> framework.Scores:
         """Prefer nodes with few pods."""
         assert state is not None
         return np.array([100 - count for count in self._counts(rows)], np.int64)
@@ -153,13 +142,13 @@ def test_a_plugin_without_row_functions_is_called() -> None:
     """One such plugin is enough: then all plugins run one by one."""
 
     class Plain:
-        @hookimpl
-        def sign_pod(self) -> Signature:
-            return Signature(frozenset(), Scope.NODE)
+        @framework.hookimpl
+        def sign_pod(self) -> framework.Signature:
+            return framework.Signature(frozenset(), framework.Scope.NODE)
 
-        @hookimpl
-        def filter(self) -> FilterResult:
-            return FilterResult.of(np.zeros(0, np.int16))
+        @framework.hookimpl
+        def filter(self) -> framework.FilterResult:
+            return framework.FilterResult.of(np.zeros(0, np.int16))
 
     cache = world()
     runner = Runner(pipeline_of({"Few": Few(cache), "Plain": Plain()}, cache))

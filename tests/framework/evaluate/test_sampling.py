@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.cluster.cache import Cache
+from policy_sched.framework.evaluate import sampling
 from policy_sched.framework.evaluate.evaluator import Evaluation, Evaluator
 from policy_sched.framework.evaluate.results import NOT_ASKED
-from policy_sched.framework.evaluate.sampling import Rotation, Sample, enough, looks_at_all
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.runtime.pipeline import Percentage, freeze, implementations, points_of
@@ -48,12 +47,12 @@ def test_the_number_of_nodes_to_find_follows_the_percentage(
     percentage: Percentage, nodes: int, wanted: int
 ) -> None:
     """The numbers of kube-scheduler's own tests, and of its formula."""
-    assert enough(percentage, nodes) == wanted
+    assert sampling.enough(percentage, nodes) == wanted
 
 
 def test_0_and_100_percent_look_at_all_nodes() -> None:
     """0 and 100 are all nodes; the adaptive rule and any other number are not."""
-    assert [p for p in (0, 1, 99, 100, "adaptive") if looks_at_all(p)] == [0, 100]
+    assert [p for p in (0, 1, 99, 100, "adaptive") if sampling.looks_at_all(p)] == [0, 100]
 
 
 def evaluators(
@@ -68,7 +67,7 @@ def evaluators(
     }
     implemented = {name: implementations(plugin, name) for name, plugin in plugins.items()}
     runner = Runner(freeze("default-scheduler", implemented, order))
-    sample = Sample(cache.nodes, percentage, Rotation(), any_will_do=any_will_do)
+    sample = sampling.Sample(cache.nodes, percentage, sampling.Rotation(), any_will_do=any_will_do)
     return Evaluator(runner, cache.nodes, sample=sample), Evaluator(runner, cache.nodes)
 
 

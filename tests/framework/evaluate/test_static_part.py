@@ -6,25 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
+from policy_sched import framework
 from policy_sched.cluster import Cache
-from policy_sched.framework import (
-    SKIP,
-    SUCCESS,
-    Code,
-    CycleState,
-    FilterResult,
-    PreFilterResult,
-    RowKernel,
-    Rows,
-    Scope,
-    Scores,
-    Signature,
-    Status,
-    hookimpl,
-)
 from policy_sched.framework.evaluate import Evaluator
 from policy_sched.framework.runtime import Runner
 from policy_sched.model import Node, PodInfo
@@ -60,7 +45,7 @@ SPREAD = {
     "whenUnsatisfiable": "ScheduleAnyway",
     "labelSelector": {"matchLabels": {"app": "x"}},
 }
-WRONG = Status(Code.UNSCHEDULABLE, ("another row",))
+WRONG = framework.Status(framework.Code.UNSCHEDULABLE, ("another row",))
 TAINTS = ["a=1:NoSchedule", "a=2:PreferNoSchedule", "b=1:PreferNoSchedule", "c=1:NoExecute"]
 
 
@@ -162,30 +147,35 @@ class Static:
         self._asked = asked
         self.calls: Counter[str] = Counter()
 
-    @hookimpl
-    def sign_pod(self) -> Signature:
+    @framework.hookimpl
+    def sign_pod(self) -> framework.Signature:
         """Read labels, and of tolerations what they tolerate if ``asked``."""
         fields = frozenset({("labels",), ("tolerations",)})
         asked = frozenset() if self._asked else None
-        return Signature(fields, Scope.STATIC, proved=True, kernel=RowKernel(asked_taints=asked))
+        return framework.Signature(
+            fields,
+            framework.Scope.STATIC,
+            proved=True,
+            kernel=framework.RowKernel(asked_taints=asked),
+        )
 
-    @hookimpl
-    def filter(self, rows: Rows) -> FilterResult:
+    @framework.hookimpl
+    def filter(self, rows: framework.Rows) -> framework.FilterResult:
         """Pass everywhere."""
         self.calls["filter"] += 1
-        return FilterResult(None, lambda _rows, _codes: [])
+        return framework.FilterResult(None, lambda _rows, _codes: [])
 
 
 class Requests:
     """Reads requests, and prefers the first node."""
 
-    @hookimpl
-    def sign_pod(self) -> Signature:
+    @framework.hookimpl
+    def sign_pod(self) -> framework.Signature:
         """Read requests."""
-        return Signature(frozenset({("requests",)}), Scope.NODE, proved=True)
+        return framework.Signature(frozenset({("requests",)}), framework.Scope.NODE, proved=True)
 
-    @hookimpl
-    def score(self, rows: Rows) -> Scores:
+    @framework.hookimpl
+    def score(self, rows: framework.Rows) -> framework.Scores:
         """Return less for later rows."""
         return np.array([9, 5, 1] if rows is None else 9 - 4 * rows, np.int64)
 
@@ -229,26 +219,26 @@ class WantedRow:
 class Prepared:
     """Reads labels in PreFilter, and passes the nodes whose rows it wrote down then."""
 
-    @hookimpl
-    def sign_pod(self) -> Signature:
+    @framework.hookimpl
+    def sign_pod(self) -> framework.Signature:
         """Read labels."""
-        return Signature(frozenset({("labels",)}), Scope.STATIC, proved=True)
+        return framework.Signature(frozenset({("labels",)}), framework.Scope.STATIC, proved=True)
 
-    @hookimpl
-    def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
+    @framework.hookimpl
+    def pre_filter(self, state: framework.CycleState, pod: PodInfo) -> framework.PreFilterResult:
         """Write down the row; skip pods without one."""
         if "row" not in pod.labels:
-            return PreFilterResult(SKIP)
+            return framework.PreFilterResult(framework.SKIP)
         state.write(WantedRow(int(pod.labels["row"])))
-        return PreFilterResult()
+        return framework.PreFilterResult()
 
-    @hookimpl
-    def filter(self, state: CycleState, rows: Rows) -> FilterResult:
+    @framework.hookimpl
+    def filter(self, state: framework.CycleState, rows: framework.Rows) -> framework.FilterResult:
         """Pass that row."""
         wanted = state.read(WantedRow)
         assert wanted is not None, "PreFilter ran"
         found = np.arange(3) if rows is None else rows
-        return FilterResult(
+        return framework.FilterResult(
             (found != wanted.row).astype(np.int16), lambda _rows, codes: [WRONG] * codes.size
         )
 
@@ -282,26 +272,28 @@ class Best:
 class Scaled:
     """Reads labels in PreScore; the best of the feasible nodes gets the score of the pod."""
 
-    @hookimpl
-    def sign_pod(self) -> Signature:
+    @framework.hookimpl
+    def sign_pod(self) -> framework.Signature:
         """Read labels."""
         fields = frozenset({("labels",)})
-        kernel = RowKernel(normalizes_by_extremes=True)
-        return Signature(fields, Scope.STATIC, proved=True, kernel=kernel)
+        kernel = framework.RowKernel(normalizes_by_extremes=True)
+        return framework.Signature(fields, framework.Scope.STATIC, proved=True, kernel=kernel)
 
-    @hookimpl
-    def pre_score(self, state: CycleState, pod: PodInfo) -> Status:
+    @framework.hookimpl
+    def pre_score(self, state: framework.CycleState, pod: PodInfo) -> framework.Status:
         """Write down the score."""
         state.write(Best(int(pod.labels["best"])))
-        return SUCCESS
+        return framework.SUCCESS
 
-    @hookimpl
-    def score(self, rows: Rows) -> Scores:
+    @framework.hookimpl
+    def score(self, rows: framework.Rows) -> framework.Scores:
         """Prefer the last node."""
         return (np.arange(3) if rows is None else rows).astype(np.int64)
 
-    @hookimpl
-    def normalize_score(self, state: CycleState, scores: Scores) -> Scores:
+    @framework.hookimpl
+    def normalize_score(
+        self, state: framework.CycleState, scores: framework.Scores
+    ) -> framework.Scores:
         """Scale the scores to that of the pod."""
         best = state.read(Best)
         assert best is not None, "PreScore ran"

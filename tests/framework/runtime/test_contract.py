@@ -8,18 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from policy_sched import framework
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import PluginError
-from policy_sched.framework import (
-    FilterResult,
-    PermitResult,
-    Placements,
-    PodKey,
-    PostFilterResult,
-    PreFilterResult,
-    Scope,
-    Signature,
-)
 from policy_sched.framework.runtime.contract import checked
 from policy_sched.framework.status import SUCCESS, Code, PendingStatus, Status
 from policy_sched.model.pod_info import PodInfo
@@ -46,9 +37,9 @@ def run(hook: str, returned: object, *args: object, **others: Callable[..., Any]
     return checked("X", functions, NODES)[hook](*(args or ARGS.get(hook, ())))
 
 
-def filter_result(codes: object) -> FilterResult:
+def filter_result(codes: object) -> framework.FilterResult:
     """Return a result that rejects with one status."""
-    return FilterResult.of(codes, Status(Code.UNSCHEDULABLE))  # type: ignore[arg-type]  # see above
+    return framework.FilterResult.of(codes, Status(Code.UNSCHEDULABLE))  # type: ignore[arg-type]  # see above
 
 
 @pytest.mark.parametrize(
@@ -109,7 +100,7 @@ def filter_result(codes: object) -> FilterResult:
         ("pre_filter", SUCCESS, "pre_filter returned a Status; a PreFilterResult is expected"),
         (
             "pre_filter",
-            PreFilterResult(node_names=["n1"]),  # type: ignore[arg-type]  # see above
+            framework.PreFilterResult(node_names=["n1"]),  # type: ignore[arg-type]  # see above
             (
                 "pre_filter returned a PreFilterResult with node_names that are "
                 "a list of 1 element; a set of names is expected"
@@ -117,7 +108,7 @@ def filter_result(codes: object) -> FilterResult:
         ),
         (
             "post_filter",
-            PostFilterResult(SUCCESS, "n1", ("p",)),  # type: ignore[arg-type]  # see above
+            framework.PostFilterResult(SUCCESS, "n1", ("p",)),  # type: ignore[arg-type]  # see above
             (
                 "post_filter returned a PostFilterResult with victims that are "
                 "a tuple of 1 element; a tuple of PodInfo is expected"
@@ -125,7 +116,7 @@ def filter_result(codes: object) -> FilterResult:
         ),
         (
             "permit",
-            PermitResult(Status(Code.WAIT), "1s"),  # type: ignore[arg-type]  # see above
+            framework.PermitResult(Status(Code.WAIT), "1s"),  # type: ignore[arg-type]  # see above
             (
                 "permit returned a PermitResult with a timeout that is a text; "
                 "a number of seconds is expected"
@@ -143,7 +134,7 @@ def filter_result(codes: object) -> FilterResult:
         ("placement_score", 1.5, "placement_score returned 1.5; an int is expected"),
         (
             "placement_generate",
-            Placements({"a": [0]}),  # type: ignore[dict-item]  # see above
+            framework.Placements({"a": [0]}),  # type: ignore[dict-item]  # see above
             (
                 "placement_generate returned Placements with rows that are a list of 1 element; "
                 "an array of rows is expected"
@@ -183,8 +174,10 @@ def test_right_results_are_returned_as_they_are() -> None:
     assert run("score", few, None, POD, TWO) is few
     raw = np.zeros(5)
     assert run("score", raw, normalize_score=lambda *_args: scores) is raw
-    assert run("filter", FilterResult(None, lambda *_args: [])).codes is None
-    assert run("pre_filter", PreFilterResult(node_names=frozenset({"a"}))).node_names == {"a"}
+    assert run("filter", framework.FilterResult(None, lambda *_args: [])).codes is None
+    assert run("pre_filter", framework.PreFilterResult(node_names=frozenset({"a"}))).node_names == {
+        "a"
+    }
     assert run("pre_bind", pending := PendingStatus()) is pending
     assert run("unreserve", 7) == 7  # nobody reads it
     found = run("filter", filter_result(np.array([1, 0], np.int16)), None, POD, TWO, NODES)
@@ -203,7 +196,9 @@ def test_a_filter_that_cannot_explain_its_codes() -> None:
         (["no"] * 5, "a text; a Status is expected"),
         ([BAD_STATUS] * 5, "a status with reasons that are a list"),
     ):
-        verdict = run("filter", FilterResult(codes, lambda _rows, _codes, found=found: found))  # type: ignore[misc]  # the default is no argument
+        verdict = run(
+            "filter", framework.FilterResult(codes, lambda _rows, _codes, found=found: found)
+        )  # type: ignore[misc]  # the default is no argument
         with pytest.raises(PluginError) as error:
             verdict.describe(rows, codes)
         assert f"the describe of filter returned {words}" in str(error.value)
@@ -220,7 +215,7 @@ def test_keys_of_a_queue_are_alike() -> None:
 
 def test_permit_that_runs_again_is_checked() -> None:
     """It is called when other pods have moved, far from the pod that it is about."""
-    result = run("permit", PermitResult(Status(Code.WAIT), 1, lambda: None))  # type: ignore[arg-type, return-value]  # see above
+    result = run("permit", framework.PermitResult(Status(Code.WAIT), 1, lambda: None))  # type: ignore[arg-type, return-value]  # see above
     with pytest.raises(PluginError, match='plugin "X": permit, run again, returned None'):
         result.again()
 
@@ -230,10 +225,10 @@ def key_error(pod: PodInfo) -> object:
     raise KeyError(pod.name)
 
 
-@pytest.mark.parametrize("key", [key_error, lambda _pod: [], PodKey(key_error, "name")])
+@pytest.mark.parametrize("key", [key_error, lambda _pod: [], framework.PodKey(key_error, "name")])
 def test_keys_of_a_signature_fail_in_the_plugins_name(key: Callable[[PodInfo], Any]) -> None:
     """They run before any hook; a list cannot be a key either."""
-    signature = run("sign_pod", Signature(frozenset(), Scope.NODE, keys=(key,)))
+    signature = run("sign_pod", framework.Signature(frozenset(), framework.Scope.NODE, keys=(key,)))
     with pytest.raises(PluginError, match='plugin "X": a key of its signature raised'):
         signature.keys[0](POD)
 
@@ -242,15 +237,15 @@ def test_keys_of_a_signature_fail_in_the_plugins_name(key: Callable[[PodInfo], A
 def test_fields_of_a_signature_exist(path: Any) -> None:
     """A misspelt field was found by the first pod, as an error of the scheduler."""
     with pytest.raises(PluginError, match="a path into PodInfo"):
-        run("sign_pod", Signature(frozenset({path}), Scope.NODE))
+        run("sign_pod", framework.Signature(frozenset({path}), framework.Scope.NODE))
     good = frozenset({("requests",), ("labels", "app"), ("namespaceObject", "labels")})
-    assert run("sign_pod", Signature(good, Scope.NODE)).fields == good
+    assert run("sign_pod", framework.Signature(good, framework.Scope.NODE)).fields == good
 
 
 def test_what_sign_pod_raises_is_the_plugins() -> None:
     """It is called when a profile is built."""
 
-    def fail() -> Signature:
+    def fail() -> framework.Signature:
         raise ValueError("no")
 
     with pytest.raises(PluginError, match='plugin "X": sign_pod raised ValueError: no'):

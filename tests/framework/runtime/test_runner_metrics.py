@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 from policy_sched.errors import PluginError
-from policy_sched.framework.results import (
-    PASSES,
-    FilterResult,
-    PermitResult,
-    PostFilterResult,
-    PreFilterResult,
-)
+from policy_sched.framework import results
 from policy_sched.framework.runtime.pipeline import Hook, Pipeline
 from policy_sched.framework.runtime.runner import MetricsRecorder, Runner
 from policy_sched.framework.status import SKIP, SUCCESS, WAIT, Code, Status
@@ -69,16 +63,16 @@ def test_a_point_takes_as_long_as_its_plugins(
 
 def test_points_with_result_types_are_measured() -> None:
     """PreFilter, PreScore, PostFilter and Permit."""
-    watch = Watch("pre_filter", a=PreFilterResult())
+    watch = Watch("pre_filter", a=results.PreFilterResult())
     watch.runner.run("pre_filter")
     assert watch.points() == {("PreFilter", "Success"): [1.0]}
     watch = Watch("pre_score", a=SKIP, b=NO)
     watch.runner.run("pre_score")
     assert watch.points() == {("PreScore", "Unschedulable"): [2.0]}
-    watch = Watch("post_filter", a=PostFilterResult(NO))
+    watch = Watch("post_filter", a=results.PostFilterResult(NO))
     watch.runner.run("post_filter")
     assert watch.points() == {("PostFilter", "Unschedulable"): [1.0]}
-    watch = Watch("permit", a=PermitResult(WAIT, 1.0))
+    watch = Watch("permit", a=results.PermitResult(WAIT, 1.0))
     watch.runner.run("permit")
     assert watch.points() == {("Permit", "Wait"): [1.0]}
     watch = Watch("reserve")
@@ -102,11 +96,11 @@ def test_durations_measured_by_callers_are_recorded() -> None:
     ("answer", "status"),
     [
         (SUCCESS, "Success"),
-        (PreFilterResult(SKIP), "Skip"),
-        (PASSES, "Success"),
-        (FilterResult.of(np.array([1, 0], np.int16), NO), "Success"),
-        (FilterResult.of(np.array([1, 1], np.int16), NO), "Unschedulable"),
-        (FilterResult(None, lambda _rows, _codes: [], error="broken"), "Error"),
+        (results.PreFilterResult(SKIP), "Skip"),
+        (results.PASSES, "Success"),
+        (results.FilterResult.of(np.array([1, 0], np.int16), NO), "Success"),
+        (results.FilterResult.of(np.array([1, 1], np.int16), NO), "Unschedulable"),
+        (results.FilterResult(None, lambda _rows, _codes: [], error="broken"), "Error"),
         (np.zeros(2, np.int64), "Success"),
         (ValueError("boom"), "Error"),
     ],

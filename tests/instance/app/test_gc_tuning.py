@@ -7,13 +7,7 @@ import weakref
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from policy_sched.instance.app.gc_tuning import (
-    NAME,
-    THRESHOLDS,
-    GcPauses,
-    freeze_loaded,
-    tuned_gc,
-)
+from policy_sched.instance.app import gc_tuning
 
 
 class Thing:
@@ -26,8 +20,8 @@ class Thing:
 def test_thresholds_hold_within_the_context() -> None:
     """Afterwards they are as before."""
     before = gc.get_threshold()
-    with tuned_gc():
-        assert gc.get_threshold() == THRESHOLDS
+    with gc_tuning.tuned_gc():
+        assert gc.get_threshold() == gc_tuning.THRESHOLDS
     assert gc.get_threshold() == before
 
 
@@ -35,7 +29,7 @@ def test_what_was_loaded_is_frozen_and_what_comes_later_is_collected() -> None:
     """Garbage of the first listing is gone, and so are later cycles."""
     early, before = weakref.ref(Thing()), gc.get_freeze_count()
     loaded = [Thing() for _ in range(100)]
-    freeze_loaded()
+    gc_tuning.freeze_loaded()
     assert early() is None
     frozen = gc.get_freeze_count()
     assert frozen >= before + len(loaded)
@@ -48,19 +42,19 @@ def test_what_was_loaded_is_frozen_and_what_comes_later_is_collected() -> None:
 def test_each_pause_is_measured_by_generation() -> None:
     """As a histogram, only while the context lasts."""
     seconds = iter((1.0, 1.004, 2.0, 2.3))
-    pauses, registry = GcPauses(lambda: next(seconds)), CollectorRegistry()
+    pauses, registry = gc_tuning.GcPauses(lambda: next(seconds)), CollectorRegistry()
     registry.register(pauses)
     gc.disable()
     try:
-        with tuned_gc(pauses):
+        with gc_tuning.tuned_gc(pauses):
             gc.collect(0)
             gc.collect(2)
         gc.collect(2)
     finally:
         gc.enable()
     text = generate_latest(registry).decode()
-    assert f'{NAME}_count{{generation="0"}} 1.0' in text
-    assert f'{NAME}_bucket{{generation="0",le="0.0025"}} 0.0' in text
-    assert f'{NAME}_bucket{{generation="0",le="0.005"}} 1.0' in text
-    assert f'{NAME}_count{{generation="2"}} 1.0' in text
-    assert f'{NAME}_bucket{{generation="2",le="0.25"}} 0.0' in text
+    assert f'{gc_tuning.NAME}_count{{generation="0"}} 1.0' in text
+    assert f'{gc_tuning.NAME}_bucket{{generation="0",le="0.0025"}} 0.0' in text
+    assert f'{gc_tuning.NAME}_bucket{{generation="0",le="0.005"}} 1.0' in text
+    assert f'{gc_tuning.NAME}_count{{generation="2"}} 1.0' in text
+    assert f'{gc_tuning.NAME}_bucket{{generation="2",le="0.25"}} 0.0' in text

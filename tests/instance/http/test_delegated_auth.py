@@ -8,15 +8,7 @@ from typing import Any
 import pytest
 
 from policy_sched.errors import ClusterError
-from policy_sched.instance.http.delegated_auth import (
-    ANONYMOUS,
-    AlwaysAllow,
-    Caller,
-    DelegatingAuthorizer,
-    Permission,
-    RequestAttributes,
-    certified,
-)
+from policy_sched.instance.http import delegated_auth
 
 Plain = dict[str, Any]
 USER: Plain = {
@@ -25,8 +17,8 @@ USER: Plain = {
     "groups": ["dev", "system:authenticated"],
     "extra": {"scope": ["a", "b"]},
 }
-ANN = Caller("ann", "7", ("dev", "system:authenticated"), (("scope", ("a", "b")),))
-METRICS = RequestAttributes("get", "/metrics")
+ANN = delegated_auth.Caller("ann", "7", ("dev", "system:authenticated"), (("scope", ("a", "b")),))
+METRICS = delegated_auth.RequestAttributes("get", "/metrics")
 
 
 class Server:
@@ -36,7 +28,7 @@ class Server:
         self.requested: list[tuple[str, Plain]] = []
         self.now = 0.0
         self.down = False
-        self.door = DelegatingAuthorizer(self.review, lambda: self.now)
+        self.door = delegated_auth.DelegatingAuthorizer(self.review, lambda: self.now)
 
     async def review(self, kind: str, spec: Plain) -> Plain:
         """Answer a review."""
@@ -100,8 +92,10 @@ def test_a_request_without_credentials_is_anonymous() -> None:
     async def scenario() -> None:
         server = Server()
         caller = await server.door.authenticate("")
-        assert caller == ANONYMOUS
-        assert await server.door.authorize(ANONYMOUS, METRICS) == Permission(False, "no role")
+        assert caller == delegated_auth.ANONYMOUS
+        assert await server.door.authorize(
+            delegated_auth.ANONYMOUS, METRICS
+        ) == delegated_auth.Permission(False, "no role")
         spec = server.requested[0][1]
         assert (spec["user"], spec["groups"]) == ("system:anonymous", ["system:unauthenticated"])
 
@@ -113,8 +107,8 @@ def test_access_reviews_carry_user_groups_and_extra() -> None:
 
     async def scenario() -> None:
         server = Server()
-        assert await server.door.authorize(ANN, METRICS) == Permission(True)
-        assert await server.door.authorize(ANN, METRICS) == Permission(True)
+        assert await server.door.authorize(ANN, METRICS) == delegated_auth.Permission(True)
+        assert await server.door.authorize(ANN, METRICS) == delegated_auth.Permission(True)
         assert server.requested == [
             (
                 "SubjectAccessReview",
@@ -127,7 +121,9 @@ def test_access_reviews_carry_user_groups_and_extra() -> None:
                 },
             )
         ]
-        await server.door.authorize(ANN, RequestAttributes("get", "", "pods", "ns", "p"))
+        await server.door.authorize(
+            ANN, delegated_auth.RequestAttributes("get", "", "pods", "ns", "p")
+        )
         assert server.requested[1][1]["resourceAttributes"] == {
             "verb": "get",
             "version": "v1",
@@ -167,7 +163,7 @@ def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         server = Server()
         for path in ("/a", "/b", "/c", "/c", "/a"):
-            await server.door.authorize(ANN, RequestAttributes("get", path))
+            await server.door.authorize(ANN, delegated_auth.RequestAttributes("get", path))
         assert len(server.requested) == 4
 
     asyncio.run(scenario())
@@ -176,17 +172,19 @@ def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_client_certificate_names_user_and_groups() -> None:
     """By common name and organizations; one without a name is rejected."""
     subject = ((("organizationName", "ops"),), (("commonName", "ann"),))
-    assert certified({"subject": subject}) == Caller("ann", groups=("ops", "system:authenticated"))
-    assert certified({"subject": subject[:1]}) is None
-    assert certified(None) is None
+    assert delegated_auth.certified({"subject": subject}) == delegated_auth.Caller(
+        "ann", groups=("ops", "system:authenticated")
+    )
+    assert delegated_auth.certified({"subject": subject[:1]}) is None
+    assert delegated_auth.certified(None) is None
 
 
 def test_always_allow_allows_every_request() -> None:
     """It is for a socket that only this machine reaches."""
 
     async def scenario() -> None:
-        caller = await AlwaysAllow().authenticate("whatever")
-        assert caller == ANONYMOUS
-        assert (await AlwaysAllow().authorize(caller, METRICS)).allowed
+        caller = await delegated_auth.AlwaysAllow().authenticate("whatever")
+        assert caller == delegated_auth.ANONYMOUS
+        assert (await delegated_auth.AlwaysAllow().authorize(caller, METRICS)).allowed
 
     asyncio.run(scenario())

@@ -15,13 +15,7 @@ import aiohttp
 import pytest
 
 from policy_sched.errors import ClusterError
-from policy_sched.instance.http.delegated_auth import (
-    ANONYMOUS,
-    AlwaysAllow,
-    Caller,
-    Permission,
-    RequestAttributes,
-)
+from policy_sched.instance.http import delegated_auth
 from policy_sched.instance.http.endpoints import OPEN, Endpoints, Offered
 from policy_sched.instance.http.listener import Listener
 from policy_sched.instance.http.status_pages import Explaining
@@ -38,20 +32,22 @@ class Door:
     rights: dict[str, set[str]] = field(default_factory=dict)
     down: bool = False
 
-    async def authenticate(self, authorization: str) -> Caller | None:
+    async def authenticate(self, authorization: str) -> delegated_auth.Caller | None:
         """Return the user of a token: its name."""
         if not authorization:
-            return ANONYMOUS
+            return delegated_auth.ANONYMOUS
         name = authorization.removeprefix("Bearer ")
-        return Caller(name) if name in self.rights else None
+        return delegated_auth.Caller(name) if name in self.rights else None
 
-    async def authorize(self, caller: Caller, requested: RequestAttributes) -> Permission:
+    async def authorize(
+        self, caller: delegated_auth.Caller, requested: delegated_auth.RequestAttributes
+    ) -> delegated_auth.Permission:
         """Return whether the caller has the right."""
         if self.down:
             raise ClusterError("subjectaccessreviews.authorization.k8s.io is forbidden")
         wanted = f"{requested.verb} {requested.resource or requested.path}"
         allowed = wanted in self.rights.get(caller.name, ())
-        return Permission(allowed, "" if allowed else "no role says so")
+        return delegated_auth.Permission(allowed, "" if allowed else "no role says so")
 
 
 EVERYTHING = {
@@ -395,7 +391,7 @@ def test_open_endpoints_serve_this_machine_only(
     """A web page of another origin cannot use a browser here."""
 
     async def scenario() -> None:
-        async with served.session(AlwaysAllow()) as ask:
+        async with served.session(delegated_auth.AlwaysAllow()) as ask:
             assert (await ask("/metrics", **headers))["status"] == status
 
     run_scenario(scenario)

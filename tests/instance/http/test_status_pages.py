@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.instance.http.status_pages import HIDDEN, configz, go_duration, policies, version
+from policy_sched.instance.http import status_pages
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.profiles.reload.store import PolicyStore
 from policy_sched.testing import FakeClock
@@ -43,7 +43,7 @@ extenders:
 )
 def test_durations_are_written_as_go_writes_them(seconds: float, text: str) -> None:
     """As in kube-scheduler's /configz."""
-    assert go_duration(round(seconds * 1e9)) == text
+    assert status_pages.go_duration(round(seconds * 1e9)) == text
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def store(tmp_path: Path) -> PolicyStore:
 
 def test_configz_has_upstreams_shape(store: PolicyStore) -> None:
     """Under one name, with its version, defaults filled in and durations as text."""
-    shown: dict[str, Any] = configz(store, store.current.settings)
+    shown: dict[str, Any] = status_pages.configz(store, store.current.settings)
     (name,) = shown
     assert name == "componentconfig"
     config = shown[name]
@@ -79,16 +79,16 @@ def test_no_key_is_shown(store: PolicyStore) -> None:
     settings = store.current.settings.model_copy(
         update={"extenders": (extender.model_copy(update={"tls_config": tls}),)}
     )
-    shown = configz(store, settings)
+    shown = status_pages.configz(store, settings)
     assert "c2VjcmV0" not in str(shown)
-    assert shown["componentconfig"]["extenders"][0]["tlsConfig"]["keyData"] == HIDDEN
+    assert shown["componentconfig"]["extenders"][0]["tlsConfig"]["keyData"] == status_pages.HIDDEN
 
 
 def test_the_policies_page_shows_what_is_in_force_and_why_the_last_reload_failed(
     store: PolicyStore, tmp_path: Path
 ) -> None:
     """Generation, hashes and positions; the problems of a rejected reload."""
-    shown = policies(store)
+    shown = status_pages.policies(store)
     assert (shown["generation"], shown["lastReloadSuccessful"]) == (1, True)
     assert (shown["loadedAt"], shown["lastError"]) == ("2001-09-09T01:46:40Z", None)
     assert len(shown["contentHash"]) == 64
@@ -97,7 +97,7 @@ def test_the_policies_page_shows_what_is_in_force_and_why_the_last_reload_failed
     assert "filter" in keep["points"]
     write(tmp_path / "keep.yaml", keeping("Keep", "node.nam"))
     store.reload()
-    shown = policies(store)
+    shown = status_pages.policies(store)
     assert (shown["generation"], shown["lastReloadSuccessful"]) == (1, False)
     (problem,) = shown["lastError"]["problems"]
     assert (problem["code"], problem["line"]) == ("PS102", 6)
@@ -106,6 +106,6 @@ def test_the_policies_page_shows_what_is_in_force_and_why_the_last_reload_failed
 
 def test_the_version_names_the_upstream_release() -> None:
     """kube-scheduler's minor, and the version of policy_sched."""
-    found = version()
+    found = status_pages.version()
     assert (found["major"], found["minor"]) == ("1", "36")
     assert found["gitVersion"].startswith("v1.36.0+policy-sched.")

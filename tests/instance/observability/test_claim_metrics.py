@@ -10,16 +10,7 @@ from policy_sched.model import AllocatedDeviceStatus, Condition
 from policy_sched.scheduler import Scheduler, object_seen
 from policy_sched.scheduler.setup.factory import EPOCH
 from policy_sched.testing import FakeClock
-from tests.plugins.dynamicresources.world import (
-    DRIVER,
-    claim_of,
-    device_class,
-    pod_with,
-    resource_claim,
-    resource_slice,
-    schedule,
-    scheduler_with,
-)
+from tests.plugins.dynamicresources import world
 
 SECOND = 10**9
 
@@ -42,10 +33,12 @@ def _measured(scheduler: Scheduler) -> Metrics:
 
 def test_claims_made_for_extended_resources_are_counted() -> None:
     """Each pod that devices serve has one."""
-    served = device_class(extendedResourceName="example.com/gpu")
-    scheduler = scheduler_with(["n0"], [served, resource_slice("n0", ["d0", "d1"])])
+    served = world.device_class(extendedResourceName="example.com/gpu")
+    scheduler = world.scheduler_with(["n0"], [served, world.resource_slice("n0", ["d0", "d1"])])
     metrics = _measured(scheduler)
-    schedule(scheduler, *(pod_with(f"p{i}", requests={"example.com/gpu": "1"}) for i in range(2)))
+    world.schedule(
+        scheduler, *(world.pod_with(f"p{i}", requests={"example.com/gpu": "1"}) for i in range(2))
+    )
     assert _samples(metrics, "scheduler_resourceclaim_creates_total") == {("success",): 2}
 
 
@@ -53,20 +46,27 @@ def test_waits_for_binding_conditions_are_counted() -> None:
     """By profile, driver and result, with the seconds that the wait took."""
     clock = FakeClock(EPOCH)
     device = {"name": "d0", "bindingConditions": ["up"], "bindingFailureConditions": ["down"]}
-    objects = [device_class(), resource_slice("n0", [device]), resource_claim("a")]
-    scheduler = scheduler_with(["n0"], objects, now=clock)
+    objects = [
+        world.device_class(),
+        world.resource_slice("n0", [device]),
+        world.resource_claim("a"),
+    ]
+    scheduler = world.scheduler_with(["n0"], objects, now=clock)
     metrics = _measured(scheduler)
-    schedule(scheduler, pod_with("p", "a"))
+    world.schedule(scheduler, world.pod_with("p", "a"))
     name = "scheduler_dra_bindingconditions_allocations_total"
     assert _samples(metrics, name) == {}, "the wait goes on"
     clock.ns += 3 * SECOND
-    claim = claim_of(scheduler, "a")
+    claim = world.claim_of(scheduler, "a")
     up = AllocatedDeviceStatus(
-        driver=DRIVER, pool="n0", device="d0", conditions=(Condition(type="up", status="True"),)
+        driver=world.DRIVER,
+        pool="n0",
+        device="d0",
+        conditions=(Condition(type="up", status="True"),),
     )
     object_seen(scheduler, claim, replace(claim, status=replace(claim.status, devices=(up,))))
     scheduler.run_due()
-    labels = (DRIVER, "default-scheduler", "success")
+    labels = (world.DRIVER, "default-scheduler", "success")
     assert _samples(metrics, name) == {labels: 1}
     waited = "scheduler_dra_bindingconditions_wait_duration_seconds"
     assert _samples(metrics, f"{waited}_sum") == {labels: 3}

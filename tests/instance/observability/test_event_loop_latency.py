@@ -10,12 +10,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry
 
-from policy_sched.instance.observability.event_loop_latency import (
-    LONGEST,
-    NAME,
-    EventLoopLatency,
-    measured_loop,
-)
+from policy_sched.instance.observability import event_loop_latency
 
 
 def _held(seconds: float) -> None:
@@ -25,7 +20,7 @@ def _held(seconds: float) -> None:
         pass
 
 
-def _value(turns: EventLoopLatency, name: str, **labels: str) -> float:
+def _value(turns: event_loop_latency.EventLoopLatency, name: str, **labels: str) -> float:
     registry = CollectorRegistry()
     registry.register(turns)
     found = registry.get_sample_value(name, labels)
@@ -33,7 +28,7 @@ def _value(turns: EventLoopLatency, name: str, **labels: str) -> float:
     return found
 
 
-def _run(turns: EventLoopLatency, *calls: Callable[[], None]) -> None:
+def _run(turns: event_loop_latency.EventLoopLatency, *calls: Callable[[], None]) -> None:
     """Run calls, each in its own turn; collections of other tests' cycles are not in any."""
 
     async def one_after_the_other() -> None:
@@ -43,7 +38,7 @@ def _run(turns: EventLoopLatency, *calls: Callable[[], None]) -> None:
 
     gc.disable()
     try:
-        with asyncio.Runner(loop_factory=lambda: measured_loop(turns)) as runner:
+        with asyncio.Runner(loop_factory=lambda: event_loop_latency.measured_loop(turns)) as runner:
             runner.run(one_after_the_other())
     finally:
         gc.enable()
@@ -51,35 +46,37 @@ def _run(turns: EventLoopLatency, *calls: Callable[[], None]) -> None:
 
 def test_the_longest_turn_is_known_and_the_most_processor_time() -> None:
     """A long callback is measured; the time that the loop waits for events is not."""
-    turns = EventLoopLatency()
+    turns = event_loop_latency.EventLoopLatency()
     _run(turns, lambda: None, lambda: _held(0.06), lambda: None)
     assert turns.longest >= 0.06
     assert 0 < turns.longest_busy <= turns.longest * 1.01
-    assert _value(turns, LONGEST) == turns.longest
-    within, all_ = (_value(turns, f"{NAME}_bucket", le=end) for end in ("0.05", "+Inf"))
+    assert _value(turns, event_loop_latency.LONGEST) == turns.longest
+    within, all_ = (
+        _value(turns, f"{event_loop_latency.NAME}_bucket", le=end) for end in ("0.05", "+Inf")
+    )
     assert all_ >= within + 1
-    assert _value(turns, f"{NAME}_count") == all_
-    assert _value(turns, f"{NAME}_sum") >= turns.longest
+    assert _value(turns, f"{event_loop_latency.NAME}_count") == all_
+    assert _value(turns, f"{event_loop_latency.NAME}_sum") >= turns.longest
 
 
 def test_turns_are_counted_by_how_long_they_took() -> None:
     """Each bucket counts durations up to its end; the sum is of all."""
-    turns = EventLoopLatency()
+    turns = event_loop_latency.EventLoopLatency()
     turns.begin()
     for seconds in (9.0, 0.05, 0.0500001, 0.25, 7.0):  # the first is the turn of `begin`
         turns.record(seconds, seconds / 2)
     for end, count in (("0.05", 1), ("0.1", 2), ("0.25", 3), ("+Inf", 4)):
-        assert _value(turns, f"{NAME}_bucket", le=end) == count
-    assert _value(turns, f"{NAME}_count") == 4
-    assert _value(turns, f"{NAME}_sum") == 7.3500001
-    assert (_value(turns, LONGEST), turns.longest_busy) == (7.0, 3.5)
+        assert _value(turns, f"{event_loop_latency.NAME}_bucket", le=end) == count
+    assert _value(turns, f"{event_loop_latency.NAME}_count") == 4
+    assert _value(turns, f"{event_loop_latency.NAME}_sum") == 7.3500001
+    assert (_value(turns, event_loop_latency.LONGEST), turns.longest_busy) == (7.0, 3.5)
     assert turns.recent() == (7.0, 3.5)
     assert turns.recent() == (0.0, 0.0)
 
 
 def test_waiting_is_no_work() -> None:
     """A loop that waits for a timer is not busy."""
-    turns = EventLoopLatency()
+    turns = event_loop_latency.EventLoopLatency()
     turns.begin()
     waited = threading.Event()
     _run(turns, waited.set)
@@ -89,7 +86,7 @@ def test_waiting_is_no_work() -> None:
 
 def test_counting_begins_anew_after_the_first_reading() -> None:
     """Earlier turns, and the one in which the listing ends, are not counted."""
-    turns = EventLoopLatency()
+    turns = event_loop_latency.EventLoopLatency()
 
     def read() -> None:
         _held(0.06)
@@ -97,12 +94,12 @@ def test_counting_begins_anew_after_the_first_reading() -> None:
 
     _run(turns, lambda: _held(0.06), read, lambda: None)
     assert turns.longest_busy < 0.05
-    assert _value(turns, f"{NAME}_bucket", le="+Inf") >= 1
+    assert _value(turns, f"{event_loop_latency.NAME}_bucket", le="+Inf") >= 1
 
 
 def test_the_longest_turn_since_the_last_reading_is_reported() -> None:
     """Each result covers the time since the previous one."""
-    turns = EventLoopLatency()
+    turns = event_loop_latency.EventLoopLatency()
     _run(turns, lambda: _held(0.03), lambda: None)
     longest, busiest = turns.recent()
     assert (longest, busiest) == (turns.longest, turns.longest_busy)

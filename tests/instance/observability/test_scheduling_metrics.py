@@ -9,8 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from policy_sched.client.request import ObjectRequest, ObjectResponse
 from policy_sched.errors import ClusterError
+from policy_sched.framework import status
 from policy_sched.framework.results import PermitResult
-from policy_sched.framework.status import SUCCESS, WAIT, Code, Status
 from policy_sched.instance.observability.registry import Metrics
 from policy_sched.model.cluster_event import NODE_ADD
 from policy_sched.model.pod_info import PodInfo
@@ -206,7 +206,7 @@ def test_an_eviction_that_fails_is_an_error() -> None:
 @pytest.mark.parametrize(("answer", "result"), [("allow", "Success"), ("reject", "Unschedulable")])
 def test_a_wait_for_permission_is_measured(answer: str, result: str) -> None:
     """From its beginning to its end, for whatever reason."""
-    world = Measured(Recorder("a", [], permit=PermitResult(WAIT, 60)))
+    world = Measured(Recorder("a", [], permit=PermitResult(status.WAIT, 60)))
     world.schedule(pod_of("p"))
     world.pass_time(4)
     waiting = world.scheduler.handle.waiting_pods.get("default/p")
@@ -222,7 +222,7 @@ def test_a_wait_for_permission_is_measured(answer: str, result: str) -> None:
 
 def test_an_exception_is_an_error() -> None:
     """An exception of a plugin is not a rejection."""
-    broken = Status(Code.ERROR, ("disk on fire",))
+    broken = status.Status(status.Code.ERROR, ("disk on fire",))
     world = Measured(Recorder("a", [], pre_bind=broken))
     world.schedule(pod_of("p"))
     page = world.page()
@@ -351,7 +351,7 @@ def test_a_reload_that_is_refused_leaves_the_runners_in_force() -> None:
 def test_measures_are_folded_before_they_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even without a scrape."""
     monkeypatch.setattr("policy_sched.instance.observability.registry.FOLDED_AFTER", 2)
-    world = Measured(Recorder("a", [], reserve=SUCCESS))
+    world = Measured(Recorder("a", [], reserve=status.SUCCESS))
     for name in "pqr":
         world.schedule(pod_of(name))
     family = world.metrics.upstream.schedule_attempts_total

@@ -11,17 +11,12 @@ from policy_sched.model import Pod, PodResourceClaim, ResourceClaim, ResourceCla
 from policy_sched.scheduler.event_handlers import object_seen
 from policy_sched.testing import make_pod
 from tests.instance.shadow.test_comparison import Shadowed, bound
-from tests.plugins.dynamicresources.world import (
-    DRIVER,
-    device_class,
-    resource_claim,
-    resource_slice,
-)
+from tests.plugins.dynamicresources import world
 
 
 def allocated_to(name: str, node: str, device: str, *pods: str) -> ResourceClaim:
     """Return a claim after a scheduler allocated it on a node for these pods."""
-    result = {"request": "r", "driver": DRIVER, "pool": node, "device": device}
+    result = {"request": "r", "driver": world.DRIVER, "pool": node, "device": device}
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     status = {
         "allocation": {
@@ -30,19 +25,19 @@ def allocated_to(name: str, node: str, device: str, *pods: str) -> ResourceClaim
         },
         "reservedFor": [{"resource": "pods", "name": pod, "uid": f"default/{pod}"} for pod in pods],
     }
-    claim = resource_claim(name)
+    claim = world.resource_claim(name)
     return msgspec.structs.replace(claim, status=msgspec.convert(status, ResourceClaimStatus))
 
 
 def _with_a_device_that_is_not_offered() -> Shadowed:
     """Two nodes with a device each, of which the class selects node a's."""
     cluster = Shadowed("a", "b")
-    chosen = device_class("gpu", "device.attributes['gpu.example.com'].model == 'a'")
+    chosen = world.device_class("gpu", "device.attributes['gpu.example.com'].model == 'a'")
     slices = [
-        resource_slice(node, [{"name": "d", "attributes": {"model": {"string": node}}}])
+        world.resource_slice(node, [{"name": "d", "attributes": {"model": {"string": node}}}])
         for node in ("a", "b")
     ]
-    for one in (chosen, *slices, resource_claim("g")):
+    for one in (chosen, *slices, world.resource_claim("g")):
         object_seen(cluster.scheduler, None, one)
     return cluster
 
@@ -58,7 +53,7 @@ def test_a_claim_that_the_binding_allocated_is_decided_as_before_it() -> None:
     pod = _pod_with_claim("p")
     cluster.see(pod)
     taken = allocated_to("g", "b", "d", pod.metadata.name)
-    object_seen(cluster.scheduler, resource_claim("g"), taken)
+    object_seen(cluster.scheduler, world.resource_claim("g"), taken)
     cluster.see(bound(pod, "b"))
     assert cluster.last.result is Result.DIFFER
     assert cluster.last.ours.node == "a"
@@ -70,6 +65,6 @@ def test_a_claim_that_others_use_already_stays_allocated() -> None:
     """A second pod of a shared claim goes where the claim is."""
     cluster = _with_a_device_that_is_not_offered()
     taken = allocated_to("g", "b", "d", "first", "p")
-    object_seen(cluster.scheduler, resource_claim("g"), taken)
+    object_seen(cluster.scheduler, world.resource_claim("g"), taken)
     cluster.bind(_pod_with_claim("p"), "b")
     assert cluster.last.result is Result.AGREE

@@ -14,13 +14,7 @@ from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import FilterResult, Rows
 from policy_sched.framework.status import Code, Status
-from policy_sched.instance.shadow.comparison import (
-    MOST_DOUBTED,
-    MOST_KEPT,
-    PATIENCE,
-    SETTLING,
-    Shadow,
-)
+from policy_sched.instance.shadow import comparison
 from policy_sched.instance.shadow.log import Comparison, Result
 from policy_sched.model.meta import Condition, ObjectMeta
 from policy_sched.model.pod import Pod, PodResourceClaim
@@ -52,7 +46,7 @@ class Shadowed:
         self.now = EPOCH
         self.scheduler = scheduler or build(policies=policies, now=lambda: self.now)
         self.recorded: Reported = []
-        self.shadow = Shadow(self.scheduler, of, self.recorded.append, Random(0))
+        self.shadow = comparison.Shadow(self.scheduler, of, self.recorded.append, Random(0))
         for name in nodes:
             node_seen(self.scheduler, make_node(name, cpu="4"))
         if watching:
@@ -78,7 +72,7 @@ class Shadowed:
 
     def settle(self) -> None:
         """Deliver the bindings that are under way."""
-        self.now += SETTLING
+        self.now += comparison.SETTLING
         self.shadow.overdue()
 
     @property
@@ -296,7 +290,7 @@ def test_a_difference_has_a_cause_where_events_may_be_out_of_order() -> None:
         cluster.see(bound(make_pod(name, cpu="1"), "b"))
         assert cluster.last.result is Result.DIFFER
         cluster.lose(bound(make_pod(name, cpu="1"), "b"))
-        cluster.now += SETTLING * 2
+        cluster.now += comparison.SETTLING * 2
     causes = [one.cause for one in cluster.recorded if one.result is Result.DIFFER]
     assert causes == ["", "Node a changed at the time; watches of kinds have no common order"]
 
@@ -410,7 +404,7 @@ def test_a_pod_that_was_deleted_long_ago_did_not_count() -> None:
     cluster.lose(bound(gone, "a"))
     cluster.bind(make_pod("new", cpu="1"), "b")
     assert cluster.last.result is Result.DIFFER
-    cluster.now += SETTLING + 1
+    cluster.now += comparison.SETTLING + 1
     cluster.see(bound(late, "b"))
     assert results(cluster)[-1] == ("late", "differ")
 
@@ -441,13 +435,13 @@ def test_a_rejection_is_compared_after_the_bindings_before_it() -> None:
 def test_rejections_that_are_decided_again_are_bounded() -> None:
     """If there are more than 32, the oldest is reported at once."""
     cluster = Shadowed("a")
-    for index in range(MOST_DOUBTED + 1):
+    for index in range(comparison.MOST_DOUBTED + 1):
         cluster.see(refused(make_pod(f"p{index}", cpu="1"), "0/1 nodes"))
     assert results(cluster) == [("p0", "schedulable")]
     due = cluster.shadow.next_time()
-    assert due == cluster.now + SETTLING
+    assert due == cluster.now + comparison.SETTLING
     cluster.settle()
-    assert len(cluster.recorded) == MOST_DOUBTED + 1
+    assert len(cluster.recorded) == comparison.MOST_DOUBTED + 1
     assert cluster.shadow.next_time() is None
 
 
@@ -480,10 +474,10 @@ def test_a_pod_the_other_scheduler_does_not_decide_is_reported_once() -> None:
     """After the patience is over: with the shadow's decision at that time."""
     cluster = Shadowed("a")
     cluster.see(make_pod("p", cpu="1"))
-    assert cluster.shadow.next_time() == EPOCH + PATIENCE
+    assert cluster.shadow.next_time() == EPOCH + comparison.PATIENCE
     cluster.shadow.overdue()
     assert cluster.recorded == []
-    cluster.now += PATIENCE
+    cluster.now += comparison.PATIENCE
     cluster.shadow.overdue()
     cluster.shadow.overdue()
     assert (cluster.last.result, cluster.last.ours.node) == (Result.UNDECIDED, "a")
@@ -505,7 +499,7 @@ def test_pods_of_other_schedulers_are_left_alone() -> None:
     cluster.see(pod)
     cluster.lose(pod)
     cluster.lose(pod)
-    cluster.now += PATIENCE
+    cluster.now += comparison.PATIENCE
     cluster.shadow.overdue()
     assert cluster.recorded == []
 
@@ -750,7 +744,7 @@ def test_decisions_made_beforehand_are_bounded() -> None:
     object_seen(cluster.scheduler, None, ZONAL)
     object_seen(cluster.scheduler, None, CLAIM)
     volumes: Any = [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]
-    pods = [make_pod(f"p{i}", volumes=volumes) for i in range(MOST_KEPT + 1)]
+    pods = [make_pod(f"p{i}", volumes=volumes) for i in range(comparison.MOST_KEPT + 1)]
     for pod in pods:
         cluster.see(pod)
     cluster.see(bound(pods[0], "a"))

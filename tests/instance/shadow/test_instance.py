@@ -22,17 +22,8 @@ from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.instance.app.cluster_instance import ClusterInstance
 from policy_sched.instance.http.status_pages import Explaining
 from policy_sched.instance.observability.log import Record
+from policy_sched.instance.shadow import log
 from policy_sched.instance.shadow.instance import ShadowInstance, ShadowOptions, why
-from policy_sched.instance.shadow.log import (
-    Comparison,
-    NodeSeen,
-    PodGone,
-    PodPlaced,
-    ShadowRecord,
-    Side,
-    Start,
-)
-from policy_sched.instance.shadow.log import Result as Compared
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.profiles.reload.store import PolicyStore, Result
 from tests.instance.app.test_cluster_instance import (
@@ -97,15 +88,16 @@ class Beside:
                 await asyncio.gather(*tasks, return_exceptions=True)
                 instance.close()
 
-    def noted(self) -> list[ShadowRecord]:
+    def noted(self) -> list[log.ShadowRecord]:
         """Return the records of the file."""
         return msgspec.json.decode(
-            b"[" + b",".join(self.file.read_bytes().splitlines()) + b"]", type=list[ShadowRecord]
+            b"[" + b",".join(self.file.read_bytes().splitlines()) + b"]",
+            type=list[log.ShadowRecord],
         )
 
-    def compared(self) -> dict[str, Comparison]:
+    def compared(self) -> dict[str, log.Comparison]:
         """Return the last comparison of each pod."""
-        found = [one for one in self.noted() if isinstance(one, Comparison)]
+        found = [one for one in self.noted() if isinstance(one, log.Comparison)]
         return {one.pod.removeprefix("default/"): one for one in found}
 
 
@@ -135,19 +127,19 @@ def test_it_decides_beside_another_scheduler_and_writes_nothing(tmp_path: Path) 
                 world.apply(pod("late", "2"))
                 await until(lambda: "late" in beside.compared())
                 world.cluster.delete(Key(POD, "default", "p0"), DeleteOptions(0))
-                await until(lambda: any(isinstance(r, PodGone) for r in beside.noted()))
+                await until(lambda: any(isinstance(r, log.PodGone) for r in beside.noted()))
                 text = instance.metrics.text()
             assert beside.proxy.requests
             assert beside.proxy.writes == []
             found = beside.compared()
-            assert found["p1"].result is Compared.UNSCHEDULABLE
+            assert found["p1"].result is log.Result.UNSCHEDULABLE
             assert found["p1"].theirs.rejected_by == "Kept"
-            assert found["huge"].result is Compared.AGREE
+            assert found["huge"].result is log.Result.AGREE
             assert (found["late"].theirs.node, found["late"].ours.node) == ("b", "b")
             start, *rest = beside.noted()
-            assert isinstance(start, Start)
+            assert isinstance(start, log.Start)
             assert start.nodes[0].requested == {"cpu": 1000, "pods": 1}
-            assert any(isinstance(one, NodeSeen) and one.node == "b" for one in rest)
+            assert any(isinstance(one, log.NodeSeen) and one.node == "b" for one in rest)
             wanted = 'policy_sched_shadow_decisions_total{profile="default-scheduler",result='
             assert f'{wanted}"unschedulable"}} 4.0' in text
             assert f'{wanted}"error"}} 0.0' in text
@@ -175,7 +167,7 @@ def test_equal_policies_agree_about_every_pod(tmp_path: Path) -> None:
                 await until(lambda: "big" in beside.compared())
             found = beside.compared()
             big = found.pop("big")
-            assert {one.result for one in found.values()} == {Compared.AGREE}
+            assert {one.result for one in found.values()} == {log.Result.AGREE}
             assert any(one.ours.node is None for one in found.values())
             # Victims depend on when pods were seen to start, too.
             assert big.theirs.preempts
@@ -239,15 +231,15 @@ def test_pods_that_are_not_compared_are_noted_where_they_go(tmp_path: Path) -> N
             world.apply(node("b"))
             async with beside.running():
                 world.apply(pod("direct", "1", nodeName="b"))
-                await until(lambda: any(isinstance(r, PodPlaced) for r in beside.noted()))
+                await until(lambda: any(isinstance(r, log.PodPlaced) for r in beside.noted()))
                 beside.file.rename(tmp_path / "shadow.jsonl.1")
                 world.apply(pod("next", "1", nodeName="b"))
                 await until(lambda: beside.file.exists() and len(beside.noted()) > 1)
             start, placed = beside.noted()
-            assert isinstance(start, Start)
+            assert isinstance(start, log.Start)
             assert start.continues
             assert start.nodes[0].requested == {"cpu": 1000, "pods": 1}
-            assert isinstance(placed, PodPlaced)
+            assert isinstance(placed, log.PodPlaced)
             assert (placed.node, placed.requests) == ("b", {"cpu": 1000})
 
     acted(play)
@@ -301,7 +293,7 @@ def test_changes_during_an_outage_are_not_compared(tmp_path: Path) -> None:
         finally:
             await running.__aexit__(None, None, None)
         assert set(beside.compared()) == {"q"}
-        placed = [one for one in beside.noted() if isinstance(one, PodPlaced)]
+        placed = [one for one in beside.noted() if isinstance(one, log.PodPlaced)]
         assert [one.node for one in placed] == ["b"]
 
     acted(play)
@@ -359,32 +351,39 @@ def test_of_several_profiles_one_must_have_the_name(tmp_path: Path) -> None:
     shadow.close()
 
 
-HERE = Side("a", score=10)
-THERE = Side("b", score=7)
+HERE = log.Side("a", score=10)
+THERE = log.Side("b", score=7)
 
 
 @pytest.mark.parametrize(
     ("result", "theirs", "ours", "words"),
     [
-        (Compared.AGREE, HERE, HERE, "as the other scheduler decided"),
-        (Compared.UNDECIDED, Side(), HERE, "the other scheduler has not decided"),
-        (Compared.ERROR, HERE, Side(None, "broken"), "broken"),
-        (Compared.UNSCHEDULABLE, HERE, Side(None, "no room"), "no room"),
-        (Compared.SCHEDULABLE, Side(None, "0/1 nodes"), HERE, "the other scheduler: 0/1 nodes"),
+        (log.Result.AGREE, HERE, HERE, "as the other scheduler decided"),
+        (log.Result.UNDECIDED, log.Side(), HERE, "the other scheduler has not decided"),
+        (log.Result.ERROR, HERE, log.Side(None, "broken"), "broken"),
+        (log.Result.UNSCHEDULABLE, HERE, log.Side(None, "no room"), "no room"),
         (
-            Compared.DIFFER,
-            Side("b", rejected_by="Kept", reasons=("kept",)),
+            log.Result.SCHEDULABLE,
+            log.Side(None, "0/1 nodes"),
+            HERE,
+            "the other scheduler: 0/1 nodes",
+        ),
+        (
+            log.Result.DIFFER,
+            log.Side("b", rejected_by="Kept", reasons=("kept",)),
             HERE,
             "Kept rejects b: kept",
         ),
-        (Compared.DIFFER, Side("b"), HERE, "b was not among the evaluated nodes"),
-        (Compared.UNSCHEDULABLE, HERE, Side("b", "evicts", preempts=True), "evicts"),
-        (Compared.DIFFER, THERE, HERE, "a has 10 points, b 7: Y -4, X +1"),
+        (log.Result.DIFFER, log.Side("b"), HERE, "b was not among the evaluated nodes"),
+        (log.Result.UNSCHEDULABLE, HERE, log.Side("b", "evicts", preempts=True), "evicts"),
+        (log.Result.DIFFER, THERE, HERE, "a has 10 points, b 7: Y -4, X +1"),
     ],
 )
-def test_why_is_one_sentence(result: Compared, theirs: Side, ours: Side, words: str) -> None:
+def test_why_is_one_sentence(
+    result: log.Result, theirs: log.Side, ours: log.Side, words: str
+) -> None:
     """The reason of a difference, the most important first."""
-    found = Comparison(
+    found = log.Comparison(
         0, "p", "u", result, "them", "us", theirs, ours, difference={"X": 1, "Y": -4}
     )
     assert why(found) == words

@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from policy_sched.language.cel import CelError, compile_selector, device_record
 from policy_sched.language.cel.costs import estimated_cost

@@ -6,16 +6,9 @@ from typing import Final
 
 import pytest
 
-from policy_sched.language.cel import (
-    CelError,
-    Evaluation,
-    InterruptError,
-    check_selector,
-    compile_selector,
-    device_record,
-)
+from policy_sched.language import cel
 
-DEVICE: Final = device_record(
+DEVICE: Final = cel.device_record(
     "d.io",
     {"numa": 1, "model": "A100", "o.io/list": 3},
     {"memory": "40Gi"},
@@ -25,12 +18,12 @@ DEVICE: Final = device_record(
 
 def outcome(text: str) -> bool | str:
     """Return what a selector says of the device: whether it matches, or its error."""
-    selector = compile_selector(text)
+    selector = cel.compile_selector(text)
     if selector.error:
         return selector.error
     try:
         return selector.evaluate(DEVICE)[0]
-    except CelError as error:
+    except cel.CelError as error:
         return str(error)
 
 
@@ -106,7 +99,7 @@ def test_run_time_errors(text: str, error: str) -> None:
 @pytest.mark.parametrize(("text", "fault"), FAULTS.items())
 def test_mistakes_are_found_before_any_device_is_there(text: str, fault: str) -> None:
     """A selector that cannot work does not compile; the error has the text and the place."""
-    selector = compile_selector(text)
+    selector = cel.compile_selector(text)
     assert selector.tree is None
     assert fault in selector.error
     assert selector.problems
@@ -114,42 +107,42 @@ def test_mistakes_are_found_before_any_device_is_there(text: str, fault: str) ->
 
 def test_attributes_that_selectors_do_not_know() -> None:
     """A list as an attribute, or a version that is none, fails before any selector is asked."""
-    with pytest.raises(CelError, match="attribute x: unsupported attribute value"):
-        device_record("d", {"x": None}, {}, allow_multiple_allocations=False)
-    with pytest.raises(CelError, match="attribute v: parse semantic version: "):
-        device_record("d", {"v": ("version", "x")}, {}, allow_multiple_allocations=False)
+    with pytest.raises(cel.CelError, match="attribute x: unsupported attribute value"):
+        cel.device_record("d", {"x": None}, {}, allow_multiple_allocations=False)
+    with pytest.raises(cel.CelError, match="attribute v: parse semantic version: "):
+        cel.device_record("d", {"v": ("version", "x")}, {}, allow_multiple_allocations=False)
 
 
 def test_a_long_selector_is_divided() -> None:
     """The limit of length is kube-apiserver's; there is no limit of parts beside it."""
-    (found,) = check_selector(f"device.driver == '{'a' * 10_240}'")
+    (found,) = cel.check_selector(f"device.driver == '{'a' * 10_240}'")
     assert found.code == "PS501"
     assert found.hint == "divide it into several selectors: all of them must be true"
-    assert check_selector(f"1 in [{','.join('1' * 3_000)}]") == ()
+    assert cel.check_selector(f"1 in [{','.join('1' * 3_000)}]") == ()
 
 
 def test_an_evaluation_is_interrupted_by_its_caller() -> None:
     """A million units of cost took 5 s of each device, and nothing ended them."""
     loops = "[1, 2, 3, 4, 5].all(a, [1, 2, 3, 4, 5].all(b, a + b > 0))"
-    whole = Evaluation()
+    whole = cel.Evaluation()
     assert evaluated(loops, whole) is True
-    part = Evaluation(allowed=whole.work - 1)
-    with pytest.raises(InterruptError):
+    part = cel.Evaluation(allowed=whole.work - 1)
+    with pytest.raises(cel.InterruptError):
         evaluated(loops, part)
     assert part.work >= whole.work
-    assert evaluated(loops, Evaluation(allowed=whole.work)) is True
+    assert evaluated(loops, cel.Evaluation(allowed=whole.work)) is True
 
 
 def test_elements_of_literals_are_work() -> None:
     """A literal costs nothing in cel-go, and was made anew in each turn of a loop."""
     numbers = ", ".join(map(str, range(1000)))
-    made, member = Evaluation(), Evaluation()
+    made, member = cel.Evaluation(), cel.Evaluation()
     assert evaluated(f"[1, 2, 3, 4].all(a, [{numbers}].size() > a)", made) is True
     assert 1000 < made.work < 1100  # one list, for all turns
     assert evaluated(f"[1, 2, 3, 4].all(a, -a in [{numbers}] || true)", member) is True
     assert member.work > 4000  # which is looked through in each
 
 
-def evaluated(text: str, evaluation: Evaluation) -> object:
+def evaluated(text: str, evaluation: cel.Evaluation) -> object:
     """Return the value of an expression."""
-    return compile_selector(text).value(DEVICE, evaluation)[0]
+    return cel.compile_selector(text).value(DEVICE, evaluation)[0]

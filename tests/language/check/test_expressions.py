@@ -5,20 +5,17 @@ from __future__ import annotations
 import pytest
 
 from policy_sched.language.check.policy import check_policy
-from policy_sched.language.diagnostics.problems import (
-    MAX_TYPE_DEPTH,
-    FunctionSource,
-    PolicySource,
-    RuleSource,
-    Text,
-    VariableSource,
-)
+from policy_sched.language.diagnostics import problems
 
 
 def checked(rule: str, *variables: str) -> list[str]:
     """Return the codes of the problems of a rule beside variables v0, v1, ..."""
-    named = tuple(VariableSource(f"v{i}", Text(text)) for i, text in enumerate(variables))
-    policy = PolicySource("P", variables=named, filter=(RuleSource(Text(rule), "no"),))
+    named = tuple(
+        problems.VariableSource(f"v{i}", problems.Text(text)) for i, text in enumerate(variables)
+    )
+    policy = problems.PolicySource(
+        "P", variables=named, filter=(problems.RuleSource(problems.Text(rule), "no"),)
+    )
     return [one.code for one in check_policy(policy)[1]]
 
 
@@ -41,15 +38,17 @@ def test_variables_that_double_are_refused(rule: str, step: str) -> None:
 
 def test_functions_that_double_are_refused() -> None:
     """A function that uses its argument twice doubles as a variable does."""
-    functions = (FunctionSource("f", (("x", "list(string)"),), Text("x + x")),)
+    functions = (problems.FunctionSource("f", (("x", "list(string)"),), problems.Text("x + x")),)
     calls = "f(" * 20 + "[pod.name]" + ")" * 20 + " == [pod.name]"
-    policy = PolicySource("P", functions=functions, filter=(RuleSource(Text(calls), "no"),))
+    policy = problems.PolicySource(
+        "P", functions=functions, filter=(problems.RuleSource(problems.Text(calls), "no"),)
+    )
     assert [one.code for one in check_policy(policy)[1]] == ["PS502"]
 
 
 def test_types_are_nested_so_deep_at_most() -> None:
     """A list of one element grows a level with each variable, and nothing else."""
-    steps = [f"[variables.v{i}]" for i in range(MAX_TYPE_DEPTH)]
+    steps = [f"[variables.v{i}]" for i in range(problems.MAX_TYPE_DEPTH)]
     assert checked("size(variables.v0) > 0", "[pod.name]", *steps)[0] == "PS501"
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from policy_sched.language.check.policy import check_expression, check_policy
 from policy_sched.language.diagnostics.problems import PolicySource, RuleSource, Text

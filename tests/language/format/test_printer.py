@@ -8,17 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from policy_sched.language.format.printer import (
-    WIDTH,
-    flat_expression,
-    format_expression,
-    plain_expression,
-)
+from policy_sched.language.format import printer
 from policy_sched.language.syntax import ast
-from policy_sched.language.syntax.ast import children
 from policy_sched.language.syntax.parser import comments, parse
 from tests.language.rule_files import documents
 from tests.language.strategies import rules
@@ -107,7 +100,7 @@ def meaning(node: ast.Node) -> object:
         case ast.Literal(value=value):
             return value
     rest = tuple(getattr(node, name, None) for name in ("name", "op", "optional", "quoted"))
-    return [type(node), rest, [meaning(child) for child in children(node)]]
+    return [type(node), rest, [meaning(child) for child in ast.children(node)]]
 
 
 def notes(text: str) -> list[str]:
@@ -119,13 +112,13 @@ def promise(text: str) -> str:
     """Check what formatting promises for an expression that parses; return the result."""
     tree, problems = parse(text)
     assert tree is not None, (text, problems)
-    shown = format_expression(text)
+    shown = printer.format_expression(text)
     assert shown is not None
     again, problems = parse(shown)
     assert again is not None, (shown, problems)
     assert meaning(again) == meaning(tree), shown
     assert notes(shown) == notes(text), shown
-    assert format_expression(shown) == shown
+    assert printer.format_expression(shown) == shown
     assert all(line == line.rstrip() for line in shown.split("\n"))
     return shown
 
@@ -134,10 +127,10 @@ def promise(text: str) -> str:
 def test_a_formatted_expression_means_the_same_and_stays_as_it_is(text: str) -> None:
     """Whatever the blanks between tokens, and however it breaks."""
     shown = promise(text)
-    flat = flat_expression(text)
+    flat = printer.flat_expression(text)
     assert flat is not None
     assert "\n" not in flat
-    assert (shown == flat) or len(flat) > WIDTH
+    assert (shown == flat) or len(flat) > printer.WIDTH
 
 
 @given(texts(blanks_or_comments))
@@ -219,14 +212,14 @@ def test_the_plain_form_is_the_meaning(one: str, other: str) -> None:
     trees = [parse(text)[0] for text in (one, other)]
     assert trees[0] is not None
     assert trees[1] is not None
-    shown = [plain_expression(text) for text in (one, other)]
+    shown = [printer.plain_expression(text) for text in (one, other)]
     assert (shown[0] == shown[1]) == (meaning(trees[0]) == meaning(trees[1]))
-    assert plain_expression(format_expression(other) or "") == shown[1]
+    assert printer.plain_expression(printer.format_expression(other) or "") == shown[1]
 
 
 def test_a_text_that_does_not_parse_is_left_alone() -> None:
     """There is nothing to print then."""
-    assert format_expression("a &&") is None
-    assert flat_expression("a &&") is None
-    assert plain_expression("a &&") is None
-    assert flat_expression("a // why") is None
+    assert printer.format_expression("a &&") is None
+    assert printer.flat_expression("a &&") is None
+    assert printer.plain_expression("a &&") is None
+    assert printer.flat_expression("a // why") is None

@@ -9,14 +9,13 @@ import re
 from collections.abc import Iterable
 
 import msgspec
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from policy_sched.model.cluster_objects import Node
 from policy_sched.model.pod_info import PodInfo
+from tests.language import strategies
 from tests.language.harness import Outcome, evaluate
 from tests.language.oracle_world import World
-from tests.language.strategies import PARAMS, nodes, pods, rules, worlds
 
 #: What a node's pods decide, and what other nodes do.
 USAGE = {"requested", "nonZeroRequested", "free", "podCount", "pods", "usedPorts"}
@@ -73,37 +72,37 @@ def with_read_families(node: Node, other: Node, reads: Iterable[str]) -> Node:
 
 def outcomes(text: str, world: World, pod: PodInfo) -> list[Outcome]:
     """Evaluate a filter rule on every row."""
-    result = evaluate(text, world, pod, section="filter", params=PARAMS)
+    result = evaluate(text, world, pod, section="filter", params=strategies.PARAMS)
     assert result is not None
     return result.vector()
 
 
-@given(rules("filter"), worlds(), pods("another"))
+@given(strategies.rules("filter"), strategies.worlds(), strategies.pods("another"))
 def test_equal_signatures_give_equal_results(
     text: str, situation: tuple[World, PodInfo], another: object
 ) -> None:
     """A pod that equals another in all fields that a rule reads gets the same on each row."""
     world, pod = situation
-    result = evaluate(text, world, pod, section="filter", params=PARAMS)
+    result = evaluate(text, world, pod, section="filter", params=strategies.PARAMS)
     assume(result is not None)
     assert result is not None
     twin = with_read_fields(pod, PodInfo.of(another), result.expression.reads.pod)  # type: ignore[arg-type]
     assert outcomes(text, world, twin) == result.vector()
 
 
-@given(rules("filter"), worlds(), st.data())
+@given(strategies.rules("filter"), strategies.worlds(), st.data())
 def test_unread_node_data_never_changes_a_result(
     text: str, situation: tuple[World, PodInfo], data: st.DataObject
 ) -> None:
     """A node that changes only in families that a rule does not read gets the same."""
     world, pod = situation
-    result = evaluate(text, world, pod, section="filter", params=PARAMS)
+    result = evaluate(text, world, pod, section="filter", params=strategies.PARAMS)
     assume(result is not None)
     assert result is not None
     reads = result.expression.reads.node
     assume(not reads & OTHERS)
     changed = [
-        with_read_families(node, data.draw(nodes(node.metadata.name)), reads)
+        with_read_families(node, data.draw(strategies.nodes(node.metadata.name)), reads)
         for node in world.nodes
     ]
     bound = world.pods if reads & USAGE else []

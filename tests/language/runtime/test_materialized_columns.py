@@ -9,17 +9,11 @@ from typing import Final
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.tables.pod_table import PodRows
-from policy_sched.language.runtime.incremental import (
-    FEW_CHANGES,
-    ColumnGroup,
-    MaterializedColumn,
-    MaterializedColumns,
-)
+from policy_sched.language.runtime import incremental
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
@@ -139,9 +133,11 @@ def test_numbers_of_a_changed_row(rep: str, number: float, shown: float | None) 
     """An int that arrays wrap has all rows computed; a double beyond its limit ends the use."""
     cache = Cache()
     cache.add_node(make_node("n"))
-    columns = [MaterializedColumn(rep, None if rep == "i" else 100.0)]
-    moving = ColumnGroup(columns, lambda _row: (number,), lambda _rows, _n: (7,))
-    kept = MaterializedColumns(cache.nodes, ColumnGroup([], lambda _row: (), _nothing), moving)
+    columns = [incremental.MaterializedColumn(rep, None if rep == "i" else 100.0)]
+    moving = incremental.ColumnGroup(columns, lambda _row: (number,), lambda _rows, _n: (7,))
+    kept = incremental.MaterializedColumns(
+        cache.nodes, incremental.ColumnGroup([], lambda _row: (), _nothing), moving
+    )
     before = kept.arrays()
     assert before is not None
     assert before[0].tolist() == [7]
@@ -154,11 +150,11 @@ def _nothing(_rows: slice, _n: int) -> tuple[()]:
     return ()
 
 
-@pytest.mark.parametrize("count", [1, FEW_CHANGES, FEW_CHANGES + 1])
+@pytest.mark.parametrize("count", [1, incremental.FEW_CHANGES, incremental.FEW_CHANGES + 1])
 def test_many_changes(count: int) -> None:
     """However many rows changed, all of them are up to date."""
     cache = Cache()
-    for i in range(FEW_CHANGES + 5):
+    for i in range(incremental.FEW_CHANGES + 5):
         cache.add_node(make_node(f"n{i}"))
     pod = PodInfo.of(make_pod("p", cpu="1"))
     for text in KEPT[:5]:

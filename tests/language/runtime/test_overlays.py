@@ -6,8 +6,7 @@ from typing import Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from policy_sched.language.expression import BoundExpression
 from policy_sched.model.pod_info import PodInfo

@@ -5,19 +5,12 @@ from __future__ import annotations
 import pytest
 
 from policy_sched.language.check.policy import check_expression
-from policy_sched.language.stdlib.environment import (
-    ANY,
-    DEFINITION,
-    Environment,
-    Section,
-    Variable,
-    policy_environment,
-)
+from policy_sched.language.stdlib import environment
 from policy_sched.language.values import types
 
-ENVIRONMENT = policy_environment()
+ENVIRONMENT = environment.policy_environment()
 RECORDS = ENVIRONMENT.records
-SECTIONS = [*ENVIRONMENT.sections, ANY, DEFINITION]
+SECTIONS = [*ENVIRONMENT.sections, environment.ANY, environment.DEFINITION]
 
 
 def test_every_record_is_described() -> None:
@@ -76,10 +69,14 @@ def test_habits_lead_to_names_that_exist() -> None:
 
 def test_the_checker_takes_any_environment() -> None:
     """An expression is checked against the environment that is passed, not against a global one."""
-    other = Environment(
-        variables={"device": Variable("device", types.INT, "S", "A number.")},
+    other = environment.Environment(
+        variables={"device": environment.Variable("device", types.INT, "S", "A number.")},
         records={},
-        sections={"selector": Section("selector", frozenset({"device"}), (types.BOOL,), "bool")},
+        sections={
+            "selector": environment.Section(
+                "selector", frozenset({"device"}), (types.BOOL,), "bool"
+            )
+        },
         overloads=ENVIRONMENT.overloads,
         habits={},
     )

@@ -7,12 +7,7 @@ import re
 import pytest
 
 from policy_sched.language.check.policy import check_expression
-from policy_sched.language.stdlib.environment import (
-    Overload,
-    choose,
-    closest,
-    policy_environment,
-)
+from policy_sched.language.stdlib.environment import Overload, choose, closest, policy_environment
 from policy_sched.language.values import types
 
 ENVIRONMENT = policy_environment()

@@ -9,7 +9,6 @@ from lark import Lark
 
 from policy_sched.language.diagnostics.problems import Text
 from policy_sched.language.syntax import ast
-from policy_sched.language.syntax.ast import walk
 from policy_sched.language.syntax.parser import lark_parser, parse
 from tests.language.cel_spec import DIRECTORY, cases
 
@@ -153,7 +152,7 @@ def test_every_node_has_its_span() -> None:
     node, _ = parse(text)
     assert node is not None
     assert (node.span.start, node.span.end) == (0, len(text))
-    spans = {text[n.span.start : n.span.end] for n, _ in walk(node)}
+    spans = {text[n.span.start : n.span.end] for n, _ in ast.walk(node)}
     assert {"pod.labels[?'a']", "f(1)", "[1, -2]", "-2", "{1: 2}", "!(y)", "y"} <= spans
 
 

@@ -9,26 +9,24 @@ import math
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from policy_sched.language.runtime import scalar
 from policy_sched.language.stdlib import builtins_math as kernels_numbers
-from policy_sched.language.values import intervals as ranges
-from policy_sched.language.values.intervals import DOUBLES, INT64, INT_MAX, INT_MIN, Interval
+from policy_sched.language.values import intervals, intervals as ranges
 
-INTS = st.one_of(st.integers(INT_MIN, INT_MAX), st.integers(-200, 200))
+INTS = st.one_of(st.integers(intervals.INT_MIN, intervals.INT_MAX), st.integers(-200, 200))
 DOUBLE_VALUES = st.floats(allow_nan=False, allow_infinity=False)
 
 
 @st.composite
-def members(draw: st.DrawFn, values: st.SearchStrategy[float]) -> tuple[Interval, float]:
+def members(draw: st.DrawFn, values: st.SearchStrategy[float]) -> tuple[intervals.Interval, float]:
     """An interval and one of its members."""
     found = sorted(draw(st.lists(values, min_size=3, max_size=3)))
-    return Interval(found[0], found[2]), found[1]
+    return intervals.Interval(found[0], found[2]), found[1]
 
 
-IntMember = tuple[Interval, int]
+IntMember = tuple[intervals.Interval, int]
 
 
 @pytest.mark.parametrize(
@@ -45,13 +43,13 @@ IntMember = tuple[Interval, int]
 )
 @given(a=members(INTS), b=members(INTS))
 def test_int_operations_stay_inside(
-    interval: Callable[[Interval, Interval], Interval],
+    interval: Callable[[intervals.Interval, intervals.Interval], intervals.Interval],
     value: Callable[[int, int], int],
     a: IntMember,
     b: IntMember,
 ) -> None:
     """Sums, products, quotients and extremes of members lie in the computed interval."""
-    if value is scalar.quotient and (b[1] == 0 or (a[1] == INT_MIN and b[1] == -1)):
+    if value is scalar.quotient and (b[1] == 0 or (a[1] == intervals.INT_MIN and b[1] == -1)):
         return  # an error, which has no value
     assert interval(a[0], b[0]).has(value(a[1], b[1]))
 
@@ -69,10 +67,10 @@ def test_int_operations_stay_inside(
 )
 @given(a=members(DOUBLE_VALUES), b=members(DOUBLE_VALUES))
 def test_double_operations_stay_inside(
-    interval: Callable[[Interval, Interval], Interval],
+    interval: Callable[[intervals.Interval, intervals.Interval], intervals.Interval],
     value: Callable[[float, float], float],
-    a: tuple[Interval, float],
-    b: tuple[Interval, float],
+    a: tuple[intervals.Interval, float],
+    b: tuple[intervals.Interval, float],
 ) -> None:
     """Results of doubles lie in the computed interval; NaN only where it says so."""
     found, result = interval(a[0], b[0]), value(a[1], b[1])
@@ -80,7 +78,7 @@ def test_double_operations_stay_inside(
 
 
 @given(members(DOUBLE_VALUES))
-def test_rounding_and_truncation_stay_inside(a: tuple[Interval, float]) -> None:
+def test_rounding_and_truncation_stay_inside(a: tuple[intervals.Interval, float]) -> None:
     """Whole numbers next to a member lie in the interval about it; so do its nearest and int()."""
     assert ranges.about(a[0]).has(scalar.round_half_away(a[1]))
     assert ranges.rounded(a[0]).has(scalar.round_half_away(a[1]))
@@ -91,7 +89,7 @@ def test_rounding_and_truncation_stay_inside(a: tuple[Interval, float]) -> None:
 @given(st.lists(st.floats(0.0, 1.0), max_size=6))
 def test_deviation_of_shares_is_at_most_a_half(values: list[float]) -> None:
     """Population deviations of values in [0, 1] lie in the interval that the proof relies on."""
-    found = ranges.deviation(Interval(0.0, 1.0), len(values))
+    found = ranges.deviation(intervals.Interval(0.0, 1.0), len(values))
     assert found.has(scalar.deviation(values))
     assert found.hi < 0.5000001
 
@@ -108,8 +106,8 @@ def test_what_two_intervals_hold(a: IntMember, b: IntMember) -> None:
 
 def test_limits() -> None:
     """int64 fits itself and nothing wider; every double range may hold NaN."""
-    assert ranges.fits(INT64)
-    assert not ranges.fits(ranges.add(INT64, Interval(1, 1)))
-    assert ranges.cut(Interval(0, 2**70)) == Interval(0, INT_MAX)
-    assert ranges.point(math.nan) == DOUBLES
-    assert str(Interval(0, 100)) == "[0, 100]"
+    assert ranges.fits(intervals.INT64)
+    assert not ranges.fits(ranges.add(intervals.INT64, intervals.Interval(1, 1)))
+    assert ranges.cut(intervals.Interval(0, 2**70)) == intervals.Interval(0, intervals.INT_MAX)
+    assert ranges.point(math.nan) == intervals.DOUBLES
+    assert str(intervals.Interval(0, 100)) == "[0, 100]"

@@ -6,8 +6,7 @@ from typing import Final
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.errors import Diagnostic, PolicyError
@@ -19,7 +18,6 @@ from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.stdlib import builtins_collections, builtins_string
 from policy_sched.language.stdlib.environment import ANY
 from policy_sched.language.values import limits, types
-from policy_sched.language.values.limits import LimitError
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
@@ -206,13 +204,13 @@ def test_steps_are_counted_for_one_evaluation() -> None:
     for _ in range(2 * limits.MAX_TOTAL // limits.MAX_STEPS):
         limits.refill()
         limits.begin(left, range(limits.MAX_STEPS))
-    with pytest.raises(LimitError, match="its loops take more than"):
+    with pytest.raises(limits.LimitError, match="its loops take more than"):
         limits.begin(left, range(limits.MAX_STEPS + 1))
     with limits.one_evaluation():
         for _ in range(limits.MAX_TOTAL // limits.MAX_STEPS):
             limits.refill()
             limits.begin(left, range(limits.MAX_STEPS))
-        with pytest.raises(LimitError, match="for all nodes together"):
+        with pytest.raises(limits.LimitError, match="for all nodes together"):
             limits.begin(left, range(limits.MAX_STEPS))
     limits.refill()
     limits.begin(left, range(limits.MAX_STEPS))

@@ -9,20 +9,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from policy_sched import framework
 from policy_sched.client import MemoryClient, ObjectRequest, ObjectResponse
 from policy_sched.cluster import ApiObjects, Cache
 from policy_sched.errors import ClusterError
-from policy_sched.framework import (
-    CycleState,
-    Diagnosis,
-    FilterResult,
-    Handle,
-    PendingStatus,
-    PostFilterResult,
-    PreFilterResult,
-    Status,
-    WaitingPods,
-)
 from policy_sched.model import KINDS, ApiObject, Node, Pod, PodInfo, ResourceClaim, nanoseconds_of
 from policy_sched.plugins.dynamicresources import DynamicResources
 from policy_sched.profiles.models import moment_of
@@ -79,7 +69,9 @@ class Replay:
         api = [decoded(one) for one in objects]
         self.objects = ApiObjects(api, cache.nodes.journal)
         self.client = Api(self.objects, fail_patch=bool(case.get("failPatch")))
-        self.handle = Handle(cache, WaitingPods(), Nominator(), self.client, self.now, self.objects)
+        self.handle = framework.Handle(
+            cache, framework.WaitingPods(), Nominator(), self.client, self.now, self.objects
+        )
         for node in case["nodes"]:
             one = decoded(node)
             assert isinstance(one, Node)
@@ -89,7 +81,7 @@ class Replay:
         pod = decoded(case["pod"])
         assert isinstance(pod, Pod)
         self.pod = PodInfo.of(pod)
-        self.state = CycleState()
+        self.state = framework.CycleState()
         self.node = ""
         self.scores: dict[str, int] = {}
         other = PodInfo.of(Pod())
@@ -149,13 +141,13 @@ class Replay:
         self.node = max(self.scores, key=lambda one: self.scores[one])
         return self.scores[node]
 
-    def _at(self, name: str) -> Status:
+    def _at(self, name: str) -> framework.Status:
         kind, _, node = name.partition("/")
         match kind:
             case "PreEnqueue":
                 return self.plugin.pre_enqueue(self.pod)
             case "prefilter":
-                result: PreFilterResult = self.plugin.pre_filter(self.state, self.pod)
+                result: framework.PreFilterResult = self.plugin.pre_filter(self.state, self.pod)
                 return result.status
             case "filter":
                 return self._filter(node)
@@ -167,31 +159,35 @@ class Replay:
                 return self._post_filter()
             case "unreserveBeforePreBind" | "unreserverAfterBindFailure" | "unreserve":
                 self.plugin.unreserve(self.state, self.pod)
-        return Status()
+        return framework.Status()
 
-    def _filter(self, node: str) -> Status:
+    def _filter(self, node: str) -> framework.Status:
         self.node = self.node or node
         if self.case.get("cancelFilter"):
             self.plugin._search.cancelled = lambda: "test canceling Filter"
         rows = np.array([self.handle.nodes.row_of[node]], np.intp)
-        found: FilterResult = self.plugin.filter(self.state, self.pod, rows, self.handle.nodes)
+        found: framework.FilterResult = self.plugin.filter(
+            self.state, self.pod, rows, self.handle.nodes
+        )
         assert found.codes is not None
         if not found.codes.any():
-            return Status()
+            return framework.Status()
         return found.describe(rows, found.codes)[0]
 
-    def _post_filter(self) -> Status:
+    def _post_filter(self) -> framework.Status:
         rows = self.handle.nodes.row_of
         statuses = {row: self._filter(name).by("DynamicResources") for name, row in rows.items()}
-        diagnosis = Diagnosis(len(rows), {r: s for r, s in statuses.items() if not s.ok})
-        result: PostFilterResult = self.plugin.post_filter(self.state, self.pod, diagnosis)
+        diagnosis = framework.Diagnosis(len(rows), {r: s for r, s in statuses.items() if not s.ok})
+        result: framework.PostFilterResult = self.plugin.post_filter(
+            self.state, self.pod, diagnosis
+        )
         if result.then is not None:
             result.then()
         return result.status
 
-    def _pre_bind(self) -> Status:
+    def _pre_bind(self) -> framework.Status:
         answer = self.plugin.pre_bind(self.state, self.pod, self.node)
-        while isinstance(answer, PendingStatus):
+        while isinstance(answer, framework.PendingStatus):
             self.time += SECOND
             given = answer.status_at(self.time)
             if given is not None:
@@ -199,7 +195,7 @@ class Replay:
         return answer
 
 
-def _shown(status: Status) -> Plain:
+def _shown(status: framework.Status) -> Plain:
     return {"code": status.code.value, "reasons": list(status.reasons)}
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import combinations, product
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from policy_sched.plugins.dynamicresources.allocator import Allocator
 from policy_sched.plugins.dynamicresources.devices import DeviceId, NodeView

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from policy_sched.plugins.dynamicresources import claim_store
-from policy_sched.plugins.dynamicresources.claim_store import ClaimStores
 from policy_sched.plugins.dynamicresources.extended_resources import ExtendedResources
 from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims
 
@@ -19,7 +18,7 @@ def test_claims_of_many_kinds_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> 
     again = resource_claim("again", exactly("r", count=8))
     handle = scheduler_with(["n0"], [device_class(), *claims, again]).handle
     known = handle.shared(ResourceClaims), handle.shared(ExtendedResources)
-    stores = ClaimStores(handle.objects, *known)
+    stores = claim_store.ClaimStores(handle.objects, *known)
     shapes = [stores.of(pod_with(f"p{i}", f"c{i}")).shape for i in range(8)]
     assert len(set(shapes)) == 8
     assert stores.of(pod_with("p", "again")).shape == shapes[-1]

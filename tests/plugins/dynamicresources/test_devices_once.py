@@ -7,20 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 
 from policy_sched.client import Done, MemoryClient, ObjectRequest, ObjectResponse
 from policy_sched.errors import ClusterError
 from policy_sched.model import ApiObject, DeviceClass, PodInfo, ResourceClaim, ResourceSlice
-from policy_sched.scheduler import (
-    Scheduler,
-    node_seen,
-    object_gone,
-    object_seen,
-    pod_gone,
-)
+from policy_sched.scheduler import Scheduler, node_seen, object_gone, object_seen, pod_gone
 from policy_sched.testing import make_node
 from tests.examples import scaled
 

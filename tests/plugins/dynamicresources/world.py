@@ -7,15 +7,7 @@ from typing import Any
 
 import msgspec
 
-from policy_sched.model import (
-    KINDS,
-    ApiObject,
-    DeviceClass,
-    Pod,
-    PodInfo,
-    ResourceClaim,
-    ResourceSlice,
-)
+from policy_sched import model
 from policy_sched.scheduler import Scheduler
 from policy_sched.scheduler.setup import assemble, read
 from policy_sched.testing import make_node
@@ -24,13 +16,13 @@ DRIVER = "gpu.example.com"
 Plain = dict[str, Any]
 
 
-def device_class(name: str = "gpu", *expressions: str, **spec: Any) -> DeviceClass:
+def device_class(name: str = "gpu", *expressions: str, **spec: Any) -> model.DeviceClass:
     """Return a class of devices."""
     selectors = [{"cel": {"expression": text}} for text in expressions]
     return _decoded("DeviceClass", {"name": name}, {"selectors": selectors, **spec})
 
 
-def resource_slice(node: str, devices: Sequence[Plain | str], **spec: Any) -> ResourceSlice:
+def resource_slice(node: str, devices: Sequence[Plain | str], **spec: Any) -> model.ResourceSlice:
     """Return the slice of a node, which is its whole pool; a name is a plain device."""
     made = [{"name": one} if isinstance(one, str) else one for one in devices]
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
@@ -39,7 +31,7 @@ def resource_slice(node: str, devices: Sequence[Plain | str], **spec: Any) -> Re
     return _decoded("ResourceSlice", {"name": f"{node}-slice"}, body)
 
 
-def resource_claim(name: str, *requests: Plain, **devices: Any) -> ResourceClaim:
+def resource_claim(name: str, *requests: Plain, **devices: Any) -> model.ResourceClaim:
     """Return a claim; without requests it wants one device of class gpu."""
     asked = requests or (exactly("r"),)
     meta = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
@@ -55,20 +47,22 @@ def exactly(name: str, count: int = 1, **more: Any) -> Plain:
 def _decoded(kind: str, metadata: Plain, spec: Plain) -> Any:
     key = ("resource.k8s.io/v1", kind)
     plain = {"apiVersion": key[0], "kind": kind, "metadata": metadata, "spec": spec}
-    found: ApiObject = msgspec.convert(plain, KINDS[key])
+    found: model.ApiObject = msgspec.convert(plain, model.KINDS[key])
     return found
 
 
-def pod_with(name: str, *claims: str, requests: Plain | None = None, **spec: Any) -> PodInfo:
+def pod_with(name: str, *claims: str, requests: Plain | None = None, **spec: Any) -> model.PodInfo:
     """Return a pending pod that uses claims."""
     entries = [{"name": f"c{i}", "resourceClaimName": one} for i, one in enumerate(claims)]
     container = {"name": "c", "resources": {"requests": requests or {}}}
     body = {"containers": [container], "resourceClaims": entries, **spec}
     meta = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
-    return PodInfo.of(msgspec.convert({"metadata": meta, "spec": body}, Pod))
+    return model.PodInfo.of(msgspec.convert({"metadata": meta, "spec": body}, model.Pod))
 
 
-def scheduler_with(nodes: Iterable[str], objects: Sequence[ApiObject], **more: Any) -> Scheduler:
+def scheduler_with(
+    nodes: Iterable[str], objects: Sequence[model.ApiObject], **more: Any
+) -> Scheduler:
     """Return a scheduler of the default profile whose cluster has nodes and objects."""
     plans, _ = read(None, ())
     scheduler = assemble(plans, objects=objects, **more)
@@ -77,7 +71,7 @@ def scheduler_with(nodes: Iterable[str], objects: Sequence[ApiObject], **more: A
     return scheduler
 
 
-def schedule(scheduler: Scheduler, *pods: PodInfo) -> list[str]:
+def schedule(scheduler: Scheduler, *pods: model.PodInfo) -> list[str]:
     """Add pods, decide them in their order, and return their nodes; "" for none."""
     found = []
     for pod in pods:
@@ -87,9 +81,9 @@ def schedule(scheduler: Scheduler, *pods: PodInfo) -> list[str]:
     return found
 
 
-def claim_of(scheduler: Scheduler, name: str) -> ResourceClaim:
+def claim_of(scheduler: Scheduler, name: str) -> model.ResourceClaim:
     """Return a claim as the cluster has it."""
-    claim = scheduler.handle.objects.named(ResourceClaim, "default", name)
+    claim = scheduler.handle.objects.named(model.ResourceClaim, "default", name)
     assert claim is not None, "it is there"
     return claim
 

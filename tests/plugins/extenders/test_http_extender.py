@@ -16,18 +16,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.selectors import label_selector
 from policy_sched.plugins.extenders.http_extender import ExtenderSettings, HttpExtender, TlsSettings
 from policy_sched.testing import make_node, make_pod
-from tests.plugins.extenders.server import (
-    CERTIFICATE,
-    CLOSE,
-    DRIP,
-    HALF,
-    HANG,
-    KEY,
-    NOISE,
-    SERVER_NAME,
-    Calls,
-    extender,
-)
+from tests.plugins.extenders import server
 
 POD = PodInfo.of(make_pod("p", cpu="1", labels={"app": "web"}))
 OPENED: list[HttpExtender] = []
@@ -35,7 +24,7 @@ VICTIMS = {"a": NodeVictims((PodInfo.of(make_pod("v", uid="u1")),), 1)}
 NODES = [make_node(name, cpu="4", labels={"n": name}) for name in ("a", "b", "c")]
 
 
-def client(calls: Calls, **settings: object) -> HttpExtender:
+def client(calls: server.Calls, **settings: object) -> HttpExtender:
     """Return the client of a served extender that has every verb."""
     verbs = {f"{verb}_verb": verb for verb in ("filter", "prioritize", "preempt", "bind")}
     chosen = {"url_prefix": calls.address, **verbs, **settings}
@@ -59,7 +48,7 @@ class TestFilter:
         def keep(arguments: dict[str, dict[str, list[object]]]) -> object:
             return {"Nodes": {"items": arguments["Nodes"]["items"][:2]}, "NodeNames": ["c"]}
 
-        with extender({"filter": keep}) as calls:
+        with server.extender({"filter": keep}) as calls:
             passed = client(calls).filter(POD, NODES)
         assert passed.nodes == {"a", "b"}
         ((_, sent),) = calls.requested
@@ -72,7 +61,7 @@ class TestFilter:
     def test_many_nodes_are_sent_in_pieces_and_are_all_there(self) -> None:
         """With any number of nodes, they arrive in order, and so does the response."""
         nodes = [make_node(f"n{i}") for i in range(1000)]
-        with extender({"filter": lambda sent: {"Nodes": sent["Nodes"]}}) as calls:
+        with server.extender({"filter": lambda sent: {"Nodes": sent["Nodes"]}}) as calls:
             passed = client(calls).filter(POD, nodes)
             assert client(calls).filter(POD, nodes[:64]).nodes == {f"n{i}" for i in range(64)}
         names = [node["metadata"]["name"] for node in calls.requested[0][1]["Nodes"]["items"]]
@@ -87,7 +76,7 @@ class TestFilter:
             "FailedAndUnresolvableNodes": {"c": "broken"},
             "Error": "",
         }
-        with extender({"filter": answer}) as calls:
+        with server.extender({"filter": answer}) as calls:
             passed = client(calls, node_cache_capable=True).filter(POD, NODES)
         assert (passed.nodes, passed.failed, passed.unresolvable) == (
             {"a"},
@@ -112,7 +101,7 @@ class TestFilter:
     )
     def test_the_forms_of_an_answer(self, capable: bool, answer: object, left: set[str]) -> None:
         """Case does not matter, names count with a cache only, and nothing means no node."""
-        with extender({"filter": answer}) as calls:
+        with server.extender({"filter": answer}) as calls:
             passed = client(calls, node_cache_capable=capable).filter(POD, NODES)
         assert passed.nodes == left
 
@@ -127,28 +116,28 @@ class TestFilter:
             (b"[" * 100_000, "cannot read the response"),
             (500, "^failed filter with extender at URL http://127.*/extend/filter, code 500$"),
             (302, "code 302$"),
-            (CLOSE, '^Post "http://127.*/extend/filter": EOF$'),
-            (HALF, "unexpected EOF"),
-            (NOISE, "malformed HTTP response"),
+            (server.CLOSE, '^Post "http://127.*/extend/filter": EOF$'),
+            (server.HALF, "unexpected EOF"),
+            (server.NOISE, "malformed HTTP response"),
         ],
     )
     def test_a_failure_names_its_cause(self, answer: object, words: str) -> None:
         """Every fault of the server is one error that names it."""
-        with extender({"filter": answer}) as calls, pytest.raises(PluginError, match=words):
+        with server.extender({"filter": answer}) as calls, pytest.raises(PluginError, match=words):
             client(calls, node_cache_capable=True).filter(POD, NODES)
 
-    @pytest.mark.parametrize("answer", [HANG, DRIP], ids=["silent", "unfinished"])
+    @pytest.mark.parametrize("answer", [server.HANG, server.DRIP], ids=["silent", "unfinished"])
     def test_a_slow_server_is_given_up(self, answer: object) -> None:
         """The timeout covers the whole call, the body of the response included."""
         with (
-            extender({"filter": answer}) as calls,
+            server.extender({"filter": answer}) as calls,
             pytest.raises(PluginError, match="context deadline exceeded"),
         ):
             client(calls, timeout=0.05).filter(POD, NODES)
 
     def test_connection_refused(self) -> None:
         """A refused connection is an error in Go's words."""
-        with extender({}) as calls:
+        with server.extender({}) as calls:
             pass
         with pytest.raises(PluginError, match=r"dial tcp 127.*: connect: connection refused"):
             client(calls).filter(POD, NODES)
@@ -168,7 +157,7 @@ class TestPrioritize:
     )
     def test_scores(self, answer: object, scores: list[tuple[str, int]]) -> None:
         """Scores come by host, in any case of letters."""
-        with extender({"prioritize": answer}) as calls:
+        with server.extender({"prioritize": answer}) as calls:
             assert client(calls).prioritize(POD, NODES) == scores
         assert [n["metadata"]["name"] for n in calls.requested[0][1]["Nodes"]["items"]] == [*"abc"]
 
@@ -177,7 +166,7 @@ class TestPrioritize:
     )
     def test_what_is_no_list_of_scores(self, answer: object) -> None:
         """A score that is not an int64 is rejected like any other invalid response."""
-        with extender({"prioritize": answer}) as calls, pytest.raises(PluginError):
+        with server.extender({"prioritize": answer}) as calls, pytest.raises(PluginError):
             client(calls).prioritize(POD, NODES)
 
 
@@ -187,7 +176,7 @@ class TestPreempt:
     def test_victims_are_sent_whole(self) -> None:
         """Without a node cache victims are pods on their node; the response has UIDs."""
         answer = {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "u1"}], "NumPDBViolations": 1}}}
-        with extender({"preempt": answer}) as calls:
+        with server.extender({"preempt": answer}) as calls:
             left = client(calls).preempt(POD, VICTIMS)
         assert left == {"a": NamedVictims(("u1",), 1)}
         ((_, sent),) = calls.requested
@@ -199,14 +188,14 @@ class TestPreempt:
 
     def test_uids_suffice_for_an_extender_with_a_node_cache(self) -> None:
         """With a node cache victims are UIDs in both directions."""
-        with extender({"preempt": lambda sent: sent}) as calls:
+        with server.extender({"preempt": lambda sent: sent}) as calls:
             left = client(calls, node_cache_capable=True).preempt(POD, VICTIMS)
         assert left == {"a": NamedVictims(("u1",), 1)}
         assert calls.requested[0][1]["NodeNameToVictims"] is None
 
     def test_no_victims_at_all(self) -> None:
         """Null and missing victims are none."""
-        with extender({"preempt": {"nodeNameToMetaVictims": {"a": None}}}) as calls:
+        with server.extender({"preempt": {"nodeNameToMetaVictims": {"a": None}}}) as calls:
             assert client(calls).preempt(POD, VICTIMS) == {"a": NamedVictims((), 0)}
 
 
@@ -215,7 +204,7 @@ class TestBind:
 
     def test_the_binding_request_names_pod_and_node(self) -> None:
         """The arguments name pod and node; an empty response means success."""
-        with extender({"bind": {}}) as calls:
+        with server.extender({"bind": {}}) as calls:
             client(calls).bind(POD, "b")
         expected = {"PodName": "p", "PodNamespace": "default", "PodUID": POD.uid, "Node": "b"}
         assert calls.requested == [("bind", expected)]
@@ -223,7 +212,7 @@ class TestBind:
     @pytest.mark.parametrize(("answer", "words"), [({"Error": "taken"}, "^taken$"), (500, "500")])
     def test_a_refusal(self, answer: object, words: str) -> None:
         """The extender's own error, or its status, is the error."""
-        with extender({"bind": answer}) as calls, pytest.raises(PluginError, match=words):
+        with server.extender({"bind": answer}) as calls, pytest.raises(PluginError, match=words):
             client(calls).bind(POD, "b")
 
 
@@ -232,7 +221,7 @@ class TestConnections:
 
     def test_one_connection_serves_many_calls(self) -> None:
         """Calls of all verbs use one connection, failed ones with a response included."""
-        with extender({"bind": {}, "prioritize": [], "filter": 500}) as calls:
+        with server.extender({"bind": {}, "prioritize": [], "filter": 500}) as calls:
             one = client(calls)
             one.bind(POD, "a")
             one.prioritize(POD, NODES)
@@ -250,7 +239,7 @@ class TestConnections:
             both.wait(60)
             return {}
 
-        with extender({"bind": meet, "filter": {"NodeNames": ["a"]}}) as calls:
+        with server.extender({"bind": meet, "filter": {"NodeNames": ["a"]}}) as calls:
             requested = client(calls, node_cache_capable=True)
             with ThreadPoolExecutor(2) as pool:
                 list(pool.map(lambda node: requested.bind(POD, node), ("a", "b")))
@@ -266,7 +255,7 @@ class TestConnections:
             over.wait(60)
             return {}
 
-        with extender({"bind": wait}) as calls, ThreadPoolExecutor(1) as pool:
+        with server.extender({"bind": wait}) as calls, ThreadPoolExecutor(1) as pool:
             requested = client(calls)
             call = pool.submit(requested.bind, POD, "a")
             assert begun.wait(60)
@@ -278,8 +267,8 @@ class TestConnections:
 
     def test_a_call_after_a_closed_connection(self) -> None:
         """After the server closes a connection, the next call opens another."""
-        answers = iter([CLOSE, {}, {}])
-        with extender({"bind": lambda _: next(answers)}) as calls:
+        answers = iter([server.CLOSE, {}, {}])
+        with server.extender({"bind": lambda _: next(answers)}) as calls:
             one = client(calls)
             with pytest.raises(PluginError, match="EOF"):
                 one.bind(POD, "a")
@@ -290,7 +279,7 @@ class TestConnections:
 
     def test_a_node_that_changed_is_sent_anew(self) -> None:
         """Nodes are encoded once, and once more when they are another object."""
-        with extender({"prioritize": []}) as calls:
+        with server.extender({"prioritize": []}) as calls:
             one = client(calls)
             for labels in ({"x": "1"}, {"x": "2"}):
                 one.prioritize(POD, [make_node("a", labels=labels)])
@@ -304,8 +293,12 @@ class TestTls:
     @pytest.mark.parametrize(
         "settings",
         [
-            {"tls": TlsSettings(ca_file=str(CERTIFICATE), server_name=SERVER_NAME)},
-            {"tls": TlsSettings(ca_data=CERTIFICATE.read_bytes(), server_name=SERVER_NAME)},
+            {"tls": TlsSettings(ca_file=str(server.CERTIFICATE), server_name=server.SERVER_NAME)},
+            {
+                "tls": TlsSettings(
+                    ca_data=server.CERTIFICATE.read_bytes(), server_name=server.SERVER_NAME
+                )
+            },
             {"tls": TlsSettings(insecure=True)},
             {"enable_https": True},
         ],
@@ -313,7 +306,7 @@ class TestTls:
     )
     def test_a_trusted_server(self, settings: dict[str, object]) -> None:
         """A trusted server, or one that need not be, is called over one connection."""
-        with extender({"bind": {}}, tls=True) as calls:
+        with server.extender({"bind": {}}, tls=True) as calls:
             one = client(calls, **settings)
             one.bind(POD, "a")
             one.bind(POD, "b")
@@ -323,15 +316,15 @@ class TestTls:
         "settings",
         [
             {},
-            {"tls": TlsSettings(ca_file=str(CERTIFICATE))},
-            {"tls": TlsSettings(ca_file=str(CERTIFICATE), server_name="other.test")},
+            {"tls": TlsSettings(ca_file=str(server.CERTIFICATE))},
+            {"tls": TlsSettings(ca_file=str(server.CERTIFICATE), server_name="other.test")},
         ],
         ids=["the system's roots", "address not in the certificate", "another name"],
     )
     def test_a_server_that_is_not_trusted(self, settings: dict[str, object]) -> None:
         """An invalid certificate is an error, and nothing is sent."""
         with (
-            extender({"bind": {}}, tls=True) as calls,
+            server.extender({"bind": {}}, tls=True) as calls,
             pytest.raises(PluginError, match="failed to verify certificate"),
         ):
             client(calls, **settings).bind(POD, "a")
@@ -342,12 +335,16 @@ class TestTls:
         """A server that requires a client certificate gets it."""
         pair = (
             TlsSettings(
-                insecure=True, cert_data=CERTIFICATE.read_bytes(), key_data=KEY.read_bytes()
+                insecure=True,
+                cert_data=server.CERTIFICATE.read_bytes(),
+                key_data=server.KEY.read_bytes(),
             )
             if as_data
-            else TlsSettings(insecure=True, cert_file=str(CERTIFICATE), key_file=str(KEY))
+            else TlsSettings(
+                insecure=True, cert_file=str(server.CERTIFICATE), key_file=str(server.KEY)
+            )
         )
-        with extender({"bind": {}}, tls=True, client_certificates=True) as calls:
+        with server.extender({"bind": {}}, tls=True, client_certificates=True) as calls:
             with pytest.raises(PluginError):
                 client(calls, tls=TlsSettings(insecure=True)).bind(POD, "a")
             client(calls, tls=pair).bind(POD, "a")

@@ -7,15 +7,7 @@ from typing import Any
 import pytest
 
 from policy_sched.cluster.listers import ApiObjects
-from policy_sched.model.cluster_objects import (
-    ReplicaSet,
-    ReplicationController,
-    ReplicationControllerSpec,
-    Service,
-    ServiceSpec,
-    StatefulSet,
-    WorkloadSpec,
-)
+from policy_sched.model import cluster_objects
 from policy_sched.model.meta import LabelSelector, ObjectMeta, OwnerReference
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.selectors import NOTHING, equality_selector
@@ -30,9 +22,11 @@ LIST = {
 }
 
 
-def service(namespace: str = "default", **selector: str) -> Service:
+def service(namespace: str = "default", **selector: str) -> cluster_objects.Service:
     meta = ObjectMeta(name=f"s-{namespace}-{'-'.join(selector)}", namespace=namespace)
-    return Service(kind="Service", metadata=meta, spec=ServiceSpec(selector=selector))
+    return cluster_objects.Service(
+        kind="Service", metadata=meta, spec=cluster_objects.ServiceSpec(selector=selector)
+    )
 
 
 def owned(kind: str, api_version: str, **labels: str) -> PodInfo:
@@ -64,18 +58,20 @@ def test_services_that_select_the_pod_define_the_spread_selector() -> None:
 @pytest.mark.parametrize(
     ("kind", "api_version", "owner"),
     [
-        ("ReplicationController", "v1", ReplicationController(
+        ("ReplicationController", "v1", cluster_objects.ReplicationController(
             kind="ReplicationController",
             metadata=ObjectMeta(name="web"),
-            spec=ReplicationControllerSpec(selector={"app": "web"}),
+            spec=cluster_objects.ReplicationControllerSpec(selector={"app": "web"}),
         )),
         *(
             (kind.__name__, "apps/v1", kind(
                 kind=kind.__name__,
                 metadata=ObjectMeta(name="web"),
-                spec=WorkloadSpec(selector=LabelSelector(match_labels={"app": "web"})),
+                spec=cluster_objects.WorkloadSpec(
+                    selector=LabelSelector(match_labels={"app": "web"})
+                ),
             ))
-            for kind in (ReplicaSet, StatefulSet)
+            for kind in (cluster_objects.ReplicaSet, cluster_objects.StatefulSet)
         ),
     ],
 )  # fmt: skip

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from policy_sched.cluster import Cache
 from policy_sched.cluster.counts.grouped_sums import MANY_GROUPS
@@ -19,7 +18,6 @@ from policy_sched.plugins.podtopologyspread import PodTopologySpread
 from policy_sched.testing import make_node, make_pod
 from tests import finite
 from tests.examples import scaled
-from tests.finite import chooser
 from tests.framework.evaluate.test_evaluator import assert_equal, pipeline_of
 from tests.framework.evaluate.test_row_functions import Few
 from tests.plugins.neighbourhoods import HOSTNAME, ZONE, handle_of
@@ -89,7 +87,7 @@ def codes(plugin: PodTopologySpread, state: CycleState, pod: PodInfo, cache: Cac
 def test_updated_results_are_those_of_a_fresh_evaluation(data: st.DataObject) -> None:
     """Pods come and go, nodes fill up; constraints are hard, soft, both or the default ones."""
     cache, names = world(data)
-    choose = chooser(data.draw)
+    choose = finite.chooser(data.draw)
     app = Service(
         kind="Service",
         metadata=ObjectMeta(name="app", namespace="default"),

@@ -6,20 +6,14 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.language.diagnostics.problems import Text
 from policy_sched.language.ir.dependencies import Reads
 from policy_sched.language.runtime.activation import Activation
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.plugins.rules.equivalence_classes import (
-    FEW,
-    each,
-    masks_of_classes,
-    of_classes,
-)
+from policy_sched.plugins.rules import equivalence_classes
 from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
 from tests.language.test_compiled_policy import bound, rule
@@ -66,7 +60,7 @@ def cluster(seed: int, size: int) -> Cache:
 
 
 @settings(max_examples=scaled(10), deadline=None)
-@given(st.integers(0, 2**16), st.integers(FEW, 60))
+@given(st.integers(0, 2**16), st.integers(equivalence_classes.FEW, 60))
 @pytest.mark.parametrize("words", WORDS)
 def test_many_rows_get_the_messages_of_each_row(words: str, seed: int, size: int) -> None:
     """Reasons of all rows at once are those of each row by itself."""
@@ -120,7 +114,7 @@ def test_rows_are_of_one_class_if_all_marks_are_equal(data: st.DataObject) -> No
         requested.append(row)
         return row
 
-    found = of_classes([True, columns[:2], *columns[2:]], rows, answer)
+    found = equivalence_classes.of_classes([True, columns[:2], *columns[2:]], rows, answer)
     keys = [tuple(column[place].item() for column in columns) for place in range(n)]
     assert [keys[row // 2] for row in found] == keys
     assert len(requested) == len(set(keys))
@@ -131,9 +125,9 @@ def test_flagged_rows_are_grouped_by_flags(marks: list[list[bool]], data: st.Dat
     """Groups of flagged rows have the rows of which all marks are equal, each row once."""
     mask = np.array(data.draw(st.lists(st.booleans(), min_size=6, max_size=6)))
     columns = [np.array(mark, np.bool_) for mark in marks]
-    groups = masks_of_classes([True, columns[:2], *columns[2:]], mask)
+    groups = equivalence_classes.masks_of_classes([True, columns[:2], *columns[2:]], mask)
     telling = [column for column in columns if 0 < np.count_nonzero(column) < 6]
-    assert (groups is None) == (2 ** len(telling) > FEW)
+    assert (groups is None) == (2 ** len(telling) > equivalence_classes.FEW)
     if groups is not None:
         keys = [{tuple(c[row] for c in columns) for row in np.flatnonzero(g)} for g in groups]
         assert all(len(key) <= 1 for key in keys)
@@ -155,9 +149,9 @@ def test_one_row_per_class_is_evaluated() -> None:
 
     reads, rows = Reads(node=frozenset({"unschedulable"})), np.arange(40)
     expected = [row % 3 == 0 for row in range(40)]
-    assert list(each(cache.nodes, reads, rows, answer)) == expected
+    assert list(equivalence_classes.each(cache.nodes, reads, rows, answer)) == expected
     assert sorted(requested) == [0, 1]
     requested.clear()
     wide = Reads(node=reads.node, columns_only=False)
-    assert list(each(cache.nodes, wide, rows, answer)) == expected
+    assert list(equivalence_classes.each(cache.nodes, wide, rows, answer)) == expected
     assert requested == list(range(40))

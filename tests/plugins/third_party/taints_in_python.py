@@ -12,13 +12,7 @@ from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.status import Code, Status
-from policy_sched.model.cluster_event import (
-    NODE_ADD,
-    ActionType,
-    ClusterEvent,
-    ClusterEventWithHint,
-    EventResource,
-)
+from policy_sched.model import cluster_event
 from policy_sched.model.pod_info import PodInfo
 
 REASON = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("node(s) had untolerated taint(s)",))
@@ -38,9 +32,14 @@ class TaintsInPython:
         return Signature(frozenset({("tolerations",)}), Scope.STATIC)
 
     @hookimpl
-    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
-        taint = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT)
-        return (ClusterEventWithHint(NODE_ADD), ClusterEventWithHint(taint))
+    def events_to_register(self) -> tuple[cluster_event.ClusterEventWithHint, ...]:
+        taint = cluster_event.ClusterEvent(
+            cluster_event.EventResource.NODE, cluster_event.ActionType.UPDATE_NODE_TAINT
+        )
+        return (
+            cluster_event.ClusterEventWithHint(cluster_event.NODE_ADD),
+            cluster_event.ClusterEventWithHint(taint),
+        )
 
     @hookimpl
     def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:

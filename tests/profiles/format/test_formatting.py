@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from policy_sched.language.format.printer import format_expression
 from policy_sched.profiles.format import key_order

@@ -6,8 +6,7 @@ import copy
 from typing import Any
 
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from policy_sched.errors import Severity
 from policy_sched.profiles.load.configuration import config_from_value, load_config_document

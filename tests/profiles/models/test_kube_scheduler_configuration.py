@@ -9,17 +9,13 @@ from pathlib import Path
 import pytest
 
 from policy_sched.profiles.load.configuration import config_from_value, default_config
+from policy_sched.profiles.models import plugin_args
 from policy_sched.profiles.models.kube_scheduler_configuration import (
     SECOND,
     ClientConnection,
     LeaderElection,
     Plugins,
     PluginSet,
-)
-from policy_sched.profiles.models.plugin_args import (
-    NodeResourcesFitArgs,
-    ResourceSpec,
-    ScoringStrategy,
 )
 from policy_sched.profiles.models.types import Document
 from policy_sched.profiles.resolve.plan import resolve
@@ -82,7 +78,7 @@ def test_defaults_that_are_not_validated_are_valid(model: type[Document]) -> Non
 
 def test_the_default_scoring_strategy_is_valid() -> None:
     """Writing the default strategy of NodeResourcesFit out changes nothing."""
-    strategy = NodeResourcesFitArgs().scoring_strategy
-    written = ScoringStrategy.model_validate(strategy.model_dump(by_alias=True))
+    strategy = plugin_args.NodeResourcesFitArgs().scoring_strategy
+    written = plugin_args.ScoringStrategy.model_validate(strategy.model_dump(by_alias=True))
     assert written == strategy
-    assert all(type(one) is ResourceSpec for one in strategy.resources)
+    assert all(type(one) is plugin_args.ResourceSpec for one in strategy.resources)

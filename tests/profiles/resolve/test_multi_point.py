@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from policy_sched.profiles.models.defaults import (
-    DEFAULT_PLUGINS,
-    MULTI_POINT,
-    PLUGIN_POINTS,
-    POINTS,
-)
-from policy_sched.profiles.resolve.multi_point import (
-    Entry,
-    Expansion,
-    Lists,
-    expand,
-    merge_multi_point,
-)
+from policy_sched.profiles.models import defaults
+from policy_sched.profiles.resolve import multi_point
 
 IMPLEMENTS = {
     "Sort": frozenset({"queueSort"}),
@@ -30,19 +18,21 @@ IMPLEMENTS = {
 DEFAULTS = (("Sort", 0), ("A", 3), ("B", 2), ("Bind", 0))
 
 
-def lists(*enabled: str | tuple[str, int], disabled: tuple[str, ...] = ()) -> Lists:
+def lists(*enabled: str | tuple[str, int], disabled: tuple[str, ...] = ()) -> multi_point.Lists:
     """Return the entry of a point, with places as in a file."""
     pairs = [(e, 0) if isinstance(e, str) else e for e in enabled]
-    entries = tuple(Entry(name, weight, "point", i) for i, (name, weight) in enumerate(pairs))
-    return Lists(entries, frozenset(disabled))
+    entries = tuple(
+        multi_point.Entry(name, weight, "point", i) for i, (name, weight) in enumerate(pairs)
+    )
+    return multi_point.Lists(entries, frozenset(disabled))
 
 
-def run(**sets: Lists) -> Expansion:
+def run(**sets: multi_point.Lists) -> multi_point.Expansion:
     """Expand a profile of the plugins above."""
-    return expand(sets, IMPLEMENTS, DEFAULTS)
+    return multi_point.expand(sets, IMPLEMENTS, DEFAULTS)
 
 
-def names(expansion: Expansion, point: str) -> list[str]:
+def names(expansion: multi_point.Expansion, point: str) -> list[str]:
     """Return the names at a point; the profile must be sound."""
     assert not expansion.faults
     return [name for name, _ in expansion.points[point]]
@@ -61,7 +51,7 @@ class TestDefaults:
 
     def test_upstreams_default_profile(self) -> None:
         """The default profile scores with upstream's weights, in upstream's order."""
-        expansion = expand({}, PLUGIN_POINTS)
+        expansion = multi_point.expand({}, defaults.PLUGIN_POINTS)
         assert not expansion.faults
         assert expansion.points["score"] == (
             ("TaintToleration", 3),
@@ -166,12 +156,12 @@ class TestWholeProfile:
         ]
 
 
-PLUGINS = sorted(PLUGIN_POINTS)
+PLUGINS = sorted(defaults.PLUGIN_POINTS)
 
 
 @given(
     st.dictionaries(
-        st.sampled_from([*POINTS, MULTI_POINT]),
+        st.sampled_from([*defaults.POINTS, defaults.MULTI_POINT]),
         st.builds(
             lambda names, disabled: lists(*names, disabled=tuple(disabled)),
             st.lists(st.sampled_from(PLUGINS), max_size=4),
@@ -180,18 +170,18 @@ PLUGINS = sorted(PLUGIN_POINTS)
         max_size=5,
     )
 )
-def test_expansion_only_arranges(sets: dict[str, Lists]) -> None:
+def test_expansion_only_arranges(sets: dict[str, multi_point.Lists]) -> None:
     """Each point runs a plugin once, only those that implement it and that someone enabled."""
-    expansion = expand(sets, PLUGIN_POINTS)
-    candidates = {name for name, _ in DEFAULT_PLUGINS}
+    expansion = multi_point.expand(sets, defaults.PLUGIN_POINTS)
+    candidates = {name for name, _ in defaults.DEFAULT_PLUGINS}
     candidates |= {e.name for s in sets.values() for e in s.enabled}
     for point, plugins in expansion.points.items():
         ran = [name for name, _ in plugins]
         assert len(ran) == len(set(ran))
-        assert all(point in PLUGIN_POINTS[name] for name in ran)
+        assert all(point in defaults.PLUGIN_POINTS[name] for name in ran)
         assert set(ran) <= candidates
-        own = {e.name for e in sets.get(point, Lists()).enabled}
-        gone = sets.get(point, Lists()).disabled
+        own = {e.name for e in sets.get(point, multi_point.Lists()).enabled}
+        gone = sets.get(point, multi_point.Lists()).disabled
         assert not {name for name in ran if name in gone and name not in own}
-    merged = merge_multi_point(sets.get(MULTI_POINT, Lists()))
+    merged = multi_point.merge_multi_point(sets.get(defaults.MULTI_POINT, multi_point.Lists()))
     assert len({e.name for e in merged}) <= len(merged)

@@ -8,7 +8,7 @@ import pytest
 
 from policy_sched.errors import PolicyError
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.scheduler.setup.factory import EPOCH, assemble, build, read
+from policy_sched.scheduler.setup import factory
 from policy_sched.testing import make_node, make_pod
 
 CONFIG = """\
@@ -42,14 +42,14 @@ def test_all_problems_of_a_configuration_are_reported_at_once(tmp_path: Path) ->
     config = write(tmp_path, "config.yaml", CONFIG % ("Liks", "Leest"))
     policy = write(tmp_path, "policy.yaml", POLICY)
     with pytest.raises(PolicyError) as caught:
-        read(config, [policy])
+        factory.read(config, [policy])
     assert [(d.line, d.code) for d in caught.value.diagnostics] == [(6, "PS705"), (9, "PS707")]
 
 
 def test_a_policy_without_a_configuration_is_enabled(tmp_path: Path) -> None:
     """Every policy that is given takes part with weight 1, after the default plugins."""
     policy = write(tmp_path, "policy.yaml", POLICY)
-    (plan,), _ = read(None, [policy])
+    (plan,), _ = factory.read(None, [policy])
     assert plan.plan.points["score"][-1][0] == "Likes"
 
 
@@ -59,10 +59,10 @@ def test_one_configuration_decides_alike_with_and_without_shared_evaluations(
     """A hundred pods land on the same nodes, whether evaluations are cached or not."""
     config = write(tmp_path, "config.yaml", CONFIG % ("Likes", "MostAllocated"))
     policy = write(tmp_path, "policy.yaml", POLICY)
-    plans, _ = read(config, [policy])
+    plans, _ = factory.read(config, [policy])
 
     def places(*, cached: bool) -> list[str]:
-        scheduler = assemble(plans, seed=7, cached=cached)
+        scheduler = factory.assemble(plans, seed=7, cached=cached)
         for i in range(6):
             scheduler.cache.add_node(make_node(f"n{i}", cpu="8"))
         nodes = []
@@ -78,5 +78,5 @@ def test_one_configuration_decides_alike_with_and_without_shared_evaluations(
 
 def test_time_stands_still_unless_a_clock_is_given() -> None:
     """A scheduler without a clock has a fixed time, so its output is reproducible."""
-    assert build().handle.now() == EPOCH
-    assert build(now=lambda: 5).handle.now() == 5
+    assert factory.build().handle.now() == factory.EPOCH
+    assert factory.build(now=lambda: 5).handle.now() == 5

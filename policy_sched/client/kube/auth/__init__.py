@@ -5,31 +5,19 @@ contain secrets.
 """
 
 from policy_sched.client.kube.auth.credentials import (
-    REREAD_CERTIFICATES,
-    Access,
-    AccessError,
-    Anonymous,
-    Certificate,
-    Grant,
-    Trust,
-    read_secret,
-    tls_context,
+    REREAD_CERTIFICATES as REREAD_CERTIFICATES,
+    Access as Access,
+    AccessError as AccessError,
+    Anonymous as Anonymous,
+    Certificate as Certificate,
+    Grant as Grant,
+    Trust as Trust,
+    read_secret as read_secret,
+    tls_context as tls_context,
 )
-from policy_sched.client.kube.auth.kubeconfig import in_cluster_config, load, paths_in
-from policy_sched.client.kube.auth.proxies import SOCKS
-
-__all__ = [
-    "REREAD_CERTIFICATES",
-    "SOCKS",
-    "Access",
-    "AccessError",
-    "Anonymous",
-    "Certificate",
-    "Grant",
-    "Trust",
-    "in_cluster_config",
-    "load",
-    "paths_in",
-    "read_secret",
-    "tls_context",
-]
+from policy_sched.client.kube.auth.kubeconfig import (
+    in_cluster_config as in_cluster_config,
+    load as load,
+    paths_in as paths_in,
+)
+from policy_sched.client.kube.auth.proxies import SOCKS as SOCKS

@@ -22,12 +22,12 @@ from policy_sched.source import (
     MAX_POLICY_BYTES,
     YAML_SYNTAX,
     Marked,
+    Path as Place,
     SourceFile,
     diagnostic,
     parse_documents,
     read_bytes,
 )
-from policy_sched.source import Path as Place
 
 UNKNOWN_KEY: Final = "PS702"
 WRONG_TYPE: Final = "PS703"

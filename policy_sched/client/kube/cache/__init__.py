@@ -4,17 +4,15 @@ The counterpart of client-go's tools/cache. A store holds the last known objects
 and watch events into changes.
 """
 
-from policy_sched.client.kube.cache.informers import POD_GROUPS, READ, Informers, selections_of
-from policy_sched.client.kube.cache.reflector import Reflector, ReflectorSettings, list_all
-from policy_sched.client.kube.cache.store import Change
-
-__all__ = [
-    "POD_GROUPS",
-    "READ",
-    "Change",
-    "Informers",
-    "Reflector",
-    "ReflectorSettings",
-    "list_all",
-    "selections_of",
-]
+from policy_sched.client.kube.cache.informers import (
+    POD_GROUPS as POD_GROUPS,
+    READ as READ,
+    Informers as Informers,
+    selections_of as selections_of,
+)
+from policy_sched.client.kube.cache.reflector import (
+    Reflector as Reflector,
+    ReflectorSettings as ReflectorSettings,
+    list_all as list_all,
+)
+from policy_sched.client.kube.cache.store import Change as Change

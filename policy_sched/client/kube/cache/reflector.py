@@ -31,22 +31,8 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from policy_sched.client.apimachinery import ApiError
+from policy_sched.client.kube import rest
 from policy_sched.client.kube.cache.store import Change, Store, place
-from policy_sched.client.kube.rest import (
-    NOT_FOUND,
-    Api,
-    Decoding,
-    Malformed,
-    Place,
-    Selection,
-    Status,
-    Unread,
-    WatchEvent,
-    away,
-    error_of_status,
-    expired,
-    wait_of,
-)
 from policy_sched.client.kube.time import SECOND, Backoff, BackoffState
 from policy_sched.errors import ClusterError
 from policy_sched.model import ApiObject, Pod
@@ -65,7 +51,7 @@ class Listing(Generic[PageT]):
 
     version: str = ""
     items: list[PageT] = field(default_factory=list)
-    unread: list[Unread[PageT]] = field(default_factory=list)
+    unread: list[rest.Unread[PageT]] = field(default_factory=list)
 
 
 def itself(thing: PageT) -> PageT:
@@ -74,9 +60,9 @@ def itself(thing: PageT) -> PageT:
 
 
 async def list_all(
-    api: Api,
-    selection: Selection,
-    decoding: Decoding[PageT],
+    api: rest.Api,
+    selection: rest.Selection,
+    decoding: rest.Decoding[PageT],
     limit: int = PAGE,
     known: Callable[[PageT], PageT] = itself,
 ) -> Listing[PageT]:
@@ -90,15 +76,15 @@ async def list_all(
             size = limit if begun < BEGINNINGS else 0
             return await _pages(api, selection, decoding, size, known)
         except ApiError as error:
-            if not expired(error) or begun == BEGINNINGS:
+            if not rest.expired(error) or begun == BEGINNINGS:
                 raise
     raise AssertionError("unreachable")
 
 
 async def _pages(
-    api: Api,
-    selection: Selection,
-    decoding: Decoding[PageT],
+    api: rest.Api,
+    selection: rest.Selection,
+    decoding: rest.Decoding[PageT],
     limit: int,
     known: Callable[[PageT], PageT],
 ) -> Listing[PageT]:
@@ -119,7 +105,7 @@ T = TypeVar("T", bound=ApiObject)
 
 Changed = Callable[[Sequence[Change[T]]], None]
 """Called with changes in the order in which they happened, in batches."""
-Trouble = Callable[[Selection, str], None]
+Trouble = Callable[[rest.Selection, str], None]
 """Called with errors that the reflector has already handled, so that they can be logged."""
 
 LASTING: Final = SECOND
@@ -146,13 +132,13 @@ class ReflectorSettings:
     backoff: Backoff = field(default_factory=Backoff)
 
 
-def _failure(status: Status) -> ClusterError:
+def _failure(status: rest.Status) -> ClusterError:
     """Return what the line that ends a watch means."""
-    error = error_of_status(status)
-    return error if expired(error) else Malformed(f"the server ended a watch: {error}")
+    error = rest.error_of_status(status)
+    return error if rest.expired(error) else rest.Malformed(f"the server ended a watch: {error}")
 
 
-def ignore_trouble(_selection: Selection, _what: str) -> None:
+def ignore_trouble(_selection: rest.Selection, _what: str) -> None:
     """Ignore the failure."""
 
 
@@ -170,8 +156,8 @@ class Reflector(Generic[T]):
 
     def __init__(  # the last two are keywords with defaults
         self,
-        api: Api,
-        selection: Selection,
+        api: rest.Api,
+        selection: rest.Selection,
         struct: type[T],
         changed: Changed[T],
         *,
@@ -180,12 +166,12 @@ class Reflector(Generic[T]):
     ) -> None:
         self.selection = selection
         self.mirror: Store[T] = Store()
-        self.unread: dict[Place, str] = {}
+        self.unread: dict[rest.Place, str] = {}
         self.synced = asyncio.Event()
         self.following = False
         self.on_following: Callable[[], None] = _nothing
         self._api = api
-        self._decoding = Decoding(selection.kind, struct)
+        self._decoding = rest.Decoding(selection.kind, struct)
         self._changed = changed
         self._settings = settings or ReflectorSettings()
         self._trouble = trouble
@@ -220,7 +206,7 @@ class Reflector(Generic[T]):
                 self._trouble(self.selection, str(error))
                 self._learn(error, silent=now() - began >= self._settings.silence * SECOND)
                 self._api.recovery.failed(error)
-                delay = wait_of(error)
+                delay = rest.wait_of(error)
             finally:
                 self.following = False
             if delay is not None:
@@ -243,11 +229,11 @@ class Reflector(Generic[T]):
 
     def _learn(self, error: ClusterError, *, silent: bool) -> None:
         """Decide where the next try begins; ``silent``: it failed after a long time."""
-        self._away = self._away or (away(error) and not self.following)
+        self._away = self._away or (rest.away(error) and not self.following)
         if silent and not self._heard:
             self._version = ""
-        self._expired = isinstance(error, ApiError) and expired(error)
-        if isinstance(error, Malformed):
+        self._expired = isinstance(error, ApiError) and rest.expired(error)
+        if isinstance(error, rest.Malformed):
             if self._bad_version == self._version:
                 self._version = ""
             self._bad_version = self._version
@@ -274,7 +260,7 @@ class Reflector(Generic[T]):
                 self._api, self.selection, self._decoding, self._settings.page, self.mirror.known
             )
         except ApiError as error:
-            if error.code == NOT_FOUND:
+            if error.code == rest.NOT_FOUND:
                 await self._replace((), {})  # a kind that is not served has no objects, so far
             raise
         await self._replace(listing.items, {one.place: one for one in listing.unread})
@@ -290,7 +276,9 @@ class Reflector(Generic[T]):
             self._trouble(self.selection, f"its versions begin anew: {theirs} after {ours}")
             self._version = ""
 
-    async def _replace(self, items: Sequence[T], unread: Mapping[Place, Unread[T]]) -> None:
+    async def _replace(
+        self, items: Sequence[T], unread: Mapping[rest.Place, rest.Unread[T]]
+    ) -> None:
         """Compare all that there is with the mirror; others have their turn in between."""
         self.unread = {where: self._tell(one) for where, one in unread.items()}
         believed = [found for one in unread.values() if (found := self._believed(one)) is not None]
@@ -307,7 +295,7 @@ class Reflector(Generic[T]):
         self._progress = True
         self._bad_version = None
 
-    def _tell(self, unread: Unread[T]) -> str:
+    def _tell(self, unread: rest.Unread[T]) -> str:
         """Tell of an object that cannot be read; return why."""
         name = "/".join(part for part in unread.place if part)
         so = "it is left out until it can be read"
@@ -317,7 +305,7 @@ class Reflector(Generic[T]):
         self._trouble(self.selection, f"{name}: {unread.why}; {so}")
         return unread.why
 
-    def _believed(self, unread: Unread[T]) -> T | None:
+    def _believed(self, unread: rest.Unread[T]) -> T | None:
         """Return what counts of an object that cannot be read, None if it is left out.
 
         The last state that was read, unless the pod has got its node since then.
@@ -330,7 +318,7 @@ class Reflector(Generic[T]):
             return old if same else partial
         return old
 
-    async def _watch(self, initial: dict[Place, T | Unread[T]] | None) -> None:
+    async def _watch(self, initial: dict[rest.Place, T | rest.Unread[T]] | None) -> None:
         """Follow a stream; ``initial`` gathers the objects of a streaming list, None for none."""
         shortest = self._settings.shortest
         seconds = shortest * (1 + self._api.environment.random.random())
@@ -350,15 +338,15 @@ class Reflector(Generic[T]):
                 initial = await self._take(lines, initial)
                 self._follows(initial)
 
-    def _follows(self, initial: dict[Place, T | Unread[T]] | None) -> None:
+    def _follows(self, initial: dict[rest.Place, T | rest.Unread[T]] | None) -> None:
         """A stream is open; with ``initial`` it still sends what there is."""
         if initial is None and not self.following:
             self.following = True
             self.on_following()
 
     async def _take(
-        self, lines: list[bytes], initial: dict[Place, T | Unread[T]] | None
-    ) -> dict[Place, T | Unread[T]] | None:
+        self, lines: list[bytes], initial: dict[rest.Place, T | rest.Unread[T]] | None
+    ) -> dict[rest.Place, T | rest.Unread[T]] | None:
         """Process the received lines; return the objects of a streaming list so far.
 
         The lines before a malformed one are handed on, too.
@@ -375,8 +363,8 @@ class Reflector(Generic[T]):
                 if event.type != "BOOKMARK":
                     self._gather(event, initial)
                 elif event.initial_end:
-                    read = [one for one in initial.values() if not isinstance(one, Unread)]
-                    unread = {k: one for k, one in initial.items() if isinstance(one, Unread)}
+                    read = [one for one in initial.values() if not isinstance(one, rest.Unread)]
+                    unread = {k: one for k, one in initial.items() if isinstance(one, rest.Unread)}
                     initial = None
                     await self._replace(read, unread)
                     self._reached(event.version)
@@ -385,9 +373,11 @@ class Reflector(Generic[T]):
                 self._changed(changes)
         return initial
 
-    def _gather(self, event: WatchEvent[T], initial: dict[Place, T | Unread[T]]) -> None:
+    def _gather(
+        self, event: rest.WatchEvent[T], initial: dict[rest.Place, T | rest.Unread[T]]
+    ) -> None:
         """Apply one event of a streaming list, which contains concurrent changes, too."""
-        thing: T | Unread[T]
+        thing: T | rest.Unread[T]
         if event.unread is not None:
             thing, where = event.unread, event.unread.place
         else:
@@ -398,7 +388,7 @@ class Reflector(Generic[T]):
         else:
             initial[where] = thing
 
-    def _apply(self, event: WatchEvent[T]) -> list[Change[T]]:
+    def _apply(self, event: rest.WatchEvent[T]) -> list[Change[T]]:
         changes: list[Change[T]] = []
         deleted = event.type == "DELETED"
         if event.unread is not None:

@@ -3,10 +3,8 @@
 The counterpart of client-go's tools/events.
 """
 
-from policy_sched.client.kube.events.broadcaster import EventKey, EventWriter, Reference
-
-__all__ = [
-    "EventKey",
-    "EventWriter",
-    "Reference",
-]
+from policy_sched.client.kube.events.broadcaster import (
+    EventKey as EventKey,
+    EventWriter as EventWriter,
+    Reference as Reference,
+)

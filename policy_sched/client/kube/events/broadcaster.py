@@ -17,18 +17,7 @@ from uuid import NAMESPACE_OID, uuid5
 import msgspec
 
 from policy_sched.client.apimachinery import ApiError, micro_timestamp
-from policy_sched.client.kube.rest import (
-    MERGE_PATCH,
-    NOT_FOUND,
-    Api,
-    Begin,
-    Ended,
-    KeyedExecutor,
-    Room,
-    at_once,
-    collection_path,
-    object_path,
-)
+from policy_sched.client.kube import rest
 from policy_sched.client.kube.time import SECOND, WorkQueue
 from policy_sched.errors import ClusterError
 
@@ -238,17 +227,19 @@ def ignore_loss(_about: str, _error: ClusterError) -> None:
 class EventWriter:
     """Says things about objects; ``run`` as a task ends and refreshes series."""
 
-    def __init__(self, api: Api, lost: Lost = ignore_loss, begin: Begin = at_once) -> None:
+    def __init__(
+        self, api: rest.Api, lost: Lost = ignore_loss, begin: rest.Begin = rest.at_once
+    ) -> None:
         self.lost = 0
         self.waiting = 0
         self._api = api
         self._lost = lost
         self._series = EventSeries()
-        self._lanes = KeyedExecutor()
+        self._lanes = rest.KeyedExecutor()
         self._begin_in_loop = begin
         self._gathered: list[tuple[Write, int]] = []
         self._gathering: asyncio.Task[None] | None = None
-        self._room = Room(TOGETHER)
+        self._room = rest.Room(TOGETHER)
         self.queue = WorkQueue("events", api.environment.clocks.monotonic)
 
     def say(self, key: EventKey) -> None:
@@ -322,7 +313,7 @@ class EventWriter:
             start = None if write.series is not None else partial(self._begin, write, added)
             self._lanes.add(key, partial(self._take, write, added), start)
 
-    def _begin(self, write: Write, added: int, ended: Ended) -> bool:
+    def _begin(self, write: Write, added: int, ended: rest.Ended) -> bool:
         """Send a new event without waiting, if that is possible now."""
 
         def responded(failed: ClusterError | None) -> None:
@@ -333,7 +324,7 @@ class EventWriter:
             self.waiting -= 1
             ended(None)
 
-        path = collection_path(EVENT, write.namespace)
+        path = rest.collection_path(EVENT, write.namespace)
         if not self._api.begin("POST", path, write.event, responded, aside=True):
             return False
         number = self.queue.begun(added)
@@ -374,14 +365,16 @@ class EventWriter:
 
     async def _send(self, write: Write, failed: ClusterError | None) -> None:
         if write.series is not None:
-            path = object_path(EVENT, write.namespace, write.name)
+            path = rest.object_path(EVENT, write.namespace, write.name)
             patch = {"series": write.series}
             try:
-                await self._api.request("PATCH", path, patch, content_type=MERGE_PATCH, aside=True)
+                await self._api.request(
+                    "PATCH", path, patch, content_type=rest.MERGE_PATCH, aside=True
+                )
             except ApiError as error:
-                if error.code != NOT_FOUND:
+                if error.code != rest.NOT_FOUND:
                     raise
             else:
                 return
-        path = collection_path(EVENT, write.namespace)
+        path = rest.collection_path(EVENT, write.namespace)
         await self._api.request("POST", path, write.event, aside=True, failed=failed)

@@ -10,29 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.client.apimachinery import ApiError, micro_timestamp, parsed
+from policy_sched.client.kube import rest
 from policy_sched.client.kube.cache import Change, Reflector
 from policy_sched.client.kube.events import Reference
-from policy_sched.client.kube.leaderelection.state_machine import (
-    Create,
-    Election,
-    Failed,
-    Found,
-    Get,
-    LeaseRecord,
-    NotThere,
-    Request,
-    Response,
-)
-from policy_sched.client.kube.rest import (
-    CONFLICT,
-    NOT_FOUND,
-    REQUEST_BACKOFF,
-    Api,
-    Selection,
-    collection_path,
-    first_of,
-    object_path,
-)
+from policy_sched.client.kube.leaderelection import state_machine
 from policy_sched.client.kube.time import SECOND, BackoffState
 from policy_sched.errors import ClusterError
 from policy_sched.model import ApiObject, ApiStruct
@@ -57,7 +38,7 @@ class HeldLease(ApiObject):
     spec: HeldSpec = msgspec.field(default_factory=HeldSpec)
 
 
-def spec_of(record: LeaseRecord) -> Plain:
+def spec_of(record: state_machine.LeaseRecord) -> Plain:
     """Return a record as a lease's spec has it."""
     return {
         "holderIdentity": record.holder,
@@ -68,12 +49,12 @@ def spec_of(record: LeaseRecord) -> Plain:
     }
 
 
-def record_of(lease: Plain) -> LeaseRecord:
+def record_of(lease: Plain) -> state_machine.LeaseRecord:
     """Return the record of a lease. Raises ValueError if its spec is of another form."""
     spec = lease.get("spec") or {}
     if not isinstance(spec, dict):
         raise TypeError("the lease has no spec")
-    return LeaseRecord(
+    return state_machine.LeaseRecord(
         holder=str(spec.get("holderIdentity") or ""),
         duration=int(spec.get("leaseDurationSeconds") or 0),
         acquired=parsed(str(spec["acquireTime"])) if spec.get("acquireTime") else 0,
@@ -90,7 +71,7 @@ class Lease:
 
     def __init__(
         self,
-        api: Api,
+        api: rest.Api,
         namespace: str,
         name: str,
         trouble: Callable[[str], None] = lambda _what: None,
@@ -108,34 +89,36 @@ class Lease:
         uid, version = (str(meta.get(field) or "") for field in ("uid", "resourceVersion"))
         return Reference(LEASE[1], self.namespace, self.name, uid, LEASE[0], version)
 
-    async def send(self, request: Request, timeout: float | None = None) -> Response:
+    async def send(
+        self, request: state_machine.Request, timeout: float | None = None
+    ) -> state_machine.Response:
         """Send the requests of an attempt. ``timeout``: seconds for each request."""
         try:
-            if isinstance(request, Get):
-                path = object_path(LEASE, self.namespace, self.name)
+            if isinstance(request, state_machine.Get):
+                path = rest.object_path(LEASE, self.namespace, self.name)
                 body = await self._api.request("GET", path, timeout=timeout)
             else:
                 body = await self._write(request, timeout)
             self._last = msgspec.json.decode(body, type=dict)
-            return Found(record_of(self._last))
+            return state_machine.Found(record_of(self._last))
         except ApiError as error:
-            if error.code == NOT_FOUND and isinstance(request, Get):
-                return NotThere()
-            if error.code != CONFLICT:
+            if error.code == rest.NOT_FOUND and isinstance(request, state_machine.Get):
+                return state_machine.NotThere()
+            if error.code != rest.CONFLICT:
                 self.trouble(f"{error.code}: {error}")
         except (ClusterError, ValueError, TypeError, RecursionError) as error:
             self.trouble(str(error))
-        return Failed()
+        return state_machine.Failed()
 
-    async def _write(self, request: Request, timeout: float | None) -> bytes:
-        assert not isinstance(request, Get)
+    async def _write(self, request: state_machine.Request, timeout: float | None) -> bytes:
+        assert not isinstance(request, state_machine.Get)
         spec = spec_of(request.record)
-        if isinstance(request, Create):
-            path = collection_path(LEASE, self.namespace)
+        if isinstance(request, state_machine.Create):
+            path = rest.collection_path(LEASE, self.namespace)
             meta = {"name": self.name, "namespace": self.namespace}
             lease = {"apiVersion": LEASE[0], "kind": LEASE[1], "metadata": meta, "spec": spec}
             return await self._api.request("POST", path, lease, timeout=timeout)
-        path = object_path(LEASE, self.namespace, self.name)
+        path = rest.object_path(LEASE, self.namespace, self.name)
         lease = {**self._last, "spec": {**(self._last.get("spec") or {}), **spec}}
         return await self._api.request("PUT", path, lease, timeout=timeout)
 
@@ -152,8 +135,8 @@ class Elector:
     def __init__(
         self,
         lease: Lease,
-        election: Election,
-        api: Api,
+        election: state_machine.Election,
+        api: rest.Api,
         changed: Callable[[bool], None],
         new_holder: Callable[[str], None] = lambda _holder: None,
     ) -> None:
@@ -162,7 +145,7 @@ class Elector:
         self._api = api
         self._environment = api.environment
         self._hint = asyncio.Event()
-        selection = Selection(LEASE, lease.namespace, f"metadata.name={lease.name}")
+        selection = rest.Selection(LEASE, lease.namespace, f"metadata.name={lease.name}")
         self.watch = Reflector(api, selection, HeldLease, self._heard, trouble=self._trouble)
         self._changed = changed
         self._new_holder = new_holder
@@ -198,7 +181,7 @@ class Elector:
     async def release(self, within: float = RELEASING) -> None:
         """Release the lease, if held; retry an unavailable server ``within`` so many seconds."""
         pauses = BackoffState(
-            REQUEST_BACKOFF, self._environment.clocks.monotonic, self._environment.random
+            rest.REQUEST_BACKOFF, self._environment.clocks.monotonic, self._environment.random
         )
         with suppress(TimeoutError):
             async with asyncio.timeout(within) as limit:
@@ -212,13 +195,17 @@ class Elector:
         if self.election.observe_holder(changes[-1].object.spec.holder_identity or ""):
             self._hint.set()
 
-    def _trouble(self, _selection: Selection, what: str) -> None:
+    def _trouble(self, _selection: rest.Selection, what: str) -> None:
         self.lease.trouble(what)
 
     async def _sleep(self, seconds: float) -> None:
-        await first_of(self._environment.sleep(seconds), self._hint.wait())
+        await rest.first_of(self._environment.sleep(seconds), self._hint.wait())
 
-    async def _drive(self, attempt: Generator[Request, Response, bool], timeout: float) -> bool:
+    async def _drive(
+        self,
+        attempt: Generator[state_machine.Request, state_machine.Response, bool],
+        timeout: float,
+    ) -> bool:
         try:
             request = next(attempt)
             while True:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, TypeAlias
 
-from policy_sched.client.kube.time import SECOND, Backoff, BackoffState, Clocks
+from policy_sched.client.kube import time
 
 JITTER: Final = 1.2
 """Retries of candidates are up to this part of the period later (client-go: JitterFactor)."""
@@ -102,7 +102,7 @@ class Election:
     """One candidate."""
 
     def __init__(
-        self, identity: str, clocks: Clocks, random: Random, settings: ElectionSettings
+        self, identity: str, clocks: time.Clocks, random: Random, settings: ElectionSettings
     ) -> None:
         self.identity = identity
         self.settings = settings
@@ -115,8 +115,8 @@ class Election:
         self._renewing_since = 0
         self._failed = False
         period = settings.retry_period
-        soon = Backoff(first=period / 20, longest=period, jitter=JITTER)
-        self._pauses = BackoffState(soon, clocks.monotonic, random)
+        soon = time.Backoff(first=period / 20, longest=period, jitter=JITTER)
+        self._pauses = time.BackoffState(soon, clocks.monotonic, random)
         self.due = clocks.monotonic()
 
     @property
@@ -132,7 +132,7 @@ class Election:
     @property
     def leading(self) -> bool:
         """Whether we lead, right now."""
-        ends = self._renewed_at + round(self.settings.lease_duration * SECOND)
+        ends = self._renewed_at + round(self.settings.lease_duration * time.SECOND)
         return self._leading and self._clocks.monotonic() < ends
 
     @property
@@ -150,7 +150,7 @@ class Election:
     def conclude(self, held: bool, began: int) -> None:
         """Apply the result of an attempt that began then; a cancelled one is a failure."""
         now = self._clocks.monotonic()
-        period = round(self.settings.retry_period * SECOND)
+        period = round(self.settings.retry_period * time.SECOND)
         if held:
             self._leading = True
             self._renewed_at = began
@@ -159,7 +159,7 @@ class Election:
             self._leading = False
         pause = period if self._leading else period + round(period * JITTER * self._random.random())
         if self._failed:
-            pause = min(pause, round(self._pauses.next() * SECOND))
+            pause = min(pause, round(self._pauses.next() * time.SECOND))
         else:
             self._pauses.succeeded()
         if held:
@@ -194,7 +194,7 @@ class Election:
     # Inside.
 
     def _gives_up(self) -> int:
-        return self._renewing_since + round(self.settings.renew_deadline * SECOND)
+        return self._renewing_since + round(self.settings.renew_deadline * time.SECOND)
 
     def _hold(self) -> Attempt:
         """client-go's tryAcquireOrRenew."""
@@ -236,7 +236,7 @@ class Election:
         """Return when another holder's lease runs out, if it has not yet."""
         if self._observed is None or not self._observed.holder or not self._valid():
             return otherwise
-        return self._observed_at + self._observed.duration * SECOND
+        return self._observed_at + self._observed.duration * time.SECOND
 
     def _is_ours(self) -> bool:
         return self._observed is not None and self._observed.holder == self.identity
@@ -244,7 +244,7 @@ class Election:
     def _valid(self) -> bool:
         if self._observed is None:
             return False
-        return self._clocks.monotonic() < self._observed_at + self._observed.duration * SECOND
+        return self._clocks.monotonic() < self._observed_at + self._observed.duration * time.SECOND
 
     def _observe(self, record: LeaseRecord) -> None:
         self._observed = record

@@ -4,58 +4,43 @@ One request at a time, with client-go's rules for retries and back-off. What is 
 is the concern of cache/.
 """
 
-from policy_sched.client.kube.rest.client import MERGE_PATCH, STRATEGIC_PATCH, Api
-from policy_sched.client.kube.rest.decoding import Decoding, Unread, WatchEvent
-from policy_sched.client.kube.rest.errors import (
-    CONFLICT,
-    NOT_FOUND,
-    TOO_MANY,
-    Malformed,
-    Place,
-    Selection,
-    Status,
-    Unreachable,
-    collection_path,
-    error_of_status,
-    expired,
-    object_path,
-    wait_of,
+from policy_sched.client.kube.rest.client import (
+    MERGE_PATCH as MERGE_PATCH,
+    STRATEGIC_PATCH as STRATEGIC_PATCH,
+    Api as Api,
 )
-from policy_sched.client.kube.rest.keyed_executor import Begin, Ended, KeyedExecutor, at_once
-from policy_sched.client.kube.rest.retry import REQUEST_BACKOFF, RetryPolicy, Room, away, first_of
-from policy_sched.client.kube.rest.settings import Environment, Settings
-from policy_sched.client.kube.rest.transport import JSON
-
-__all__ = [
-    "CONFLICT",
-    "JSON",
-    "MERGE_PATCH",
-    "NOT_FOUND",
-    "REQUEST_BACKOFF",
-    "STRATEGIC_PATCH",
-    "TOO_MANY",
-    "Api",
-    "Begin",
-    "Decoding",
-    "Ended",
-    "Environment",
-    "KeyedExecutor",
-    "Malformed",
-    "Place",
-    "RetryPolicy",
-    "Room",
-    "Selection",
-    "Settings",
-    "Status",
-    "Unreachable",
-    "Unread",
-    "WatchEvent",
-    "at_once",
-    "away",
-    "collection_path",
-    "error_of_status",
-    "expired",
-    "first_of",
-    "object_path",
-    "wait_of",
-]
+from policy_sched.client.kube.rest.decoding import (
+    Decoding as Decoding,
+    Unread as Unread,
+    WatchEvent as WatchEvent,
+)
+from policy_sched.client.kube.rest.errors import (
+    CONFLICT as CONFLICT,
+    NOT_FOUND as NOT_FOUND,
+    TOO_MANY as TOO_MANY,
+    Malformed as Malformed,
+    Place as Place,
+    Selection as Selection,
+    Status as Status,
+    Unreachable as Unreachable,
+    collection_path as collection_path,
+    error_of_status as error_of_status,
+    expired as expired,
+    object_path as object_path,
+    wait_of as wait_of,
+)
+from policy_sched.client.kube.rest.keyed_executor import (
+    Begin as Begin,
+    Ended as Ended,
+    KeyedExecutor as KeyedExecutor,
+    at_once as at_once,
+)
+from policy_sched.client.kube.rest.retry import (
+    REQUEST_BACKOFF as REQUEST_BACKOFF,
+    RetryPolicy as RetryPolicy,
+    Room as Room,
+    away as away,
+    first_of as first_of,
+)
+from policy_sched.client.kube.rest.settings import Environment as Environment, Settings as Settings
+from policy_sched.client.kube.rest.transport import JSON as JSON

@@ -26,14 +26,8 @@ from yarl import URL
 
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.client.kube.auth import Access, AccessError, Grant
+from policy_sched.client.kube.rest import errors, transport
 from policy_sched.client.kube.rest.connections import TOGETHER, Connections, Response
-from policy_sched.client.kube.rest.errors import (
-    UNAUTHORIZED,
-    Malformed,
-    error_of_response,
-    retry_after,
-    wait_of,
-)
 from policy_sched.client.kube.rest.retry import (
     REQUEST_BACKOFF,
     Recovery,
@@ -42,19 +36,6 @@ from policy_sched.client.kube.rest.retry import (
     pause_before_retry,
 )
 from policy_sched.client.kube.rest.settings import Environment, Observe, Settings, Traffic
-from policy_sched.client.kube.rest.transport import (
-    JSON,
-    TROUBLE,
-    OutgoingRequest,
-    TlsContexts,
-    check_content,
-    connector_of,
-    lines_of,
-    proxy_argument,
-    read_within,
-    translated,
-    translation,
-)
 from policy_sched.client.kube.time import SECOND, BackoffState
 from policy_sched.errors import ClusterError
 from policy_sched.model import EPOCH
@@ -129,7 +110,7 @@ class Api:
         self.settings = settings or Settings()
         self.recovery = recovery or Recovery(environment.clocks.monotonic)
         self._limits = tuple(map(self._own_limits, (self.settings.connections, TOGETHER_ASIDE)))
-        self._tls = TlsContexts(access.trust, environment.clocks.monotonic)
+        self._tls = transport.TlsContexts(access.trust, environment.clocks.monotonic)
         self.observe: Observe | None = None
         self.traffic: Traffic | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -141,9 +122,9 @@ class Api:
 
     async def __aenter__(self) -> Self:
         access, settings = self.access, self.settings
-        headers = (("User-Agent", USER_AGENT), ("Accept", JSON), *access.headers)
+        headers = (("User-Agent", USER_AGENT), ("Accept", transport.JSON), *access.headers)
         self._session = aiohttp.ClientSession(
-            connector=connector_of(access.proxy),
+            connector=transport.connector_of(access.proxy),
             headers=headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("Content-Type",),
@@ -180,7 +161,7 @@ class Api:
         body: Any = None,
         *,
         query: Mapping[str, str] | None = None,
-        content_type: str = JSON,
+        content_type: str = transport.JSON,
         repeatable: bool = False,
         timeout: float | None = None,
         check: Callable[[], None] = nothing,
@@ -202,7 +183,9 @@ class Api:
         headers = _PLAIN if self.access.compression else IDENTITY
         if accept:
             headers = {**headers, "Accept": accept}
-        sending = OutgoingRequest(method, path, query or _PLAIN, data, content_type, headers)
+        sending = transport.OutgoingRequest(
+            method, path, query or _PLAIN, data, content_type, headers
+        )
         began = self.environment.clocks.monotonic()
         pauses: BackoffState | None = None
         tries = 0
@@ -232,7 +215,7 @@ class Api:
                     raise failed
                 finally:
                     failed = None  # it keeps this call
-            requested, failed = wait_of(failed) is not None, None
+            requested, failed = errors.wait_of(failed) is not None, None
             await self.pause(pause, requested=requested)
 
     def begin(  # noqa: PLR0913  # a request has these parts; most are keywords
@@ -242,7 +225,7 @@ class Api:
         body: Any,
         done: Callable[[ClusterError | None], None],
         *,
-        content_type: str = JSON,
+        content_type: str = transport.JSON,
         check: Callable[[], None] = nothing,
         aside: bool = False,
     ) -> bool:
@@ -256,7 +239,7 @@ class Api:
         if not self._connections or self.settings.read_only:
             return False
         data = msgspec.json.encode(body)
-        sending = OutgoingRequest(method, path, _PLAIN, data, content_type, IDENTITY)
+        sending = transport.OutgoingRequest(method, path, _PLAIN, data, content_type, IDENTITY)
         limits = self._limits[aside]
         if not limits.room.try_enter():
             begin = partial(self._begin_in_turn, sending, limits, check, done, aside=aside)
@@ -269,7 +252,7 @@ class Api:
 
     def _begin_in_turn(
         self,
-        sending: OutgoingRequest,
+        sending: transport.OutgoingRequest,
         limits: _Limits,
         check: Callable[[], None],
         done: Callable[[ClusterError | None], None],
@@ -287,7 +270,7 @@ class Api:
 
     def _begun(
         self,
-        sending: OutgoingRequest,
+        sending: transport.OutgoingRequest,
         limits: _Limits,
         check: Callable[[], None],
         done: Callable[[ClusterError | None], None],
@@ -320,7 +303,7 @@ class Api:
 
     def _responded(  # what was begun has these parts
         self,
-        sending: OutgoingRequest,
+        sending: transport.OutgoingRequest,
         grant: Grant,
         room: Room,
         began: int,
@@ -334,7 +317,7 @@ class Api:
             took = (self.environment.clocks.monotonic() - began) / SECOND
             self.observe(code, sending.method, self._authority, took)
         if isinstance(response, Exception):
-            done(translation(sending, response))
+            done(transport.translation(sending, response))
             return
         try:
             self._accept(sending, grant, response)
@@ -343,9 +326,9 @@ class Api:
         else:
             done(None)
 
-    def _accept(self, sending: OutgoingRequest, grant: Grant, response: Response) -> None:
+    def _accept(self, sending: transport.OutgoingRequest, grant: Grant, response: Response) -> None:
         """Raise what a response means, unless it is a success."""
-        if response.status == UNAUTHORIZED and self.access.credentials.refused(grant):
+        if response.status == errors.UNAUTHORIZED and self.access.credentials.refused(grant):
             raise NewerCredentials(f"{sending}: the credentials were refused")
         self._checked(sending, grant, response)
         if response.body is None:
@@ -390,10 +373,10 @@ class Api:
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=self.settings.connect, sock_read=silence
         )
-        sending = OutgoingRequest("GET", path, query, None, JSON, IDENTITY)
+        sending = transport.OutgoingRequest("GET", path, query, None, transport.JSON, IDENTITY)
         async with self._response_to(sending, timeout) as response:
-            check_content(sending, response.headers.get("Content-Type", JSON))
-            async with aclosing(lines_of(response)) as lines:
+            transport.check_content(sending, response.headers.get("Content-Type", transport.JSON))
+            async with aclosing(transport.lines_of(response)) as lines:
                 yield lines
 
     # Inside.
@@ -422,60 +405,68 @@ class Api:
             bucket.give_back()
             raise
 
-    async def _try(self, sending: OutgoingRequest, seconds: float, *, aside: bool) -> bytes:
+    async def _try(
+        self, sending: transport.OutgoingRequest, seconds: float, *, aside: bool
+    ) -> bytes:
         try:
             if sending.data is None or sending.query or not self._connections:
                 body = await self._read(sending, seconds)
             else:
                 body = await self._write(sending, seconds, self._connections[aside])
-        except TROUBLE as error:
-            raise translation(sending, error) from None
+        except transport.TROUBLE as error:
+            raise transport.translation(sending, error) from None
         if body is None:
             raise self._too_long(sending)
         self.succeeded(sending, body)
         return body
 
-    def _too_long(self, sending: OutgoingRequest) -> Malformed:
+    def _too_long(self, sending: transport.OutgoingRequest) -> errors.Malformed:
         limit = self.settings.longest_response
-        return Malformed(f"{sending}: the response is longer than {limit} bytes")
+        return errors.Malformed(f"{sending}: the response is longer than {limit} bytes")
 
-    def succeeded(self, sending: OutgoingRequest, body: bytes) -> None:
+    def succeeded(self, sending: transport.OutgoingRequest, body: bytes) -> None:
         """Note that a request had a response."""
         self.recovery.reached()
         if self.traffic is not None:
             sent = None if sending.data is None else len(sending.data)
             self.traffic.sized(sending.method, self._authority, sent, len(body))
 
-    async def _read(self, sending: OutgoingRequest, seconds: float) -> bytes | None:
+    async def _read(self, sending: transport.OutgoingRequest, seconds: float) -> bytes | None:
         """Return the body of a response that may be long; None if it is too long."""
         response = await self._opened(sending, _whole(seconds, self.settings.connect))
         try:
-            check_content(sending, response.headers.get("Content-Type", JSON))
-            return await read_within(response, self.settings.longest_response)
+            transport.check_content(sending, response.headers.get("Content-Type", transport.JSON))
+            return await transport.read_within(response, self.settings.longest_response)
         finally:
             _let_go(response)
 
     async def _write(
-        self, sending: OutgoingRequest, seconds: float, connections: Connections
+        self, sending: transport.OutgoingRequest, seconds: float, connections: Connections
     ) -> bytes | None:
         """Send a request that has a body, once, or twice after a 401; return what comes back."""
         credentials = self.access.credentials
         grant = await credentials.grant()
         response = await self._exchange(sending, grant, seconds, connections)
-        if response.status == UNAUTHORIZED and credentials.refused(grant):
+        if response.status == errors.UNAUTHORIZED and credentials.refused(grant):
             grant = await credentials.grant()
             response = await self._exchange(sending, grant, seconds, connections)
         self._checked(sending, grant, response)
         return response.body
 
-    def _checked(self, sending: OutgoingRequest, grant: Grant, response: Response) -> None:
+    def _checked(
+        self, sending: transport.OutgoingRequest, grant: Grant, response: Response
+    ) -> None:
         """Raise the refusal that a response is, or that it is no JSON."""
         if response.status >= REFUSED:
             raise self._refusal(response, grant)
-        check_content(sending, response.content_type or JSON)
+        transport.check_content(sending, response.content_type or transport.JSON)
 
     async def _exchange(
-        self, sending: OutgoingRequest, grant: Grant, seconds: float, connections: Connections
+        self,
+        sending: transport.OutgoingRequest,
+        grant: Grant,
+        seconds: float,
+        connections: Connections,
     ) -> Response:
         if self.settings.read_only and not _reads(sending):
             raise WriteRefused(f"{sending}: this client only reads")
@@ -495,10 +486,10 @@ class Api:
 
     @asynccontextmanager
     async def _response_to(
-        self, sending: OutgoingRequest, timeout: aiohttp.ClientTimeout
+        self, sending: transport.OutgoingRequest, timeout: aiohttp.ClientTimeout
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; yield a response that is no refusal."""
-        with translated(sending):
+        with transport.translated(sending):
             response = await self._opened(sending, timeout)
             try:
                 yield response
@@ -506,7 +497,7 @@ class Api:
                 _let_go(response)
 
     async def _opened(
-        self, sending: OutgoingRequest, timeout: aiohttp.ClientTimeout
+        self, sending: transport.OutgoingRequest, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         """Send a request once, or twice after a 401; return a response that is no refusal."""
         credentials = self.access.credentials
@@ -514,21 +505,21 @@ class Api:
         response = await self._send(sending, grant, timeout)
         if response.status < REFUSED:
             return response
-        if response.status == UNAUTHORIZED and credentials.refused(grant):
+        if response.status == errors.UNAUTHORIZED and credentials.refused(grant):
             response.release()
             grant = await credentials.grant()
             response = await self._send(sending, grant, timeout)
         if response.status < REFUSED:
             return response
         try:
-            body = await read_within(response, ERROR_BYTES)
+            body = await transport.read_within(response, ERROR_BYTES)
         finally:
             _let_go(response)
         retry = response.headers.get("Retry-After")
         raise self._refusal(Response(response.status, "", retry, body), grant)
 
     async def _send(
-        self, sending: OutgoingRequest, grant: Grant, timeout: aiohttp.ClientTimeout
+        self, sending: transport.OutgoingRequest, grant: Grant, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         assert self._session is not None, "use `async with`"
         if self.settings.read_only and not _reads(sending):
@@ -552,7 +543,7 @@ class Api:
                 headers=headers,
                 timeout=timeout,
                 allow_redirects=False,
-                proxy=proxy_argument(access.proxy),
+                proxy=transport.proxy_argument(access.proxy),
                 ssl=self._tls.of(grant.certificate) if self._secure else True,
                 server_hostname=access.trust.server_name or None,
             )
@@ -570,15 +561,15 @@ class Api:
         credential = grant.authorization.partition(" ")[2].encode()
         if credential:  # a proxy may respond with the request that it got
             body = body.replace(credential, HIDDEN)
-        error = error_of_response(response.status, body)
+        error = errors.error_of_response(response.status, body)
         now = EPOCH + timedelta(microseconds=self.environment.clocks.wall() // 1000)
-        seconds = retry_after(response.retry_after, now.astimezone(UTC))
+        seconds = errors.retry_after(response.retry_after, now.astimezone(UTC))
         if seconds is not None:
             error.details = {**error.details, "retryAfterSeconds": seconds}
         return error
 
 
-def _reads(sending: OutgoingRequest) -> bool:
+def _reads(sending: transport.OutgoingRequest) -> bool:
     return sending.method in ("GET", "HEAD") or (
         sending.method == "POST" and sending.path in QUESTIONS
     )

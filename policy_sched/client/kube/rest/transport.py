@@ -22,15 +22,7 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
-from policy_sched.client.kube.auth import (
-    REREAD_CERTIFICATES,
-    SOCKS,
-    AccessError,
-    Certificate,
-    Trust,
-    read_secret,
-    tls_context,
-)
+from policy_sched.client.kube import auth
 from policy_sched.client.kube.rest.decoding import Lines, LineTooLong
 from policy_sched.client.kube.rest.errors import Malformed, Unreachable
 from policy_sched.errors import ClusterError
@@ -39,18 +31,18 @@ from policy_sched.errors import ClusterError
 class TlsContexts:
     """The contexts for one server; ``now`` is monotonic, in nanoseconds."""
 
-    def __init__(self, trust: Trust, now: Callable[[], int]) -> None:
+    def __init__(self, trust: auth.Trust, now: Callable[[], int]) -> None:
         self._trust = trust
         self._now = now
-        self._due = now() + REREAD_CERTIFICATES
-        self._made: tuple[Certificate | None, ssl.SSLContext] | None = None
+        self._due = now() + auth.REREAD_CERTIFICATES
+        self._made: tuple[auth.Certificate | None, ssl.SSLContext] | None = None
 
-    def of(self, certificate: Certificate | None) -> ssl.SSLContext:
+    def of(self, certificate: auth.Certificate | None) -> ssl.SSLContext:
         """Return the context for a client certificate. Raises AccessError."""
         if self._trust.file is not None and self._now() >= self._due:
             self._read()
         if self._made is None or self._made[0] != certificate:
-            self._made = certificate, tls_context(self._trust, certificate)
+            self._made = certificate, auth.tls_context(self._trust, certificate)
         return self._made[1]
 
     def doubted(self) -> None:
@@ -59,11 +51,11 @@ class TlsContexts:
 
     def _read(self) -> None:
         assert self._trust.file is not None
-        self._due = self._now() + REREAD_CERTIFICATES
-        with suppress(AccessError):
-            found = replace(self._trust, authorities=read_secret(self._trust.file))
+        self._due = self._now() + auth.REREAD_CERTIFICATES
+        with suppress(auth.AccessError):
+            found = replace(self._trust, authorities=auth.read_secret(self._trust.file))
             if found != self._trust:
-                tls_context(found, None)  # raises for what is no authority
+                auth.tls_context(found, None)  # raises for what is no authority
                 self._trust, self._made = found, None
 
 
@@ -122,7 +114,7 @@ def proxy_argument(proxy: str) -> str | None:
 
 
 def _is_socks(proxy: str) -> bool:
-    return proxy.startswith(f"{SOCKS}:")
+    return proxy.startswith(f"{auth.SOCKS}:")
 
 
 @contextmanager
@@ -144,7 +136,7 @@ def translation(sending: OutgoingRequest, error: Exception) -> ClusterError:
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return Unreachable(f"{sending}: {text_of(error)}", sent=False)
     if isinstance(error, aiohttp.InvalidURL):
-        return AccessError(f"{sending}: the server's URL cannot be used")
+        return auth.AccessError(f"{sending}: the server's URL cannot be used")
     if isinstance(error, TimeoutError):
         return Unreachable(f"{sending}: no response in time", sent=True)
     if isinstance(error, aiohttp.ClientPayloadError):
@@ -167,10 +159,10 @@ def cannot_connect(sending: OutgoingRequest, host: str, port: int, error: OSErro
     return Unreachable(f"{sending}: cannot connect to {host}:{port}: {_reason(error)}", sent=False)
 
 
-def not_trusted(sending: OutgoingRequest, error: Exception) -> AccessError:
+def not_trusted(sending: OutgoingRequest, error: Exception) -> auth.AccessError:
     """Return the error of a request whose TLS handshake failed."""
     why = error.verify_message if isinstance(error, tls.SSLCertVerificationError) else str(error)
-    return AccessError(f"{sending}: no trust in the server: {why}")
+    return auth.AccessError(f"{sending}: no trust in the server: {why}")
 
 
 def _certificate_error(error: aiohttp.ClientSSLError) -> Exception:

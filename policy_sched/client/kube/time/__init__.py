@@ -4,19 +4,10 @@ Imports nothing else of the client.
 """
 
 from policy_sched.client.kube.time.work_queue import (
-    SECOND,
-    Backoff,
-    BackoffState,
-    Clocks,
-    SteadyClock,
-    WorkQueue,
+    SECOND as SECOND,
+    Backoff as Backoff,
+    BackoffState as BackoffState,
+    Clocks as Clocks,
+    SteadyClock as SteadyClock,
+    WorkQueue as WorkQueue,
 )
-
-__all__ = [
-    "SECOND",
-    "Backoff",
-    "BackoffState",
-    "Clocks",
-    "SteadyClock",
-    "WorkQueue",
-]

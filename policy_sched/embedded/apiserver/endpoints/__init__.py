@@ -3,8 +3,4 @@
 The counterpart of k8s.io/apiserver/pkg/endpoints.
 """
 
-from policy_sched.embedded.apiserver.endpoints.server import ApiServer
-
-__all__ = [
-    "ApiServer",
-]
+from policy_sched.embedded.apiserver.endpoints.server import ApiServer as ApiServer

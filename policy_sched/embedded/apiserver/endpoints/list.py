@@ -25,14 +25,9 @@ from policy_sched.client.apimachinery import (
     encoded,
     label_match,
 )
+from policy_sched.embedded.apiserver import registry
 from policy_sched.embedded.apiserver.endpoints.negotiation import METADATA_LIST, TABLE, Accepted
 from policy_sched.embedded.apiserver.printers import definitions, metadata, row
-from policy_sched.embedded.apiserver.registry import (
-    Served,
-    field_selector,
-    no_version,
-    not_there_yet,
-)
 from policy_sched.embedded.apiserver.request import Options, Target
 from policy_sched.embedded.store import ADDED, DELETED, Change, Filter, ObjectStore
 from policy_sched.manifests import Plain
@@ -248,7 +243,7 @@ class Lists:
         """Return a resourceVersion as a number. Raises ApiError if it lies ahead."""
         version = number_of(text)
         if version > self._store.version:
-            raise not_there_yet(version, self._store.version)
+            raise registry.not_there_yet(version, self._store.version)
         return version
 
 
@@ -275,7 +270,7 @@ def number_of(text: str) -> int:
     """Return a resourceVersion as a number, 0 if none is given. Raises ApiError if it is none."""
     digits = text.isascii() and text.isdigit()
     if text and not (digits and len(text) <= _DIGITS and int(text) < 2**64):
-        raise no_version(text)
+        raise registry.no_version(text)
     return int(text or 0)
 
 
@@ -310,12 +305,12 @@ def selection(target: Target, options: Options) -> Filter:
     if target.name:
         fields = ",".join(filter(None, (f"metadata.name={target.name}", fields)))
     if fields:
-        matches.append(field_selector(target.served, fields))
+        matches.append(registry.field_selector(target.served, fields))
     return Filter(target.served.resource.key, target.namespace, tuple(matches))
 
 
 def pieces(
-    served: Served, listed: Listed, form: Accepted, now: int, included: str
+    served: registry.Served, listed: Listed, form: Accepted, now: int, included: str
 ) -> Iterator[bytes]:
     """Yield the JSON of a list in pieces; ``now`` in ns since 1970."""
     head: Plain = {"kind": f"{served.kind}List", "apiVersion": served.group_version}
@@ -348,7 +343,9 @@ def bounded(parts: Iterable[bytes], between: bytes = b"") -> Iterator[bytes]:
         yield between.join(held)
 
 
-def _item(served: Served, stored: Stored, form: Accepted, now: int, included: str) -> bytes:
+def _item(
+    served: registry.Served, stored: Stored, form: Accepted, now: int, included: str
+) -> bytes:
     if form.shown_as == TABLE:
         return encoded(row(served.kind, served.form.data(stored), now, included))
     if form.shown_as == METADATA_LIST:

@@ -10,23 +10,15 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.client.apimachinery import PROTOBUF, bad_request, cannot_be_handled, encoded, read
+from policy_sched.embedded import schema
+from policy_sched.embedded.apiserver import registry
 from policy_sched.embedded.apiserver.protobuf import decoding
-from policy_sched.embedded.apiserver.registry import (
-    JSON,
-    Served,
-    check_event,
-    not_acceptable,
-    too_large,
-    unreadable,
-    unsupported,
-)
 from policy_sched.embedded.apiserver.request import Sent
-from policy_sched.embedded.schema import LEAVES, Field, fields_of, message_of, typed
 from policy_sched.manifests import Plain
 from policy_sched.source import Marked, SourceFile, parse_documents, plain_documents
 
 YAML: Final = "application/yaml"
-TYPES: Final = (JSON, YAML, PROTOBUF)
+TYPES: Final = (registry.JSON, YAML, PROTOBUF)
 YAML_BYTES: Final = 128 * 1024
 """Bytes that YAML may have: it takes ten times as long to read as JSON."""
 REREAD_BYTES: Final = 16 * 1024
@@ -43,7 +35,7 @@ _WHY: Final = "couldn't get version/kind; json parse error"
 
 def media_type(header: str) -> str:
     """Return the media type of a Content-Type header, JSON if there is none."""
-    return header.partition(";")[0].strip().lower() or JSON
+    return header.partition(";")[0].strip().lower() or registry.JSON
 
 
 def decoded(body: bytes, kind: str) -> Any:
@@ -51,7 +43,7 @@ def decoded(body: bytes, kind: str) -> Any:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise unreadable(kind, f"{_WHY}: {error}", body) from None
+        raise registry.unreadable(kind, f"{_WHY}: {error}", body) from None
 
 
 def object_data(body: bytes, content_type: str, kind: str) -> Any:
@@ -66,7 +58,7 @@ def object_data(body: bytes, content_type: str, kind: str) -> Any:
         case "application/vnd.kubernetes.protobuf":
             data = _protobuf(body, kind)
         case _:
-            raise unsupported(TYPES)
+            raise registry.unsupported(TYPES)
     check_values(data)
     return data
 
@@ -82,7 +74,7 @@ def check_values(data: Any, raw: bytes | None = None) -> None:
         for one in level:
             room -= len(one)
             if room < 0:
-                raise too_large(f"limit of an object is {VALUES} values")
+                raise registry.too_large(f"limit of an object is {VALUES} values")
             items = one.values() if isinstance(one, dict) else one
             inner += [item for item in items if isinstance(item, dict | list)]
         level = inner
@@ -96,25 +88,29 @@ def yaml_data(body: bytes, kind: str) -> Any:
         except (msgspec.DecodeError, RecursionError, UnicodeError):
             pass  # YAML in its own braces
     if len(body) > YAML_BYTES:
-        raise too_large(f"limit of YAML is {YAML_BYTES}, send JSON")
+        raise registry.too_large(f"limit of YAML is {YAML_BYTES}, send JSON")
     try:
         file = SourceFile("body", body.decode())
         plain, problems = plain_documents(file)
         if len(plain) == 1 and not problems and (json := plain[0].json()) is not None:
             return msgspec.json.decode(json)
         if len(body) > REREAD_BYTES and not problems:
-            raise too_large(f"limit of YAML with duplicate keys or unknown tags is {REREAD_BYTES}")
+            raise registry.too_large(
+                f"limit of YAML with duplicate keys or unknown tags is {REREAD_BYTES}"
+            )
         documents: list[Marked] = []
         if not problems:
             documents, problems = parse_documents(file)
     except (UnicodeDecodeError, RecursionError) as error:
-        raise unreadable(kind, f"error converting YAML to JSON: yaml: {error}", body) from None
+        raise registry.unreadable(
+            kind, f"error converting YAML to JSON: yaml: {error}", body
+        ) from None
     if problems:
         first = problems[0]
         why = f"error converting YAML to JSON: yaml: line {first.line}: {first.message}"
-        raise unreadable(kind, why, body)
+        raise registry.unreadable(kind, why, body)
     if len(documents) != 1:
-        raise unreadable(kind, f"{len(documents)} documents, expected one", body)
+        raise registry.unreadable(kind, f"{len(documents)} documents, expected one", body)
     return documents[0].value
 
 
@@ -122,24 +118,24 @@ def object_of_kind(body: bytes, content_type: str, kind: str) -> dict[str, Any]:
     """Return the object of a kind that a body holds: of a subresource. Raises ApiError."""
     data = object_data(body, content_type, kind)
     if not isinstance(data, dict) or data.get("kind") not in (None, kind):
-        raise unreadable(kind, "couldn't get version/kind", body)
-    return typed((_PARTS[kind], kind), data)
+        raise registry.unreadable(kind, "couldn't get version/kind", body)
+    return schema.typed((_PARTS[kind], kind), data)
 
 
 def _protobuf(body: bytes, kind: str) -> Any:
     try:
         return decoding.read(body)
     except decoding.NotReadError:
-        raise unsupported((JSON, YAML)) from None
+        raise registry.unsupported((registry.JSON, YAML)) from None
     except (ValueError, RecursionError, msgspec.DecodeError) as error:
-        raise unreadable(kind, str(error), body) from None
+        raise registry.unreadable(kind, str(error), body) from None
 
 
 TABLE: Final = "Table"
 METADATA: Final = "PartialObjectMetadata"
 METADATA_LIST: Final = "PartialObjectMetadataList"
 DISCOVERY: Final = "APIGroupDiscoveryList"
-_JSON_TYPES: Final = frozenset({JSON, "application/*", "*/*"})
+_JSON_TYPES: Final = frozenset({registry.JSON, "application/*", "*/*"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +150,8 @@ class Accepted:
     def content_type(self) -> str:
         """The media type of a response in this form."""
         if self.shown_as != DISCOVERY:
-            return JSON
-        return f"{JSON};g={self.group};v={self.version};as={self.shown_as}"
+            return registry.JSON
+        return f"{registry.JSON};g={self.group};v={self.version};as={self.shown_as}"
 
 
 @lru_cache(maxsize=64)
@@ -171,7 +167,7 @@ def accepted(header: str, forms: tuple[str, ...]) -> Accepted:
         if media not in _JSON_TYPES or (shown and not _known(shown, options, forms)):
             continue
         return Accepted(shown, options.get("g", ""), options.get("v", ""))
-    raise not_acceptable()
+    raise registry.not_acceptable()
 
 
 def _ranges(header: str) -> Iterator[tuple[str, dict[str, str]]]:
@@ -186,7 +182,7 @@ def _known(shown: str, options: dict[str, str], forms: tuple[str, ...]) -> bool:
     return shown in forms and options.get("v") in versions
 
 
-def object_of(body: bytes, content_type: str, served: Served) -> Plain:
+def object_of(body: bytes, content_type: str, served: registry.Served) -> Plain:
     """Return the object that a body holds, complete with kind and apiVersion.
 
     Raises ApiError if it is none of the resource.
@@ -194,26 +190,26 @@ def object_of(body: bytes, content_type: str, served: Served) -> Plain:
     data = object_data(body, content_type, served.kind)
     if not isinstance(data, dict):
         why = "couldn't get version/kind; json parse error: json: cannot unmarshal"
-        raise unreadable(served.kind, f"{why} into an object", body)
+        raise registry.unreadable(served.kind, f"{why} into an object", body)
     data["kind"] = data.get("kind") or served.kind
     data["apiVersion"] = data.get("apiVersion") or served.group_version
     return checked(data, served)
 
 
-def checked(given: Any, served: Served) -> Plain:
+def checked(given: Any, served: registry.Served) -> Plain:
     """Return what is to be stored of an object. Raises ApiError if it is none of the resource."""
     if not isinstance(given, dict):
         raise bad_request(f"expected an object of kind {served.kind}")
     check_kind(given, served)
-    data = typed((served.group_version, served.kind), given)
+    data = schema.typed((served.group_version, served.kind), given)
     data = served.form.back({**data, "metadata": data.get("metadata") or {}})
     read(served.resource, encoded(data))  # the store takes what has the right types
     if served.kind == "Event":
-        check_event(data)
+        registry.check_event(data)
     return data
 
 
-def check_kind(data: Plain, served: Served) -> None:
+def check_kind(data: Plain, served: registry.Served) -> None:
     """Raise ApiError if an object is of another kind or version than a resource's."""
     version, kind = data.get("apiVersion"), data.get("kind")
     if version != served.group_version:
@@ -240,7 +236,7 @@ _SCALARS: Final = frozenset({"s", "i", "l", "b", "x"})
 
 def unknown(message: str, data: Plain, path: str = "") -> Iterator[str]:
     """Yield the paths of an object's fields that its message does not have."""
-    known = fields_of(message)
+    known = schema.fields_of(message)
     for name, value in data.items():
         place = f"{path}.{name}" if path else name
         if not path and name in _ALWAYS:
@@ -249,12 +245,12 @@ def unknown(message: str, data: Plain, path: str = "") -> Iterator[str]:
             yield place
             continue
         field = known[name]
-        if field.type in _SCALARS or field.type in LEAVES:
+        if field.type in _SCALARS or field.type in schema.LEAVES:
             continue
         yield from _inside(field, value, place)
 
 
-def _inside(field: Field, value: Any, place: str) -> Iterator[str]:
+def _inside(field: schema.Field, value: Any, place: str) -> Iterator[str]:
     if isinstance(value, list):
         for number, item in enumerate(value):
             if isinstance(item, dict):
@@ -275,7 +271,7 @@ def check_fields(sent: Sent, data: Plain) -> None:
         why = f'Unsupported value: "{mode}": supported values: {known}'
         raise sent.options.refused(OPTION, "FieldValueNotSupported", why)
     served = sent.target.served
-    message = message_of(served.group_version, served.kind)
+    message = schema.message_of(served.group_version, served.kind)
     if mode == "Ignore" or not message:
         return
     found = [f'unknown field "{path}"' for path in unknown(message, data)]

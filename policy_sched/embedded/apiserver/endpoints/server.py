@@ -19,32 +19,14 @@ from aiohttp import web
 
 from policy_sched.client.apimachinery import ApiError, Stored, encoded
 from policy_sched.embedded.admission import not_found
+from policy_sched.embedded.apiserver import registry, security
+from policy_sched.embedded.apiserver.endpoints import negotiation, watch
 from policy_sched.embedded.apiserver.endpoints.computed import DEPRECATED, computed
 from policy_sched.embedded.apiserver.endpoints.list import Listed, Lists, pieces, selection
-from policy_sched.embedded.apiserver.endpoints.negotiation import (
-    METADATA,
-    METADATA_LIST,
-    TABLE,
-    Accepted,
-    accepted,
-    media_type,
-    object_of,
-)
 from policy_sched.embedded.apiserver.endpoints.subresources import PATHS, Subresources, refusal
-from policy_sched.embedded.apiserver.endpoints.watch import Places, Stream, Wakening, watch_request
 from policy_sched.embedded.apiserver.endpoints.well_known import TEXT, Document, document
 from policy_sched.embedded.apiserver.endpoints.write import APPLY_PATCH, Writing, deleted
 from policy_sched.embedded.apiserver.printers import definitions, metadata, row
-from policy_sched.embedded.apiserver.registry import (
-    JSON,
-    LIMIT,
-    NoSuchPage,
-    no_such_resource,
-    not_allowed,
-    quoted,
-    too_large,
-    too_slow,
-)
 from policy_sched.embedded.apiserver.request import (
     ANONYMOUS,
     Options,
@@ -53,17 +35,6 @@ from policy_sched.embedded.apiserver.request import (
     User,
     is_set,
     target_of,
-)
-from policy_sched.embedded.apiserver.security import (
-    AccountTokens,
-    Authenticator,
-    Gate,
-    Granting,
-    Rbac,
-    Reviews,
-    Tokens,
-    install,
-    publish,
 )
 from policy_sched.embedded.store import ObjectStore
 from policy_sched.errors import ClusterError
@@ -94,17 +65,17 @@ class Parts:
 
     writing: Writing
     subresources: Subresources
-    reviews: Reviews
+    reviews: security.Reviews
 
 
 class RequestHandler:
     """Handles the requests that are let in."""
 
-    def __init__(self, store: ObjectStore, wakening: Wakening, parts: Parts) -> None:
+    def __init__(self, store: ObjectStore, wakening: watch.Wakening, parts: Parts) -> None:
         self._store = store
         self._wakening = wakening
         self._lists = Lists(store)
-        self._places = Places()
+        self._places = watch.Places()
         self._parts = parts
 
     async def handle(self, request: web.BaseRequest, user: User) -> web.StreamResponse:
@@ -115,7 +86,7 @@ class RequestHandler:
         found = document(path, accept, request.host, self._store.trouble, verbose=verbose)
         if found is not None:
             if request.method != "GET":
-                raise not_allowed()
+                raise registry.not_allowed()
             return _document(found)
         target = target_of(path)
         verb = target.verb(request.method)
@@ -143,7 +114,7 @@ class RequestHandler:
         response = self._write(sent, verb, accept)
         room = WARNING_BYTES
         for warning in sent.warnings[:WARNINGS]:
-            header = f"299 - {quoted(warning)}"
+            header = f"299 - {registry.quoted(warning)}"
             room -= len(header)
             if room < 0:
                 break
@@ -157,7 +128,7 @@ class RequestHandler:
     ) -> web.StreamResponse:
         options = Options(request.query, "ListOptions")
         if verb == "list":
-            form = accepted(accept, (TABLE, METADATA_LIST))
+            form = negotiation.accepted(accept, (negotiation.TABLE, negotiation.METADATA_LIST))
             listed = await self._lists.page(target, options)
             return await self._list(request, target, listed, form, options)
         if target.subresource == "scale":
@@ -172,11 +143,11 @@ class RequestHandler:
     ) -> web.StreamResponse:
         options = Options(request.query, "ListOptions")
         if is_set(request.query, "watch"):
-            raise not_allowed()
+            raise registry.not_allowed()
         wanted = selection(target, options)
         found = [one for one in computed(target.served, self._store) if wanted.selects(one)]
         if verb == "list":
-            form = accepted(accept, (TABLE, METADATA_LIST))
+            form = negotiation.accepted(accept, (negotiation.TABLE, negotiation.METADATA_LIST))
             listed = Listed(self._store.version, found)
             response = await self._list(request, target, listed, form, options)
         elif found:
@@ -184,16 +155,16 @@ class RequestHandler:
         else:
             raise not_found(target.served.resource, target.name)
         if warning := DEPRECATED.get(target.served.kind):
-            response.headers.add("Warning", f"299 - {quoted(warning)}")
+            response.headers.add("Warning", f"299 - {registry.quoted(warning)}")
         return response
 
     def _scale(self, target: Target, accept: str, options: Options) -> web.Response:
         found = self._parts.subresources.scale(target)
-        form = accepted(accept, (TABLE, METADATA))
-        if form.shown_as != TABLE:
+        form = negotiation.accepted(accept, (negotiation.TABLE, negotiation.METADATA))
+        if form.shown_as != negotiation.TABLE:
             return _json(200, found)
         shown = row("Scale", found, self._store.now(), options.text("includeObject"))
-        head = {"kind": TABLE, "apiVersion": f"meta.k8s.io/{form.version}"}
+        head = {"kind": negotiation.TABLE, "apiVersion": f"meta.k8s.io/{form.version}"}
         meta = {"resourceVersion": found["metadata"].get("resourceVersion", "")}
         columns = definitions("Scale")
         return _json(200, {**head, "metadata": meta, "columnDefinitions": columns, "rows": [shown]})
@@ -203,7 +174,7 @@ class RequestHandler:
         request: web.BaseRequest,
         target: Target,
         listed: Listed,
-        form: Accepted,
+        form: negotiation.Accepted,
         options: Options,
     ) -> web.StreamResponse:
         included = options.text("includeObject")
@@ -224,11 +195,13 @@ class RequestHandler:
     async def _watch(
         self, request: web.BaseRequest, target: Target, accept: str
     ) -> web.StreamResponse:
-        form = accepted(accept.replace(";stream=watch", ""), (TABLE, METADATA))
+        form = negotiation.accepted(
+            accept.replace(";stream=watch", ""), (negotiation.TABLE, negotiation.METADATA)
+        )
         options = Options(request.query, "ListOptions")
-        wanted = watch_request(target, options, form)
-        stream = Stream(wanted, self._store, self._lists, self._wakening)
-        response = web.StreamResponse(headers=headers_of(JSON))
+        wanted = watch.watch_request(target, options, form)
+        stream = watch.Stream(wanted, self._store, self._lists, self._wakening)
+        response = web.StreamResponse(headers=headers_of(registry.JSON))
         try:
             await response.prepare(request)
             async for lines in stream.lines():
@@ -242,19 +215,19 @@ class RequestHandler:
 
     def _review(self, sent: Sent) -> web.Response:
         target = sent.target
-        data = object_of(sent.body, sent.content_type, target.served)
+        data = negotiation.object_of(sent.body, sent.content_type, target.served)
         reviewed = self._parts.reviews.review(target.served.kind, data, sent.user, target.namespace)
         return _json(201, reviewed)
 
     def _write(self, sent: Sent, verb: str, accept: str) -> web.Response:
-        accepted(accept, (TABLE, METADATA))
+        negotiation.accepted(accept, (negotiation.TABLE, negotiation.METADATA))
         writing, target = self._parts.writing, sent.target
         if verb == "create":
             return self._object(201, target, writing.create(sent), accept)
         if verb == "update":
             status, stored = writing.update(sent)
             return self._object(status, target, stored, accept)
-        if media_type(sent.content_type) == APPLY_PATCH:
+        if negotiation.media_type(sent.content_type) == APPLY_PATCH:
             status, stored = writing.apply(sent)
             return self._object(status, target, stored, accept)
         return self._object(200, target, writing.patch(sent), accept)
@@ -283,22 +256,24 @@ class RequestHandler:
             return _json(status, deleted(target, last))
         gone = await writing.delete_many(sent)
         listed = Listed(self._store.version, gone)
-        return await self._list(request, target, listed, Accepted(), sent.options)
+        return await self._list(request, target, listed, negotiation.Accepted(), sent.options)
 
     def _object(
         self, status: int, target: Target, stored: Stored, accept: str, included: str = ""
     ) -> web.Response:
         """Return one object in the accepted form."""
-        form = accepted(accept, (TABLE, METADATA))
+        form = negotiation.accepted(accept, (negotiation.TABLE, negotiation.METADATA))
         served = target.served
-        if form.shown_as == TABLE:
+        if form.shown_as == negotiation.TABLE:
             listed = Listed(stored.version, [stored])
             parts = pieces(served, listed, form, self._store.now(), included)
-            return web.Response(status=status, body=b"".join(parts), headers=headers_of(JSON))
-        if form.shown_as == METADATA:
+            return web.Response(
+                status=status, body=b"".join(parts), headers=headers_of(registry.JSON)
+            )
+        if form.shown_as == negotiation.METADATA:
             return _json(status, metadata(stored.data))
         raw = served.form.raw(stored) + b"\n"
-        return web.Response(status=status, body=raw, headers=headers_of(JSON))
+        return web.Response(status=status, body=raw, headers=headers_of(registry.JSON))
 
 
 async def _body(request: web.BaseRequest) -> bytes:
@@ -307,7 +282,7 @@ async def _body(request: web.BaseRequest) -> bytes:
         async with asyncio.timeout(BODY_SECONDS):
             return await request.read()
     except TimeoutError:
-        raise too_slow() from None
+        raise registry.too_slow() from None
 
 
 def headers_of(content_type: str) -> dict[str, str]:
@@ -316,7 +291,9 @@ def headers_of(content_type: str) -> dict[str, str]:
 
 
 def _json(status: int, body: Plain) -> web.Response:
-    return web.Response(status=status, body=encoded(body) + b"\n", headers=headers_of(JSON))
+    return web.Response(
+        status=status, body=encoded(body) + b"\n", headers=headers_of(registry.JSON)
+    )
 
 
 def _document(found: Document) -> web.Response:
@@ -334,7 +311,7 @@ def refused(error: ApiError) -> web.Response:
 
 
 BOUNDS: Final = Bounds(
-    connections=1000, header=64 * 1024, headers=128, body=LIMIT, silent=30.0, idle=300.0
+    connections=1000, header=64 * 1024, headers=128, body=registry.LIMIT, silent=30.0, idle=300.0
 )
 BUSY: Final = b"Too many requests, please try again later.\n"
 _LATER: Final = {**headers_of(TEXT), "Retry-After": "1"}
@@ -353,28 +330,28 @@ class ApiServer:
         self._access.check(address)
         self._requested = address
         self.address = address
-        self.tokens: Tokens | None = (
-            Tokens.read(self._access.tokens) if self._access.tokens else None
+        self.tokens: security.Tokens | None = (
+            security.Tokens.read(self._access.tokens) if self._access.tokens else None
         )
         self._context = self._access.context()
         self._store = store
-        rbac = Rbac(store) if self._access.mode == RBAC else None
-        accounts = AccountTokens(store)
+        rbac = security.Rbac(store) if self._access.mode == RBAC else None
+        accounts = security.AccountTokens(store)
         anonymous = not self._access.knows
-        authenticator = Authenticator(self.tokens, accounts, anonymous=anonymous)
-        self._gate = Gate(authenticator, rbac, anonymous=anonymous)
-        writing = Writing(store, Granting(rbac))
-        self._wakening = Wakening(store)
+        authenticator = security.Authenticator(self.tokens, accounts, anonymous=anonymous)
+        self._gate = security.Gate(authenticator, rbac, anonymous=anonymous)
+        writing = Writing(store, security.Granting(rbac))
+        self._wakening = watch.Wakening(store)
         subresources = Subresources(store, writing, accounts)
-        parts = Parts(writing, subresources, Reviews(authenticator, rbac))
+        parts = Parts(writing, subresources, security.Reviews(authenticator, rbac))
         self._requests = RequestHandler(store, self._wakening, parts)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         """Start listening; ``address`` has the port then. Raises ClusterError if that fails."""
         if self._access.mode == RBAC:
-            install(self._store)
-        publish(self._store, self._access.clients)
+            security.install(self._store)
+        security.publish(self._store, self._access.clients)
         host, port = self._requested.host, self._requested.port
         site = Site(Connections(self._handle, BOUNDS), (host, port), self._context)
         try:
@@ -409,11 +386,11 @@ class ApiServer:
             if user is not ANONYMOUS:
                 recognized(request)
             return await self._requests.handle(request, user)
-        except NoSuchPage:
-            return refused(no_such_resource())
+        except registry.NoSuchPage:
+            return refused(registry.no_such_resource())
         except ApiError as error:
             return refused(error)
         except web.HTTPRequestEntityTooLarge:
-            return refused(too_large())
+            return refused(registry.too_large())
         except _MISTAKES as error:
             return refused(failure(request.method, error))

@@ -8,12 +8,7 @@ from typing import Final
 
 from policy_sched.client.apimachinery import encoded
 from policy_sched.embedded.apiserver.endpoints.negotiation import DISCOVERY, Accepted, accepted
-from policy_sched.embedded.apiserver.registry import (
-    JSON,
-    NoSuchPage,
-    discovery,
-    not_acceptable,
-)
+from policy_sched.embedded.apiserver.registry import JSON, NoSuchPage, discovery, not_acceptable
 from policy_sched.embedded.apiserver.security import HEALTH
 
 TEXT: Final = "text/plain; charset=utf-8"

@@ -11,35 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from policy_sched.client.apimachinery import NAMESPACE, Stored, bad_request, encoded, timestamp
+from policy_sched.client import apimachinery
 from policy_sched.embedded.admission import conflict, forbidden, invalid
+from policy_sched.embedded.apiserver import registry
+from policy_sched.embedded.apiserver.endpoints import negotiation
 from policy_sched.embedded.apiserver.endpoints.list import selection
-from policy_sched.embedded.apiserver.endpoints.negotiation import (
-    check_fields,
-    check_kind,
-    check_values,
-    checked,
-    decoded,
-    media_type,
-    object_data,
-    object_of,
-    yaml_data,
-)
 from policy_sched.embedded.apiserver.managedfields import APPLY, UPDATE, Entry, applied, updated
-from policy_sched.embedded.apiserver.registry import (
-    STORED,
-    quoted,
-    too_large,
-    unreadable,
-    unsupported,
-    wrong_option,
-)
 from policy_sched.embedded.apiserver.request import Sent, Target
 from policy_sched.embedded.apiserver.security import Granting
 from policy_sched.embedded.apiserver.validation import checks
 from policy_sched.embedded.schema import typed
-from policy_sched.embedded.store import JSON as JSON_PATCH
-from policy_sched.embedded.store import PATCHES, DeleteOptions, Key, ObjectStore
+from policy_sched.embedded.store import JSON as JSON_PATCH, PATCHES, DeleteOptions, Key, ObjectStore
 from policy_sched.manifests import Plain
 
 OPERATIONS: Final = 10_000
@@ -78,11 +60,11 @@ class Writing:
         with self._store.rehearsal():
             yield
 
-    def create(self, sent: Sent) -> Stored:
+    def create(self, sent: Sent) -> apimachinery.Stored:
         """Create an object."""
         target = sent.target
-        data = object_of(sent.body, sent.content_type, target.served)
-        check_fields(sent, data)
+        data = negotiation.object_of(sent.body, sent.content_type, target.served)
+        negotiation.check_fields(sent, data)
         _place(data, target)
         _check_size(data)
         checks.check_new(target.served.resource, data)
@@ -90,16 +72,16 @@ class Writing:
         with self.perhaps(dry=sent.options.dry_run):
             return self._store.create(data)
 
-    def update(self, sent: Sent) -> tuple[int, Stored]:
+    def update(self, sent: Sent) -> tuple[int, apimachinery.Stored]:
         """Replace an object, or its status; return the status code too."""
-        data = object_of(sent.body, sent.content_type, sent.target.served)
-        check_fields(sent, data)
+        data = negotiation.object_of(sent.body, sent.content_type, sent.target.served)
+        negotiation.check_fields(sent, data)
         _place(data, sent.target)
         return self.replace(sent, data)
 
     def replace(
         self, sent: Sent, data: Plain, *, already_noted: bool = False
-    ) -> tuple[int, Stored]:
+    ) -> tuple[int, apimachinery.Stored]:
         """Replace an object. ``already_noted``: the managers of its fields are noted."""
         target = sent.target
         key = target.key
@@ -107,7 +89,7 @@ class Writing:
         old = self._store.find(key.kind, key.namespace, key.name)
         self._granting.check(sent.user, target, data, old)
 
-        def check(old: Stored, new: Plain) -> None:
+        def check(old: apimachinery.Stored, new: Plain) -> None:
             checks.check_change(old, new, target.subresource)
             if not already_noted:
                 self.note(sent, old, new)
@@ -119,7 +101,7 @@ class Writing:
                 return 201, self._store.create(data)
             return 200, self._store.update(data, target.subresource, check)
 
-    def patch(self, sent: Sent) -> Stored:
+    def patch(self, sent: Sent) -> apimachinery.Stored:
         """Patch an object, or its status."""
         key, served = sent.target.key, sent.target.served
         if sent.options.flag("force"):
@@ -128,18 +110,18 @@ class Writing:
         patch = patch_of(sent.body, sent.content_type)
         stored = self._store.get(key.kind, key.namespace, key.name)
         result = patched(served.form.data(stored), patch, sent.content_type)
-        check_values(result)
-        data = checked(result, served)
-        check_fields(sent, data)
+        negotiation.check_values(result)
+        data = negotiation.checked(result, served)
+        negotiation.check_fields(sent, data)
         _place(data, sent.target)
         _check_uid(stored, data)
         return self.replace(sent, data)[1]
 
-    def apply(self, sent: Sent) -> tuple[int, Stored]:
+    def apply(self, sent: Sent) -> tuple[int, apimachinery.Stored]:
         """Apply a file of a manager (server-side apply); return the status code too."""
         target, served = sent.target, sent.target.served
         given = applied_data(sent)
-        check_fields(sent, given)
+        negotiation.check_fields(sent, given)
         _place(given, target)
         key = target.key
         stored = self._store.find(key.kind, key.namespace, key.name)
@@ -147,7 +129,9 @@ class Writing:
             self._store.get(key.kind, key.namespace, key.name)
         live = {} if stored is None else served.form.data(stored)
         force = sent.options.flag("force")
-        data = checked(applied(live, given, self._entry(sent, APPLY), force=force), served)
+        data = negotiation.checked(
+            applied(live, given, self._entry(sent, APPLY), force=force), served
+        )
         if stored is not None:
             _check_uid(stored, data)
             return self.replace(sent, data, already_noted=True)
@@ -161,34 +145,34 @@ class Writing:
         with self.perhaps(dry=sent.options.dry_run):
             return 201, self._store.create(data)
 
-    def note(self, sent: Sent, old: Stored, data: Plain) -> None:
+    def note(self, sent: Sent, old: apimachinery.Stored, data: Plain) -> None:
         """Note in an object, in place, the manager of changed fields, if it has managers."""
         if _MANAGED in old.raw:
             updated(old.data, data, self._entry(sent, UPDATE))
 
     def _entry(self, sent: Sent, operation: str) -> Entry:
         """Return the manager, the time and the operation; without fields."""
-        version, time = sent.target.served.group_version, timestamp(self._store.now())
+        version, time = sent.target.served.group_version, apimachinery.timestamp(self._store.now())
         part = sent.target.subresource
         return Entry(sent.manager, operation, version, time, frozenset(), part)
 
-    def delete(self, sent: Sent) -> tuple[int, Stored, bool]:
+    def delete(self, sent: Sent) -> tuple[int, apimachinery.Stored, bool]:
         """Delete an object. Return status code, its last state, and whether to show it."""
         target, given = sent.target, _Deletion(sent)
-        if target.served.resource.key == NAMESPACE and target.name in _IMMORTAL:
+        if target.served.resource.key == apimachinery.NAMESPACE and target.name in _IMMORTAL:
             why = "this namespace may not be deleted"
             raise forbidden(target.served.resource, target.name, why)
         with self.perhaps(dry=given.dry):
             last = self._store.delete(target.key, given.options)
         return 200, last, self._shown(target, last, given)
 
-    def _shown(self, target: Target, last: Stored, given: _Deletion) -> bool:
+    def _shown(self, target: Target, last: apimachinery.Stored, given: _Deletion) -> bool:
         key = target.key
         stays = self._store.find(key.kind, key.namespace, key.name)
         waits = stays is not None and stays.uid == last.uid and not given.dry
         return waits or target.served.kind in _RETURNED
 
-    async def delete_many(self, sent: Sent) -> list[Stored]:
+    async def delete_many(self, sent: Sent) -> list[apimachinery.Stored]:
         """Delete what is selected; return it as it was, or as it awaits its end.
 
         One after the other, as in an API server: others have their turn in between.
@@ -212,7 +196,7 @@ class Writing:
         return result
 
 
-def deleted(target: Target, last: Stored) -> Plain:
+def deleted(target: Target, last: apimachinery.Stored) -> Plain:
     """Return the Status of a deletion."""
     served = target.served
     details: Plain = {"name": last.name}
@@ -225,26 +209,26 @@ def deleted(target: Target, last: Stored) -> Plain:
 
 def patch_of(body: bytes, content_type: str) -> Any:
     """Return the patch that a body holds. Raises ApiError if it is none."""
-    if media_type(content_type) not in PATCHES:
-        raise unsupported((*PATCHES, APPLY_PATCH))
-    patch = decoded(body, "Patch")
-    operations = media_type(content_type) == JSON_PATCH
+    if negotiation.media_type(content_type) not in PATCHES:
+        raise registry.unsupported((*PATCHES, APPLY_PATCH))
+    patch = negotiation.decoded(body, "Patch")
+    operations = negotiation.media_type(content_type) == JSON_PATCH
     if not isinstance(patch, list if operations else dict):
-        raise bad_request("error decoding patch: json: cannot unmarshal")
+        raise apimachinery.bad_request("error decoding patch: json: cannot unmarshal")
     if operations and len(patch) > OPERATIONS:
         most = f"The allowed maximum operations in a JSON patch is {OPERATIONS}"
-        raise too_large(f"{most}, got {len(patch)}")
+        raise registry.too_large(f"{most}, got {len(patch)}")
     values = [one.get("value") for one in patch if isinstance(one, dict)] if operations else patch
-    check_values(values)
+    negotiation.check_values(values)
     return patch
 
 
 def patched(data: Plain, patch: Any, content_type: str) -> Any:
     """Return data with a patch applied. Raises ApiError if it cannot be."""
     try:
-        return PATCHES[media_type(content_type)](data, patch)
+        return PATCHES[negotiation.media_type(content_type)](data, patch)
     except (TypeError, AttributeError, ValueError, LookupError, RecursionError) as error:
-        raise bad_request(f"error applying patch: {error}") from None
+        raise apimachinery.bad_request(f"error applying patch: {error}") from None
 
 
 def applied_data(sent: Sent) -> Plain:
@@ -256,14 +240,14 @@ def applied_data(sent: Sent) -> Plain:
     if len(manager) > _MANAGER_LENGTH:
         why = f"Too long: may not be more than {_MANAGER_LENGTH} bytes"
         raise sent.options.refused("fieldManager", "FieldValueTooLong", why)
-    data = yaml_data(sent.body, served.kind)
+    data = negotiation.yaml_data(sent.body, served.kind)
     if not isinstance(data, dict):
-        raise bad_request("error decoding YAML: the patch is no object")
-    check_values(data)
+        raise apimachinery.bad_request("error decoding YAML: the patch is no object")
+    negotiation.check_values(data)
     meta = data.get("metadata")
     if isinstance(meta, dict) and meta.get("managedFields"):
-        raise bad_request("metadata.managedFields must be nil")
-    check_kind(data, served)
+        raise apimachinery.bad_request("metadata.managedFields must be nil")
+    negotiation.check_kind(data, served)
     data = typed((served.group_version, served.kind), data)
     data.setdefault("metadata", {})
     return data
@@ -271,16 +255,16 @@ def applied_data(sent: Sent) -> Plain:
 
 def _check_size(data: Plain) -> None:
     """Raise ApiError if an object is too large to be stored."""
-    raw = encoded(data)
-    check_values(data, raw)
-    if len(raw) > STORED:
-        raise too_large(f"limit of an object is {STORED}")
+    raw = apimachinery.encoded(data)
+    negotiation.check_values(data, raw)
+    if len(raw) > registry.STORED:
+        raise registry.too_large(f"limit of an object is {registry.STORED}")
 
 
-def _check_uid(stored: Stored, data: Plain) -> None:
+def _check_uid(stored: apimachinery.Stored, data: Plain) -> None:
     uid = data["metadata"].get("uid")
     if uid not in (None, "", stored.uid):
-        why = f"Invalid value: {quoted(str(uid))}: field is immutable"
+        why = f"Invalid value: {registry.quoted(str(uid))}: field is immutable"
         raise invalid(stored.resource, stored.name, "metadata.uid", "FieldValueInvalid", why)
 
 
@@ -289,14 +273,14 @@ def _place(data: Plain, target: Target) -> None:
     meta = data["metadata"]
     if target.served.resource.namespaced:
         if (meta.get("namespace") or target.namespace) != target.namespace:
-            raise bad_request(
+            raise apimachinery.bad_request(
                 "the namespace of the provided object does not match the namespace sent on the"
                 " request"
             )
         meta["namespace"] = target.namespace
     name = meta.get("name") or target.name
     if target.name and name != target.name:
-        raise bad_request(
+        raise apimachinery.bad_request(
             f"the name of the object ({name}) does not match the name on the URL ({target.name})"
         )
     if name:
@@ -317,11 +301,11 @@ class _Deletion:
                 'Invalid value: "' + str(policy) + '": orphanDependents and'
                 " deletionPropagation cannot be both set"
             )
-            raise wrong_option(_DELETE, "propagationPolicy", "FieldValueInvalid", why)
+            raise registry.wrong_option(_DELETE, "propagationPolicy", "FieldValueInvalid", why)
         if policy and policy not in _POLICIES:
             kinds = ", ".join(f'"{one}"' for one in (*_POLICIES, "nil"))
             why = f'Unsupported value: "{policy}": supported values: {kinds}'
-            raise wrong_option(_DELETE, "propagationPolicy", "FieldValueNotSupported", why)
+            raise registry.wrong_option(_DELETE, "propagationPolicy", "FieldValueNotSupported", why)
         grace = given.get("gracePeriodSeconds")
         if grace is None:
             grace = options.number("gracePeriodSeconds")
@@ -340,10 +324,10 @@ def _delete_options(body: bytes, content_type: str) -> Plain:
     """Return the options in a deletion's body. Raises ApiError if it is none."""
     if not body.strip():
         return {}
-    given = object_data(body, content_type, _DELETE)
+    given = negotiation.object_data(body, content_type, _DELETE)
     if not isinstance(given, dict):
-        raise unreadable(_DELETE, "couldn't get version/kind", body)
+        raise registry.unreadable(_DELETE, "couldn't get version/kind", body)
     if given.get("kind") not in (None, _DELETE):
         kind = given["kind"]
-        raise bad_request(f"{kind} cannot be handled as {_DELETE}")
+        raise apimachinery.bad_request(f"{kind} cannot be handled as {_DELETE}")
     return typed(("v1", _DELETE), given)

@@ -4,17 +4,9 @@ Field sets, owners and merging, as structured-merge-diff does for the kinds serv
 """
 
 from policy_sched.embedded.apiserver.managedfields.managers import (
-    APPLY,
-    UPDATE,
-    Entry,
-    applied,
-    updated,
+    APPLY as APPLY,
+    UPDATE as UPDATE,
+    Entry as Entry,
+    applied as applied,
+    updated as updated,
 )
-
-__all__ = [
-    "APPLY",
-    "UPDATE",
-    "Entry",
-    "applied",
-    "updated",
-]

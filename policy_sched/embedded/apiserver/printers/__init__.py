@@ -3,12 +3,9 @@
 columns.yaml has them by kind; cells.py fills those that are more than a field.
 """
 
-from policy_sched.embedded.apiserver.printers.cells import selector_text
-from policy_sched.embedded.apiserver.printers.tables import definitions, metadata, row
-
-__all__ = [
-    "definitions",
-    "metadata",
-    "row",
-    "selector_text",
-]
+from policy_sched.embedded.apiserver.printers.cells import selector_text as selector_text
+from policy_sched.embedded.apiserver.printers.tables import (
+    definitions as definitions,
+    metadata as metadata,
+    row as row,
+)

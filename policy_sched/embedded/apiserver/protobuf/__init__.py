@@ -4,8 +4,4 @@ Bodies sent by client-go programs are decoded by tables of fields; unknown field
 Responses are always JSON.
 """
 
-from policy_sched.embedded.apiserver.protobuf import decoding
-
-__all__ = [
-    "decoding",
-]
+from policy_sched.embedded.apiserver.protobuf import decoding as decoding

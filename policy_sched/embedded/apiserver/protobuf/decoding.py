@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.client.apimachinery import BYTES, MAGIC, VARINT, fields
-from policy_sched.embedded.schema import JSON_ONLY, LEAVES, MESSAGES, Field, message_of
+from policy_sched.embedded import schema
 from policy_sched.manifests import Plain
 from policy_sched.model import EPOCH
 
@@ -35,8 +35,8 @@ def read(body: bytes) -> Plain:
     api_version, kind = meta.get("apiVersion", ""), meta.get("kind", "")
     if outer.get("contentEncoding") or outer.get("contentType"):
         raise NotReadError(f"{kind}: encoded another time")
-    name = message_of(api_version, kind)
-    if not name or name in JSON_ONLY:
+    name = schema.message_of(api_version, kind)
+    if not name or name in schema.JSON_ONLY:
         raise NotReadError(f'no kind "{kind}" is read as protobuf in version "{api_version}"')
     found = _message(memoryview(outer.get("raw", b"")), name, 0)
     return {"kind": kind, "apiVersion": api_version, **found}
@@ -46,7 +46,7 @@ def _message(data: memoryview, name: str, depth: int, *, raw: bool = False) -> P
     """Return a message. ``raw``: bytes stay bytes."""
     if depth > DEPTH:
         raise ValueError("messages within messages, too deep")
-    known = MESSAGES[name]
+    known = schema.MESSAGES[name]
     found: Plain = {}
     for number, wire, value in fields(data):
         field = known.get(number)
@@ -70,7 +70,7 @@ def _message(data: memoryview, name: str, depth: int, *, raw: bool = False) -> P
     return found
 
 
-def _entry(data: Any, field: Field, depth: int) -> tuple[str, Any]:
+def _entry(data: Any, field: schema.Field, depth: int) -> tuple[str, Any]:
     """Return key and value of a map's entry."""
     key, item = "", _value(_empty(field.type), field.type, depth)
     for number, _, value in fields(data):
@@ -95,7 +95,7 @@ def _value(value: Any, kind: str, depth: int, *, raw: bool = False) -> Any:
             return bool(value)
         case "i" | "l":
             return value - 2**64 if value >= 2**63 else value
-    if kind in LEAVES:
+    if kind in schema.LEAVES:
         return _leaf(_bytes(value), kind)
     return _message(value, kind, depth + 1, raw=raw)
 

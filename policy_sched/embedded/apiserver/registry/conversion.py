@@ -11,12 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.client.apimachinery import (
-    Stored,
-    bad_request,
-    encoded,
-    parsed,
-)
+from policy_sched.client.apimachinery import Stored, bad_request, encoded, parsed
 from policy_sched.manifests import Plain
 
 _PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -5,16 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from policy_sched.client.apimachinery import (
-    EVENT,
-    NAMESPACE,
-    Match,
-    Resource,
-    bad_request,
-    field_match,
-    plural,
-    resource,
-)
+from policy_sched.client import apimachinery
 from policy_sched.embedded.apiserver.registry.conversion import (
     CORE_EVENT,
     Form,
@@ -106,7 +97,7 @@ class Served:
 
     group: str
     version: str
-    resource: Resource
+    resource: apimachinery.Resource
     form: Form
     subresources: tuple[Subresource, ...]
     verbs: tuple[str, ...] = ALL_VERBS
@@ -152,7 +143,7 @@ class Served:
         return next((one for one in self.subresources if one.name == name), None)
 
 
-def _subresources(found: Resource) -> tuple[Subresource, ...]:
+def _subresources(found: apimachinery.Resource) -> tuple[Subresource, ...]:
     result = []
     if found.kind == "Pod":
         result += [Subresource(name, kind, verbs) for name, (kind, verbs) in _STREAMS.items()]
@@ -172,25 +163,25 @@ def _subresources(found: Resource) -> tuple[Subresource, ...]:
 
 
 def _served(key: Kind, form: Form | None = None) -> Served:
-    found = resource(key)
+    found = apimachinery.resource(key)
     form = form or Form(found.api_version, found.kind, found.api_version, {}, as_stored)
     group, _, version = form.api_version.rpartition("/")
     if key in _COMPUTED:
         return Served(group, version, found, form, (), ("get", "list"), computed=True)
     verbs = ALL_VERBS
-    if key == NAMESPACE:
+    if key == apimachinery.NAMESPACE:
         verbs = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
     return Served(group, version, found, form, _subresources(found), verbs)
 
 
 def _review(group: str, kind: str) -> Served:
     api_version = f"{group}/v1"
-    found = Resource(
+    found = apimachinery.Resource(
         key=(api_version, kind),
         api_version=api_version,
         kind=kind,
         group=group,
-        plural=plural(kind),
+        plural=apimachinery.plural(kind),
         namespaced=kind == "LocalSubjectAccessReview",
         has_status=False,
         status_reported=False,
@@ -205,7 +196,11 @@ def _review(group: str, kind: str) -> Served:
 def _table() -> tuple[Served, ...]:
     keys = sorted({*KINDS, *SKIPPED_KINDS} - _NOT_SERVED)
     found = [_served(key) for key in keys]
-    found.append(_served(EVENT, Form("v1", "Event", EVENT[0], CORE_EVENT, shown_event)))
+    found.append(
+        _served(
+            apimachinery.EVENT, Form("v1", "Event", apimachinery.EVENT[0], CORE_EVENT, shown_event)
+        )
+    )
     found += [_review(f"{group}.k8s.io", kind) for group in _REVIEWS for kind in _REVIEWS[group]]
     order = {group: place for place, group in enumerate(GROUPS)}
     return tuple(sorted(found, key=lambda one: (order[one.group], _rank(one.version), one.name)))
@@ -253,20 +248,20 @@ _RENAMED: Final = {
 }
 
 
-def field_selector(served: Served, text: str) -> Match:
+def field_selector(served: Served, text: str) -> apimachinery.Match:
     """Return a test of the fields that a selector names. Raises ApiError if it may not."""
     parts = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         cut = min((place for place in (part.find("="), part.find("!")) if place >= 0), default=-1)
         if cut < 0:
-            raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
+            raise apimachinery.bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
         shown, value = part[:cut].strip(), part[cut:]
         path = served.form.field(shown)
         path = _RENAMED.get(path, path)
         if path not in _ALWAYS and path not in SELECTABLE.get(served.kind, ()):
-            raise bad_request(_unknown(served, shown))
+            raise apimachinery.bad_request(_unknown(served, shown))
         parts.append(path + value)
-    return field_match(",".join(parts))
+    return apimachinery.field_match(",".join(parts))
 
 
 def _unknown(served: Served, path: str) -> str:

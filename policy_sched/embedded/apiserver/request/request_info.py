@@ -8,16 +8,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from policy_sched.client.apimachinery import bad_request
-from policy_sched.embedded.apiserver.registry import (
-    BY_PATH,
-    VERSIONS,
-    NoSuchPage,
-    Served,
-    Subresource,
-    no_such_resource,
-    not_allowed,
-    wrong_option,
-)
+from policy_sched.embedded.apiserver import registry
 from policy_sched.embedded.store import Key
 from policy_sched.manifests import Plain
 
@@ -95,10 +86,10 @@ _VERBS: Final = {
 class Target:
     """What a path names; ``namespace`` and ``name`` are empty where none is named."""
 
-    served: Served
+    served: registry.Served
     namespace: str = ""
     name: str = ""
-    part: Subresource | None = None
+    part: registry.Subresource | None = None
 
     @property
     def key(self) -> Key:
@@ -121,7 +112,7 @@ class Target:
             allowed = self.served.verbs
         everywhere = self.served.resource.namespaced and not self.namespace
         if verb not in allowed or (everywhere and verb != "list"):
-            raise not_allowed()
+            raise registry.not_allowed()
         return verb
 
 
@@ -129,25 +120,25 @@ def target_of(path: str) -> Target:
     """Return what a path (percent-encoded) names. Raises ApiError or NoSuchPage."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
     group, version, rest = _group_of(parts)
-    if version not in VERSIONS.get(group, ()):
-        raise NoSuchPage
+    if version not in registry.VERSIONS.get(group, ()):
+        raise registry.NoSuchPage
     namespace = ""
     if group == "" and rest[0] == "namespaces" and rest[2:] == ["bindings"]:
-        pods = BY_PATH["", "v1", "pods"]
+        pods = registry.BY_PATH["", "v1", "pods"]
         return Target(pods, rest[1], "", pods.subresource("binding"))
     if rest[0] == "namespaces" and len(rest) > 2:
-        inner = BY_PATH.get((group, version, rest[2]))
+        inner = registry.BY_PATH.get((group, version, rest[2]))
         if inner is not None and inner.resource.namespaced:
             namespace, rest = rest[1], rest[2:]
-    served = BY_PATH.get((group, version, rest[0]))
+    served = registry.BY_PATH.get((group, version, rest[0]))
     if served is None or len(rest) > 3 or "" in rest:
-        raise no_such_resource()
+        raise registry.no_such_resource()
     name = rest[1] if len(rest) > 1 else ""
     if name and served.resource.namespaced and not namespace:
-        raise no_such_resource()
+        raise registry.no_such_resource()
     part = served.subresource(rest[2]) if len(rest) > 2 else None
     if len(rest) > 2 and part is None:
-        raise no_such_resource()
+        raise registry.no_such_resource()
     return Target(served, namespace, name, part)
 
 
@@ -157,7 +148,7 @@ def _group_of(parts: list[str]) -> tuple[str, str, list[str]]:
             return "", version, rest
         case ["apis", group, version, *rest] if rest and group:
             return group, version, rest
-    raise NoSuchPage
+    raise registry.NoSuchPage
 
 
 def is_set(query: Mapping[str, str], name: str) -> bool:
@@ -196,7 +187,7 @@ class Options:
 
     def refused(self, field: str, reason: str, why: str) -> Exception:
         """Return the refusal of an option."""
-        return wrong_option(self._kind, field, reason, why)
+        return registry.wrong_option(self._kind, field, reason, why)
 
     @property
     def dry_run(self) -> bool:

@@ -4,37 +4,22 @@ The counterpart of kube-apiserver's authentication and authorization chain.
 """
 
 from policy_sched.embedded.apiserver.security.account_tokens import (
-    TOKEN_REQUEST,
-    AccountTokens,
-    token_for,
+    TOKEN_REQUEST as TOKEN_REQUEST,
+    AccountTokens as AccountTokens,
+    token_for as token_for,
 )
 from policy_sched.embedded.apiserver.security.authentication import (
-    HEALTH,
-    Authenticator,
-    Gate,
-    Tokens,
-    kubeconfig,
-    write_kubeconfig,
+    HEALTH as HEALTH,
+    Authenticator as Authenticator,
+    Gate as Gate,
+    Tokens as Tokens,
+    kubeconfig as kubeconfig,
+    write_kubeconfig as write_kubeconfig,
 )
-from policy_sched.embedded.apiserver.security.client_certificates import publish
-from policy_sched.embedded.apiserver.security.escalation import Granting, install
-from policy_sched.embedded.apiserver.security.rbac import Attributes, Rbac
-from policy_sched.embedded.apiserver.security.reviews import Reviews
-
-__all__ = [
-    "HEALTH",
-    "TOKEN_REQUEST",
-    "AccountTokens",
-    "Attributes",
-    "Authenticator",
-    "Gate",
-    "Granting",
-    "Rbac",
-    "Reviews",
-    "Tokens",
-    "install",
-    "kubeconfig",
-    "publish",
-    "token_for",
-    "write_kubeconfig",
-]
+from policy_sched.embedded.apiserver.security.client_certificates import publish as publish
+from policy_sched.embedded.apiserver.security.escalation import (
+    Granting as Granting,
+    install as install,
+)
+from policy_sched.embedded.apiserver.security.rbac import Attributes as Attributes, Rbac as Rbac
+from policy_sched.embedded.apiserver.security.reviews import Reviews as Reviews

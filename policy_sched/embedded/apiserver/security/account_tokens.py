@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from policy_sched.client.apimachinery import ACCOUNT, SECOND, ApiError, encoded, resource, timestamp
+from policy_sched.client import apimachinery
 from policy_sched.embedded.admission import conflict
 from policy_sched.embedded.apiserver.registry import quoted, unreadable
 from policy_sched.embedded.apiserver.request import User, account_user
@@ -70,7 +70,7 @@ class AccountTokens:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._key = store.secret("service-account-key")
-        self._head = _text(encoded(_HEADER))
+        self._head = _text(apimachinery.encoded(_HEADER))
 
     def issue(
         self,
@@ -85,8 +85,8 @@ class AccountTokens:
         ApiError if there is no such account.
         """
         namespace, name = place
-        uid = self._store.get(ACCOUNT, namespace, name).uid
-        now = self._store.now() // SECOND
+        uid = self._store.get(apimachinery.ACCOUNT, namespace, name).uid
+        now = self._store.now() // apimachinery.SECOND
         where = _Where(namespace=namespace, serviceaccount=Named(name, uid))
         if bound is not None:
             setattr(where, bound[0].lower(), bound[1])
@@ -110,7 +110,7 @@ class AccountTokens:
         if not hmac.compare_digest(given, self._signature(unsigned).encode()):
             return None
         claims = _CLAIMS.decode(_bytes(unsigned.partition(".")[2]))
-        now = self._store.now() // SECOND
+        now = self._store.now() // apimachinery.SECOND
         if not claims.nbf <= now < claims.exp or not self._standing(claims.where):
             return None
         account = claims.where.serviceaccount
@@ -126,7 +126,7 @@ class AccountTokens:
 
     def _standing(self, where: _Where) -> bool:
         """Return whether the account, and the object that its token is bound to, still exist."""
-        named: list[tuple[Kind, Named | None]] = [(ACCOUNT, where.serviceaccount)]
+        named: list[tuple[Kind, Named | None]] = [(apimachinery.ACCOUNT, where.serviceaccount)]
         named += [(key, getattr(where, kind.lower())) for kind, key in BOUND_TO.items()]
         for kind, one in named:
             if one is None:
@@ -196,7 +196,7 @@ def token_for(
         bound = _bound(store, place[0], spec.bound_object_ref)
     token = tokens.issue(place, spec.audiences or (), seconds, bound)
     given = data.get("spec") or {}
-    ends = timestamp(store.now() + seconds * SECOND)
+    ends = apimachinery.timestamp(store.now() + seconds * apimachinery.SECOND)
     return {
         "kind": TOKEN_REQUEST,
         "apiVersion": f"{AUTHENTICATION}/v1",
@@ -219,14 +219,14 @@ def _bound(store: ObjectStore, namespace: str, ref: _Bound) -> tuple[str, Named]
             f"the UID in the bound object reference ({ref.uid}) does not match the UID in record."
             " The object might have been deleted and then recreated"
         )
-        raise conflict(resource(kind), ref.name, why)
+        raise conflict(apimachinery.resource(kind), ref.name, why)
     return ref.kind, Named(found.name, found.uid)
 
 
-def _invalid(field: str, value: object, why: str) -> ApiError:
+def _invalid(field: str, value: object, why: str) -> apimachinery.ApiError:
     shown = quoted(value) if isinstance(value, str) else str(value)
     text = f"Invalid value: {shown}: {why}"
     message = f"{TOKEN_REQUEST}.{AUTHENTICATION} {quoted('')} is invalid: spec.{field}: {text}"
     causes = [{"reason": "FieldValueInvalid", "message": text, "field": f"spec.{field}"}]
     details = {"group": AUTHENTICATION, "kind": TOKEN_REQUEST, "causes": causes}
-    return ApiError(422, "Invalid", message, details)
+    return apimachinery.ApiError(422, "Invalid", message, details)

@@ -27,11 +27,7 @@ from policy_sched.embedded.apiserver.request import (
     account_user,
     with_authenticated,
 )
-from policy_sched.embedded.apiserver.security.account_tokens import (
-    AUDIENCE,
-    AUTHENTICATION,
-    AccountTokens,
-)
+from policy_sched.embedded.apiserver.security import account_tokens
 from policy_sched.embedded.apiserver.security.client_certificates import certified
 from policy_sched.embedded.apiserver.security.rbac import Attributes, Rbac, attributes_of, refusal
 from policy_sched.errors import ClusterError
@@ -79,7 +75,9 @@ class Tokens:
 class Authenticator:
     """Authenticates requests; ``anonymous``: the server is open to all that reach it."""
 
-    def __init__(self, tokens: Tokens | None, accounts: AccountTokens, *, anonymous: bool) -> None:
+    def __init__(
+        self, tokens: Tokens | None, accounts: account_tokens.AccountTokens, *, anonymous: bool
+    ) -> None:
         self._tokens = tokens
         self._accounts = accounts
         self._anonymous = anonymous
@@ -104,11 +102,11 @@ class Authenticator:
     def user(self, token: str) -> tuple[User, tuple[str, ...]] | None:
         """Return the user of a token, and its audiences; None if it is unknown."""
         found = self._verified(token)
-        return found if found is not None and AUDIENCE in found[1] else None
+        return found if found is not None and account_tokens.AUDIENCE in found[1] else None
 
     def _verified(self, token: str) -> tuple[User, tuple[str, ...]] | None:
         if self._tokens is not None and (user := self._tokens.user(token)) is not None:
-            return user, (AUDIENCE,)
+            return user, (account_tokens.AUDIENCE,)
         return self._accounts.verify(token) if token.count(".") == 2 else None
 
     def reviewed(
@@ -118,7 +116,7 @@ class Authenticator:
         found = self._verified(token)
         if found is None:
             return None
-        common = tuple(one for one in audiences or (AUDIENCE,) if one in found[1])
+        common = tuple(one for one in audiences or (account_tokens.AUDIENCE,) if one in found[1])
         return (found[0], common) if common else None
 
 
@@ -212,10 +210,10 @@ def _impersonations(
     for group in groups:
         yield Attributes(_AS, "", "", "groups", "", "", group)
     if uid:
-        yield Attributes(_AS, "", AUTHENTICATION, "uids", "", "", uid)
+        yield Attributes(_AS, "", account_tokens.AUTHENTICATION, "uids", "", "", uid)
     for key, values in extra.items():
         for value in values:
-            yield Attributes(_AS, "", AUTHENTICATION, "userextras", key, "", value)
+            yield Attributes(_AS, "", account_tokens.AUTHENTICATION, "userextras", key, "", value)
 
 
 # Kubeconfigs, as kubectl reads them.

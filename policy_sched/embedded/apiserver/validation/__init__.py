@@ -3,8 +3,4 @@
 The counterpart of pkg/apis/*/validation.
 """
 
-from policy_sched.embedded.apiserver.validation import checks
-
-__all__ = [
-    "checks",
-]
+from policy_sched.embedded.apiserver.validation import checks as checks

@@ -13,17 +13,7 @@ from policy_sched.client.kube.cache.store import Change
 from policy_sched.client.kube.rest.client import Api
 from policy_sched.client.kube.rest.errors import Selection
 from policy_sched.model.pod import Pod
-from tests.client.kube.stage import (
-    Asked,
-    Script,
-    Stage,
-    Wire,
-    acted,
-    bookmark,
-    pod,
-    stage,
-    status,
-)
+from tests.client.kube.stage import Asked, Script, Stage, Wire, acted, bookmark, pod, stage, status
 
 PODS = Selection(("v1", "Pod"))
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from policy_sched.client.kube.cache.store import PIECE, Change, ChangeType, Store
+from policy_sched.client.kube.cache import store
 from policy_sched.model.meta import ApiObject, ObjectMeta
 
 
@@ -31,7 +30,7 @@ def test_changes_lead_from_the_old_state_to_the_new_one(
     steps: list[tuple[str, ApiObject | list[ApiObject]]],
 ) -> None:
     """The changes alone give the content of the store, and fit each other."""
-    mirror: Store[ApiObject] = Store()
+    mirror: store.Store[ApiObject] = store.Store()
     heard: dict[tuple[str, str], ApiObject] = {}
     for what, given_ in steps:
         if isinstance(given_, list):
@@ -47,16 +46,16 @@ def test_changes_lead_from_the_old_state_to_the_new_one(
         }
 
 
-def hear(heard: dict[tuple[str, str], ApiObject], change: Change[ApiObject]) -> None:
+def hear(heard: dict[tuple[str, str], ApiObject], change: store.Change[ApiObject]) -> None:
     """Take a change as an informer's user does."""
     meta = change.object.metadata
     key = meta.namespace, meta.name
     before = heard.get(key)
-    if change.type is ChangeType.ADDED:
+    if change.type is store.ChangeType.ADDED:
         assert before is None
         assert change.old is None
         heard[key] = change.object
-    elif change.type is ChangeType.MODIFIED:
+    elif change.type is store.ChangeType.MODIFIED:
         assert before is change.old
         assert change.old is not None
         assert change.old.metadata.uid == meta.uid
@@ -71,7 +70,7 @@ def hear(heard: dict[tuple[str, str], ApiObject], change: Change[ApiObject]) -> 
 
 def test_a_list_without_news_changes_nothing() -> None:
     """Objects of the same version are the ones that are held already."""
-    mirror: Store[ApiObject] = Store()
+    mirror: store.Store[ApiObject] = store.Store()
     first = thing("a", "u", 1)
     mirror.replace([first])
     assert mirror.replace([thing("a", "u", 1)]) == []
@@ -80,11 +79,11 @@ def test_a_list_without_news_changes_nothing() -> None:
 
 def test_a_long_list_is_compared_in_pieces() -> None:
     """No piece is longer than a thousand objects, and together they are what changed."""
-    mirror: Store[ApiObject] = Store()
+    mirror: store.Store[ApiObject] = store.Store()
     mirror.replace(thing(f"old-{i}", "u", 1) for i in range(2500))
     new = [thing(f"new-{i}", "u", 1) for i in range(1500)]
     pieces = list(mirror.replacing(new))
-    assert max(map(len, pieces)) == PIECE
+    assert max(map(len, pieces)) == store.PIECE
     assert pieces.count([]) == 2, "the list is looked through before anything is told"
     names = [change.object.metadata.name for piece in pieces for change in piece]
     assert names == [f"old-{i}" for i in range(2500)] + [f"new-{i}" for i in range(1500)]
@@ -92,7 +91,7 @@ def test_a_long_list_is_compared_in_pieces() -> None:
 
 def test_the_same_version_of_the_same_object_is_held_once() -> None:
     """What is read again gives way to what is held; anything else stands for itself."""
-    mirror: Store[ApiObject] = Store()
+    mirror: store.Store[ApiObject] = store.Store()
     held = thing("a", "u", 1)
     mirror.upsert(held)
     assert mirror.known(thing("a", "u", 1)) is held

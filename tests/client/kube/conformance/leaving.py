@@ -11,7 +11,7 @@ import asyncio
 import json
 from typing import Any, Final
 
-from policy_sched.client.apimachinery.resources import CLAIM, NAMESPACE, POD, ApiError
+from policy_sched.client.apimachinery import resources
 from policy_sched.client.kube.rest.client import MERGE_PATCH, Api
 from policy_sched.client.kube.rest.errors import NOT_FOUND, collection_path, object_path
 from policy_sched.client.kube.time.work_queue import SECOND
@@ -23,8 +23,8 @@ from tests.client.kube.conformance.wire import Wire
 Plain = dict[str, Any]
 
 IN_NAMESPACES: Final[tuple[Kind, ...]] = (
-    POD,
-    CLAIM,
+    resources.POD,
+    resources.CLAIM,
     ("coordination.k8s.io/v1", "Lease"),
     ("events.k8s.io/v1", "Event"),
 )
@@ -62,7 +62,7 @@ async def _delete(api: Api, path: str, trouble: list[str]) -> None:
         answer = json.loads(body)
         for one in answer.get("items") or [answer]:
             await _free(api, path, one)
-    except ApiError as error:
+    except resources.ApiError as error:
         if error.code != NOT_FOUND:
             trouble.append(str(error))
     except ClusterError as error:
@@ -78,7 +78,7 @@ async def _free(api: Api, path: str, last: Plain) -> None:
     itself = path if path.endswith(f"/{name}") else f"{path}/{name}"
     try:
         await api.request("PATCH", itself, FREE, content_type=MERGE_PATCH, repeatable=True)
-    except ApiError as error:
+    except resources.ApiError as error:
         if error.code != NOT_FOUND:
             raise
 
@@ -97,7 +97,7 @@ async def see_off() -> None:
 
 async def end(api: Api, name: str) -> str:
     """Wait until a namespace has gone, or end it; return its name if it stays."""
-    path = object_path(NAMESPACE, "", name)
+    path = object_path(resources.NAMESPACE, "", name)
     try:
         last = await _last_seen(api, path)
         if last is not None and not _looked_at(last):
@@ -117,7 +117,7 @@ async def _last_seen(api: Api, path: str) -> Plain | None:
     while True:
         try:
             found: Plain = json.loads(await api.get(path))
-        except ApiError as error:
+        except resources.ApiError as error:
             if error.code != NOT_FOUND:
                 raise
             return None

@@ -20,13 +20,7 @@ from typing import Any, Final
 import yaml
 
 from policy_sched.client.apimachinery.object import Stored
-from policy_sched.client.apimachinery.resources import (
-    CLAIM,
-    DEVICE_CLAIM,
-    POD,
-    VOLUME,
-    Expired,
-)
+from policy_sched.client.apimachinery.resources import CLAIM, DEVICE_CLAIM, POD, VOLUME, Expired
 from policy_sched.client.kube.auth.credentials import Access
 from policy_sched.client.kube.auth.kubeconfig import load
 from policy_sched.client.kube.time.work_queue import Clocks
@@ -35,8 +29,7 @@ from policy_sched.embedded.apiserver.security.authentication import kubeconfig
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.embedded.store.watch_history import ADDED, DELETED, Change
-from policy_sched.http.access import RBAC, Address
-from policy_sched.http.access import Access as Guard
+from policy_sched.http.access import RBAC, Access as Guard, Address
 
 VARIABLE: Final = "POLICY_SCHED_KUBECONFIG"
 """Names the kubeconfig of an API server that the suite runs against too."""

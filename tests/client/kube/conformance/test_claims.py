@@ -12,16 +12,7 @@ from policy_sched.client.apimachinery.resources import DEVICE_CLAIM
 from policy_sched.errors import ClusterError
 from policy_sched.framework import SUCCESS, Code, PendingStatus, Status
 from policy_sched.model import AllocationResult, PodInfo, ResourceClaim
-from policy_sched.plugins.dynamicresources.claim_writes import (
-    DEALLOCATED,
-    FINALIZER,
-    Run,
-    Writing,
-    deletion,
-    given_back,
-    unreservation,
-    written,
-)
+from policy_sched.plugins.dynamicresources import claim_writes
 from tests.client.kube.conformance.ground import Acting, Ground, Plain, played, typed
 
 DEVICE: Final[Plain] = {
@@ -56,19 +47,19 @@ async def _reserved_for(ground: Ground) -> list[str]:
 
 def _reserving(
     claim: ResourceClaim, pod: PodInfo, allocation: Plain | None = None
-) -> Writing[Status]:
+) -> claim_writes.Writing[Status]:
     """Write a pod, and perhaps an allocation, into a claim."""
     result = None if allocation is None else msgspec.convert(allocation, AllocationResult)
     try:
-        yield from written(claim, pod, result, time.time_ns())
+        yield from claim_writes.written(claim, pod, result, time.time_ns())
     except ClusterError as error:
         return Status(Code.ERROR, (str(error),))
     return SUCCESS
 
 
-async def _run(acting: Acting, writing: Writing[Status]) -> Status:
+async def _run(acting: Acting, writing: claim_writes.Writing[Status]) -> Status:
     """Write, and return how it went."""
-    run = Run(acting.client, writing, PendingStatus())
+    run = claim_writes.Run(acting.client, writing, PendingStatus())
     run.start()
     assert await acting.done() == []
     assert run.status is not None
@@ -91,7 +82,7 @@ def test_a_claim_is_allocated_shared_and_given_back(server: str) -> None:
         new, pods = await _made(ground), await ground.pods(2)
         assert (await _run(acting, _reserving(new, pods[0], allocation))).ok
         seen = await ground.seen("c", DEVICE_CLAIM)
-        assert seen["metadata"]["finalizers"] == [FINALIZER]
+        assert seen["metadata"]["finalizers"] == [claim_writes.FINALIZER]
         found = seen["status"]["allocation"]
         found.pop("allocationTimestamp", None)
         assert found == allocation
@@ -101,10 +92,10 @@ def test_a_claim_is_allocated_shared_and_given_back(server: str) -> None:
         await ground.merge(DEVICE_CLAIM, "c", {"metadata": {"annotations": {"a": "b"}}})
         assert (await _run(acting, _reserving(old, pods[1]))).ok
         assert await _reserved_for(ground) == ["p0", "p1"]
-        assert await _sent(acting, unreservation(old, pods[0])) is None
+        assert await _sent(acting, claim_writes.unreservation(old, pods[0])) is None
         assert await _reserved_for(ground) == ["p1"]
-        given = await _run(acting, given_back(old, pods[1]))
-        assert given.reasons == (DEALLOCATED,)
+        given = await _run(acting, claim_writes.given_back(old, pods[1]))
+        assert given.reasons == (claim_writes.DEALLOCATED,)
         status = (await ground.seen("c", DEVICE_CLAIM)).get("status") or {}
         assert not status.keys() & {"allocation", "reservedFor", "devices"}
 
@@ -134,7 +125,7 @@ def test_a_claim_that_goes_is_not_allocated(server: str) -> None:
         new, (pod,) = await _made(ground), await ground.pods(1)
         held = {"metadata": {"finalizers": ["policy-sched.example.com/hold"]}}
         await ground.merge(DEVICE_CLAIM, "c", held)
-        assert await _sent(acting, deletion(new)) is None
+        assert await _sent(acting, claim_writes.deletion(new)) is None
         late = await _run(acting, _reserving(new, pod, allocation))
         text = f"claim {ground.namespace}/c got deleted in the meantime"
         assert late.reasons == (text,)

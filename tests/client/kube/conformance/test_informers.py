@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.apimachinery.resources import BUDGET, CLAIM, POD, STORAGE_CLASS, VOLUME
+from policy_sched.client.apimachinery import resources
 from policy_sched.client.kube.cache.informers import Informers
 from policy_sched.client.kube.cache.reflector import ReflectorSettings
 from policy_sched.client.kube.cache.store import Change
@@ -37,23 +37,23 @@ async def _populate(ground: Ground) -> dict[Kind, str]:
     size = {"storage": "1Gi"}
     driver = f"{name}.example.com"
     inside: dict[Kind, Plain] = {
-        POD: {"spec": {"schedulerName": name, **TEMPLATE["spec"]}},
+        resources.POD: {"spec": {"schedulerName": name, **TEMPLATE["spec"]}},
         SERVICE: {"spec": {"clusterIP": "None", "selector": MATCH["matchLabels"]}},
         ("v1", "ReplicationController"): {
             "spec": {**none, "selector": MATCH["matchLabels"]},
         },
         ("apps/v1", "ReplicaSet"): {"spec": none},
         ("apps/v1", "StatefulSet"): {"spec": {**none, "serviceName": name}},
-        BUDGET: {"spec": {"minAvailable": 1, "selector": MATCH}},
-        CLAIM: {"spec": {**storage, "resources": {"requests": size}}},
+        resources.BUDGET: {"spec": {"minAvailable": 1, "selector": MATCH}},
+        resources.CLAIM: {"spec": {**storage, "resources": {"requests": size}}},
         DEVICE_CLAIM: {
             "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": name}}]}}
         },
         CAPACITY: {"storageClassName": name, "capacity": "1Gi", "nodeTopology": MATCH},
     }
     alone: dict[Kind, Plain] = {
-        VOLUME: {"spec": {**storage, "hostPath": {"path": "/none"}, "capacity": size}},
-        STORAGE_CLASS: {
+        resources.VOLUME: {"spec": {**storage, "hostPath": {"path": "/none"}, "capacity": size}},
+        resources.STORAGE_CLASS: {
             "provisioner": "kubernetes.io/no-provisioner",
             "volumeBindingMode": "WaitForFirstConsumer",
         },

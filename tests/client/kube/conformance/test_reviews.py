@@ -5,30 +5,25 @@ from __future__ import annotations
 import time
 
 from policy_sched.client.kube.rest.client import QUESTIONS
-from policy_sched.instance.http.delegated_auth import (
-    Caller,
-    DelegatingAuthorizer,
-    Plain,
-    RequestAttributes,
-)
+from policy_sched.instance.http import delegated_auth
 from tests.client.kube.conformance.ground import Ground, plain, played
 
-MASTER = Caller("policy-sched-conformance", groups=("system:masters",))
+MASTER = delegated_auth.Caller("policy-sched-conformance", groups=("system:masters",))
 """May do everything on every server: no authorizer is asked about the group."""
 
 
-def _reviews(ground: Ground) -> DelegatingAuthorizer:
+def _reviews(ground: Ground) -> delegated_auth.DelegatingAuthorizer:
     paths = {path.rsplit("/", 1)[1]: path for path in QUESTIONS}
 
-    async def review(kind: str, spec: Plain) -> Plain:
+    async def review(kind: str, spec: delegated_auth.Plain) -> delegated_auth.Plain:
         path = paths[f"{kind.lower()}s"]
         version = "/".join(path.split("/")[2:4])
         body = {"apiVersion": version, "kind": kind, "metadata": {}, "spec": spec}
         answer = plain(await ground.api.request("POST", path, body, repeatable=True))
-        status: Plain = answer["status"]
+        status: delegated_auth.Plain = answer["status"]
         return status
 
-    return DelegatingAuthorizer(review, time.monotonic)
+    return delegated_auth.DelegatingAuthorizer(review, time.monotonic)
 
 
 def test_an_invalid_token_is_not_authenticated(server: str) -> None:
@@ -49,11 +44,13 @@ def test_access_reviews_are_answered(server: str) -> None:
 
     async def play(ground: Ground) -> None:
         reviews = _reviews(ground)
-        metrics = RequestAttributes("get", path="/metrics")
-        nodes = RequestAttributes("get", resource="nodes", name=ground.nodes[0])
+        metrics = delegated_auth.RequestAttributes("get", path="/metrics")
+        nodes = delegated_auth.RequestAttributes("get", resource="nodes", name=ground.nodes[0])
         assert (await reviews.authorize(MASTER, metrics)).allowed
         assert (await reviews.authorize(MASTER, nodes)).allowed
-        stranger = Caller("stranger", "7", ("system:authenticated",), (("scopes", ("a", "b")),))
+        stranger = delegated_auth.Caller(
+            "stranger", "7", ("system:authenticated",), (("scopes", ("a", "b")),)
+        )
         found = [(await reviews.authorize(stranger, asked)).allowed for asked in (metrics, nodes)]
         assert set(found) <= {True, False}
 

@@ -7,33 +7,27 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.kube.events.broadcaster import (
-    FINISH,
-    LOOK,
-    REFRESH,
-    EventKey,
-    EventSeries,
-    EventWriter,
-    Reference,
-)
+from policy_sched.client.kube.events import broadcaster
 from policy_sched.client.kube.rest.client import ASIDE
 from policy_sched.errors import ClusterError
 from tests.client.kube.stage import WALL, Asked, Stage, Wire, acted, stage
 
 
-def said(note: str, name: str = "web") -> EventKey:
+def said(note: str, name: str = "web") -> broadcaster.EventKey:
     """Return something to say of a pod."""
-    about = Reference("Pod", "default", name, "u1")
-    return EventKey(about, "Warning", "FailedScheduling", "Scheduling", "me", "me-1", note)
+    about = broadcaster.Reference("Pod", "default", name, "u1")
+    return broadcaster.EventKey(
+        about, "Warning", "FailedScheduling", "Scheduling", "me", "me-1", note
+    )
 
 
 def test_an_event_about_a_long_name_has_a_name_that_is_allowed() -> None:
     """As client-go names it then: by a UUID, another one for each event."""
     for name, length in ("x" * 236, 253), ("x" * 237, 36):
-        series = EventSeries()
+        series = broadcaster.EventSeries()
         first = series.say(said("", name), WALL)
-        assert list(series.finish(WALL + FINISH + 1)) == [None]
-        second = series.say(said("", name), WALL + FINISH + 1)
+        assert list(series.finish(WALL + broadcaster.FINISH + 1)) == [None]
+        second = series.say(said("", name), WALL + broadcaster.FINISH + 1)
         assert first is not None
         assert second is not None
         assert first.name != second.name
@@ -42,7 +36,7 @@ def test_an_event_about_a_long_name_has_a_name_that_is_allowed() -> None:
 
 def test_series_are_kept_for_six_minutes_and_are_bounded() -> None:
     """The oldest ends first; what is said again is young again."""
-    series = EventSeries(most=3)
+    series = broadcaster.EventSeries(most=3)
     for number in range(5):
         series.say(said("", f"p{number}"), WALL + number)
     again = series.say(said("", "p0"), WALL + 5)
@@ -50,9 +44,9 @@ def test_series_are_kept_for_six_minutes_and_are_bounded() -> None:
     assert list(series.finish(WALL + 5)) == [None, None]
     kept = {hash(said("", name).series) for name in ("p0", "p3", "p4")}
     assert series._series.keys() == kept
-    assert list(series.finish(WALL + 4 + FINISH)) == [None]
-    assert list(series.finish(WALL + 5 + FINISH)) == [None]
-    (last,) = series.finish(WALL + 6 + FINISH)
+    assert list(series.finish(WALL + 4 + broadcaster.FINISH)) == [None]
+    assert list(series.finish(WALL + 5 + broadcaster.FINISH)) == [None]
+    (last,) = series.finish(WALL + 6 + broadcaster.FINISH)
     assert last is not None
     assert (last.series or {})["count"] == 2
     assert len(series) == 0
@@ -60,7 +54,7 @@ def test_series_are_kept_for_six_minutes_and_are_bounded() -> None:
 
 def test_an_event_that_came_once_leaves_a_number_behind() -> None:
     """After a burst of pods that fit nowhere, memory stayed as high as it was, burst by burst."""
-    series = EventSeries()
+    series = broadcaster.EventSeries()
     for number in range(100):
         series.say(said(f"0/5 nodes are available: {number}", f"p{number}"), WALL)
     assert {type(one) for one in series._series.values()} == {int}
@@ -90,21 +84,21 @@ def test_a_series_is_written_when_it_ends_and_from_time_to_time() -> None:
 
     async def play() -> None:
         async with stage(yes) as here, here.api() as api:
-            writer = EventWriter(api)
+            writer = broadcaster.EventWriter(api)
             for note in "abc":
                 writer.say(said(note))
             await writer.drained()
             assert counts(here) == [("POST", 1), ("PATCH", 2)]
             for _ in range(4):
                 writer.say(said("d"))
-            here.wall.ns += FINISH + 1
+            here.wall.ns += broadcaster.FINISH + 1
             task = asyncio.create_task(writer.run())
             await until(here, 3)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             assert counts(here)[2] == ("PATCH", 7)
             assert len(writer._series) == 0
-            assert {LOOK, REFRESH / 1e9} & set(here.slept)
+            assert {broadcaster.LOOK, broadcaster.REFRESH / 1e9} & set(here.slept)
 
     acted(play())
 
@@ -114,7 +108,7 @@ def test_a_continued_series_is_refreshed() -> None:
 
     async def play() -> None:
         async with stage(yes) as here, here.api() as api:
-            writer = EventWriter(api)
+            writer = broadcaster.EventWriter(api)
             for note in "ab":
                 writer.say(said(note))
             await writer.drained()
@@ -145,7 +139,7 @@ def test_a_full_queue_and_a_cancellation_drop_events(
             told.append(about)
 
         async with stage(never) as here, here.api() as api:
-            writer = EventWriter(api, lost)
+            writer = broadcaster.EventWriter(api, lost)
             for number in range(room + 3):
                 writer.say(said("x", f"web{number}"))
             assert (writer.waiting, writer.lost) == (room, 3)
@@ -166,7 +160,9 @@ def test_a_failed_write_is_reported_with_its_object() -> None:
 
     async def play() -> None:
         async with stage(refuse) as here, here.api() as api:
-            writer = EventWriter(api, lambda about, error: told.append((about, str(error))))
+            writer = broadcaster.EventWriter(
+                api, lambda about, error: told.append((about, str(error)))
+            )
             writer.say(said("x"))
             await writer.drained()
         assert told == [("default/web", "not you")]

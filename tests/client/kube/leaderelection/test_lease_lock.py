@@ -8,14 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from policy_sched.client.kube.leaderelection.lease_lock import Elector, Lease, record_of, spec_of
-from policy_sched.client.kube.leaderelection.state_machine import (
-    Create,
-    Election,
-    ElectionSettings,
-    Failed,
-    Get,
-)
+from policy_sched.client.kube.leaderelection import lease_lock, state_machine
 from policy_sched.client.kube.rest.retry import RetryPolicy
 from policy_sched.client.kube.rest.settings import Environment, Settings
 from tests.client.kube.stage import LONGEST, Asked, Stage, Wire, acted, bookmark, stage, status
@@ -61,12 +54,12 @@ class Kept:
         return None
 
 
-def elector(here: Stage, api: Any, name: str, told: list[str]) -> Elector:
+def elector(here: Stage, api: Any, name: str, told: list[str]) -> lease_lock.Elector:
     """Return a candidate that writes down what it is told."""
     clocks = here.environment.clocks
-    election = Election(name, clocks, Random(1), ElectionSettings())
-    return Elector(
-        Lease(api, "kube-system", "policy-sched"),
+    election = state_machine.Election(name, clocks, Random(1), state_machine.ElectionSettings())
+    return lease_lock.Elector(
+        lease_lock.Lease(api, "kube-system", "policy-sched"),
         election,
         api,
         lambda leads: told.append(f"{name} {'leads' if leads else 'led'}"),
@@ -218,9 +211,9 @@ def test_an_answer_that_is_no_lease_is_a_failure() -> None:
 
     async def play() -> None:
         async with stage(script) as here, here.api(ONCE) as api:
-            lease = Lease(api, "kube-system", "x")
-            record = record_of({"spec": {"holderIdentity": "a"}})
-            assert isinstance(await lease.send(Create(record)), Failed)
+            lease = lease_lock.Lease(api, "kube-system", "x")
+            record = lease_lock.record_of({"spec": {"holderIdentity": "a"}})
+            assert isinstance(await lease.send(state_machine.Create(record)), state_machine.Failed)
 
     acted(play())
 
@@ -238,8 +231,8 @@ def test_failures_to_acquire_are_reported() -> None:
     async def play() -> None:
         told: list[str] = []
         async with stage(script) as here, here.api(ONCE) as api:
-            lease = Lease(api, "kube-system", "x", told.append)
-            responses = [type(await lease.send(Get())).__name__ for _ in range(4)]
+            lease = lease_lock.Lease(api, "kube-system", "x", told.append)
+            responses = [type(await lease.send(state_machine.Get())).__name__ for _ in range(4)]
         assert responses == ["Failed", "NotThere", "Failed", "Failed"]
         path = "GET /apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x"
         assert told == ["403: no 403", f"{path}: Server disconnected"]
@@ -256,8 +249,8 @@ def test_recorded_leases_are_read_and_written_as_they_are() -> None:
         "renewTime": "2026-01-01T00:00:00.000001Z",
         "leaseTransitions": 3,
     }
-    assert spec_of(record_of({"spec": json.loads(json.dumps(spec))})) == spec
-    assert record_of({"spec": {"holderIdentity": None}}).holder == ""
+    assert lease_lock.spec_of(lease_lock.record_of({"spec": json.loads(json.dumps(spec))})) == spec
+    assert lease_lock.record_of({"spec": {"holderIdentity": None}}).holder == ""
 
 
 def test_a_server_that_never_answers_holds_no_release_up() -> None:

@@ -6,22 +6,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from policy_sched.client.kube.leaderelection.state_machine import (
-    Attempt,
-    Create,
-    Election,
-    ElectionSettings,
-    Failed,
-    Found,
-    Get,
-    LeaseRecord,
-    NotThere,
-    Request,
-    Response,
-)
+from policy_sched.client.kube.leaderelection import state_machine
 from policy_sched.client.kube.time.work_queue import Clocks
 from policy_sched.testing import SECOND, FakeClock
 from tests.examples import scaled
@@ -33,7 +20,7 @@ WALL = 1_800_000_000 * SECOND
 class Server:
     """A lease and its version, as an API server keeps it."""
 
-    record: LeaseRecord | None = None
+    record: state_machine.LeaseRecord | None = None
     version: int = 0
     down: bool = False
     writes: list[str] = field(default_factory=list)
@@ -44,32 +31,36 @@ class Candidate:
     """An election and what its client knows of the lease."""
 
     server: Server
-    election: Election
+    election: state_machine.Election
     seen: int = -1
 
-    def respond(self, request: Request) -> Response:
+    def respond(self, request: state_machine.Request) -> state_machine.Response:
         """Ask the server."""
         server = self.server
         if server.down:
-            return Failed()
-        if isinstance(request, Get):
+            return state_machine.Failed()
+        if isinstance(request, state_machine.Get):
             self.seen = server.version
-            return NotThere() if server.record is None else Found(server.record)
+            return (
+                state_machine.NotThere()
+                if server.record is None
+                else state_machine.Found(server.record)
+            )
         missing = server.record is None
-        if missing is not isinstance(request, Create):
-            return Failed()
+        if missing is not isinstance(request, state_machine.Create):
+            return state_machine.Failed()
         if not missing and self.seen != server.version:
-            return Failed()
+            return state_machine.Failed()
         server.version += 1
         server.record, self.seen = request.record, server.version
         server.writes.append(request.record.holder)
-        return Found(request.record)
+        return state_machine.Found(request.record)
 
     def attempt(self) -> bool:
         """Make one attempt."""
         return self.drive(self.election.attempt())
 
-    def drive(self, attempt: Attempt) -> bool:
+    def drive(self, attempt: state_machine.Attempt) -> bool:
         """Answer all that an attempt asks."""
         try:
             request = next(attempt)
@@ -91,7 +82,9 @@ class World:
     def candidate(self, name: str) -> Candidate:
         """Add a candidate."""
         wall = FakeClock(WALL)
-        election = Election(name, Clocks(wall, self.monotonic), Random(name), ElectionSettings())
+        election = state_machine.Election(
+            name, Clocks(wall, self.monotonic), Random(name), state_machine.ElectionSettings()
+        )
         self.walls.append(wall)
         self.candidates.append(Candidate(self.server, election))
         return self.candidates[-1]
@@ -183,7 +176,7 @@ def test_a_stolen_lease_ends_the_leadership_in_time() -> None:
     world = World()
     leader = world.candidate("a").election
     world.run(20)
-    thief = LeaseRecord("thief", 15, WALL, WALL, 7)
+    thief = state_machine.LeaseRecord("thief", 15, WALL, WALL, 7)
     world.server.record = thief
     world.server.version += 1
     world.run(12)
@@ -271,7 +264,7 @@ def test_another_holder_in_the_lease_causes_a_read_at_once() -> None:
     other.election.observe_holder("")
     world.run(0)
     assert world.leaders == ["b"]
-    world.server.record = LeaseRecord("thief", 15, WALL, WALL, 7)
+    world.server.record = state_machine.LeaseRecord("thief", 15, WALL, WALL, 7)
     world.server.version += 1
     other.election.observe_holder("thief")
     world.run(0)
@@ -296,11 +289,11 @@ def test_tries_that_fail_are_repeated_soon_and_then_less_often() -> None:
 def test_settings_that_cannot_work_are_refused() -> None:
     """Durations must leave room for renewals before the lease ends (client-go's checks)."""
     with pytest.raises(ValueError, match="renew deadline"):
-        ElectionSettings(10, 10, 2)
+        state_machine.ElectionSettings(10, 10, 2)
     with pytest.raises(ValueError, match=r"1\.2 retry periods"):
-        ElectionSettings(15, 2, 2)
+        state_machine.ElectionSettings(15, 2, 2)
     with pytest.raises(ValueError, match="above 0"):
-        ElectionSettings(15, 10, 0)
+        state_machine.ElectionSettings(15, 10, 0)
 
 
 @settings(max_examples=scaled(60), deadline=None)

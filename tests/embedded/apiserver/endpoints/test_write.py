@@ -6,12 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from policy_sched.embedded.apiserver.registry.errors import LIMIT
-from policy_sched.embedded.store.patch import JSON as JSON_PATCH
-from policy_sched.embedded.store.patch import MERGE, STRATEGIC
+from policy_sched.embedded.store.patch import JSON as JSON_PATCH, MERGE, STRATEGIC
 from tests.embedded.apiserver.world import PODS, SPEC, Plain, World, pod, serving
 from tests.embedded.world import node
 from tests.examples import scaled

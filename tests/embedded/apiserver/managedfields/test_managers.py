@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.embedded.apiserver.managedfields.fields import (

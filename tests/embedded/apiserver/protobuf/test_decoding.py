@@ -7,8 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from policy_sched.client.apimachinery.protobuf import varint
 from policy_sched.embedded.apiserver.endpoints.negotiation import PROTOBUF

@@ -13,11 +13,7 @@ import pytest
 
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
 from policy_sched.embedded.apiserver.request.request_info import User
-from policy_sched.embedded.apiserver.security.authentication import (
-    Tokens,
-    kubeconfig,
-    write_kubeconfig,
-)
+from policy_sched.embedded.apiserver.security import authentication
 from policy_sched.errors import ClusterError
 from policy_sched.http.access import Access, Address, address_of, from_here
 from tests.embedded.apiserver.world import serving
@@ -66,12 +62,12 @@ def test_a_file_without_tokens_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "tokens"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ClusterError, match="token,user,uid"):
-        Tokens.read(str(path))
+        authentication.Tokens.read(str(path))
 
 
 def test_tokens_are_compared_whole() -> None:
     """No part of a token, and nothing that only looks like one."""
-    tokens = Tokens([["secret", "jane", "1", "dev"]])
+    tokens = authentication.Tokens([["secret", "jane", "1", "dev"]])
     assert tokens.user("secret") == User("jane", "1", ("dev", "system:authenticated"))
     for other in ("", "secre", "secrets", "Secret", "sécret", "\udc80"):
         assert tokens.user(other) is None
@@ -134,8 +130,8 @@ def test_tls_and_the_kubeconfig_that_fits(certificate: tuple[str, str], tmp_path
 
     async def run() -> str:
         async with serving(access) as world:
-            text = kubeconfig(world.server.address, access, world.server.tokens)
-            write_kubeconfig(str(path), text)
+            text = authentication.kubeconfig(world.server.address, access, world.server.tokens)
+            authentication.write_kubeconfig(str(path), text)
             config = json.loads(path.read_text(encoding="utf-8"))
             url = config["clusters"][0]["cluster"]["server"] + "/api/v1/nodes"
             token = config["users"][0]["user"]["token"]
@@ -154,6 +150,6 @@ def test_tls_and_the_kubeconfig_that_fits(certificate: tuple[str, str], tmp_path
 
 def test_a_kubeconfig_names_loopback_for_all_interfaces() -> None:
     """0.0.0.0 is no address to connect to."""
-    config = json.loads(kubeconfig(Address("0.0.0.0", 6443), Access(), None))
+    config = json.loads(authentication.kubeconfig(Address("0.0.0.0", 6443), Access(), None))
     assert config["clusters"][0]["cluster"]["server"] == "http://127.0.0.1:6443"
     assert config["users"][0]["user"] == {}
