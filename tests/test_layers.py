@@ -37,7 +37,7 @@ LAYERS = (
     "model",
     "source",
     "web",
-    "errors report",
+    "errors lru report",
 )
 """Packages, top to bottom. Imports point down, and never sideways."""
 

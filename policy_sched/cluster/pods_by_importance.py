@@ -8,7 +8,6 @@ of all pods is kept in blocks of the same shape, and read anew for the same colu
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import Any, Final, TypeAlias
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster import tables
 from policy_sched.cluster.cache import Cache
+from policy_sched.lru import Lru
 
 Keys: TypeAlias = Callable[[NDArray[np.intp]], tuple[NDArray[np.int64], ...]]
 """From rows of the pod table, shape (p,), to sort keys of the same shape, the deciding one first;
@@ -57,7 +57,7 @@ class PodOrder:
         self._since: tuple[int, NDArray[np.intp], NDArray[np.intp]] | None = None
         self._block: NDArray[np.intp] = np.full((0, 0), -1, np.intp)
         self._depth = 0
-        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._kept: Lru[Hashable, _Kept] = Lru(KEPT_BYTES, lambda kept: kept.values.nbytes)
 
     def of(self, rows: NDArray[np.intp]) -> OrderedPods:
         """Return the pods of live rows, each once: shape (depth, rows), -1 below.
@@ -101,17 +101,15 @@ class PodOrder:
         if kept is None or kept.source is not source:
             if read is None:
                 return None
-            kept = self._kept[key] = _Kept(source, _read(read, self._block), self._version)
-            while self._kept and sum(k.values.nbytes for k in self._kept.values()) > KEPT_BYTES:
-                self._kept.popitem(last=False)
-        else:
-            self._kept.move_to_end(key)
+            kept = _Kept(source, _read(read, self._block), self._version)
+            self._kept.put(key, kept)
         shape = self._block.shape
         if kept.version < self._changed or kept.values.shape != shape:
             if read is None:
                 return None
             if kept.values.shape != shape:
                 kept.values = _grown(kept.values, shape, 0)
+                self._kept.put(key, kept)  # which is larger now
             if self._since is None or self._since[0] != kept.version:
                 self._since = kept.version, *self._changed_since(kept.version)
             kept.values[:, self._since[1]] = _read(read, self._since[2])

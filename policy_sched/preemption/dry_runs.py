@@ -10,7 +10,6 @@ for one search only. The results are the same, and a property test compares.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, Final
@@ -22,6 +21,7 @@ from policy_sched.cluster import Cache, PodOrder
 from policy_sched.cluster.tables import DYNAMIC, PodRows
 from policy_sched.errors import PolicySchedError
 from policy_sched.framework import NOTHING, Code, Rejections, Status, StatusTable
+from policy_sched.lru import Lru
 from policy_sched.model import PodInfo
 from policy_sched.preemption import dry_run
 from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
@@ -478,11 +478,8 @@ class DryRuns:
         self.evictable = search.evictable
         """The rows from which a pod may evict any other."""
         self._pipeline = ""
-        self._kept: OrderedDict[Hashable, DryRun] = OrderedDict()
+        self._kept: Lru[Hashable, DryRun] = Lru(KEPT_BYTES, lambda run: run.nbytes)
         self._latest: tuple[Hashable, DryRun] | None = None
-        # Bytes of each, the last one's as it was before it was used, and of all.
-        self._sizes: dict[Hashable, int] = {}
-        self._bytes = 0
 
     def of(self, attempt: PreemptionAttempt) -> DryRun:
         """Return the dry run of the pod's kind, up to date, or a fresh one."""
@@ -493,29 +490,16 @@ class DryRuns:
             self._pipeline = attempt.filter_dry_run.pipeline
             self._kept.clear()
             self._latest = None
-            self._sizes.clear()
-            self._bytes = 0
         if self._latest is not None:
             latest, again = self._latest
             if latest == kind:
                 again.refresh(attempt)
                 return again
-            self._measure(latest)
+            self._kept.put(latest, again)  # it may have another size
         run = self._kept.get(kind)
         if run is None:
-            run = self._kept[kind] = DryRun(self._search, attempt)
-            self._measure(kind)
-            while len(self._kept) > 2 and self._bytes > KEPT_BYTES:
-                oldest, _ = self._kept.popitem(last=False)
-                self._bytes -= self._sizes.pop(oldest)
-        else:
-            self._kept.move_to_end(kind)
+            run = DryRun(self._search, attempt)
+            self._kept.put(kind, run)
         self._latest = kind, run
         run.refresh(attempt)
         return run
-
-    def _measure(self, kind: Hashable) -> None:
-        """Count the bytes of a dry run that has changed."""
-        size = self._kept[kind].nbytes
-        self._bytes += size - self._sizes.get(kind, 0)
-        self._sizes[kind] = size

@@ -6,7 +6,6 @@ that is a part of what decides a dry run, so pods that differ in other things sh
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Final
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from policy_sched.cluster import Cache, PodOrder
 from policy_sched.cluster.tables import DYNAMIC, PodRows
 from policy_sched.language import RuleError
+from policy_sched.lru import Lru
 from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.rules import PreemptionRules
@@ -53,7 +53,7 @@ class EvictableRows:
         self._cache = cache
         self._rules = rules
         self._order = order
-        self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
+        self._kinds: Lru[Hashable, _Kind] = Lru(_KINDS)
         # The attempt of the latest question and the journal's version then, with its kind.
         self._asked: tuple[PreemptionAttempt, int, _Kind | None] | None = None
 
@@ -100,11 +100,8 @@ class EvictableRows:
         key = rules.key(pod)
         kind = self._kinds.get(key)
         if kind is None:
-            kind = self._kinds[key] = _Kind()
-            if len(self._kinds) > _KINDS:
-                self._kinds.popitem(last=False)
-        else:
-            self._kinds.move_to_end(key)
+            kind = _Kind()
+            self._kinds.put(key, kind)
         journal = self._cache.nodes.journal
         if kind.version != journal.version:
             changes = journal.since(kind.version) if kind.version >= 0 else None

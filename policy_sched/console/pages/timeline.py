@@ -23,8 +23,6 @@ POINTS: Final = 240
 MOST: Final = 50
 """Rows of a table."""
 SECOND: Final = 1_000_000_000
-KEPT: Final = 4
-"""Results that are kept."""
 _RETRIES: Final[dict[str, simulate.Retry]] = {"backoff": "Backoff", "at-once": "AtOnce"}
 
 
@@ -70,12 +68,11 @@ async def played(source: Source, request: web.Request) -> simulate.TimelineResul
     objects = await trials.cluster_of(source, request.app)
     kept = request.app[trials.TIMELINES]
     key = (hash(objects), source.store.current.content_hash, chosen)
-    if key not in kept:
+    found = kept.get(key)
+    if found is None:
         question = trials.TimelineQuestion(plans, objects, chosen.seed, chosen.until, chosen.retry)
-        kept[key] = await request.app[trials.TRIAL_PROCESS].ask(question)
-        while len(kept) > KEPT:
-            kept.pop(next(iter(kept)))
-    found: simulate.TimelineResult = kept[key]
+        found = await request.app[trials.TRIAL_PROCESS].ask(question)
+        kept.put(key, found)
     return found
 
 

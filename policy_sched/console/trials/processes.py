@@ -12,6 +12,7 @@ from aiohttp import web
 from policy_sched.console.sources import Source
 from policy_sched.console.trials.questions import EDITOR, TRIALS, QuestionProcess
 from policy_sched.console.trials.trial import packed
+from policy_sched.lru import Lru
 from policy_sched.simulate import TimelineResult
 
 
@@ -26,15 +27,16 @@ class PackedCluster:
 
 EDITOR_PROCESS: Final = web.AppKey("EDITOR_PROCESS", QuestionProcess)
 TRIAL_PROCESS: Final = web.AppKey("TRIAL_PROCESS", QuestionProcess)
-TIMELINES: Final = web.AppKey("TIMELINES", dict[object, TimelineResult])
+TIMELINES: Final = web.AppKey("TIMELINES", Lru[object, TimelineResult])
 """The last results of simulations over time."""
+KEPT_TIMELINES: Final = 4
 _CLUSTER: Final = web.AppKey("_CLUSTER", PackedCluster)
 
 
 async def processes(app: web.Application) -> AsyncIterator[None]:
     """Have the processes while the application runs; they start with their first question."""
     app[EDITOR_PROCESS], app[TRIAL_PROCESS] = QuestionProcess(EDITOR), QuestionProcess(TRIALS)
-    app[_CLUSTER], app[TIMELINES] = PackedCluster(), {}
+    app[_CLUSTER], app[TIMELINES] = PackedCluster(), Lru(KEPT_TIMELINES)
     yield
     app[EDITOR_PROCESS].close()
     app[TRIAL_PROCESS].close()

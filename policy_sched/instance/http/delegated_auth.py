@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from policy_sched.errors import ClusterError
+from policy_sched.lru import Lru
 
 Plain = dict[str, Any]
 Review = Callable[[str, Plain], Awaitable[Plain]]
@@ -162,7 +162,7 @@ class _Cache(Generic[T]):
     def __init__(self, now: Callable[[], float], ttl: float) -> None:
         self._now = now
         self._ttl = ttl
-        self._entries: OrderedDict[Hashable, tuple[float, asyncio.Task[T]]] = OrderedDict()
+        self._entries: Lru[Hashable, tuple[float, asyncio.Task[T]]] = Lru(CACHED)
 
     async def get(self, key: Hashable, fetch: Callable[[], Coroutine[None, None, T]]) -> T:
         """Return the cached result, or call ``fetch`` for a new one."""
@@ -170,15 +170,13 @@ class _Cache(Generic[T]):
         if known is None or self._now() >= known[0]:
             task = asyncio.create_task(fetch())
             task.add_done_callback(_retrieve_exception)
-            self._entries[key] = known = (self._now() + self._ttl, task)
-            self._entries.move_to_end(key)
-            if len(self._entries) > CACHED:
-                self._entries.popitem(last=False)
+            known = (self._now() + self._ttl, task)
+            self._entries.put(key, known)
         try:
             return await asyncio.shield(known[1])
         except ClusterError:
             if self._entries.get(key) is known:
-                del self._entries[key]
+                self._entries.pop(key)
             raise
 
 

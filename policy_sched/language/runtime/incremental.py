@@ -19,7 +19,6 @@ Both belong to the node table: programs over an overlay compute every value.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -30,6 +29,7 @@ import numpy.typing as npt
 from policy_sched.cluster.counts import Domain, Domains
 from policy_sched.cluster.tables import DYNAMIC, STRUCTURE, Changes, NodeTable, PodTable
 from policy_sched.language.values import LimitError
+from policy_sched.lru import Lru
 from policy_sched.model import PodInfo
 
 #: Beyond this many changed rows all rows are computed at once.
@@ -291,9 +291,7 @@ class IncrementalCounts:
         self._nodes = nodes
         self._pods = pods
         self._domains = Domains(nodes)
-        self._kept: OrderedDict[tuple[Condition, tuple[object, ...]], IncrementalCount] = (
-            OrderedDict()
-        )
+        self._kept: Lru[tuple[Condition, tuple[object, ...]], IncrementalCount] = Lru(LIMIT)
 
     def of(self, condition: Condition, test: Test, values: tuple[Any, ...]) -> IncrementalCount:
         """Return the count of a condition for some values, up to date.
@@ -303,14 +301,10 @@ class IncrementalCounts:
         key = condition, tuple(map(_hashable, values))
         count = self._kept.get(key)
         if count is None:
-            count = self._kept[key] = self._fresh(
-                IncrementalCount(self._domains), condition, test, values
-            )
-            if len(self._kept) > LIMIT:
-                self._kept.popitem(last=False)
+            count = self._fresh(IncrementalCount(self._domains), condition, test, values)
+            self._kept.put(key, count)
         elif count.version != self._nodes.journal.version:
             self._follow(count, condition, test, values)
-        self._kept.move_to_end(key)
         return count
 
     def _follow(

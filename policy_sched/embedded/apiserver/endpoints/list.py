@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import base64
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,6 +29,7 @@ from policy_sched.embedded.apiserver.endpoints.negotiation import METADATA_LIST,
 from policy_sched.embedded.apiserver.printers import definitions, metadata, row
 from policy_sched.embedded.apiserver.request import Options, Target
 from policy_sched.embedded.store import ADDED, DELETED, Change, Filter, ObjectStore
+from policy_sched.lru import Lru
 from policy_sched.manifests import Plain
 from policy_sched.model import Kind
 
@@ -67,7 +67,7 @@ class Snapshots:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._present: dict[Kind, tuple[int, Snapshot]] = {}
-        self._earlier: OrderedDict[tuple[Kind, int], Snapshot] = OrderedDict()
+        self._earlier: Lru[tuple[Kind, int], Snapshot] = Lru(EARLIER)
 
     def present(self, kind: Kind) -> Snapshot:
         """Return the objects of a kind as they are."""
@@ -95,10 +95,7 @@ class Snapshots:
         found = self._earlier.get((kind, version))
         if found is None:
             found = _before(self.present(kind), self._changes(kind, version) or ())
-            self._earlier[kind, version] = found
-            if len(self._earlier) > EARLIER:
-                self._earlier.popitem(last=False)
-        self._earlier.move_to_end((kind, version))
+            self._earlier.put((kind, version), found)
         return found
 
     def _changes(self, kind: Kind, version: int) -> list[Change] | None:
