@@ -69,7 +69,10 @@ COUNTS: Final = "cluster/counts"
 SPREAD: Final = "plugins/podtopologyspread"
 AFFINITY: Final = "plugins/interpodaffinity"
 CLAIMS: Final = "plugins/dynamicresources"
-NEIGHBOURS: Final = ("tests/plugins/podtopologyspread", "tests/plugins/interpodaffinity")
+NEIGHBOURS: Final = (
+    "tests/plugins/podtopologyspread/test_incremental.py",
+    "tests/plugins/interpodaffinity/test_incremental.py",
+)
 
 MUTANTS: Final = (
     # Evaluations: journal, scopes, nominations.
