@@ -201,7 +201,8 @@ def _run(
             app.tuned_gc(instance.gc_pauses),
         ):
             store.compiler = compiler.compile
-            with asyncio.Runner(loop_factory=lambda: measured_loop(instance.turns)) as runner:
+            turns, apart = instance.turns, instance.turns_apart
+            with asyncio.Runner(loop_factory=lambda: measured_loop(turns, apart)) as runner:
                 runner.run(_serve(instance, running, options, compiler))
     finally:
         instance.close()

@@ -43,6 +43,10 @@ CHANGES_PER_STEP: Final = 500
 """Changes that one step applies, after which the event loop runs other tasks."""
 
 
+LATER: Final = 0.005
+"""Seconds after which a step notes bindings: response and watch event come at about one time."""
+TURNS_APART: Final = 0.002
+"""Seconds between two turns of the event loop: what comes meanwhile shares the next one."""
 LOOKING: Final = rest.Settings(qps=20, burst=20)
 """Limits of the requests that compare the cache with the cluster."""
 TAKING_IN: Final = 0.05
@@ -87,6 +91,8 @@ class ClusterInstance(Instance):
     ``instance`` is the reporting instance of events.
     """
 
+    turns_apart = TURNS_APART
+
     def __init__(  # noqa: PLR0913 - the last two are keywords with defaults
         self,
         store: PolicyStore,
@@ -109,6 +115,7 @@ class ClusterInstance(Instance):
             leads=lambda: self.leads,
             failed=self._failed,
             wake=self._woken,
+            wake_later=self._woken_later,
             begin=self._in_loop,
         )
         self.candidacy = candidacy
@@ -116,8 +123,14 @@ class ClusterInstance(Instance):
         now = SteadyClock(api.environment.clocks)
         super().__init__(store, self.client, now, log, ManifestFiles(()), seed)
         self.informers = cache.Informers(
-            api, self._selections(), settings=watching, trouble=self._trouble, wake=self._woken
+            api,
+            self._selections(),
+            settings=watching,
+            trouble=self._trouble,
+            wake=self._woken,
+            wake_later=self._woken_later,
         )
+        self._later: asyncio.TimerHandle | None = None
         self._ready = False
         self._lost = False
         self._resigned = False
@@ -188,7 +201,15 @@ class ClusterInstance(Instance):
         """Whether changes were received that the scheduler does not know yet."""
         return self.informers.behind
 
+    def _woken_later(self) -> None:
+        """A pod is bound: the next step notes it, with what comes until then, if none does so."""
+        if self._later is None:
+            self._later = asyncio.get_running_loop().call_later(LATER, self._woken)
+
     def _take_in(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         self.informers.drain(self._handle, CHANGES_PER_STEP, self._slice())
         if not self._ready and self.informers.synced and not self.informers.behind:
             self._ready = True

@@ -139,6 +139,9 @@ def adopt(scheduler: Scheduler, pods: Iterable[Pod], profiles: Collection[str]) 
 class Instance(ABC):
     """A scheduler behind a client; ``now`` returns nanoseconds since 1970."""
 
+    turns_apart = 0.0
+    """Seconds between two turns of the event loop in which there is nothing to do but to wait."""
+
     def __init__(
         self,
         store: PolicyStore,

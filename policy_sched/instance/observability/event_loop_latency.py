@@ -12,7 +12,7 @@ import asyncio
 import selectors
 import time
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
@@ -80,9 +80,12 @@ class EventLoopLatency:
 class _Selector(selectors.DefaultSelector):
     """A selector that reports the beginning and the end of each turn."""
 
-    def __init__(self, turns: EventLoopLatency) -> None:
+    def __init__(
+        self, turns: EventLoopLatency, apart: float, sleep: Callable[[float], None]
+    ) -> None:
         super().__init__()
         self._turns = turns
+        self._apart, self._sleep = apart, sleep
         self._began = time.perf_counter()
         self._busy = time.process_time()
 
@@ -92,12 +95,24 @@ class _Selector(selectors.DefaultSelector):
         # Processor time is a system call; a turn that took less can not have used the most.
         longer = seconds > self._turns.busiest
         self._turns.record(seconds, time.process_time() - self._busy if longer else 0.0)
+        early = self._apart - seconds
+        if early > 0 and timeout != 0:
+            # A turn costs as much as some pods of a long one: what comes meanwhile shares the next.
+            if timeout is not None:
+                early = min(early, timeout)
+                timeout -= early
+            self._sleep(early)
         ready: list[tuple[selectors.SelectorKey, int]] = super().select(timeout)
         self._began = time.perf_counter()
         self._busy = time.process_time()
         return ready
 
 
-def measured_loop(turns: EventLoopLatency) -> asyncio.AbstractEventLoop:
-    """Return an event loop that records its turns in ``turns``."""
-    return asyncio.SelectorEventLoop(_Selector(turns))
+def measured_loop(
+    turns: EventLoopLatency, apart: float = 0.0, sleep: Callable[[float], None] = time.sleep
+) -> asyncio.AbstractEventLoop:
+    """Return an event loop that records its turns in ``turns``.
+
+    ``apart``: seconds from the beginning of a turn within which no other one waits for events.
+    """
+    return asyncio.SelectorEventLoop(_Selector(turns, apart, sleep))

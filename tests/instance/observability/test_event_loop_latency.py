@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -106,3 +107,42 @@ def test_the_longest_turn_since_the_last_reading_is_reported() -> None:
     assert turns.recent() == (0.0, 0.0)
     turns.record(0.01, 0.005)
     assert (turns.recent(), turns.longest) == ((0.01, 0.005), longest)
+
+
+def test_what_comes_soon_after_a_turn_shares_the_next_one() -> None:
+    """Each response and each watch event of a burst had a turn, and a turn costs as much as a pod.
+
+    While the loop holds off, two sockets become readable: one turn takes both.
+    """
+    pairs = [socket.socketpair() for _ in range(2)]
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        for there, _ in pairs:
+            there.send(b"x")
+
+    turns = event_loop_latency.EventLoopLatency()
+    loop = event_loop_latency.measured_loop(turns, apart=60.0, sleep=sleep)
+    seen: list[int] = []
+
+    async def read() -> None:
+        read = [loop.create_future() for _ in pairs]
+
+        def readable(number: int) -> None:
+            seen.append(sum(turns._counts))
+            loop.remove_reader(pairs[number][1])
+            read[number].set_result(None)
+
+        for number, (_, here) in enumerate(pairs):
+            loop.add_reader(here, readable, number)
+        await asyncio.gather(*read)
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(read())
+    for pair in pairs:
+        for one in pair:
+            one.close()
+    assert len(set(seen)) == 1
+    assert len(seen) == 2
+    assert 0 < slept[0] <= 60.0

@@ -23,7 +23,7 @@ from policy_sched.client.kube.cache.reflector import (
 )
 from policy_sched.client.kube.cache.store import Change
 from policy_sched.client.kube.rest import Api, Selection
-from policy_sched.model import KINDS, Kind
+from policy_sched.model import KINDS, Kind, Pod
 
 READ: Final[tuple[Selection, ...]] = (
     Selection(("v1", "Node")),
@@ -71,7 +71,11 @@ def never() -> bool:
 
 
 class Informers:
-    """Follows selections. ``run`` it as a task; ``wake`` is called when there is something new."""
+    """Follows selections. ``run`` it as a task.
+
+    ``wake`` is called when there is something new that a decision may wait for, ``wake_later`` when
+    it is that a pod got its node, which is so for each binding of our own.
+    """
 
     def __init__(
         self,
@@ -81,8 +85,9 @@ class Informers:
         settings: ReflectorSettings | None = None,
         trouble: Trouble = ignore_trouble,
         wake: Callable[[], None] = nothing,
+        wake_later: Callable[[], None] | None = None,
     ) -> None:
-        self._wake = wake
+        self._wake, self._wake_later = wake, wake_later or wake
         self._tasks: asyncio.TaskGroup | None = None
         self._waiting: deque[Change[Any]] = deque()
         self._synced = False
@@ -201,4 +206,10 @@ class Informers:
     def _changed(self, changes: Sequence[Change[Any]]) -> None:
         self._waiting.extend(changes)
         if self._synced:
-            self._wake()
+            wake = self._wake_later if all(map(_has_its_node, changes)) else self._wake
+            wake()
+
+
+def _has_its_node(change: Change[Any]) -> bool:
+    new = change.new
+    return change.old is not None and isinstance(new, Pod) and bool(new.spec.node_name)

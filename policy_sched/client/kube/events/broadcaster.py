@@ -7,7 +7,7 @@ for the last time six minutes after its last event.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -33,29 +33,19 @@ NAME_LIMIT: Final = 253
 """The longest name of an object (a DNS subdomain)."""
 
 Plain = dict[str, Any]
+_encode: Final = msgspec.json.Encoder().encode
 
 
-class Reference(msgspec.Struct, frozen=True, gc=False):
+class Reference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """The object that an event is about, as it was: client-go names its version, too."""
 
     kind: str
     namespace: str
     name: str
     uid: str
-    api_version: str = "v1"
+    # Written always: only what a plain default says is omitted.
+    api_version: str = msgspec.field(default_factory=lambda: "v1")
     resource_version: str = ""
-
-    def plain(self) -> Plain:
-        """Return it as the API has it."""
-        plain = {
-            "kind": self.kind,
-            "namespace": self.namespace,
-            "name": self.name,
-            "uid": self.uid,
-            "apiVersion": self.api_version,
-        }
-        version = self.resource_version
-        return {**plain, "resourceVersion": version} if version else plain
 
 
 class EventKey(msgspec.Struct, frozen=True, gc=False):
@@ -84,19 +74,18 @@ class EventKey(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-@dataclass(slots=True)
-class Write:
-    """An event to write: as a new object, or its series. ``event`` is the whole of it."""
+class Write(msgspec.Struct, gc=False):
+    """An event to write: as a new object, or its series into the one that there is.
+
+    ``event`` is the whole of it, as JSON: thousands of events may wait after a burst. ``about``:
+    the name of the object that it is about.
+    """
 
     namespace: str
     name: str
-    event: Plain
-
-    @property
-    def series(self) -> Plain | None:
-        """The series to write into an existing event; None for a new event."""
-        found: Plain | None = self.event.get("series")
-        return found
+    about: str
+    event: bytes
+    series: Plain | None = None
 
 
 @dataclass(slots=True)
@@ -109,12 +98,10 @@ class _Series:
     count: int = 1
 
     def write(self) -> Write:
-        event = _event(self.key, self.first)
-        meta = event["metadata"]
+        series = None
         if self.count > 1:
-            last = micro_timestamp(self.last)
-            event["series"] = {"count": self.count, "lastObservedTime": last}
-        return Write(meta["namespace"], meta["name"], event)
+            series = {"count": self.count, "lastObservedTime": micro_timestamp(self.last)}
+        return _write(self.key, self.first, series)
 
 
 class EventSeries:
@@ -137,7 +124,7 @@ class EventSeries:
         known = self._series.get(same)
         if known is None:
             self._series[same] = now
-            return _Series(key, now, now).write()
+            return _write(key, now)
         self._series.move_to_end(same)
         if isinstance(known, int):
             known = self._series[same] = _Series(key, known, now)
@@ -180,33 +167,36 @@ def _name(about: Reference, now: int) -> str:
     return str(uuid5(NAMESPACE_OID, f"{about.uid}.{name}"))
 
 
-def _event(key: EventKey, now: int) -> Plain:
+def _write(key: EventKey, now: int, series: Plain | None = None) -> Write:
+    """Return how an event of that time is written."""
     about = key.regarding
-    namespace = about.namespace or "default"
+    namespace, name = about.namespace or "default", _name(about, now)
     event = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"name": _name(about, now), "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace},
         "eventTime": micro_timestamp(now),
         "reportingController": key.controller,
         "reportingInstance": key.instance,
         "action": key.action,
         "reason": key.reason,
-        "regarding": about.plain(),
-        "note": cut(key.note),
+        "regarding": about,
+        "note": key.note if len(key.note) <= NOTE_LIMIT // 4 else cut(key.note),
         "type": key.type,
     }
     if key.related is not None:
-        event["related"] = key.related.plain()
-    return event
+        event["related"] = key.related
+    if series is not None:
+        event["series"] = series
+    return Write(namespace, name, about.name, _encode(event), series)
 
 
 EVENT: Final = ("events.k8s.io/v1", "Event")
 QUEUE: Final = 5000
 """Events that wait; what comes beyond is lost (client-go: 1000, and a goroutine for each)."""
-TOGETHER: Final = 64
+TOGETHER: Final = rest.TOGETHER_ASIDE
 """Events that are written at the same time."""
-GATHERING: Final = 0.1
+GATHERING: Final = 0.25
 """Seconds in which events are gathered, which then go to the server in few writes."""
 TRIES: Final = 12
 PAUSE: Final = 10.0
@@ -237,9 +227,11 @@ class EventWriter:
         self._series = EventSeries()
         self._lanes = rest.KeyedExecutor()
         self._begin_in_loop = begin
-        self._gathered: list[tuple[Write, int]] = []
+        self._gathered: deque[tuple[Write, int]] = deque()
         self._gathering: asyncio.Task[None] | None = None
-        self._room = rest.Room(TOGETHER)
+        self._due = False
+        """Whether what is gathered goes to the server as soon as there is room."""
+        self._under_way = 0
         self.queue = WorkQueue("events", api.environment.clocks.monotonic)
 
     def say(self, key: EventKey) -> None:
@@ -256,15 +248,16 @@ class EventWriter:
 
     async def drained(self) -> None:
         """Write what is gathered, and wait until nothing waits."""
+        self._stop_gathering()
         self._write_gathered()
         await self._lanes.drained()
 
     async def cancel(self) -> None:
         """Drop the queued events."""
+        self._stop_gathering()
         self._gathered.clear()
-        self._write_gathered()
         await self._lanes.cancel()
-        self.waiting = 0
+        self.waiting = self._under_way = 0
         self.queue.given_up()
 
     async def _finish(self) -> None:
@@ -293,7 +286,7 @@ class EventWriter:
 
     def _gather(self, write: Write, added: int) -> None:
         self._gathered.append((write, added))
-        if self._gathering is None:
+        if self._gathering is None and not self._due:
             loop = asyncio.get_running_loop()
             self._gathering = loop.create_task(self._write_later())
 
@@ -302,16 +295,27 @@ class EventWriter:
         self._gathering = None
         self._write_gathered()
 
-    def _write_gathered(self) -> None:
-        """Write each event after what is under way for the same one."""
+    def _stop_gathering(self) -> None:
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None
-        gathered, self._gathered = self._gathered, []
-        for write, added in gathered:
-            key = f"{write.namespace}/{write.name}"
+
+    def _write_gathered(self) -> None:
+        """Begin as many as there is room for, each after what is under way for the same event."""
+        gathered, lanes = self._gathered, self._lanes
+        while gathered and self._under_way < TOGETHER:
+            write, added = gathered.popleft()
+            self._under_way += 1
             start = None if write.series is not None else partial(self._begin, write, added)
-            self._lanes.add(key, partial(self._take, write, added), start)
+            lanes.add((write.namespace, write.name), partial(self._take, write, added), start)
+        self._due = bool(gathered)
+
+    def _ended(self) -> None:
+        """An event is written, or lost; the next ones are begun several at a time."""
+        self.waiting -= 1
+        self._under_way -= 1
+        if self._due and self._under_way <= TOGETHER // 2:
+            self._write_gathered()
 
     def _begin(self, write: Write, added: int, ended: rest.Ended) -> bool:
         """Send a new event without waiting, if that is possible now."""
@@ -321,7 +325,7 @@ class EventWriter:
                 ended(partial(self._take, write, added, number, failed))
                 return
             self.queue.done(number)
-            self.waiting -= 1
+            self._ended()
             ended(None)
 
         path = rest.collection_path(EVENT, write.namespace)
@@ -334,16 +338,12 @@ class EventWriter:
         self, write: Write, added: int, number: int = 0, failed: ClusterError | None = None
     ) -> None:
         """Write an event; ``number`` and ``failed`` are those of the try that `_begin` made."""
+        number = number or self.queue.begun(added)
         try:
-            await self._room.enter()
-            number = number or self.queue.begun(added)
-            try:
-                await self._persist(write, failed)
-            finally:
-                self.queue.done(number)
-                self._room.leave()
+            await self._persist(write, failed)
         finally:
-            self.waiting -= 1
+            self.queue.done(number)
+            self._ended()
 
     async def _persist(self, write: Write, failed: ClusterError | None) -> None:
         for tries_left in reversed(range(TRIES)):
@@ -356,7 +356,7 @@ class EventWriter:
                     return
                 if refused or not tries_left:
                     self.lost += 1
-                    self._lost(f"{write.namespace}/{write.event['regarding']['name']}", error)
+                    self._lost(f"{write.namespace}/{write.about}", error)
                     return
             else:
                 return

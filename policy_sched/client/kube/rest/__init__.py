@@ -7,6 +7,7 @@ is the concern of cache/.
 from policy_sched.client.kube.rest.client import (
     MERGE_PATCH as MERGE_PATCH,
     STRATEGIC_PATCH as STRATEGIC_PATCH,
+    TOGETHER_ASIDE as TOGETHER_ASIDE,
     Api as Api,
 )
 from policy_sched.client.kube.rest.decoding import (
@@ -38,7 +39,6 @@ from policy_sched.client.kube.rest.keyed_executor import (
 from policy_sched.client.kube.rest.retry import (
     REQUEST_BACKOFF as REQUEST_BACKOFF,
     RetryPolicy as RetryPolicy,
-    Room as Room,
     away as away,
     first_of as first_of,
 )

@@ -238,7 +238,7 @@ class Api:
         """
         if not self._connections or self.settings.read_only:
             return False
-        data = msgspec.json.encode(body)
+        data = body if isinstance(body, bytes) else msgspec.json.encode(body)
         sending = transport.OutgoingRequest(method, path, _PLAIN, data, content_type, IDENTITY)
         limits = self._limits[aside]
         if not limits.room.try_enter():

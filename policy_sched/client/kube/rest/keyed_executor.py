@@ -7,8 +7,7 @@ that lanes begin in the loop.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 
 Work = Callable[[], Awaitable[None]]
@@ -30,7 +29,8 @@ class KeyedExecutor:
 
     def __init__(self, begin: Begin = at_once) -> None:
         self._begin = begin
-        self._waiting: dict[str, deque[Work]] = {}
+        self._waiting: dict[Hashable, list[Work]] = {}
+        """Behind what is under way; hardly ever more than one, and a deque takes 600 bytes."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._drained: list[asyncio.Future[None]] = []
         self._broken: list[BaseException] = []
@@ -40,7 +40,7 @@ class KeyedExecutor:
         """KeyedExecutor on which something is going on."""
         return len(self._waiting)
 
-    def add(self, key: str, work: Work, start: Start | None = None) -> None:
+    def add(self, key: Hashable, work: Work, start: Start | None = None) -> None:
         """Do something after what is under way for the same key.
 
         ``start``: how it is done without a task, if nothing is under way.
@@ -49,30 +49,30 @@ class KeyedExecutor:
         if waiting is not None:
             waiting.append(work)
             return
-        self._waiting[key] = deque()
+        self._waiting[key] = []
         self._begin(partial(self._open, key, work, start))
 
-    def _open(self, key: str, work: Work, start: Start | None) -> None:
+    def _open(self, key: Hashable, work: Work, start: Start | None) -> None:
         waiting = self._waiting.get(key)
         if waiting is None:
             return  # cancelled
         if start is None or not start(partial(self._ended, key)):
-            waiting.appendleft(work)
+            waiting.insert(0, work)
             self._drive_on(key)
 
-    def _ended(self, key: str, more: Work | None) -> None:
+    def _ended(self, key: Hashable, more: Work | None) -> None:
         """Continue a lane whose first work was done without a task."""
         waiting = self._waiting.get(key)
         if waiting is None:
             return  # cancelled
         if more is not None:
-            waiting.appendleft(more)
+            waiting.insert(0, more)
         if waiting:
             self._drive_on(key)
         else:
             self._close(key)
 
-    def _close(self, key: str) -> None:
+    def _close(self, key: Hashable) -> None:
         del self._waiting[key]
         if not self._waiting:
             for waiter in self._drained:
@@ -80,7 +80,7 @@ class KeyedExecutor:
                     waiter.set_result(None)
             self._drained.clear()
 
-    def _drive_on(self, key: str) -> None:
+    def _drive_on(self, key: Hashable) -> None:
         self._tasks.add(asyncio.get_running_loop().create_task(self._drive(key)))
 
     def check(self) -> None:
@@ -108,11 +108,11 @@ class KeyedExecutor:
         self._tasks.difference_update(tasks)  # those that had not begun did not end by themselves
         self._waiting.clear()
 
-    async def _drive(self, key: str) -> None:
+    async def _drive(self, key: Hashable) -> None:
         waiting = self._waiting[key]
         try:
             while waiting:
-                await waiting.popleft()()
+                await waiting.pop(0)()
         except Exception as error:  # noqa: BLE001 - reported to the owner
             self._broken.append(error)
         finally:

@@ -82,3 +82,24 @@ def test_changes_wake_the_consumer_once_it_has_subscribed() -> None:
     assert informers.behind
     informers._changed([_added(make_node("b"))])
     assert woken == [0]
+
+
+def test_a_pod_that_got_its_node_wakes_the_consumer_later() -> None:
+    """Each binding of our own had a step for its response, and another one for its watch event."""
+    woken: list[str] = []
+    informers = Informers(
+        Stage("http://127.0.0.1:1").api(),
+        [Selection(("v1", "Pod"))],
+        wake=lambda: woken.append("now"),
+        wake_later=lambda: woken.append("later"),
+    )
+    informers.reflectors[0].synced.set()
+    assert informers.synced
+    pending, bound = make_pod("p"), make_pod("p", node_name="n")
+    informers._changed([Change(ChangeType.MODIFIED, pending, bound)])
+    informers._changed([_added(make_pod("q"))])
+    informers._changed([_added(bound)])
+    informers._changed([Change(ChangeType.DELETED, bound, None)])
+    later = Change(ChangeType.MODIFIED, pending, bound)
+    informers._changed([later, _added(make_pod("r"))])
+    assert woken == ["later", "now", "now", "now", "now"]

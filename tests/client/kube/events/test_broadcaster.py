@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from policy_sched.client.kube.events import broadcaster
+from policy_sched.client.kube.rest import Settings
 from policy_sched.client.kube.rest.client import ASIDE
 from policy_sched.errors import ClusterError
 from tests.client.kube.stage import WALL, Asked, Stage, Wire, acted, stage
@@ -31,7 +32,7 @@ def test_an_event_about_a_long_name_has_a_name_that_is_allowed() -> None:
         assert first is not None
         assert second is not None
         assert first.name != second.name
-        assert {len(one.event["metadata"]["name"]) for one in (first, second)} == {length}
+        assert {len(one.name) for one in (first, second)} == {length}
 
 
 def test_series_are_kept_for_six_minutes_and_are_bounded() -> None:
@@ -166,5 +167,33 @@ def test_a_failed_write_is_reported_with_its_object() -> None:
             writer.say(said("x"))
             await writer.drained()
         assert told == [("default/web", "not you")]
+
+    acted(play())
+
+
+def test_events_of_a_burst_wait_as_bytes_and_begin_when_there_is_room() -> None:
+    """A burst of bindings left 3 KiB for each event until it was written: memory stayed high."""
+
+    async def play() -> None:
+        proceed = asyncio.Event()
+
+        async def slowly(asked: Asked, wire: Wire) -> None:
+            await proceed.wait()
+            await wire.respond(201, {})
+
+        async with stage(slowly) as here, here.api(Settings(qps=0)) as api:
+            writer = broadcaster.EventWriter(api)
+            names = [f"web{number}" for number in range(3 * broadcaster.TOGETHER)]
+            for name in names:
+                writer.say(said("x", name))
+            waiting = asyncio.create_task(writer.drained())
+            await until(here, ASIDE)
+            assert writer._lanes.busy == broadcaster.TOGETHER
+            assert len(writer._gathered) == 2 * broadcaster.TOGETHER
+            assert {type(write.event) for write, _ in writer._gathered} == {bytes}
+            proceed.set()
+            await waiting
+            assert sorted(a.json["regarding"]["name"] for a in here.asked) == sorted(names)
+            assert (writer.waiting, writer.lost, writer._lanes.busy) == (0, 0, 0)
 
     acted(play())
