@@ -117,7 +117,11 @@ class SweepReport:
             "name": self.name,
             "runs": len(self.results),
             "summary": [
-                {"variant": variant, "measure": measure.name, **_distribution(values)}
+                {
+                    "variant": variant,
+                    "measure": measure.name,
+                    **msgspec.to_builtins(distribution(values)),
+                }
                 for variant, runs in by_variant(self.results).items()
                 for measure in self.spec.measures
                 if (values := values_of(runs, measure.name))
@@ -141,17 +145,6 @@ class SweepReport:
                 for task, why in self.failures
             ],
         }
-
-
-def _distribution(values: Sequence[float]) -> dict[str, float]:
-    one = distribution(values)
-    return {
-        "runs": one.count,
-        "mean": one.mean,
-        "median": one.median,
-        "p25": one.p25,
-        "p75": one.p75,
-    }
 
 
 # Results that lie in a folder.

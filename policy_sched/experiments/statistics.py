@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from policy_sched.model import counted
@@ -72,8 +73,7 @@ class Paired:
     verdict: Significance
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(msgspec.Struct, frozen=True, rename={"count": "runs"}):
     """Mean, median, and quartiles of some values."""
 
     count: int
