@@ -6,10 +6,12 @@ random histories of `tests.scheduler.histories` differ, or where it names tests 
 of them fails. One that is not seen, or not within its limit of CPU time, is printed, and the exit
 code is 1. Where a line changes nothing that can be observed, delete it.
 
-Theory of operation. The program is imported once. For each mutant a child process is forked, which
-compiles the file with the other text and gives the functions that are there the code that differs.
-It plays the histories that saw most mutants before first. Before all mutants the same is run
-without one.
+Theory of operation. The program is imported once, and plays all histories. For each mutant a child
+process is forked, which compiles the file with the other text and gives the functions that are
+there the code that differs. It plays histories, those that saw most mutants first. To save time it
+plays each with the scheduler that keeps results alone, and compares with what was said without a
+mutant; only where that differs two schedulers play it, whose difference counts. Tests, too, run
+without a mutant first.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -482,14 +485,20 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def judged(seeds: Sequence[int]) -> str:
-    """Play histories; return which differs, empty if none does."""
+def difference(history: History) -> str:
+    """Play a history; return where it differs and how, empty if it does not."""
+    try:
+        history.play()
+    except Exception as error:  # noqa: BLE001 - a broken program may raise whatever it likes
+        return f"{type(error).__name__} at step {history.step}"
+    return ""
+
+
+def judged(seeds: Sequence[int], records: Sequence[Sequence[int]]) -> str:
+    """Play histories; return which differs between two schedulers, empty if none does."""
     for seed in seeds:
-        history = History(seed)
-        try:
-            history.play()
-        except Exception as error:  # noqa: BLE001 - a broken program may raise whatever it likes
-            return f"history {seed}: {type(error).__name__} at step {history.step}"
+        if difference(History(seed, records[seed])) and (differs := difference(History(seed))):
+            return f"history {seed}: {differs}"
     return ""
 
 
@@ -510,6 +519,16 @@ class Run:
         self._jobs = jobs
         self._limit = limit
         self._seers = Counter[int](dict.fromkeys(range(SEEDS), 0))
+        self._records: list[Sequence[int]] = []
+
+    def record(self) -> str:
+        """Play all histories without a mutant; return where one differs, empty if none does."""
+        for seed in range(SEEDS):
+            history = History(seed)
+            if differs := difference(history):
+                return f"history {seed}: {differs}"
+            self._records.append(history.checksums)
+        return ""
 
     def verdicts(
         self, asked: Sequence[tuple[Mutant | None, Sequence[str]]]
@@ -544,7 +563,8 @@ class Run:
             signal.alarm(10 * self._limit)
             if mutant is not None:
                 self._program.become(mutant)
-            said = tested(tests) if tests else judged([one for one, _ in self._seers.most_common()])
+            seeds = [seed for seed, _ in self._seers.most_common()]
+            said = tested(tests) if tests else judged(seeds, self._records)
             code = 0
         except BaseException as error:  # noqa: BLE001 - the parent raises it again
             said = f"{type(error).__name__}: {error}"
@@ -572,13 +592,17 @@ def main() -> int:
     parser.add_argument("--limit", type=int, default=LIMIT, help="seconds of CPU for each")
     arguments = parser.parse_args()
     run, mutants = Run(Program(), arguments.jobs, arguments.limit), chosen(arguments.words)
-    controls = list(dict.fromkeys(mutant.tests for mutant in mutants))
     spent, unseen = 0.0, 0
-    for _, verdict in run.verdicts([(None, tests) for tests in controls]):
-        write(f"{verdict.seconds:5.1f} s  without a mutant: {verdict.seen_by or 'as it must be'}")
+    tests = {mutant.tests: None for mutant in mutants if mutant.tests}
+    failed = run.record() if any(not mutant.tests for mutant in mutants) else ""
+    for _, verdict in run.verdicts([(None, names) for names in tests]):
         spent += verdict.seconds
-        if verdict.seen_by:
-            return 1
+        failed = failed or verdict.seen_by
+    if failed:
+        write(f"without a mutant: {failed}")
+        return 1
+    spent += time.process_time()
+    write(f"{spent:5.1f} s  without a mutant all is as it must be")
     for mutant, verdict in run.verdicts([(mutant, mutant.tests) for mutant in mutants]):
         said = f"seen      {verdict.seconds:5.1f} s  {mutant}  ({verdict.seen_by})"
         if not verdict.seen_by:

@@ -103,6 +103,7 @@ def constraint(random: Random, app: str) -> Plain:
             {"affinity": {"podAffinity": {preferred: weighted}}},
             {"affinity": {"podAntiAffinity": {preferred: weighted}}},
             {"topology_spread_constraints": [hard]},
+            {"topology_spread_constraints": [hard]},
             {"topology_spread_constraints": [soft]},
             {"topology_spread_constraints": [hard, {**soft, "topologyKey": ZONE}]},
             {
@@ -144,9 +145,12 @@ def pod_form(random: Random, schedulers: Sequence[str], *, small: bool) -> Plain
     return form
 
 
-def node(random: Random, number: int) -> Node:
-    """Return the node with this number in a random state."""
+def node(random: Random, number: int, *, plain: bool) -> Node:
+    """Return the node with this number in a random state; plain ones differ only in their size."""
     labels = {HOST: f"n{number}", ZONE: ZONES[number % 3]}
+    if plain:
+        cpu, pods = str(random.choice((2, 4, 8))), random.choice((4, 8, 110))
+        return make_node(f"n{number}", cpu=cpu, memory="16Gi", pods=pods, labels=labels)
     if random.random() < 0.7:
         labels["disk"] = random.choice(("ssd", "hdd"))
     taints = []
