@@ -26,7 +26,7 @@ import msgspec
 from policy_sched.bench.manifests import Manifest, node, node_name, pod
 from policy_sched.client.apimachinery import NODE, POD
 from policy_sched.client.kube.auth import load
-from policy_sched.client.kube.rest import Api, Environment, Settings, collection_path
+from policy_sched.client.kube.rest import Api, ClientEnvironment, Settings, collection_path
 from policy_sched.client.kube.time import Clocks
 from policy_sched.errors import PolicySchedError
 
@@ -297,7 +297,7 @@ async def session(
         directory = Path(name)
         async with api_server(directory, tls=tls) as server:
             kubeconfig = directory / "kubeconfig"
-            environment = Environment(CLOCKS, Random(0))  # noqa: S311 - jitter
+            environment = ClientEnvironment(CLOCKS, Random(0))  # noqa: S311 - jitter
             async with Api(load([kubeconfig], CLOCKS), environment, Settings(qps=0)) as api:
                 for path, made in objects:
                     await create(api, path, made)

@@ -31,7 +31,7 @@ from policy_sched.profiles.reload import (
     CompilerProcess,
     PolicyFiles,
     PolicyStore,
-    Result as ReloadResult,
+    ReloadResult,
 )
 from policy_sched.scheduler import Outcome, Scheduler
 from policy_sched.scheduler.setup import Reloader, assemble_with_assembly

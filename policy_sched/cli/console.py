@@ -23,11 +23,11 @@ from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output import diagnostics
 from policy_sched.client.kube.rest import Api, Settings
 from policy_sched.console import (
+    ClusterSource,
+    ConsoleServer,
     FilesSource,
-    Inputs,
+    InputFiles,
     RunningSource,
-    Server,
-    Source,
     open_store,
     opening_file,
     serving,
@@ -103,7 +103,9 @@ def console(  # noqa: PLR0913  # the options of the verb
     pages = Served(results, Listen(host, port), browser)
     if kubeconfig is not None:
         return asyncio.run(_live(_watching(files, kubeconfig, seed), pages))
-    return asyncio.run(_of_files(Inputs(cluster, _reader(cluster), files, seed, clock(now)), pages))
+    return asyncio.run(
+        _of_files(InputFiles(cluster, _reader(cluster), files, seed, clock(now)), pages)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ class Served:
     browser: bool
 
     @asynccontextmanager
-    async def of(self, source: Source | None) -> AsyncIterator[None]:
+    async def of(self, source: ClusterSource | None) -> AsyncIterator[None]:
         """Serve the pages within the context, print their URL, and open them."""
         listen = self.listen
         async with serving(
@@ -135,7 +137,7 @@ def _reader(paths: Sequence[str]) -> Callable[[], ClusterFiles]:
     return lambda: read_files(paths)
 
 
-async def _of_files(inputs: Inputs, pages: Served) -> int:
+async def _of_files(inputs: InputFiles, pages: Served) -> int:
     """Serve pages about files until the process is interrupted."""
     source = FilesSource(inputs) if inputs.paths else None
     if source is not None:
@@ -160,7 +162,7 @@ async def _live(source: RunningSource, pages: Served) -> int:
     return diagnostics.OK
 
 
-def _open(server: Server, files: ExitStack) -> None:
+def _open(server: ConsoleServer, files: ExitStack) -> None:
     """Open the pages in the browser, which sees the path of a private file and not the URL."""
     try:
         file = files.enter_context(opening_file(server.url))
@@ -170,7 +172,7 @@ def _open(server: Server, files: ExitStack) -> None:
     webbrowser.open(file.as_uri())
 
 
-def announce(server: Server) -> None:
+def announce(server: ConsoleServer) -> None:
     """Print the URL that opens the console; each opens one browser."""
     if server.security.opened:
         print(f"Opened in a browser. For another one: {server.url}", flush=True)

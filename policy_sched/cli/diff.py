@@ -31,12 +31,12 @@ from policy_sched.diff import (
     summarize,
 )
 from policy_sched.errors import PolicySchedError
-from policy_sched.instance.shadow import Result
+from policy_sched.instance.shadow import Agreement
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.model import ApiObject
 from policy_sched.profiles.format import differences
 from policy_sched.profiles.load import content_hash, fingerprint
-from policy_sched.profiles.reload import PolicySet, read_policy_set
+from policy_sched.profiles.reload import CompiledFiles, read_policy_set
 from policy_sched.scheduler.setup import EPOCH
 from policy_sched.simulate import DIGITS, cluster_facts, contents_of, origin, time_text, waits
 from policy_sched.web import Column, Fact, Table, Text, Value
@@ -177,7 +177,7 @@ def diff(  # noqa: PLR0913  # the options of the verb
 
 
 def _placements(
-    old: PolicySet, new: PolicySet, objects: Sequence[ApiObject], on: ClusterFlags, now: int
+    old: CompiledFiles, new: CompiledFiles, objects: Sequence[ApiObject], on: ClusterFlags, now: int
 ) -> PlacementDiff | SeedsDiff:
     """Return what both sets do to a cluster."""
     if on.seeds == 1:
@@ -196,7 +196,7 @@ def _run_facts(on: ClusterFlags, now: int) -> list[Fact]:
     return [seeds, Fact("Time that rules see", time_text(now))]
 
 
-def _idle(old: PolicySet, new: PolicySet) -> list[Table]:
+def _idle(old: CompiledFiles, new: CompiledFiles) -> list[Table]:
     """Return the policies that no profile enables, which were compared by their meaning."""
     rows: list[list[Value]] = [
         [side, name, Text(content_hash(source)[:DIGITS], code=True)]
@@ -220,11 +220,11 @@ def _shadow(paths: Sequence[str], output: str, report: str | None, *, fails: boo
         table = Table("Logs", [Column("File"), Column("SHA-256")], logs)
         write_page(report, shadow_page(found), origin((), {}, table))
     write_report(found, output)
-    worse = _worse(found.placements) or found.results[Result.ERROR] > 0
+    worse = _worse(found.placements) or found.results[Agreement.ERROR] > 0
     return diagnostics.FAILED if fails and worse else diagnostics.OK
 
 
-def _policy_set(path: str, max_cost_limit: int) -> PolicySet:
+def _policy_set(path: str, max_cost_limit: int) -> CompiledFiles:
     found = read_policy_set(path, max_cost_limit)
     diagnostics.write_diagnostics(found.warnings, sys.stderr)
     return found

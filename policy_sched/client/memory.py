@@ -14,7 +14,7 @@ from policy_sched.errors import ClusterError
 from policy_sched.model import Condition, Pod, PodGroup, PodInfo
 
 
-class Event(msgspec.Struct, frozen=True):
+class RecordedEvent(msgspec.Struct, frozen=True):
     """An event as it would be written, without time and names of its own."""
 
     pod: str
@@ -41,7 +41,7 @@ class MemoryClient:
     disruptions: dict[str, str] = field(default_factory=dict)
     group_conditions: dict[str, tuple[str, str]] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
+    events: list[RecordedEvent] = field(default_factory=list)
     objects: WritableStore | None = None
     requests: list[ObjectRequest] = field(default_factory=list)
 
@@ -73,7 +73,7 @@ class MemoryClient:
         related: PodInfo | None = None,  # noqa: ARG002 - see Client
     ) -> None:
         """Append the event."""
-        self.events.append(Event(pod.key, kind, reason, action, note))
+        self.events.append(RecordedEvent(pod.key, kind, reason, action, note))
 
     def send(self, request: ObjectRequest, done: ObjectResponse | None = None) -> None:
         """Carry the request out on ``objects``, and respond at once."""

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import msgspec
 
 from policy_sched.client.request import ObjectRequest
-from policy_sched.client.volume_controllers import ObjectStore, complete_binding, provision
+from policy_sched.client.volume_controllers import VolumeStore, complete_binding, provision
 from policy_sched.errors import ClusterError
 from policy_sched.model import ApiObject, PersistentVolume, PersistentVolumeClaim
 
 
-class WritableStore(ObjectStore, Protocol):
+class WritableStore(VolumeStore, Protocol):
     """Where objects can be deleted, too."""
 
     def remove(self, one: ApiObject) -> None:
@@ -66,7 +66,7 @@ def _field_types(kind: type[ApiObject]) -> dict[str, msgspec.structs.FieldInfo]:
     return {field.encode_name: field for field in msgspec.structs.fields(kind)}
 
 
-def _created(store: ObjectStore, request: ObjectRequest) -> ApiObject:
+def _created(store: VolumeStore, request: ObjectRequest) -> ApiObject:
     body = msgspec.to_builtins(request.body)
     meta = body["metadata"] = {**body.get("metadata", {}), "namespace": request.namespace}
     prefix = meta.get("generateName", "")

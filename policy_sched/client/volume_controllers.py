@@ -19,7 +19,7 @@ BOUND: Final = model.Phase("Bound")
 _BIND_COMPLETED: Final = {"pv.kubernetes.io/bind-completed": "yes"}
 
 
-class ObjectStore(Protocol):
+class VolumeStore(Protocol):
     """Where the cluster's API objects are, by kind, namespace ("" without one) and name."""
 
     def named(self, kind: type[T], namespace: str, name: str) -> T | None:
@@ -29,7 +29,7 @@ class ObjectStore(Protocol):
         """Add an object, or replace it by its newer version."""
 
 
-def complete_binding(store: ObjectStore, volume: model.PersistentVolume) -> None:
+def complete_binding(store: VolumeStore, volume: model.PersistentVolume) -> None:
     """Bind a volume and the claim that it is kept for to each other."""
     store.put(replace(volume, status=BOUND))
     reference = volume.spec.claim_ref
@@ -40,7 +40,7 @@ def complete_binding(store: ObjectStore, volume: model.PersistentVolume) -> None
         store.put(_with_volume(claim, volume.metadata.name))
 
 
-def provision(store: ObjectStore, claim: model.PersistentVolumeClaim) -> None:
+def provision(store: VolumeStore, claim: model.PersistentVolumeClaim) -> None:
     """Create a volume for a claim and bind them to each other."""
     found = store.named(model.StorageClass, "", claim.spec.storage_class_name or "")
     namespace, name = claim.metadata.namespace or "default", claim.metadata.name

@@ -5,11 +5,11 @@ for each page, security decides which requests are served, and server puts them 
 """
 
 from policy_sched.console.security import opening_file as opening_file
-from policy_sched.console.server import Server as Server, serving as serving
+from policy_sched.console.server import ConsoleServer as ConsoleServer, serving as serving
 from policy_sched.console.sources import (
+    ClusterSource as ClusterSource,
     FilesSource as FilesSource,
-    Inputs as Inputs,
+    InputFiles as InputFiles,
     RunningSource as RunningSource,
-    Source as Source,
     open_store as open_store,
 )

@@ -35,7 +35,7 @@ from policy_sched.console.security import (
     Security,
     own_address,
 )
-from policy_sched.console.sources import Source
+from policy_sched.console.sources import ClusterSource
 from policy_sched.console.trials import processes
 from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.http import Address, Bounds, Connections, Site, recognized
@@ -66,11 +66,11 @@ _MISTAKES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ConsoleServer:
     """A console that is served; ``url`` has the token, ``warning`` what the user should know."""
 
     security: Security
-    source: Source | None
+    source: ClusterSource | None
     results: Results
     warning: str = ""
 
@@ -88,7 +88,7 @@ class Server:
 class Console:
     """Serves requests about a source and results."""
 
-    def __init__(self, source: Source | None, results: Results) -> None:
+    def __init__(self, source: ClusterSource | None, results: Results) -> None:
         self.source = source
         self.results = results
         self.security: Security | None = None
@@ -174,7 +174,7 @@ class Console:
 
     async def _action(
         self,
-        action: Callable[[Source | None, web.Request], Awaitable[web.StreamResponse]],
+        action: Callable[[ClusterSource | None, web.Request], Awaitable[web.StreamResponse]],
         request: web.Request,
     ) -> web.StreamResponse:
         return await action(self.source, request)
@@ -295,13 +295,13 @@ async def _logged(work: Coroutine[None, None, None]) -> None:
 
 @asynccontextmanager
 async def serving(
-    source: Source | None,
+    source: ClusterSource | None,
     results: Sequence[str] = (),
     *,
     host: str | None = None,
     port: int = 0,
-    announce: Callable[[Server], None] | None = None,
-) -> AsyncIterator[Server]:
+    announce: Callable[[ConsoleServer], None] | None = None,
+) -> AsyncIterator[ConsoleServer]:
     """Serve the console on loopback within the context. Port 0 is any free one.
 
     ``host``: an address of loopback, one of its own unless given. ``announce`` is called with the
@@ -319,7 +319,7 @@ async def serving(
         async with _listening(runner, host, port) as (site, bound):
             console.security = Security(bound, site.port)
             warning = SHARED if host is None and bound == HERE else ""
-            server = Server(console.security, source, console.results, warning)
+            server = ConsoleServer(console.security, source, console.results, warning)
             if announce is not None:
                 announce(server)
                 console.announce = partial(announce, server)

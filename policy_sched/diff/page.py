@@ -11,7 +11,7 @@ from policy_sched.diff.placement_diff import Cause, Move, PlacementDiff, SeedsDi
 from policy_sched.diff.policy_diff import NOT_COMPARED, SAME, PolicyDiff
 from policy_sched.diff.shadow import ShadowSummary
 from policy_sched.model import counted
-from policy_sched.profiles.format import Difference
+from policy_sched.profiles.format import ValueDifference
 from policy_sched.simulate import policies_section
 from policy_sched.web import (
     Badge,
@@ -221,7 +221,7 @@ def _seeds_sections(found: SeedsDiff) -> Iterator[Section]:
             yield policies_section(side.policies, f"Policies of {name}{seed}")
 
 
-def _differences(found: Sequence[Difference]) -> Section:
+def _differences(found: Sequence[ValueDifference]) -> Section:
     """Return each difference of the policies, with lines that are removed and added."""
     sources = []
     for one in found[:ROWS]:

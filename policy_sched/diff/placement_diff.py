@@ -21,7 +21,7 @@ from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, PodInfo
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler import Attempt, Scheduler, setup
-from policy_sched.simulate import Application, Applied, Run, resource_names, run_queue
+from policy_sched.simulate import Application, AppliedPolicy, OneShotRun, resource_names, run_queue
 
 PLACED: Final = "pods placed"
 
@@ -72,7 +72,7 @@ class Side:
     score: float
     spread: tuple[Spread, ...]
     preemptions: int
-    policies: tuple[Applied, ...] = ()
+    policies: tuple[AppliedPolicy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +270,7 @@ def _side(
     objects: Sequence[ApiObject],
     attribution: Attribution | None,
     advance: Advance,
-) -> tuple[Run, Side]:
+) -> tuple[OneShotRun, Side]:
     infos = [PodInfo.of(pod) for pod in setup.load_cluster(scheduler.cache, objects)]
     if attribution is not None:
         attribution.saw(infos)

@@ -18,8 +18,8 @@ import msgspec
 from policy_sched.diff import report
 from policy_sched.diff.placement_diff import Cause, PlacementDiff, SeedsDiff
 from policy_sched.model import counted
-from policy_sched.profiles.format import Difference
-from policy_sched.profiles.reload import PolicySet
+from policy_sched.profiles.format import ValueDifference
+from policy_sched.profiles.reload import CompiledFiles
 from policy_sched.report import Document
 from policy_sched.simulate import applied_text
 
@@ -56,7 +56,7 @@ def _visible(text: str) -> str:
     )
 
 
-def configurations(old: PolicySet, new: PolicySet) -> Iterator[str]:
+def configurations(old: CompiledFiles, new: CompiledFiles) -> Iterator[str]:
     """Yield the configuration that enables policies, if any, and the policies left out."""
     if old.config is None and new.config is None:
         return
@@ -65,7 +65,7 @@ def configurations(old: PolicySet, new: PolicySet) -> Iterator[str]:
     yield ""
 
 
-def _configuration(side: PolicySet) -> str:
+def _configuration(side: CompiledFiles) -> str:
     if side.config is None:
         return "no KubeSchedulerConfiguration; each policy is enabled"
     text = f"{code(side.config)} decides which policies are enabled"
@@ -73,7 +73,7 @@ def _configuration(side: PolicySet) -> str:
     return f"{text}; not enabled, and not compared on a cluster: {idle}" if idle else text
 
 
-def differences(found: Sequence[Difference]) -> Iterator[str]:
+def differences(found: Sequence[ValueDifference]) -> Iterator[str]:
     """Yield the differences between the policy sets."""
     if not found:
         yield SAME
@@ -194,9 +194,9 @@ NOT_COMPARED: Final = (
 class PolicyDiff:
     """Two policy sets, their differences, and the placements of both (None without a cluster)."""
 
-    old: PolicySet
-    new: PolicySet
-    differences: Sequence[Difference]
+    old: CompiledFiles
+    new: CompiledFiles
+    differences: Sequence[ValueDifference]
     placements: PlacementDiff | SeedsDiff | None = None
 
     @property

@@ -48,7 +48,7 @@ class ShadowSummary:
     profile: str
     since: float
     until: float
-    results: Counter[shadow.Result]
+    results: Counter[shadow.Agreement]
     rejections: Counter[str]
     preferences: Counter[str]
     placements: PlacementDiff
@@ -83,8 +83,8 @@ class ShadowSummary:
     def left_out(self) -> Iterator[str]:
         """Yield which pods are not compared."""
         for result, what in (
-            (shadow.Result.UNDECIDED, f"{self.scheduler} did not respond to"),
-            (shadow.Result.ERROR, "could not be decided"),
+            (shadow.Agreement.UNDECIDED, f"{self.scheduler} did not respond to"),
+            (shadow.Agreement.ERROR, "could not be decided"),
         ):
             if self.results[result]:
                 yield f"Left out: {counted(self.results[result], 'pod')} that {what}"
@@ -97,7 +97,7 @@ class ShadowSummary:
                 "profile": self.profile,
                 "since": _time(self.since),
                 "until": _time(self.until),
-                "results": {result.value: self.results[result] for result in shadow.Result},
+                "results": {result.value: self.results[result] for result in shadow.Agreement},
                 "rejections": dict(_ordered(self.rejections)),
                 "preferences": dict(_ordered(self.preferences)),
             },
@@ -166,9 +166,9 @@ class _Reading:
             self._count(self.real, theirs.node or "", record.requests, 1)
         self.moved.pop(uid, None)
         if record.result in (
-            shadow.Result.DIFFER,
-            shadow.Result.UNSCHEDULABLE,
-            shadow.Result.SCHEDULABLE,
+            shadow.Agreement.DIFFER,
+            shadow.Agreement.UNSCHEDULABLE,
+            shadow.Agreement.SCHEDULABLE,
         ):
             self.moved[uid] = record
 
@@ -208,7 +208,7 @@ def summarize(paths: Sequence[str]) -> ShadowSummary:
         rejections=Counter(
             one.theirs.rejected_by
             for one in found
-            if one.result is not shadow.Result.AGREE and one.theirs.rejected_by
+            if one.result is not shadow.Agreement.AGREE and one.theirs.rejected_by
         ),
         preferences=Counter(_preferring(found)),
         placements=_placements(reading, found),
@@ -230,13 +230,15 @@ def _lines(path: str) -> Iterator[tuple[int, bytes]]:
 
 def _preferring(found: Iterable[shadow.Comparison]) -> Iterator[str]:
     for one in found:
-        if one.result is shadow.Result.DIFFER and one.difference:
+        if one.result is shadow.Agreement.DIFFER and one.difference:
             yield min(one.difference.items(), key=lambda item: (-item[1], item[0]))[0]
 
 
 def _placements(reading: _Reading, found: Sequence[shadow.Comparison]) -> PlacementDiff:
     decided = [
-        one for one in found if one.result not in (shadow.Result.UNDECIDED, shadow.Result.ERROR)
+        one
+        for one in found
+        if one.result not in (shadow.Agreement.UNDECIDED, shadow.Agreement.ERROR)
     ]
     both = [(one.theirs.score, one.ours.score) for one in decided]
     scores = [(old, new) for old, new in both if old is not None and new is not None]
@@ -254,7 +256,7 @@ def _placements(reading: _Reading, found: Sequence[shadow.Comparison]) -> Placem
         )
         sides.append(side)
     old, new = sides
-    moves = tuple(_move(one) for one in decided if one.result is not shadow.Result.AGREE)
+    moves = tuple(_move(one) for one in decided if one.result is not shadow.Agreement.AGREE)
     return PlacementDiff(len(decided), len(reading.nodes), old, new, moves)
 
 
@@ -262,9 +264,9 @@ def _move(one: shadow.Comparison) -> Move:
     """Return a pod's real and shadow node; a preemptor has no node yet."""
     theirs, ours = one.theirs, one.ours
     old, new = theirs.node, ours.node
-    if one.result is shadow.Result.SCHEDULABLE:
+    if one.result is shadow.Agreement.SCHEDULABLE:
         old = None
-    if one.result is shadow.Result.UNSCHEDULABLE:
+    if one.result is shadow.Agreement.UNSCHEDULABLE:
         new = None
     return Move(one.pod, old, new, ours.message)
 

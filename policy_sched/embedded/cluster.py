@@ -16,18 +16,18 @@ from itertools import count
 from typing import Any, Final
 
 from policy_sched.client.apimachinery import NAMESPACE, ApiError, Expired, Stored, resource
-from policy_sched.embedded.controllers import Component, Over, Retries, Timers, controllers
+from policy_sched.embedded.controllers import Component, KeyTimers, Over, RetryCounts, controllers
 from policy_sched.embedded.events import EventLog
 from policy_sched.embedded.kubelet import Kubelets, KubeletTimes
 from policy_sched.embedded.store import (
     HISTORY,
     STATUS,
     STRATEGIC,
-    Change,
     DeleteOptions,
     Key,
     ObjectStore,
     SqliteStorage,
+    StoreChange,
     Watch,
     annotated,
     patch_of,
@@ -57,8 +57,8 @@ class EmbeddedCluster:
         self.times = times
         self._numbers = count()
         self._effects: dict[int, Callable[[], None]] = {}
-        self._timers: Timers[int] = Timers()
-        self._retries: Retries[str] = Retries("cluster", store)
+        self._timers: KeyTimers[int] = KeyTimers()
+        self._retries: RetryCounts[str] = RetryCounts("cluster", store)
         self._paused: dict[str, int] = {}
         self._turn = 0
         for name in _FIRST_NAMESPACES:
@@ -152,7 +152,7 @@ class EmbeddedCluster:
                     return True
         return acted
 
-    def _show(self, component: Component, change: Change) -> None:
+    def _show(self, component: Component, change: StoreChange) -> None:
         try:
             component.observe(change)
         except Exception as error:  # noqa: BLE001 - an object of whatever content is contained

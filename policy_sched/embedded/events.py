@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.client import apimachinery
-from policy_sched.embedded.controllers import Over, Timers
-from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
+from policy_sched.embedded.controllers import KeyTimers, Over
+from policy_sched.embedded.store import DELETED, Key, ObjectStore, StoreChange
 from policy_sched.manifests import Plain
 from policy_sched.model import nanoseconds
 
@@ -54,9 +54,9 @@ class EventLog:
         self._most = most
         self._names: dict[Occurrence, Key] = {}
         self._occurrences: dict[Key, Occurrence] = {}
-        self._timers: Timers[Key] = Timers()
+        self._timers: KeyTimers[Key] = KeyTimers()
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: StoreChange) -> None:
         """Observe an event object."""
         key = Key(apimachinery.EVENT, *change.new.place)
         if change.type == DELETED:

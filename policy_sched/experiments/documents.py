@@ -49,7 +49,7 @@ def of_document(
 ) -> tuple[reading.Loaded | None, list[Diagnostic]]:
     """Read a document as an Experiment, and check what its model cannot say."""
     place = DocumentPosition(marked.file.path, marked)
-    problems: list[models.Problem] = []
+    problems: list[models.ModelProblem] = []
     value = _with_parameters(marked.value, given or {}, problems)
     model, shape = _read(value, marked, given or {})
     found = place.diagnostics([*problems, *shape])
@@ -65,7 +65,7 @@ def of_document(
 
 def _read(
     value: Any, marked: Marked, given: Mapping[str, str]
-) -> tuple[models.Experiment | None, list[models.Problem]]:
+) -> tuple[models.Experiment | None, list[models.ModelProblem]]:
     """Read a document; a parameter that is a number is a text where a text is needed."""
     model, shape = read_experiment(value, marked)
     again = False
@@ -93,7 +93,9 @@ def _unused(marked: Marked, given: Mapping[str, str]) -> Iterator[Diagnostic]:
             yield diagnostic(marked.file, span, models.UNKNOWN_KEY, message, hint=hint)
 
 
-def _with_parameters(value: Any, given: Mapping[str, str], problems: list[models.Problem]) -> Any:
+def _with_parameters(
+    value: Any, given: Mapping[str, str], problems: list[models.ModelProblem]
+) -> Any:
     """Return a document with values for ${NAME}; a default may name parameters before it."""
     known = reading.parameters_of(value)
     values: dict[str, Any] = {}
@@ -119,7 +121,7 @@ def _with_parameters(value: Any, given: Mapping[str, str], problems: list[models
 class _Filled:
     """Puts values of parameters into texts, as many characters as `MAX_TEXT` allows."""
 
-    def __init__(self, values: Mapping[str, Any], problems: list[models.Problem]) -> None:
+    def __init__(self, values: Mapping[str, Any], problems: list[models.ModelProblem]) -> None:
         self._values = values
         self._problems = problems
         self._left = MAX_TEXT
@@ -134,7 +136,7 @@ class _Filled:
                     models.did_you_mean(name, values) or "spec.parameters names and defaults them"
                 )
                 message = f"{models.path_text(path)}: there is no parameter ${{{name}}}"
-                self._problems.append(models.Problem(path, models.UNKNOWN_KEY, message, hint))
+                self._problems.append(models.ModelProblem(path, models.UNKNOWN_KEY, message, hint))
                 return text
         if not names or self._left < 0:
             return text
@@ -143,7 +145,7 @@ class _Filled:
             where = models.path_text(path)
             message = f"{where}: parameters make texts of more than {MAX_TEXT:,} characters"
             hint = "a parameter that names another one twice doubles it"
-            self._problems.append(models.Problem(path, models.BAD_VALUE, message, hint))
+            self._problems.append(models.ModelProblem(path, models.BAD_VALUE, message, hint))
             return text
         if text == f"${{{names[0]}}}":
             value = values[names[0]]

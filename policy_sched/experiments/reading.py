@@ -63,7 +63,7 @@ class Loaded:
         if any(one[: len(path)] == path[: len(one)] for one in self.broken):
             return
         text = f"{models.path_text(path)}: {message}"
-        found = self.place.diagnostic(models.Problem(path, code, text, hint, on_key=on_key))
+        found = self.place.diagnostic(models.ModelProblem(path, code, text, hint, on_key=on_key))
         if found not in self.diagnostics:
             self.diagnostics.append(found)
 

@@ -42,7 +42,7 @@ from policy_sched.scheduler import (
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilterPart:
     """One filter plugin, or one rule of a policy: its codes over all rows, None if all pass."""
 
     plugin: str
@@ -58,7 +58,7 @@ class Part:
         return found
 
 
-def filter_parts(runner: Runner, table: NodeTable, pod: PodInfo) -> list[Part]:
+def filter_parts(runner: Runner, table: NodeTable, pod: PodInfo) -> list[FilterPart]:
     """Run every filter on every row. PreFilter plugins that name nodes are parts of their own.
 
     Raises PluginError if a plugin fails.
@@ -77,11 +77,11 @@ def filter_parts(runner: Runner, table: NodeTable, pod: PodInfo) -> list[Part]:
         pieces: Sequence[tuple[str, framework.Codes | None]] = ((hook.plugin, verdict.codes),)
         if verdict.parts is not None:
             pieces = verdict.parts()
-        parts += [Part(hook.plugin, name, codes, verdict.describe) for name, codes in pieces]
+        parts += [FilterPart(hook.plugin, name, codes, verdict.describe) for name, codes in pieces]
     return parts
 
 
-def _narrowing(runner: Runner, hook: Hook, table: NodeTable, pod: PodInfo) -> Part:
+def _narrowing(runner: Runner, hook: Hook, table: NodeTable, pod: PodInfo) -> FilterPart:
     """Return the part of a PreFilter plugin that returned a subset of the nodes."""
     result = cast(
         "framework.PreFilterResult", runner.call("pre_filter", hook, framework.CycleState(), pod)
@@ -95,7 +95,7 @@ def _narrowing(runner: Runner, hook: Hook, table: NodeTable, pod: PodInfo) -> Pa
         (f"node(s) didn't satisfy plugin(s) [{hook.plugin}]",),
         hook.plugin,
     )
-    return Part(
+    return FilterPart(
         hook.plugin,
         f"{hook.plugin} (preFilter)",
         codes,
@@ -119,7 +119,7 @@ def alternatives(
     table: NodeTable,
     pod: PodInfo,
     evaluation: Evaluation,
-    parts: Sequence[Part],
+    parts: Sequence[FilterPart],
 ) -> list[report.Alternative]:
     """Return changes with which the pod would fit, or would get another node."""
     sole = _rejected_by_one_only(table, evaluation, parts)
@@ -133,7 +133,7 @@ def alternatives(
 
 
 def _rejected_by_one_only(
-    table: NodeTable, evaluation: Evaluation, parts: Sequence[Part]
+    table: NodeTable, evaluation: Evaluation, parts: Sequence[FilterPart]
 ) -> list[Mask]:
     """Return for each part the rows that no other part rejects."""
     n = table.n
@@ -150,7 +150,7 @@ def _without_filters(
     table: NodeTable,
     pod: PodInfo,
     evaluation: Evaluation,
-    parts: Sequence[Part],
+    parts: Sequence[FilterPart],
     sole: Sequence[Mask],
 ) -> Iterator[report.Alternative]:
     before = {int(row) for row in evaluation.best()}
@@ -180,7 +180,7 @@ def _without_scores(
 
 
 def _with_smaller_requests(
-    table: NodeTable, pod: PodInfo, parts: Sequence[Part], sole: Sequence[Mask]
+    table: NodeTable, pod: PodInfo, parts: Sequence[FilterPart], sole: Sequence[Mask]
 ) -> Iterator[report.Alternative]:
     """Find nodes that lack a single resource, and the smallest amount missing."""
     for part, rows in zip(parts, sole, strict=True):
@@ -224,7 +224,7 @@ def _without(pipeline: Pipeline, plugin: str, points: Sequence[str]) -> Pipeline
     return replace(pipeline, hooks=MappingProxyType(hooks))
 
 
-def _without_part(pipeline: Pipeline, part: Part) -> Pipeline:
+def _without_part(pipeline: Pipeline, part: FilterPart) -> Pipeline:
     """Return a pipeline without a filter, or with a filter of which one rule is left out."""
     if part.name.startswith(part.plugin) and part.name in (
         part.plugin,
@@ -339,7 +339,7 @@ def _add_claims(
     scheduler: Scheduler,
     pod: PodInfo,
     evaluation: Evaluation,
-    parts: Sequence[Part],
+    parts: Sequence[FilterPart],
 ) -> None:
     """Add why the devices of nodes do not suffice for the pod's claims."""
     table = scheduler.handle.nodes
@@ -413,7 +413,7 @@ def _add_filters(
     found: report.Explanation,
     table: NodeTable,
     evaluation: Evaluation,
-    parts: Sequence[Part],
+    parts: Sequence[FilterPart],
     late_by: str = OTHER_SOURCES,
 ) -> None:
     """Add the number of nodes that each filter removes, by itself and after the earlier ones.
@@ -449,7 +449,7 @@ def _add_filters(
     found.feasible = int(np.count_nonzero(feasible))
 
 
-def _reasons(part: Part, removed: Mask) -> dict[str, int]:
+def _reasons(part: FilterPart, removed: Mask) -> dict[str, int]:
     """Return the number of nodes with each of a filter's reasons, the most frequent first."""
     rows = np.flatnonzero(removed)
     counts: Counter[str] = Counter()

@@ -12,4 +12,4 @@ from policy_sched.fit.count import (
 )
 from policy_sched.fit.live import objects_of as objects_of
 from policy_sched.fit.report import Fit as Fit
-from policy_sched.fit.unit import Unit as Unit, unit_of as unit_of
+from policy_sched.fit.unit import FitUnit as FitUnit, unit_of as unit_of

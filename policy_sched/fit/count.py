@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from policy_sched.client import VirtualClient
 from policy_sched.errors import PolicySchedError
 from policy_sched.fit import report
-from policy_sched.fit.unit import Unit
+from policy_sched.fit.unit import FitUnit
 from policy_sched.framework import Status
 from policy_sched.framework.evaluate import FEASIBLE
 from policy_sched.language.diagnostics import nearest
@@ -85,7 +85,7 @@ class FitCluster:
 
 def fit(
     cluster: FitCluster,
-    unit: Unit,
+    unit: FitUnit,
     *,
     limit: int = LIMIT,
     preempting: int = PREEMPTING,
@@ -117,7 +117,7 @@ def _check_label(scheduler: Scheduler, label: str) -> None:
 class _Count:
     """A count in progress."""
 
-    def __init__(self, cluster: FitCluster, unit: Unit, advance: Callable[[int], None]) -> None:
+    def __init__(self, cluster: FitCluster, unit: FitUnit, advance: Callable[[int], None]) -> None:
         self._scheduler, self._client = cluster.scheduler, cluster.client
         self._table = cluster.scheduler.cache.nodes
         self._unit, self._advance = unit, advance

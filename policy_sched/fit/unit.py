@@ -33,7 +33,7 @@ _COPIED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class FitUnit:
     """One replica: its pods, and the other objects that each copy has of its own.
 
     ``shared`` exist once, whatever the number of copies. ``name`` is for people.
@@ -53,7 +53,7 @@ class Unit:
         return [*objects, *(claim for pod in pods for claim in _ephemeral_claims(pod))], pods
 
 
-def unit_of(manifests: Manifests, cluster: Sequence[model.ApiObject], file: str) -> Unit:
+def unit_of(manifests: Manifests, cluster: Sequence[model.ApiObject], file: str) -> FitUnit:
     """Return the unit that manifests describe. Raises PolicyError with every problem.
 
     ``cluster``: the objects whose classes apply to the pods, and whose groups they may name.
@@ -81,7 +81,7 @@ def unit_of(manifests: Manifests, cluster: Sequence[model.ApiObject], file: str)
     own = [_unclaimed(one) for one in [*copied, *_missing(groups, copied)]]
     shared = [one for one in given if not isinstance(one, (*_COPIED, model.Workload))]
     shared += [one for one in made if isinstance(one, model.ReplicaSet)]
-    return Unit(name, tuple(pods), tuple(own), tuple(shared))
+    return FitUnit(name, tuple(pods), tuple(own), tuple(shared))
 
 
 def _name(pods: Sequence[model.Pod]) -> str:

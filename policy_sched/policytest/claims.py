@@ -12,7 +12,7 @@ from policy_sched.client import MemoryClient
 from policy_sched.cluster import ApiObjects
 from policy_sched.framework import Handle
 from policy_sched.model import Pod, PodInfo, ResourceClaim
-from policy_sched.policytest.expectations import Outcome
+from policy_sched.policytest.expectations import ExpectedOutcome
 
 SPECIAL: Final = "(extended resources)"
 """What the claim is called that is made for a pod's extended resources."""
@@ -30,8 +30,8 @@ def claims_of_cluster(objects: ApiObjects) -> dict[str, ResourceClaim]:
 
 
 def with_claims(
-    outcome: Outcome, pod: PodInfo, before: Mapping[str, ResourceClaim], handle: Handle
-) -> Outcome:
+    outcome: ExpectedOutcome, pod: PodInfo, before: Mapping[str, ResourceClaim], handle: Handle
+) -> ExpectedOutcome:
     """Return an outcome with the claims that are reserved for the pod, and those given back."""
     after = claims_of_cluster(handle.objects)
     written = {}

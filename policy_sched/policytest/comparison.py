@@ -16,12 +16,12 @@ import msgspec
 
 from policy_sched.policytest.expectations import (
     Between,
+    ExpectedOutcome,
+    ExpectedScore,
     GroupCondition,
     GroupOutcome,
     Matching,
-    NodeScore,
     Number,
-    Outcome,
     PluginOutcome,
     Words,
 )
@@ -40,7 +40,7 @@ ABSENT: Final = "(none)"
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Deviation:
     """One field in which the decision is not as expected; ``field`` is a dotted path."""
 
     field: str
@@ -49,7 +49,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class Strictness:
     """How strictly to compare.
 
     complete: the expectation is a machine's record: what it leaves out did not happen.
@@ -60,12 +60,16 @@ class Rules:
     nominations: bool = False
 
 
-def compare(expected: Outcome, got: Outcome, rules: Rules) -> tuple[Difference, ...]:
+def compare(
+    expected: ExpectedOutcome, got: ExpectedOutcome, rules: Strictness
+) -> tuple[Deviation, ...]:
     """Return every field in which ``got`` is not as ``expected``, in the order of the cycle."""
     return tuple(_differences(expected, got, rules))
 
 
-def _differences(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Difference]:
+def _differences(
+    expected: ExpectedOutcome, got: ExpectedOutcome, rules: Strictness
+) -> Iterator[Deviation]:
     complete = rules.complete
     yield from _plugin_outcomes("preEnqueue", expected.pre_enqueue, got.pre_enqueue, complete)
     yield from _plugin_outcomes("preFilter", expected.pre_filter, got.pre_filter, complete)
@@ -77,12 +81,12 @@ def _differences(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Diff
         yield from _sets("best", expected.best, got.best)
     best = () if got.message else got.best or ()  # a pod may fail with its group
     if expected.chosen is not None and expected.chosen not in best:
-        yield Difference("chosen", expected.chosen, list(best))
+        yield Deviation("chosen", expected.chosen, list(best))
     if expected.placed is False and best:
-        yield Difference("chosen", ABSENT, list(got.best or ()))
+        yield Deviation("chosen", ABSENT, list(got.best or ()))
     if expected.not_on is not None and not set(expected.not_on).isdisjoint(got.best or ()):
         wanted = f"none of {', '.join(sorted(expected.not_on))}"
-        yield Difference("notOn", wanted, list(got.best or ()))
+        yield Deviation("notOn", wanted, list(got.best or ()))
     if expected.order is not None:
         yield from _order(expected.order, got.scores or {})
     yield from _message(expected, got, rules)
@@ -100,12 +104,12 @@ def _differences(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Diff
         yield from _nominated(expected.nominated, got.nominated)
     yield from _placed_together(expected, got)
     if complete and expected.chosen is None and got.chosen is not None:
-        yield Difference("chosen", ABSENT, got.chosen)
+        yield Deviation("chosen", ABSENT, got.chosen)
     if expected.group is not None or (complete and got.group is not None):
         yield from _group(expected.group or GroupOutcome(), got.group or GroupOutcome(), complete)
 
 
-def _group(expected: GroupOutcome, got: GroupOutcome, complete: bool) -> Iterator[Difference]:
+def _group(expected: GroupOutcome, got: GroupOutcome, complete: bool) -> Iterator[Deviation]:
     """Compare what became of a group; a record has no victims and no waiting where none is."""
     for field in fields(GroupOutcome):
         wanted, ours = getattr(expected, field.name), getattr(got, field.name)
@@ -115,7 +119,7 @@ def _group(expected: GroupOutcome, got: GroupOutcome, complete: bool) -> Iterato
             wanted, ours = sorted(wanted or ()), sorted(ours or ())
         if (wanted or None) != (ours or None):
             name = "waitingOnPreemption" if field.name == "waiting" else field.name
-            yield Difference(f"group.{name}", _of_group(wanted), _of_group(ours))
+            yield Deviation(f"group.{name}", _of_group(wanted), _of_group(ours))
 
 
 def _of_group(value: object) -> Value:
@@ -128,7 +132,7 @@ def _of_group(value: object) -> Value:
     return str(value).lower() if isinstance(value, bool) else str(value or ABSENT)
 
 
-def _claims(expected: Outcome, got: Outcome, complete: bool) -> Iterator[Difference]:
+def _claims(expected: ExpectedOutcome, got: ExpectedOutcome, complete: bool) -> Iterator[Deviation]:
     """Compare resource claims: of each what is stated, and in a record no others."""
     stated, ours = expected.claims or {}, got.claims or {}
     for name in sorted({*stated, *ours} if complete else stated):
@@ -140,15 +144,15 @@ def _claims(expected: Outcome, got: Outcome, complete: bool) -> Iterator[Differe
             else:
                 same = value == found
             if not same:
-                yield Difference(f"claims.{name}.{field}", _json(value), _json(found))
+                yield Deviation(f"claims.{name}.{field}", _json(value), _json(found))
         if name not in stated or name not in ours:
             shown = [_json(one.get(name)) for one in (stated, ours)]
-            yield Difference(f"claims.{name}", *shown)
+            yield Deviation(f"claims.{name}", *shown)
     if expected.deallocated is not None or (complete and got.deallocated):
         yield from _sets("deallocated", expected.deallocated or (), got.deallocated)
 
 
-def _devices(expected: Outcome, got: Outcome) -> Iterator[Difference]:
+def _devices(expected: ExpectedOutcome, got: ExpectedOutcome) -> Iterator[Deviation]:
     """Compare devices: of all requests together, or of each that is stated."""
     ours = got.devices or {}
     for request, devices in sorted((expected.devices or {}).items()):
@@ -161,22 +165,22 @@ def _json(value: object) -> str:
     return ABSENT if value is None else msgspec.json.encode(value).decode()
 
 
-def _nominated(expected: str | None, got: str | None) -> Iterator[Difference]:
+def _nominated(expected: str | None, got: str | None) -> Iterator[Deviation]:
     if expected != got:
         shown = ["as before" if node is None else node or ABSENT for node in (expected, got)]
-        yield Difference("nominated", *shown)
+        yield Deviation("nominated", *shown)
 
 
-def _placed_together(expected: Outcome, got: Outcome) -> Iterator[Difference]:
+def _placed_together(expected: ExpectedOutcome, got: ExpectedOutcome) -> Iterator[Deviation]:
     if expected.placement is not None and expected.placement != got.placement:
-        yield Difference("placement", expected.placement or ABSENT, got.placement or ABSENT)
+        yield Deviation("placement", expected.placement or ABSENT, got.placement or ABSENT)
     scores = got.placements or {}
     for name, score in sorted((expected.placements or {}).items()):
         field = f"placements.{name}"
         if name not in scores:
-            yield Difference(field, _score_shown(score), "no such placement")
+            yield Deviation(field, _score_shown(score), "no such placement")
         elif score != scores[name]:
-            yield Difference(field, _score_shown(score), _score_shown(scores[name]))
+            yield Deviation(field, _score_shown(score), _score_shown(scores[name]))
 
 
 def _score_shown(score: int | None) -> Value:
@@ -185,34 +189,34 @@ def _score_shown(score: int | None) -> Value:
 
 def _plugin_outcomes(
     field: str, expected: PluginOutcome | None, got: PluginOutcome | None, complete: bool
-) -> Iterator[Difference]:
+) -> Iterator[Deviation]:
     """Compare two outcomes; one that is stated must be there, and in a record no other is."""
     if expected is None:
         if complete and got is not None:
-            yield Difference(field, ABSENT, _shown(got))
+            yield Deviation(field, ABSENT, _shown(got))
     elif got is None:
-        yield Difference(field, _shown(expected), ABSENT)
+        yield Deviation(field, _shown(expected), ABSENT)
     else:
         yield from _plugin_outcome(field, expected, got, complete)
 
 
 def _plugin_outcome(
     field: str, expected: PluginOutcome, got: PluginOutcome, complete: bool
-) -> Iterator[Difference]:
+) -> Iterator[Deviation]:
     if (expected.code is not None or complete) and expected.code != got.code:
-        yield Difference(f"{field}.code", expected.code or ABSENT, got.code or ABSENT)
+        yield Deviation(f"{field}.code", expected.code or ABSENT, got.code or ABSENT)
     if (expected.plugin is not None or complete) and (expected.plugin or "") != (got.plugin or ""):
-        yield Difference(f"{field}.plugin", expected.plugin or ABSENT, got.plugin or ABSENT)
+        yield Deviation(f"{field}.plugin", expected.plugin or ABSENT, got.plugin or ABSENT)
     if expected.reasons is not None or complete:
         yield from _reasons(field, expected.reasons or (), got.reasons or ())
     if expected.rule is not None and not _same_rule(expected.rule, got):
-        yield Difference(f"{field}.rule", expected.rule, got.rule or ABSENT)
+        yield Deviation(f"{field}.rule", expected.rule, got.rule or ABSENT)
 
 
-def _reasons(field: str, expected: Sequence[Words], got: Sequence[Words]) -> Iterator[Difference]:
+def _reasons(field: str, expected: Sequence[Words], got: Sequence[Words]) -> Iterator[Deviation]:
     same = len(expected) == len(got)
     if not (same and all(_fits(one, str(ours)) for one, ours in zip(expected, got, strict=True))):
-        yield Difference(f"{field}.reasons", list(map(str, expected)), list(map(str, got)))
+        yield Deviation(f"{field}.reasons", list(map(str, expected)), list(map(str, got)))
 
 
 def _fits(expected: Words, got: str) -> bool:
@@ -226,21 +230,21 @@ def _same_rule(expected: str, got: PluginOutcome) -> bool:
 
 def _rejections(
     expected: Mapping[str, PluginOutcome] | None, got: Mapping[str, PluginOutcome], complete: bool
-) -> Iterator[Difference]:
+) -> Iterator[Deviation]:
     for node, one in sorted((expected or {}).items()):
         yield from _plugin_outcomes(f"rejected.{node}", one, got.get(node), complete)
     if complete:
         for node in sorted(set(got) - set(expected or {})):
-            yield Difference(f"rejected.{node}", ABSENT, _shown(got[node]))
+            yield Deviation(f"rejected.{node}", ABSENT, _shown(got[node]))
 
 
 def _scores(
-    expected: Mapping[str, NodeScore] | None, got: Mapping[str, NodeScore], complete: bool
-) -> Iterator[Difference]:
+    expected: Mapping[str, ExpectedScore] | None, got: Mapping[str, ExpectedScore], complete: bool
+) -> Iterator[Deviation]:
     for node, score in sorted((expected or {}).items()):
         ours = got.get(node)
         if ours is None:
-            yield Difference(f"scores.{node}", "a score", ABSENT)
+            yield Deviation(f"scores.{node}", "a score", ABSENT)
             continue
         if score.total is not None:
             yield from _number(f"scores.{node}.total", score.total, _whole(ours.total))
@@ -251,12 +255,12 @@ def _scores(
             yield from _number(field, stated.get(name, 0), _whole(actual.get(name)))
 
 
-def _number(field: str, expected: Number, got: int) -> Iterator[Difference]:
+def _number(field: str, expected: Number, got: int) -> Iterator[Deviation]:
     if isinstance(expected, Between):
         if not expected.fits(got):
-            yield Difference(field, str(expected), got)
+            yield Deviation(field, str(expected), got)
     elif expected != got:
-        yield Difference(field, expected, got)
+        yield Deviation(field, expected, got)
 
 
 def _whole(number: Number | None) -> int:
@@ -264,28 +268,32 @@ def _whole(number: Number | None) -> int:
     return number if isinstance(number, int) else 0
 
 
-def _order(expected: Sequence[Sequence[str]], got: Mapping[str, NodeScore]) -> Iterator[Difference]:
+def _order(
+    expected: Sequence[Sequence[str]], got: Mapping[str, ExpectedScore]
+) -> Iterator[Deviation]:
     """Compare the ranks of the nodes that are named; others may stand between them."""
     named = [name for equal in expected for name in equal]
     totals = {name: _whole(got[name].total) for name in named if name in got}
     ranked = sorted({*totals.values()}, reverse=True)
     ours = [sorted(name for name in totals if totals[name] == total) for total in ranked]
     if ours != [sorted(equal) for equal in expected]:
-        yield Difference("order", _ranks(expected), _ranks(ours))
+        yield Deviation("order", _ranks(expected), _ranks(ours))
 
 
 def _ranks(order: Sequence[Sequence[str]]) -> list[str]:
     return [" = ".join(sorted(equal)) for equal in order]
 
 
-def _message(expected: Outcome, got: Outcome, rules: Rules) -> Iterator[Difference]:
+def _message(
+    expected: ExpectedOutcome, got: ExpectedOutcome, rules: Strictness
+) -> Iterator[Deviation]:
     if expected.message is None and not rules.complete:
         return
     wanted, ours = expected.message or "", str(got.message or "")
     if not rules.complete and isinstance(wanted, str):
         ours = as_far_as(wanted, ours)
     if not _fits(wanted, ours) and ours not in (expected.errors or ()):
-        yield Difference("message", str(wanted) or ABSENT, ours or ABSENT)
+        yield Deviation("message", str(wanted) or ABSENT, ours or ABSENT)
 
 
 def as_far_as(stated: str, message: str) -> str:
@@ -299,18 +307,20 @@ def as_far_as(stated: str, message: str) -> str:
     return message
 
 
-def _evictions(expected: Outcome, got: Outcome, complete: bool) -> Iterator[Difference]:
+def _evictions(
+    expected: ExpectedOutcome, got: ExpectedOutcome, complete: bool
+) -> Iterator[Deviation]:
     """The nomination must be one of the acceptable ones; what is acceptable is a list."""
     if expected.preemption is None:
         if complete and got.preemption:
-            yield Difference("preemption", ABSENT, _pairs(_as_sets(got)))
+            yield Deviation("preemption", ABSENT, _pairs(_as_sets(got)))
         return
     acceptable, ours = _as_sets(expected), _as_sets(got)
     if not ours or not ours <= acceptable:
-        yield Difference("preemption", _pairs(acceptable), _pairs(ours))
+        yield Deviation("preemption", _pairs(acceptable), _pairs(ours))
 
 
-def _as_sets(outcome: Outcome) -> set[tuple[str, frozenset[str]]]:
+def _as_sets(outcome: ExpectedOutcome) -> set[tuple[str, frozenset[str]]]:
     return {(one.node, frozenset(one.victims)) for one in outcome.preemption or ()}
 
 
@@ -320,9 +330,9 @@ def _pairs(evictions: set[tuple[str, frozenset[str]]]) -> list[str]:
 
 def _sets(
     field: str, expected: tuple[str, ...], got: tuple[str, ...] | None
-) -> Iterator[Difference]:
+) -> Iterator[Deviation]:
     if sorted(expected) != sorted(got or ()):
-        yield Difference(field, sorted(expected), sorted(got or ()))
+        yield Deviation(field, sorted(expected), sorted(got or ()))
 
 
 def _shown(one: PluginOutcome) -> str:

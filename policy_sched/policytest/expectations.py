@@ -63,7 +63,7 @@ class PluginOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeScore:
+class ExpectedScore:
     """The score of one node: normalised plugin scores times their weights, and their sum."""
 
     total: Number | None = None
@@ -71,7 +71,7 @@ class NodeScore:
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
+class ExpectedEviction:
     """One acceptable way to make room: a node, and the pods (namespace/name) that leave it."""
 
     node: str
@@ -103,7 +103,7 @@ class GroupOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ExpectedOutcome:
     """One step. ``placed`` is False where the pod fits nowhere; ``chosen`` names a node.
 
     ``reserve`` and ``permit`` are about the node on which the pod is assumed.
@@ -126,13 +126,13 @@ class Outcome:
     pre_filter: PluginOutcome | None = None
     rejected: Mapping[str, PluginOutcome] | None = None
     feasible: tuple[str, ...] | None = None
-    scores: Mapping[str, NodeScore] | None = None
+    scores: Mapping[str, ExpectedScore] | None = None
     best: tuple[str, ...] | None = None
     chosen: str | None = None
     placed: bool | None = None
     message: Words | None = None
     post_filter: PluginOutcome | None = None
-    preemption: tuple[Eviction, ...] | None = None
+    preemption: tuple[ExpectedEviction, ...] | None = None
     reserve: PluginOutcome | None = None
     permit: PluginOutcome | None = None
     nominated: str | None = None
@@ -153,7 +153,7 @@ KEYS: Final = models.keys_of(models.Expectation)
 CODES: Final = get_args(models.StatusCode)
 
 
-def read_outcome(reader: Reader, value: object, path: FieldPath) -> Outcome:
+def read_outcome(reader: Reader, value: object, path: FieldPath) -> ExpectedOutcome:
     """Return the expectation at ``path``; ``chosen: null`` means that the pod fits nowhere."""
     stated = reader.mapping(value, path, KEYS)
     pod = ""
@@ -178,7 +178,7 @@ def read_outcome(reader: Reader, value: object, path: FieldPath) -> Outcome:
         at = (*path, "scores")
         nodes = reader.mapping(stated["scores"], at)
         scores = {node: _score(reader, one, (*at, node)) for node, one in nodes.items()}
-    return Outcome(
+    return ExpectedOutcome(
         pod=pod,
         pre_enqueue=outcome("preEnqueue"),
         pre_filter=outcome("preFilter"),
@@ -356,10 +356,10 @@ def _plugin_outcome(reader: Reader, value: object, path: FieldPath) -> PluginOut
     return PluginOutcome(code, plugin, reasons, rule)
 
 
-def _score(reader: Reader, value: object, path: FieldPath) -> NodeScore:
+def _score(reader: Reader, value: object, path: FieldPath) -> ExpectedScore:
     """A number stands for the total alone."""
     if not isinstance(value, dict):
-        return NodeScore(total=reader.whole(value, path))
+        return ExpectedScore(total=reader.whole(value, path))
     stated = reader.mapping(value, path, models.keys_of(models.ScoreEntry))
     total: Number | None = None
     if "total" in stated:
@@ -369,13 +369,15 @@ def _score(reader: Reader, value: object, path: FieldPath) -> NodeScore:
     elif "min" in stated or "max" in stated:
         total = _between(reader, stated, path)
     if "plugins" not in stated:
-        return NodeScore(total)
+        return ExpectedScore(total)
     at = (*path, "plugins")
     plugins = reader.mapping(stated["plugins"], at)
-    return NodeScore(total, {k: _number(reader, v, (*at, k)) for k, v in plugins.items()})
+    return ExpectedScore(total, {k: _number(reader, v, (*at, k)) for k, v in plugins.items()})
 
 
-def _evictions(reader: Reader, stated: Plain, path: FieldPath) -> tuple[Eviction, ...] | None:
+def _evictions(
+    reader: Reader, stated: Plain, path: FieldPath
+) -> tuple[ExpectedEviction, ...] | None:
     if "preemption" not in stated:
         return None
     at = (*path, "preemption")
@@ -385,10 +387,10 @@ def _evictions(reader: Reader, stated: Plain, path: FieldPath) -> tuple[Eviction
     )
 
 
-def _eviction(reader: Reader, value: object, path: FieldPath) -> Eviction:
+def _eviction(reader: Reader, value: object, path: FieldPath) -> ExpectedEviction:
     stated = reader.mapping(value, path, models.keys_of(models.EvictionEntry))
     node = ""
     if reader.require(stated, "node", path):
         node = reader.text(stated["node"], (*path, "node"))
     victims = reader.texts(stated.get("victims"), (*path, "victims"))
-    return Eviction(node, tuple(full_name(victim) for victim in victims))
+    return ExpectedEviction(node, tuple(full_name(victim) for victim in victims))

@@ -23,13 +23,13 @@ import msgspec
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.manifests import Admission, ApiObject, decode_object
 from policy_sched.model import ResourceClaim
-from policy_sched.policytest.comparison import Difference
+from policy_sched.policytest.comparison import Deviation
 from policy_sched.policytest.reader import WRONG_VALUE
 from policy_sched.policytest.sequence import decoded_lines
 from policy_sched.profiles.models import gates_of
 
 
-class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ObjectName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An object by kind and name; ``namespace`` is empty where the kind has none."""
 
     kind: str
@@ -37,7 +37,7 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     namespace: str = ""
 
 
-class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LifeEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A change at a time, in milliseconds: one of put, target with patch, delete, tick.
 
     ``put``: the object comes, or is replaced. ``patch``: a JSON merge patch of the target as it is
@@ -46,9 +46,9 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     at: int
     put: dict[str, Any] | None = None
-    target: Target | None = None
+    target: ObjectName | None = None
     patch: dict[str, Any] | None = None
-    delete: Target | None = None
+    delete: ObjectName | None = None
     tick: bool = False
 
     @property
@@ -62,7 +62,7 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return "tick" if self.target is None else f"patch {self.target.kind} {self.target.name}"
 
 
-class GroupCondition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WrittenCondition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The condition PodGroupScheduled as it was written."""
 
     status: str
@@ -70,7 +70,7 @@ class GroupCondition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message: str = ""
 
 
-class Attempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class LifeAttempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What became of a pod that was tried, or the condition of a group that was.
 
     A bound pod has a ``node``, and where several were feasible their total ``scores`` and the
@@ -90,7 +90,7 @@ class Attempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     victims: list[str] = []
     deallocated: list[str] = []
     group: str = ""
-    condition: GroupCondition | None = None
+    condition: WrittenCondition | None = None
 
 
 class Queue(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -107,20 +107,20 @@ class Queue(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     in_flight: list[str] = []
 
 
-class AllocatedClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class LifeClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """A claim that has devices, each as ``request:driver/pool/device``, and its consumers."""
 
     devices: list[str] = []
     reserved_for: list[str] = []
 
 
-class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LifeStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A step; ``at`` in milliseconds. ``ends``: an evicted pod is gone, and that is all."""
 
     at: int
     after: Queue
-    attempts: list[Attempt] = []
-    claims: dict[str, AllocatedClaim] = {}
+    attempts: list[LifeAttempt] = []
+    claims: dict[str, LifeClaim] = {}
     ends: bool = False
 
 
@@ -132,8 +132,8 @@ class Life(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     objects: list[dict[str, Any]]
-    events: list[Event]
-    expect: list[Step]
+    events: list[LifeEvent]
+    expect: list[LifeStep]
     grace: int = 0
     config: dict[str, Any] | None = None
     gates: str = ""
@@ -196,25 +196,25 @@ def decoded(manifest: object, blank: Diagnostic, problems: list[Diagnostic]) -> 
     return found
 
 
-def differences(expected: Step, found: Step, *, exact: bool) -> Iterator[Difference]:
+def differences(expected: LifeStep, found: LifeStep, *, exact: bool) -> Iterator[Deviation]:
     """Yield what a step differs in: in the fates of pods, or (``exact``) in anything."""
     if not exact:
         expected, found = _fates(expected), _fates(found)
     elif expected.at != found.at or expected.ends != found.ends:
-        yield Difference("at", _when(expected), _when(found))
+        yield Deviation("at", _when(expected), _when(found))
     if _comparable(expected.attempts) != _comparable(found.attempts):
-        yield Difference("attempts", _texts(expected.attempts), _texts(found.attempts))
+        yield Deviation("attempts", _texts(expected.attempts), _texts(found.attempts))
     for name in Queue.__struct_fields__:
         wanted, ours = getattr(expected.after, name), getattr(found.after, name)
         if wanted != ours:
-            yield Difference(f"after.{name}", _shown(wanted), _shown(ours))
+            yield Deviation(f"after.{name}", _shown(wanted), _shown(ours))
     for name in sorted({*expected.claims, *found.claims}):
         one, other = expected.claims.get(name), found.claims.get(name)
         if one != other:
-            yield Difference(f"claims.{name}", _text(one), _text(other))
+            yield Deviation(f"claims.{name}", _text(one), _text(other))
 
 
-def _comparable(attempts: list[Attempt]) -> list[list[Attempt]]:
+def _comparable(attempts: list[LifeAttempt]) -> list[list[LifeAttempt]]:
     """Return attempts in runs; those in one list are compared without regard to their order.
 
     Pods of a group are bound beside each other, and beside the condition of their group.
@@ -226,23 +226,23 @@ def _comparable(attempts: list[Attempt]) -> list[list[Attempt]]:
     return runs
 
 
-def _fates(step: Step) -> Step:
+def _fates(step: LifeStep) -> LifeStep:
     """Return what became of pods in a step, without how and why."""
     fates = [
-        Attempt(pod=one.pod if one.node else "", node=one.node, victims=sorted(one.victims))
+        LifeAttempt(pod=one.pod if one.node else "", node=one.node, victims=sorted(one.victims))
         for one in step.attempts
         if one.node or one.victims
     ]
     fates.sort(key=lambda one: (one.pod, one.victims))
     nominated = Queue(nominated=step.after.nominated)
-    return Step(step.at, nominated, fates, step.claims)
+    return LifeStep(step.at, nominated, fates, step.claims)
 
 
-def _when(step: Step) -> str:
+def _when(step: LifeStep) -> str:
     return f"{step.at} ms, the end of a pod" if step.ends else f"{step.at} ms"
 
 
-def _texts(attempts: list[Attempt]) -> list[str]:
+def _texts(attempts: list[LifeAttempt]) -> list[str]:
     return [_text(one) for one in attempts]
 
 

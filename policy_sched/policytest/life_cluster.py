@@ -23,14 +23,14 @@ from policy_sched.embedded.store import merge
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.policytest.claims import SPECIAL, is_special
 from policy_sched.policytest.life import (
-    AllocatedClaim,
-    Attempt,
-    Event,
-    GroupCondition,
     Life,
+    LifeAttempt,
+    LifeClaim,
+    LifeEvent,
+    LifeStep,
+    ObjectName,
     Queue,
-    Step,
-    Target,
+    WrittenCondition,
     decoded,
     differences,
 )
@@ -94,7 +94,7 @@ class RecordingClient(MemoryClient):
             self.writes.append(request)
 
 
-class Ranking(msgspec.Struct, frozen=True):
+class NodeRanking(msgspec.Struct, frozen=True):
     """The total scores of the feasible nodes, and the best of these; empty if there is only one."""
 
     scores: dict[str, int]
@@ -117,10 +117,10 @@ class LifeCluster:
         self._objects: dict[Key, model.ApiObject] = {}
         self._ends: list[tuple[int, Key]] = []
         self._bound = 0
-        self._rankings: dict[str, Ranking] = {}
-        self._attempts: list[Attempt] = []
+        self._rankings: dict[str, NodeRanking] = {}
+        self._attempts: list[LifeAttempt] = []
 
-    def steps(self) -> Iterator[tuple[str, Step]]:
+    def steps(self) -> Iterator[tuple[str, LifeStep]]:
         """Yield each step with what happens in it, in a few words."""
         objects = [self._decoded(one, f"objects[{i}]") for i, one in enumerate(self._life.objects)]
         objects.sort(key=lambda one: isinstance(one, model.Pod))
@@ -173,7 +173,7 @@ class LifeCluster:
         if pod is not None:
             self.remove(pod)
 
-    def _happens(self, event: Event, number: int) -> None:
+    def _happens(self, event: LifeEvent, number: int) -> None:
         if event.put is not None:
             self.put(self._decoded(event.put, f"events[{number}].put"))
         target = event.delete or event.target
@@ -196,14 +196,14 @@ class LifeCluster:
 
     # A step.
 
-    def _ended(self, until: int | None) -> Iterator[tuple[str, Step]]:
+    def _ended(self, until: int | None) -> Iterator[tuple[str, LifeStep]]:
         """Yield a step for each evicted pod whose grace period is over; None: for all."""
         while self._ends and (until is None or self._ends[0][0] <= until):
             at, key = self._ends.pop(0)
             step = self._step(at, partial(self._gone, key))
             yield f"end of {key[2]}", replace(step, ends=True)
 
-    def _step(self, at: int, change: Callable[[], object]) -> Step:
+    def _step(self, at: int, change: Callable[[], object]) -> LifeStep:
         self._clock.ns = START + at * MILLISECOND
         self._attempts = []
         queue = self._scheduler.queue
@@ -212,7 +212,7 @@ class LifeCluster:
         self._schedule()
         change()
         self._schedule()
-        return Step(at, self._queue(), self._attempts, self._claims())
+        return LifeStep(at, self._queue(), self._attempts, self._claims())
 
     def _schedule(self) -> None:
         """Schedule until no pod is ready; deliver what was written after each attempt."""
@@ -237,19 +237,21 @@ class LifeCluster:
             elif (condition := condition_of(write)) is None:
                 continue
             elif write.kind is model.PodGroup:
-                written = GroupCondition(condition.status, condition.reason, condition.message)
-                self._attempts.append(Attempt(group=write.key, condition=written))
+                written = WrittenCondition(condition.status, condition.reason, condition.message)
+                self._attempts.append(LifeAttempt(group=write.key, condition=written))
             else:
                 self._attempts.append(_of_refused(write, condition, by_uid[write.uid], victims))
                 victims = []
         passed_over = (one for one in outcomes if one.decision is None)
-        self._attempts += (Attempt(pod=one.pod.key) for one in passed_over)
+        self._attempts += (LifeAttempt(pod=one.pod.key) for one in passed_over)
         for write in writes:
             self._deliver(write)
 
-    def _of_bound(self, write: Bound) -> Attempt:
-        ranking = self._rankings.pop(write.pod.uid, None) or Ranking({}, [])
-        return Attempt(pod=write.pod.key, node=write.node, best=ranking.best, scores=ranking.scores)
+    def _of_bound(self, write: Bound) -> LifeAttempt:
+        ranking = self._rankings.pop(write.pod.uid, None) or NodeRanking({}, [])
+        return LifeAttempt(
+            pod=write.pod.key, node=write.node, best=ranking.best, scores=ranking.scores
+        )
 
     def _deliver(self, write: Bound | ObjectRequest) -> None:
         if isinstance(write, Bound):
@@ -330,7 +332,7 @@ class LifeCluster:
     def _millis(self, queued: model.QueuedPod) -> int:
         return (queued.backoff_until - START) // MILLISECOND
 
-    def _claims(self) -> dict[str, AllocatedClaim]:
+    def _claims(self) -> dict[str, LifeClaim]:
         claims = {}
         for claim in self._scheduler.handle.objects.of(model.ResourceClaim):
             allocation = claim.status.allocation
@@ -342,7 +344,7 @@ class LifeCluster:
                 names = [consumer.name for consumer in claim.status.reserved_for]
                 special = is_special(claim)
                 name = f"{SPECIAL[:-1]} of [{' '.join(names)}])" if special else _name(claim)
-                claims[name] = AllocatedClaim(devices, names)
+                claims[name] = LifeClaim(devices, names)
         return claims
 
 
@@ -355,7 +357,7 @@ def run_life(file: str, life: Life, *, exact: bool = False) -> list[StepResult]:
     started = time.perf_counter()
     steps = LifeCluster(file, life).steps()
     for number, expected in enumerate(life.expect):
-        words, found = next(steps, ("nothing", Step(0, Queue())))
+        words, found = next(steps, ("nothing", LifeStep(0, Queue())))
         ended = time.perf_counter()
         name = f"{number}: {words} at {expected.at} ms"
         every = tuple(differences(expected, found, exact=True))
@@ -378,12 +380,12 @@ def _conditions(
 
 def _of_refused(
     request: ObjectRequest, condition: model.Condition, outcome: Outcome, victims: list[str]
-) -> Attempt:
+) -> LifeAttempt:
     decision = outcome.decision
     assert decision is not None, "a pod that is passed over has no condition"
     failure = outcome.status if isinstance(decision, Bind) else decision
     plugins, pending = rejectors(failure)
-    return Attempt(
+    return LifeAttempt(
         pod=request.key,
         reason=condition.reason,
         message=condition.message,
@@ -394,16 +396,16 @@ def _of_refused(
     )
 
 
-def _ranking(decision: Bind, table: NodeTable) -> Ranking:
+def _ranking(decision: Bind, table: NodeTable) -> NodeRanking:
     evaluation, names = decision.evaluation, table.names
     if evaluation.scoring is None:
-        return Ranking({}, [])
+        return NodeRanking({}, [])
     rows = evaluation.filtering.feasible_rows().tolist()
     if len(rows) < 2:
-        return Ranking({}, [])
+        return NodeRanking({}, [])
     totals = evaluation.scoring.total
     best = sorted(names[row] for row in evaluation.best().tolist())
-    return Ranking({names[row]: int(totals[row]) for row in rows}, best)
+    return NodeRanking({names[row]: int(totals[row]) for row in rows}, best)
 
 
 def _names(queued: list[model.QueuedPod]) -> list[str]:
@@ -415,10 +417,10 @@ def _name(one: model.ApiObject) -> str:
 
 
 def _key(one: model.ApiObject) -> Key:
-    return _key_of(Target(one.kind, one.metadata.name, one.metadata.namespace))
+    return _key_of(ObjectName(one.kind, one.metadata.name, one.metadata.namespace))
 
 
-def _key_of(target: Target) -> Key:
+def _key_of(target: ObjectName) -> Key:
     scoped = target.kind in model.CLUSTER_SCOPED
     return target.kind, "" if scoped else target.namespace or model.DEFAULT_NAMESPACE, target.name
 

@@ -10,7 +10,12 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.framework import Code, Status
 from policy_sched.framework.evaluate import NOT_ASKED
 from policy_sched.model import PodInfo
-from policy_sched.policytest.expectations import Eviction, NodeScore, Outcome, PluginOutcome
+from policy_sched.policytest.expectations import (
+    ExpectedEviction,
+    ExpectedOutcome,
+    ExpectedScore,
+    PluginOutcome,
+)
 from policy_sched.scheduler import Bind, Decision, Preempt, Reject
 
 
@@ -25,7 +30,7 @@ _NOT_ASKED: Final = PluginOutcome(Code.UNSCHEDULABLE_AND_UNRESOLVABLE.value, "",
 
 def outcome_of(
     info: PodInfo, decision: Decision, table: NodeTable, *, scored: bool = True
-) -> Outcome:
+) -> ExpectedOutcome:
     """Return the outcome of a pod that was decided, on the nodes of a table.
 
     ``scored``: False where no plugin scores: the total is 1 then.
@@ -34,11 +39,11 @@ def outcome_of(
         return _placed(info, decision, table, 0 if scored else 1)
     diagnosis = decision.diagnosis
     if diagnosis is None:
-        return Outcome(info.key, feasible=(), message=decision.message)
+        return ExpectedOutcome(info.key, feasible=(), message=decision.message)
     names = table.names
     pre_filter, post_filter = diagnosis.pre_filter, diagnosis.post_filter
     rejected = {} if pre_filter else diagnosis.statuses
-    return Outcome(
+    return ExpectedOutcome(
         info.key,
         pre_filter=plugin_outcome(pre_filter) if pre_filter else None,
         rejected={names[row]: plugin_outcome(status) for row, status in rejected.items()},
@@ -50,7 +55,7 @@ def outcome_of(
     )
 
 
-def _placed(info: PodInfo, decision: Bind, table: NodeTable, unscored: int) -> Outcome:
+def _placed(info: PodInfo, decision: Bind, table: NodeTable, unscored: int) -> ExpectedOutcome:
     """Return the outcome of a pod that has feasible nodes; ``unscored`` is in every total."""
     evaluation, names = decision.evaluation, table.names
     rows = evaluation.filtering.feasible_rows()
@@ -60,7 +65,9 @@ def _placed(info: PodInfo, decision: Bind, table: NodeTable, unscored: int) -> O
     totals = scoring.total[rows].tolist()
     weighted = scoring.weighted(rows)
     scores = {
-        name: NodeScore(total + unscored, {plugin: part[i] for plugin, part in weighted.items()})
+        name: ExpectedScore(
+            total + unscored, {plugin: part[i] for plugin, part in weighted.items()}
+        )
         for i, (name, total) in enumerate(zip(feasible, totals, strict=True))
     }
     statuses = evaluation.filtering.statuses()
@@ -68,7 +75,7 @@ def _placed(info: PodInfo, decision: Bind, table: NodeTable, unscored: int) -> O
     if scoring.only is None:  # not the nominated node alone
         passed_over = np.flatnonzero(evaluation.filtering.first == NOT_ASKED)
         rejected |= {names[row]: _NOT_ASKED for row in passed_over.tolist()}
-    return Outcome(
+    return ExpectedOutcome(
         info.key,
         rejected=rejected,
         feasible=tuple(sorted(feasible)),
@@ -77,10 +84,10 @@ def _placed(info: PodInfo, decision: Bind, table: NodeTable, unscored: int) -> O
     )
 
 
-def _eviction(decision: Preempt | Reject) -> tuple[Eviction, ...] | None:
+def _eviction(decision: Preempt | Reject) -> tuple[ExpectedEviction, ...] | None:
     if isinstance(decision, Reject):
         return None
-    return (Eviction(decision.node, tuple(victim.key for victim in decision.victims)),)
+    return (ExpectedEviction(decision.node, tuple(victim.key for victim in decision.victims)),)
 
 
 def _nominated(decision: Preempt | Reject) -> str | None:

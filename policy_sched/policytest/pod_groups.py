@@ -16,9 +16,9 @@ from msgspec import structs
 from policy_sched.framework import Code, Status
 from policy_sched.model import GroupKey, PodInfo, QueuedPod
 from policy_sched.policytest.expectations import (
+    ExpectedOutcome,
     GroupCondition,
     GroupOutcome,
-    Outcome,
     PluginOutcome,
 )
 from policy_sched.policytest.observed import outcome_of, plugin_outcome
@@ -51,7 +51,7 @@ class GroupSteps:
         self._recorded = scenario.complete
         self._pods = [PodInfo.of(pod) for pod in scenario.pending]
         self._expect = scenario.expect
-        self._found: dict[str, Outcome] = {}
+        self._found: dict[str, ExpectedOutcome] = {}
         self._groups: set[GroupKey] = set()
         self._seen: set[str] = set()
 
@@ -59,7 +59,7 @@ class GroupSteps:
         """Return whether a pod was decided with its group, and its step is yet to come."""
         return pod.uid in self._found
 
-    def decide(self, pod: PodInfo) -> Outcome | None:
+    def decide(self, pod: PodInfo) -> ExpectedOutcome | None:
         """Return what became of a pod; None if it is decided by itself."""
         profile = self._scheduler.profiles.get(pod.scheduler_name)
         if profile is None or not gated(pod, profile.pipeline):
@@ -73,7 +73,7 @@ class GroupSteps:
         found = self._found.pop(pod.uid, None)
         if found is None:
             gate = first_objection(profile.runner, pod)
-            found = Outcome(pod.key, pre_enqueue=plugin_outcome(gate))
+            found = ExpectedOutcome(pod.key, pre_enqueue=plugin_outcome(gate))
         return found
 
     def _decide_group(self, pod: PodInfo, profile: Profile) -> None:
@@ -117,7 +117,9 @@ class GroupSteps:
             and first_objection(profile.runner, other).ok
         )
 
-    def _outcomes(self, plan: GroupPlan, pod: PodInfo) -> Iterator[tuple[Outcome, MemberDecision]]:
+    def _outcomes(
+        self, plan: GroupPlan, pod: PodInfo
+    ) -> Iterator[tuple[ExpectedOutcome, MemberDecision]]:
         """Yield the outcome of each pod, the first one with that of the group."""
         decisions = list(member_decisions(plan))
         shown = plan.best or next(iter(plan.tried), None)
@@ -139,10 +141,10 @@ class GroupSteps:
             found = self._outcome(decision, members.get(id(decision.attempt)))
             yield (replace(found, group=group) if i == 0 else found), decision
 
-    def _outcome(self, decision: MemberDecision, member: Member | None) -> Outcome:
+    def _outcome(self, decision: MemberDecision, member: Member | None) -> ExpectedOutcome:
         info, table = decision.attempt.queued.info, self._scheduler.handle.nodes
         if member is None:
-            found = Outcome(info.key, feasible=())
+            found = ExpectedOutcome(info.key, feasible=())
         else:
             found = outcome_of(info, member.decision, table)
             found = replace(found, post_filter=None, preemption=None, nominated=None)
@@ -153,7 +155,9 @@ class GroupSteps:
             return replace(found, chosen=decision.decision.node)
         return replace(found, message=decision.message, nominated=decision.nominated)
 
-    def _execute(self, decision: MemberDecision, expected: Outcome | None, got: Outcome) -> None:
+    def _execute(
+        self, decision: MemberDecision, expected: ExpectedOutcome | None, got: ExpectedOutcome
+    ) -> None:
         """Assume a pod on the expected node, else on ours; or nominate it."""
         handle, info = self._scheduler.handle, decision.attempt.queued.info
         node = got.chosen if expected is None else expected.chosen
@@ -177,7 +181,7 @@ def _permit(status: Status) -> PluginOutcome:
     return PluginOutcome(status.code.value, plugin, status.reasons)
 
 
-def as_recorded(got: Outcome, expected: Outcome | None) -> Outcome:
+def as_recorded(got: ExpectedOutcome, expected: ExpectedOutcome | None) -> ExpectedOutcome:
     """Return an outcome without what a record leaves out: nodes and scores, where it does."""
     if expected is None or expected.feasible is not None or expected.pre_filter is not None:
         return got

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from policy_sched.errors import one_line
-from policy_sched.policytest.comparison import Difference, Value
+from policy_sched.policytest.comparison import Deviation, Value
 from policy_sched.policytest.coverage import LocationCoverage, coverage_data, coverage_lines
-from policy_sched.policytest.expectations import Outcome
+from policy_sched.policytest.expectations import ExpectedOutcome
 from policy_sched.report import CaseResult, Document
 
 
@@ -24,8 +24,8 @@ class StepResult:
     file: str
     scenario: str
     pod: str
-    differences: tuple[Difference, ...]
-    got: Outcome | None = field(default=None, compare=False, repr=False)
+    differences: tuple[Deviation, ...]
+    got: ExpectedOutcome | None = field(default=None, compare=False, repr=False)
     seconds: float = field(default=0.0, compare=False, repr=False)
     exact: bool | None = None
 

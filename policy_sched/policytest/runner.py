@@ -29,9 +29,9 @@ from policy_sched.model import Pod, PodInfo, QueuedPod
 from policy_sched.plugins.dynamicresources import Reservation
 from policy_sched.policytest import sequence
 from policy_sched.policytest.claims import claims_of_cluster, with_claims
-from policy_sched.policytest.comparison import Rules, compare
+from policy_sched.policytest.comparison import Strictness, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
-from policy_sched.policytest.expectations import Outcome, PluginOutcome
+from policy_sched.policytest.expectations import ExpectedOutcome, PluginOutcome
 from policy_sched.policytest.life import Life, load_lives
 from policy_sched.policytest.life_cluster import run_life
 from policy_sched.policytest.names import unknown_names
@@ -88,7 +88,7 @@ def run_scenario(scenario: Scenario, run: ScenarioRun | None = None) -> list[Ste
 
 def observe_scenario(
     scenario: Scenario, run: ScenarioRun | None = None
-) -> tuple[list[StepResult], dict[str, Outcome]]:
+) -> tuple[list[StepResult], dict[str, ExpectedOutcome]]:
     """Return one result per expected step, and by pod what happened in every wanted step."""
     run = ScenarioRun() if run is None else run
     pods = {pod_name(pod): pod for pod in scenario.pending}
@@ -108,11 +108,11 @@ def observe_scenario(
     coverage = run.coverage
     watch = None if coverage is None else coverage.watch(scenario, plans, scheduler)
     results: list[StepResult] = []
-    seen: dict[str, Outcome] = {}
+    seen: dict[str, ExpectedOutcome] = {}
     for pod in scenario.pending:
         scheduler.handle.groups.seen(PodInfo.of(pod))
     groups = GroupSteps(scheduler, scenario)
-    rules = Rules(scenario.complete, nominations=scenario.complete and scenario.several)
+    rules = Strictness(scenario.complete, nominations=scenario.complete and scenario.several)
     running = {pod_name(one): one for one in scenario.objects if isinstance(one, Pod)}
     times: Counter[str] = Counter()
     for op in scenario.ops:
@@ -180,10 +180,10 @@ def _without(names: Collection[str], compiled: CompiledPlan) -> CompiledPlan:
 def _step(
     scheduler: Scheduler,
     pod: Pod,
-    expected: Outcome | None,
+    expected: ExpectedOutcome | None,
     watch: CoverageWatch | None,
     scenario: Scenario,
-) -> Outcome:
+) -> ExpectedOutcome:
     """Decide one pod, and leave the cluster as the steps that follow expect it.
 
     In a record a nomination ends only where the expectation states it.
@@ -206,7 +206,7 @@ def _step(
     return with_claims(observed.outcome, info, before, scheduler.handle)
 
 
-def _states_rules(expected: Outcome | None) -> bool:
+def _states_rules(expected: ExpectedOutcome | None) -> bool:
     outcomes = (expected.rejected or {}).values() if expected is not None else ()
     return any(one.rule is not None for one in outcomes)
 
@@ -226,7 +226,7 @@ class Observation:
         if rules and self.outcome.rejected:
             self.outcome = replace(self.outcome, rejected=self._by_rule(self.outcome.rejected))
 
-    def assume(self, expected: Outcome | None) -> str:
+    def assume(self, expected: ExpectedOutcome | None) -> str:
         """Assume and reserve the pod on the expected node, else on the first of our best.
 
         Returns the node on which Reserve and Permit ran, though they may have rejected the pod.
@@ -324,7 +324,7 @@ class Observation:
                 handle.waiting_pods.remove(waiting.pod.uid)
         return status
 
-    def nominate(self, expected: Outcome | None, *, clears: bool) -> None:
+    def nominate(self, expected: ExpectedOutcome | None, *, clears: bool) -> None:
         """Nominate the pod to the only node that is expected, else to the one we found.
 
         With several acceptable nodes, no pod is nominated unless the expectation names the
@@ -349,15 +349,15 @@ class Observation:
         clear_lower_nominations(self._info, node, handle)
         handle.nominator.nominate(self._info, node)
 
-    def _decide(self) -> Outcome:
+    def _decide(self) -> ExpectedOutcome:
         info = self._info
         profile = self._scheduler.profiles.get(info.scheduler_name)
         if profile is None:
             message = f'no profile has schedulerName "{info.scheduler_name}"'
-            return Outcome(info.key, message=message)
+            return ExpectedOutcome(info.key, message=message)
         gate = profile.runner.run("pre_enqueue", info).status
         if not gate.ok:
-            return Outcome(info.key, pre_enqueue=plugin_outcome(gate))
+            return ExpectedOutcome(info.key, pre_enqueue=plugin_outcome(gate))
         plan = dry_run_group(info, profile, self._scheduler.handle)
         if plan is not None:
             return self._decided_together(plan)
@@ -372,7 +372,7 @@ class Observation:
             profile.runner.run("post_filter", attempt.state, info, decision.diagnosis)
         return outcome_of(info, decision, table, scored=not profile.evaluator.any_will_do)
 
-    def _decided_together(self, plan: GroupPlan) -> Outcome:
+    def _decided_together(self, plan: GroupPlan) -> ExpectedOutcome:
         """Return what a plan for its whole group means for the pod."""
         member = member_decision(plan, self._info.uid)
         self._state = member.attempt.state

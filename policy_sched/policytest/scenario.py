@@ -20,7 +20,7 @@ from policy_sched import source
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.manifests import ApiObject
 from policy_sched.model import Node, Pod
-from policy_sched.policytest.expectations import Outcome, read_outcome
+from policy_sched.policytest.expectations import ExpectedOutcome, read_outcome
 from policy_sched.policytest.names import PlanMention, mentions, no_such
 from policy_sched.policytest.objects import TestObjects, pod_name, read_objects
 from policy_sched.policytest.reader import (
@@ -62,7 +62,7 @@ RECORDED_GATES: Final[Mapping[str, Mapping[str, bool]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class ScenarioEvent:
     """One event of a scenario: the pod (namespace/name) is decided, or it is gone."""
 
     pod: str
@@ -85,8 +85,8 @@ class Scenario:
     policies: tuple[str, ...]
     objects: tuple[ApiObject, ...]
     pending: tuple[Pod, ...]
-    ops: tuple[Operation, ...]
-    expect: Mapping[str, Outcome]
+    ops: tuple[ScenarioEvent, ...]
+    expect: Mapping[str, ExpectedOutcome]
     complete: bool
     now: int = EPOCH
     bind: bool = False
@@ -318,11 +318,11 @@ def _config(
     return reader.mapping(value, ("config",))
 
 
-def _operations(reader: Reader, fields: Plain, stated: TestObjects) -> tuple[Operation, ...]:
+def _operations(reader: Reader, fields: Plain, stated: TestObjects) -> tuple[ScenarioEvent, ...]:
     """Return what happens; without ``ops`` each pending pod is decided once."""
     waiting = [pod_name(pod) for pod in stated.pending]
     if "ops" not in fields:
-        return tuple(map(Operation, waiting))
+        return tuple(map(ScenarioEvent, waiting))
     there = {*waiting, *(pod_name(one) for one in stated.objects if isinstance(one, Pod))}
     found = []
     for i, value in enumerate(reader.items(fields["ops"], ("ops",))):
@@ -342,14 +342,14 @@ def _operations(reader: Reader, fields: Plain, stated: TestObjects) -> tuple[Ope
         elif name not in there:
             hint = models.did_you_mean(name, there)
             reader.problem((*at, key), WRONG_VALUE, f"there is no pod {name}", hint=hint)
-        found.append(Operation(name, key == "delete"))
+        found.append(ScenarioEvent(name, key == "delete"))
     return tuple(found)
 
 
 def _expectations(
-    reader: Reader, fields: Plain, stated: TestObjects, ops: Sequence[Operation]
-) -> dict[str, Outcome]:
-    expect: dict[str, Outcome] = {}
+    reader: Reader, fields: Plain, stated: TestObjects, ops: Sequence[ScenarioEvent]
+) -> dict[str, ExpectedOutcome]:
+    expect: dict[str, ExpectedOutcome] = {}
     pending = {pod_name(pod) for pod in stated.pending}
     decided = Counter(op.pod for op in ops if not op.delete)
     expected: Counter[str] = Counter()

@@ -20,7 +20,7 @@ import msgspec
 
 from policy_sched import model
 from policy_sched.errors import Diagnostic, PluginError, PolicyError
-from policy_sched.policytest.comparison import Difference
+from policy_sched.policytest.comparison import Deviation
 from policy_sched.policytest.report import StepResult
 from policy_sched.queue import HintTable, SchedulingQueue
 from policy_sched.source import read_bytes
@@ -68,7 +68,7 @@ Op: TypeAlias = Literal[
 ]
 
 
-class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SequenceOperation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One operation; which of the arguments it has depends on ``op``."""
 
     op: Op
@@ -86,7 +86,7 @@ class Sequence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Operations on a queue that is empty at first."""
 
     name: str
-    ops: list[Operation]
+    ops: list[SequenceOperation]
 
 
 def load_sequences(path: str) -> list[tuple[int, Sequence]] | None:
@@ -156,12 +156,12 @@ def run_sequence(file: str, sequence: Sequence) -> list[StepResult]:
     return results
 
 
-def _differences(expected: State, found: State) -> Iterator[Difference]:
+def _differences(expected: State, found: State) -> Iterator[Deviation]:
     fields = msgspec.structs.asdict(expected)
     for name, value in fields.items():
         got = getattr(found, name)
         if value != got:
-            yield Difference(name, _shown(value), _shown(got))
+            yield Deviation(name, _shown(value), _shown(got))
 
 
 def _shown(value: object) -> list[str] | str:
@@ -182,7 +182,7 @@ class _Run:
             hints=HintTable({model.DEFAULT_SCHEDULER: _HINTS}),
         )
 
-    def step(self, operation: Operation) -> State:
+    def step(self, operation: SequenceOperation) -> State:
         """Apply the operation and return the state after it."""
         self._now = operation.millis * MILLISECOND
         popped = self._do(operation)
@@ -196,7 +196,7 @@ class _Run:
             popped=popped.info.name if popped is not None else None,
         )
 
-    def _do(self, operation: Operation) -> model.QueuedPod | None:
+    def _do(self, operation: SequenceOperation) -> model.QueuedPod | None:
         queue = self._queue
         match operation.op:
             case "add":
@@ -225,7 +225,7 @@ class _Run:
                 queue.flush_unschedulable()
         return None
 
-    def _event(self, operation: Operation) -> None:
+    def _event(self, operation: SequenceOperation) -> None:
         if operation.event == "NodeAdd":
             self._queue.move_all_to_active_or_backoff(model.NODE_ADD, None, object())
         else:

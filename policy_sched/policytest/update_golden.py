@@ -19,7 +19,7 @@ from yaml.nodes import MappingNode
 from policy_sched import source
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
 from policy_sched.policytest.comparison import as_far_as
-from policy_sched.policytest.expectations import NodeScore, Outcome, PluginOutcome
+from policy_sched.policytest.expectations import ExpectedOutcome, ExpectedScore, PluginOutcome
 from policy_sched.policytest.reader import FieldPath, Plain, full_name
 from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.runner import ScenarioRun, observe_scenario
@@ -66,7 +66,7 @@ def _mended(path: str, text: str, run: ScenarioRun) -> str:
 
 
 def _edits(
-    document: source.Marked, wrong: Mapping[str, StepResult], seen: Mapping[str, Outcome]
+    document: source.Marked, wrong: Mapping[str, StepResult], seen: Mapping[str, ExpectedOutcome]
 ) -> Iterator[_Edit]:
     """Yield what is to be replaced in one document; ``seen``: what happened to wanted pods."""
     steps = document.value.get("expect") or []
@@ -88,7 +88,7 @@ def _edits(
             yield from _changes(document, at, stated, _restated(stated, got, fields))
 
 
-def _placement(name: str, got: Outcome) -> Plain:
+def _placement(name: str, got: ExpectedOutcome) -> Plain:
     """Return what is worth stating of a pod of which nothing was stated."""
     short = name.removeprefix("default/")
     if got.pre_enqueue is not None:
@@ -99,7 +99,7 @@ def _placement(name: str, got: Outcome) -> Plain:
     return {"pod": short, "chosen": None, **({"message": message} if message else {})}
 
 
-def _restated(stated: Plain, got: Outcome, fields: set[str]) -> Plain:
+def _restated(stated: Plain, got: ExpectedOutcome, fields: set[str]) -> Plain:
     """Return an expectation in the shape of ``stated``; ``fields`` are those that differ."""
     heads = {field.partition(".")[0] for field in fields}
     new: Plain = {}
@@ -135,7 +135,7 @@ _ATTRIBUTES: Final = {
 }
 
 
-def _plain(key: str, stated: object, got: Outcome) -> object:
+def _plain(key: str, stated: object, got: ExpectedOutcome) -> object:
     best, totals = got.best or (), got.scores or {}
     if key == "chosen":
         return best[0] if best else None
@@ -167,7 +167,7 @@ def _devices(stated: object, got: Mapping[str, tuple[str, ...]]) -> object:
     return [device for devices in got.values() for device in devices]
 
 
-def _ranked(names: list[str], scores: Mapping[str, NodeScore]) -> list[object]:
+def _ranked(names: list[str], scores: Mapping[str, ExpectedScore]) -> list[object]:
     totals: dict[str, Any] = {name: scores[name].total for name in names}
     groups = [
         [name for name in names if totals[name] == total]
@@ -190,7 +190,7 @@ def _reasons(outcome: PluginOutcome) -> object:
     return reasons[0] if len(reasons) == 1 else reasons
 
 
-def _score(stated: object, got: NodeScore) -> object:
+def _score(stated: object, got: ExpectedScore) -> object:
     if not isinstance(stated, dict):
         return got.total
     plugins = got.plugins or {}

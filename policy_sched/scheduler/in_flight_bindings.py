@@ -23,7 +23,7 @@ from policy_sched.scheduler.binding_cycle import Steps
 PAUSE: Final = 1_000_000_000
 
 
-class Binding(msgspec.Struct, eq=False):
+class InFlightBinding(msgspec.Struct, eq=False):
     """An attempt on its way to ``decision.node`` and the rest of its way; ``wait`` is the next."""
 
     attempt: Attempt
@@ -32,7 +32,7 @@ class Binding(msgspec.Struct, eq=False):
     wait: Wait | None = None
 
 
-class Bindings:
+class InFlightBindings:
     """Attempts that wait, by the UID of their pod, in the order in which they began to.
 
     ``changes`` returns a number that rises whenever an API object changes.
@@ -40,7 +40,7 @@ class Bindings:
 
     def __init__(self, changes: Callable[[], int]) -> None:
         self._changes = changes
-        self._bindings: dict[str, Binding] = {}
+        self._bindings: dict[str, InFlightBinding] = {}
         self._ready: dict[str, None] = {}
         self._polled: dict[str, None] = {}
         self._asked_at = self._asked_changes = 0
@@ -50,10 +50,10 @@ class Bindings:
     def __len__(self) -> int:
         return len(self._bindings)
 
-    def __iter__(self) -> Iterator[Binding]:
+    def __iter__(self) -> Iterator[InFlightBinding]:
         return iter(tuple(self._bindings.values()))
 
-    def set_aside(self, binding: Binding, now: int) -> None:
+    def set_aside(self, binding: InFlightBinding, now: int) -> None:
         """Keep an attempt until there may be a result for it."""
         uid, wait = binding.attempt.queued.info.uid, binding.wait
         assert wait is not None, "an attempt is set aside because it waits"
@@ -70,7 +70,7 @@ class Bindings:
     def _wake(self, uid: str) -> None:
         self._ready[uid] = None
 
-    def take(self, uid: str) -> Binding | None:
+    def take(self, uid: str) -> InFlightBinding | None:
         """Remove an attempt, if it waits: it resumes or is cancelled."""
         binding = self._bindings.pop(uid, None)
         if binding is not None and binding.wait is not None:
@@ -79,7 +79,7 @@ class Bindings:
         self._polled.pop(uid, None)
         return binding
 
-    def due(self, now: int) -> list[Binding]:
+    def due(self, now: int) -> list[InFlightBinding]:
         """Take out those for which there may be a result at `now`."""
         uids, self._ready = self._ready, {}
         deadlines = self._deadlines

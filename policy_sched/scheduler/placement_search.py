@@ -27,8 +27,8 @@ from policy_sched.scheduler.failure import rejectors
 from policy_sched.scheduler.pod_group_algorithm import (
     UNSCHEDULABLE,
     GroupResult,
+    GroupTrial,
     Nodes,
-    Trial,
     schedule_members,
 )
 from policy_sched.scheduler.pod_group_snapshot import AssumedMembers, Held
@@ -62,7 +62,7 @@ class GroupPlan(msgspec.Struct, frozen=True):
         return self.best is not None and not self.status.ok
 
 
-def try_all_nodes(attempts: Sequence[Attempt], trial: Trial) -> GroupResult:
+def try_all_nodes(attempts: Sequence[Attempt], trial: GroupTrial) -> GroupResult:
     """Return how the default algorithm decides a group on all nodes."""
     with AssumedMembers(trial.handle, trial.absent) as assumed:
         return schedule_members(attempts, all_nodes(trial.handle.nodes), trial, assumed)
@@ -74,7 +74,7 @@ def all_nodes(table: NodeTable) -> Nodes:
 
 
 def try_placements(
-    attempts: Sequence[Attempt], found: Domains, trial: Trial, rng: Random | None
+    attempts: Sequence[Attempt], found: Domains, trial: GroupTrial, rng: Random | None
 ) -> GroupPlan:
     """Find out in which placement the pods of a group go; nothing is changed in the end.
 
@@ -170,7 +170,7 @@ def _try_placement(
     name: str,
     rows: NDArray[np.intp],
     attempts: Sequence[Attempt],
-    trial: Trial,
+    trial: GroupTrial,
     seed: int | None,
 ) -> GroupResult:
     """Put the group into a placement, see how it does there, and take it out again.

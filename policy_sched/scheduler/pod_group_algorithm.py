@@ -71,7 +71,7 @@ class Nodes(msgspec.Struct, frozen=True):
     domain: Domain | None = None
 
 
-class Trial(msgspec.Struct, frozen=True):
+class GroupTrial(msgspec.Struct, frozen=True):
     """How the pods of a group are tried.
 
     ``rng`` breaks ties among nodes; without it the first by name is taken. ``post_filter``:
@@ -121,7 +121,7 @@ Rejections: TypeAlias = dict[tuple[int, int], tuple[Evaluation, Reject]]
 
 
 def schedule_members(
-    attempts: Sequence[Attempt], nodes: Nodes, trial: Trial, assumed: AssumedMembers
+    attempts: Sequence[Attempt], nodes: Nodes, trial: GroupTrial, assumed: AssumedMembers
 ) -> GroupResult:
     """Decide the pods of a group; those that found a node are assumed there."""
     members: list[Member] = []
@@ -147,7 +147,7 @@ def schedule_members(
     )
 
 
-def _decide(attempt: Attempt, nodes: Nodes, trial: Trial, rejections: Rejections) -> Decision:
+def _decide(attempt: Attempt, nodes: Nodes, trial: GroupTrial, rejections: Rejections) -> Decision:
     """Return to which of the nodes a pod goes, what makes room there, or why to none.
 
     Pods that share an evaluation share its rejection, as long as nothing is assumed in between.

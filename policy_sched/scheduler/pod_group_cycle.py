@@ -28,7 +28,7 @@ from policy_sched.queue import TAKEN_ALONG, SchedulingQueue
 from policy_sched.scheduler.api_calls import group_scheduled
 from policy_sched.scheduler.attempt import Attempt, Profile
 from policy_sched.scheduler.placement_search import GroupPlan, try_all_nodes, try_placements
-from policy_sched.scheduler.pod_group_algorithm import Trial
+from policy_sched.scheduler.pod_group_algorithm import GroupTrial
 from policy_sched.scheduler.pod_group_outcomes import MemberDecision, member_decisions
 from policy_sched.scheduler.pod_group_preemption import with_victims
 from policy_sched.scheduler.queueing_hints import first_objection
@@ -125,7 +125,7 @@ def _plan(
         status = Status(Code.ERROR, (choice.error,))
         return GroupPlan(tuple(attempts), NO_PLUGINS, (), None, status, gated=by_gate)
     ineligible = _no_preemption(attempts[0], handle) if by_gate else ""
-    trial = Trial(handle, rng, by_gate, ineligible, watched)
+    trial = GroupTrial(handle, rng, by_gate, ineligible, watched)
     if found is not None:
         plan = replace(try_placements(attempts, found, trial, rng), gated=by_gate)
     else:

@@ -23,7 +23,7 @@ from policy_sched.preemption import Unit, in_order_of_reprieve, units_below
 from policy_sched.scheduler.attempt import Attempt
 from policy_sched.scheduler.eviction import DEFAULT_PREEMPTION
 from policy_sched.scheduler.placement_search import GroupPlan, try_all_nodes, try_placements
-from policy_sched.scheduler.pod_group_algorithm import Trial
+from policy_sched.scheduler.pod_group_algorithm import GroupTrial
 
 NOT_REGISTERED: Final = (
     "default preemption plugin is not registered, workload aware preemption is disabled"
@@ -97,7 +97,7 @@ def _fits(
 ) -> Status:
     """Return the status of the group as the cluster is now."""
     absent = tuple(one.info for taken in gone.values() for one in taken)
-    trial = Trial(handle, None, post_filter=False, absent=absent)
+    trial = GroupTrial(handle, None, post_filter=False, absent=absent)
     fresh = [Attempt(one.queued, one.profile) for one in attempts]
     if placements is None:
         return try_all_nodes(fresh, trial).status

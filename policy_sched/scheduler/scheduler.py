@@ -2,10 +2,10 @@
 
 Theory of operation. The scheduler is synchronous and owns cache, queue, nominator and profiles.
 `schedule_one` pops a pod, decides it and executes the decision until it has to wait. A waiting
-attempt keeps its node assumed (see `Bindings`) and ends in a later `run_due`, which does everything
-that is due: queue flushes, results for waiting pods, deadlines. Nothing here sleeps or blocks, but
-for requests to HTTP extenders; `next_wakeup` returns when `run_due` has work, so the same code runs
-under a simulated clock.
+attempt keeps its node assumed (see `InFlightBindings`) and ends in a later `run_due`, which does
+everything that is due: queue flushes, results for waiting pods, deadlines. Nothing here sleeps or
+blocks, but for requests to HTTP extenders; `next_wakeup` returns when `run_due` has work, so the
+same code runs under a simulated clock.
 
 Changes of the cluster, results of bindings and other policies are applied between two pods only. A
 caller that must not block makes an attempt ``brief``: `choose` raises TakesLong where it would take
@@ -51,7 +51,7 @@ from policy_sched.scheduler.binding_cycle import (
 from policy_sched.scheduler.event_recorder import record_event
 from policy_sched.scheduler.eviction import evict_for_group, prepare_candidate
 from policy_sched.scheduler.failure import handle_scheduling_failure, record_no_profile, rejectors
-from policy_sched.scheduler.in_flight_bindings import Binding, Bindings
+from policy_sched.scheduler.in_flight_bindings import InFlightBinding, InFlightBindings
 from policy_sched.scheduler.pod_group_cycle import (
     GroupDecision,
     decided_together,
@@ -114,7 +114,7 @@ class Scheduler:
         self.decide: Decide = decide
         self.schedule_group: ScheduleGroup = schedule_group
         self._rng = rng
-        self._bindings = Bindings(lambda: handle.objects.changes)
+        self._bindings = InFlightBindings(lambda: handle.objects.changes)
         self._new_members: dict[GroupKey, PodInfo] = {}
         self._activated: set[GroupKey] = set()
         self._activated_at = -1
@@ -228,7 +228,9 @@ class Scheduler:
             return self._handle_binding_failure(attempt, decision, status)
         begun = begin_binding(attempt, decision.node, waiting, self.handle)
         ended = (
-            begun if isinstance(begun, Status) else self._advance(Binding(attempt, decision, begun))
+            begun
+            if isinstance(begun, Status)
+            else self._advance(InFlightBinding(attempt, decision, begun))
         )
         if ended is not None and ended.code is Code.SUCCESS:
             return self._end(attempt, decision, ended)
@@ -362,7 +364,7 @@ class Scheduler:
                 outcomes.append(self._end(binding.attempt, binding.decision, status))
         return outcomes
 
-    def _advance(self, binding: Binding) -> Status | None:
+    def _advance(self, binding: InFlightBinding) -> Status | None:
         """Resume an attempt; return its status, or None if it has to wait."""
         attempt = binding.attempt
         try:

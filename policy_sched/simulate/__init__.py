@@ -21,7 +21,7 @@ from policy_sched.simulate.one_shot import (
 from policy_sched.simulate.origin import (
     DIGITS as DIGITS,
     ORIGIN as ORIGIN,
-    Contents as Contents,
+    ObjectsDigest as ObjectsDigest,
     cluster_facts as cluster_facts,
     contents_of as contents_of,
     origin as origin,
@@ -32,10 +32,10 @@ from policy_sched.simulate.page import policies_section as policies_section, run
 from policy_sched.simulate.report import (
     Allocation as Allocation,
     Application as Application,
-    Applied as Applied,
+    AppliedPolicy as AppliedPolicy,
     NodeUsage as NodeUsage,
+    OneShotRun as OneShotRun,
     RuleHits as RuleHits,
-    Run as Run,
     applied_text as applied_text,
     policy_document as policy_document,
     policy_lines as policy_lines,

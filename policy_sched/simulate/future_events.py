@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Any, TypeAlias
 
 
-class Kind(IntEnum):
+class FutureEventKind(IntEnum):
     """Kinds of future events, in the order in which they are applied at one instant."""
 
     END = 0
@@ -15,7 +15,7 @@ class Kind(IntEnum):
     POD = 2
 
 
-Event: TypeAlias = tuple[int, Kind, int, Any]
+Event: TypeAlias = tuple[int, FutureEventKind, int, Any]
 """When, what kind, the number in the order in which events became known, and of what."""
 
 
@@ -31,7 +31,7 @@ class FutureEvents:
         self._heap: list[Event] = []
         self._number = 0
 
-    def add(self, at: int, kind: Kind, what: Any) -> None:
+    def add(self, at: int, kind: FutureEventKind, what: Any) -> None:
         """Add an event."""
         self._number += 1
         heapq.heappush(self._heap, (at, kind, self._number, what))

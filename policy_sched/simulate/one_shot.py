@@ -92,7 +92,7 @@ PROGRESS_EVERY: Final = 64
 
 def run_cluster(
     scheduler: Scheduler, pending: Sequence[Pod], advance: Callable[[int], None]
-) -> report.Run:
+) -> report.OneShotRun:
     """Decide all pending pods; ``advance`` is called with the number of further decisions.
 
     Raises PolicySchedError if a decision cannot be executed.
@@ -102,7 +102,7 @@ def run_cluster(
 
 def run_queue(
     scheduler: Scheduler, infos: Sequence[PodInfo], advance: Callable[[int], None]
-) -> report.Run:
+) -> report.OneShotRun:
     """As `run_cluster`, with decoded pods."""
     started = time.perf_counter()
     placements: dict[str, report.PodPlacement] = {}
@@ -110,7 +110,7 @@ def run_queue(
         status = turned_away(scheduler, info)
         if status is not None:
             placements[info.uid] = _placement(info, None, status, (status,))
-    preemptions: list[report.Preemption] = []
+    preemptions: list[report.PreemptionRecord] = []
     for done, outcome in enumerate(single_pass(scheduler), start=1):
         placements[outcome.pod.uid] = _placed(outcome)
         if isinstance(outcome.decision, Preempt):
@@ -124,7 +124,7 @@ def run_queue(
     seconds = time.perf_counter() - started
     ordered = tuple(placements[info.uid] for info in infos)
     reasons = Counter(reason for p in ordered if p.node is None for reason in p.reasons)
-    return report.Run(
+    return report.OneShotRun(
         nodes=scheduler.cache.nodes.live_count,
         placements=ordered,
         unschedulable_by=dict(reasons),
@@ -167,9 +167,9 @@ def _still_waiting(waiting: WaitingPod) -> report.PodPlacement:
     return _placement(waiting.pod, None, message, reasons)
 
 
-def _preemption(pod: PodInfo, decision: Preempt) -> report.Preemption:
+def _preemption(pod: PodInfo, decision: Preempt) -> report.PreemptionRecord:
     victims = tuple(sorted(victim.key for victim in decision.victims))
-    return report.Preemption(pod.key, decision.node, victims)
+    return report.PreemptionRecord(pod.key, decision.node, victims)
 
 
 def _reasons(outcome: Outcome) -> tuple[str, ...]:
@@ -274,7 +274,7 @@ def explain_queued(scheduler: Scheduler, pod: PodInfo, top: int) -> Explanation:
     return found
 
 
-def add_policies(found: Explanation, applied: Sequence[report.Applied], profile: str) -> None:
+def add_policies(found: Explanation, applied: Sequence[report.AppliedPolicy], profile: str) -> None:
     """Add the policies of the pod's profile that do not match it, and the scores that fail."""
     for one in applied:
         if one.profile != profile:

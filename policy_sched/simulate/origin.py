@@ -27,7 +27,7 @@ DIGITS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class ObjectsDigest:
     """Objects in short: how many of which kind, their SHA-256 (hex), when the newest was created.
 
     ``newest``: RFC 3339, empty if no object states a time.
@@ -38,7 +38,7 @@ class Contents:
     newest: str
 
 
-def contents_of(objects: Iterable[model.ApiObject]) -> Contents:
+def contents_of(objects: Iterable[model.ApiObject]) -> ObjectsDigest:
     """Return objects in short, as they were read: before a simulation sets their times."""
     digest, kinds, newest = hashlib.sha256(), Counter[str](), 0
     for one in objects:
@@ -46,7 +46,7 @@ def contents_of(objects: Iterable[model.ApiObject]) -> Contents:
         kinds[type(one).__name__] += 1
         newest = max(newest, model.nanoseconds(one.metadata.creation_timestamp))
     text = ", ".join(model.counted(count, kind) for kind, count in sorted(kinds.items()))
-    return Contents(text or "none", digest.hexdigest(), time_text(newest) if newest else "")
+    return ObjectsDigest(text or "none", digest.hexdigest(), time_text(newest) if newest else "")
 
 
 def time_text(time: int) -> str:
@@ -54,7 +54,7 @@ def time_text(time: int) -> str:
     return model.datetime_of(time).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def cluster_facts(sources: Sequence[str], contents: Contents) -> list[Fact]:
+def cluster_facts(sources: Sequence[str], contents: ObjectsDigest) -> list[Fact]:
     """Return where a cluster came from, and what it holds; a trace has seconds, and no dates."""
     newest = "a trace has no dates" if any(map(is_trace, sources)) else contents.newest
     return [

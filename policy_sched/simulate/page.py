@@ -19,7 +19,7 @@ FULL: Final = 0.9
 """From this share on a meter warns."""
 
 
-def run_page(run: report.Run, usages: Sequence[report.NodeUsage]) -> web.Summary:
+def run_page(run: report.OneShotRun, usages: Sequence[report.NodeUsage]) -> web.Summary:
     """Return the report of a run."""
     tone: web.Tone = "good" if run.placed == len(run.placements) else "bad"
     sections = []
@@ -61,7 +61,7 @@ def grouped(lost: Sequence[report.PodPlacement]) -> list[tuple[str, list[report.
     return sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
-def _numbers(run: report.Run) -> web.Facts:
+def _numbers(run: report.OneShotRun) -> web.Facts:
     total = len(run.placements)
     nowhere = str(total - run.placed)
     facts = [
@@ -80,7 +80,7 @@ def _numbers(run: report.Run) -> web.Facts:
     return web.Facts(facts, big=True)
 
 
-def _without_node(lost: Sequence[report.PodPlacement], run: report.Run) -> web.Section:
+def _without_node(lost: Sequence[report.PodPlacement], run: report.OneShotRun) -> web.Section:
     groups: list[list[web.Value]] = []
     for reason, pods in grouped(lost):
         more = len(pods) - NAMED
@@ -112,7 +112,7 @@ def _without_node(lost: Sequence[report.PodPlacement], run: report.Run) -> web.S
     return web.Section("Pods without a node", [first, every, messages])
 
 
-def _preemptions(run: report.Run) -> web.Table:
+def _preemptions(run: report.OneShotRun) -> web.Table:
     rows: list[list[web.Value]] = [
         [one.pod, one.node, ", ".join(one.victims)] for one in run.preemptions[:PODS]
     ]
@@ -120,7 +120,7 @@ def _preemptions(run: report.Run) -> web.Table:
     return web.Table("Pods that evict others", columns, rows, _more(len(run.preemptions), PODS))
 
 
-def _extenders(run: report.Run) -> web.Table:
+def _extenders(run: report.OneShotRun) -> web.Table:
     rows: list[list[web.Value]] = [
         [name, str(count), error] for name, (count, error) in run.skipped_extenders.items()
     ]
@@ -132,7 +132,7 @@ def _extenders(run: report.Run) -> web.Table:
     return web.Table("Pods were decided without them", columns, rows)
 
 
-def _allocation(run: report.Run) -> web.Table:
+def _allocation(run: report.OneShotRun) -> web.Table:
     rows: list[list[web.Value]] = []
     for one in run.allocation:
         share = one.percent / 100
@@ -184,7 +184,9 @@ def _usage_text(one: report.NodeUsage, names: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
-def policies_section(policies: Sequence[report.Applied], title: str = "Policies") -> web.Section:
+def policies_section(
+    policies: Sequence[report.AppliedPolicy], title: str = "Policies"
+) -> web.Section:
     """Return the number of pods and nodes that each policy applied to."""
     several = len({one.profile for one in policies}) > 1
     texts = [

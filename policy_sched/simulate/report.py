@@ -41,7 +41,7 @@ class RuleHits(msgspec.Struct, frozen=True):
     nodes: int
 
 
-class Applied(msgspec.Struct, frozen=True, omit_defaults=True):
+class AppliedPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """The pods and nodes that a policy applied to.
 
     ``matched`` of ``pods`` are of its profile, and no matchCondition is false for them.
@@ -90,7 +90,7 @@ class Application:
             if policy.profile == info.scheduler_name:
                 policy.show(info)
 
-    def report(self, infos: Sequence[PodInfo]) -> tuple[Applied, ...]:
+    def report(self, infos: Sequence[PodInfo]) -> tuple[AppliedPolicy, ...]:
         """Return what the policies applied to among these pods."""
         for info in infos:
             if info.uid not in self._seen:
@@ -163,9 +163,9 @@ class _Policy:
         self._failed = _either(self._failed, failed)
         self._error = self._error or error
 
-    def applied(self, pods: Sequence[PodInfo], table: NodeTable) -> Applied:
+    def applied(self, pods: Sequence[PodInfo], table: NodeTable) -> AppliedPolicy:
         policy, live = self._policy, table.live.values[: table.n]
-        return Applied(
+        return AppliedPolicy(
             policy.name,
             self.profile,
             sum(pod.uid in self._matched for pod in pods),
@@ -214,7 +214,7 @@ class PodPlacement(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...]
 
 
-class Preemption(msgspec.Struct, frozen=True):
+class PreemptionRecord(msgspec.Struct, frozen=True):
     """A preemption: the pod, its nominated node, and the victims."""
 
     pod: str
@@ -254,7 +254,7 @@ class NodeUsage(msgspec.Struct, frozen=True):
         return requested / allocatable if allocatable else None
 
 
-class Run(msgspec.Struct, frozen=True):
+class OneShotRun(msgspec.Struct, frozen=True):
     """A finished run. ``seconds`` covers the decisions; everything else is deterministic.
 
     ``unschedulable_by`` counts pods by reason; a pod that was rejected for several reasons counts
@@ -265,10 +265,10 @@ class Run(msgspec.Struct, frozen=True):
     nodes: int
     placements: tuple[PodPlacement, ...]
     unschedulable_by: Mapping[str, int]
-    preemptions: tuple[Preemption, ...]
+    preemptions: tuple[PreemptionRecord, ...]
     allocation: tuple[Allocation, ...]
     seconds: float
-    policies: tuple[Applied, ...] = ()
+    policies: tuple[AppliedPolicy, ...] = ()
     skipped_extenders: Mapping[str, tuple[int, str]] = msgspec.field(default_factory=dict)
 
     @property
@@ -378,7 +378,7 @@ class Run(msgspec.Struct, frozen=True):
         return f"{counted(total, 'decision')} in {self.seconds:.2f} s ({rate} decisions/s)"
 
 
-def policy_lines(policies: Sequence[Applied], title: str = "Policies:") -> Iterator[str]:
+def policy_lines(policies: Sequence[AppliedPolicy], title: str = "Policies:") -> Iterator[str]:
     """Yield the number of pods and nodes that each policy applied to."""
     yield title
     several = len({one.profile for one in policies}) > 1
@@ -389,7 +389,7 @@ def policy_lines(policies: Sequence[Applied], title: str = "Policies:") -> Itera
     yield from table(rows, gap="  ")
 
 
-def applied_text(one: Applied) -> str:
+def applied_text(one: AppliedPolicy) -> str:
     """Return the number of pods and nodes that a policy applied to, as text."""
     parts = [f"matched {one.matched:,} of {counted(one.pods, 'pod')}"]
     nodes = counted(one.nodes, "node")
@@ -402,7 +402,7 @@ def applied_text(one: Applied) -> str:
     return ", ".join(parts)
 
 
-def policy_document(policies: Sequence[Applied]) -> list[dict[str, object]]:
+def policy_document(policies: Sequence[AppliedPolicy]) -> list[dict[str, object]]:
     """Return the number of pods and nodes that each policy applied to, as plain data."""
     document: list[dict[str, object]] = msgspec.to_builtins(policies)
     return document

@@ -41,7 +41,7 @@ from policy_sched.scheduler import (
 )
 from policy_sched.scheduler.setup import ENDED, EPOCH, assemble
 from policy_sched.simulate import one_shot, timeline_result
-from policy_sched.simulate.future_events import FutureEvents, Kind
+from policy_sched.simulate.future_events import FutureEventKind, FutureEvents
 from policy_sched.simulate.report import Application
 from policy_sched.simulate.retries import TIMING, Retries
 
@@ -130,7 +130,7 @@ class Timeline:
         self._running: dict[str, model.PodInfo] = {}
         self._again: Counter[str] = Counter()
         self._origins: dict[str, str] = {}
-        self._evictions: list[timeline_result.Eviction] = []
+        self._evictions: list[timeline_result.TimelineEviction] = []
         self._used: Counter[str] = Counter()
         self._changed = {"pods"}
         self._waiting = -1
@@ -140,7 +140,7 @@ class Timeline:
         self._span = known_span([pod for _, pod in waiting if isinstance(pod, model.Pod)])
         self._load(objects)
         for at, pod in waiting:
-            self._events.add(max(at, self._start), Kind.POD, pod)
+            self._events.add(max(at, self._start), FutureEventKind.POD, pod)
         self._events.put_in_order()
 
     def _load(self, objects: Iterable[model.ApiObject]) -> None:
@@ -149,7 +149,7 @@ class Timeline:
             if isinstance(one, model.Node):
                 since = model.nanoseconds(one.metadata.creation_timestamp)
                 if since > self._start:
-                    self._expect(since, Kind.NODE, one)
+                    self._expect(since, FutureEventKind.NODE, one)
                 else:
                     self._scheduler.cache.add_node(one)
             elif isinstance(one, model.Namespace):
@@ -162,7 +162,7 @@ class Timeline:
                 self._runs(info, info.start_time or self._start, one)
         self._note_allocatable()
 
-    def _expect(self, at: int, kind: Kind, what: model.ApiObject | str) -> None:
+    def _expect(self, at: int, kind: FutureEventKind, what: model.ApiObject | str) -> None:
         """Add a future event; one in the past takes place at the start."""
         now = self._clock.ns
         self._events.add(max(now, at), kind, what)
@@ -202,10 +202,10 @@ class Timeline:
 
     def _run(self, until: int | None, stops: Callable[[Timeline], bool] | None) -> None:
         events, queued = self._events, self._scheduler.queue.by_uid
-        happens: dict[Kind, Callable[[Any], None]] = {
-            Kind.END: self._ends,
-            Kind.NODE: self._joins,
-            Kind.POD: self._arrives,
+        happens: dict[FutureEventKind, Callable[[Any], None]] = {
+            FutureEventKind.END: self._ends,
+            FutureEventKind.NODE: self._joins,
+            FutureEventKind.POD: self._arrives,
         }
         while (at := self._next()) is not None:
             if until is not None and at > self._start + until:
@@ -316,7 +316,9 @@ class Timeline:
             # Victims that are terminating already are not deleted again.
             victims = tuple(sorted(deletion.key for deletion in leaving))
             self._evictions.append(
-                timeline_result.Eviction(self._clock.ns, outcome.pod.key, decision.node, victims)
+                timeline_result.TimelineEviction(
+                    self._clock.ns, outcome.pod.key, decision.node, victims
+                )
             )
         for deletion in leaving:
             self._leaves(deletion.uid)
@@ -341,7 +343,7 @@ class Timeline:
         self._uses(info, 1)
         duration = pod.metadata.annotations.get(model.DURATION_ANNOTATION)
         if duration is not None:
-            self._expect(since + model.nanoseconds_of(duration), Kind.END, info.uid)
+            self._expect(since + model.nanoseconds_of(duration), FutureEventKind.END, info.uid)
 
     def _uses(self, info: model.PodInfo, sign: int) -> None:
         """Count what a pod uses that starts (``sign`` 1) or ends (-1)."""
@@ -359,7 +361,7 @@ class Timeline:
         now = self._clock.ns
         grace = info.pod.spec.termination_grace_period_seconds
         until = now + (GRACE_SECONDS if grace is None else grace) * SECOND
-        self._expect(until, Kind.END, info.uid)
+        self._expect(until, FutureEventKind.END, info.uid)
         info = self._running[uid] = model.PodInfo.of(one_shot.leaving_form(info.pod, now))
         pod_seen(self._scheduler, info)
         self.evicted += 1
@@ -369,7 +371,9 @@ class Timeline:
         owner = next((o for o in info.pod.metadata.owner_references if o.controller), None)
         if owner is not None:
             back = until if owner.kind == "StatefulSet" else now
-            self._expect(back, Kind.POD, one_shot.next_form(info.pod, self._next_name(info), back))
+            self._expect(
+                back, FutureEventKind.POD, one_shot.next_form(info.pod, self._next_name(info), back)
+            )
 
     def _next_name(self, info: model.PodInfo) -> str:
         origin = self._origins.get(info.uid, info.name)

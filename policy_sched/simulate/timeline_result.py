@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from policy_sched.errors import PolicySchedError
 from policy_sched.model import counted, datetime_of, quantity_text
 from policy_sched.report import Document, table
-from policy_sched.simulate.report import Applied, policy_document, policy_lines
+from policy_sched.simulate.report import AppliedPolicy, policy_document, policy_lines
 
 
 class PodTimeline(msgspec.Struct, gc=False):
@@ -40,7 +40,7 @@ class PodTimeline(msgspec.Struct, gc=False):
         return None if self.bound is None else self.bound - self.created
 
 
-class Eviction(msgspec.Struct, frozen=True):
+class TimelineEviction(msgspec.Struct, frozen=True):
     """A preemption: a pod, and the victims on the node that it is nominated to."""
 
     at: int
@@ -105,13 +105,13 @@ class TimelineResult(msgspec.Struct, frozen=True):
     end: int
     nodes: int
     lives: Sequence[PodTimeline]
-    evictions: Sequence[Eviction]
+    evictions: Sequence[TimelineEviction]
     pending: StepFunction
     running: StepFunction
     used: Mapping[str, StepFunction]
     allocatable: Mapping[str, StepFunction]
     seconds: float
-    policies: tuple[Applied, ...] = ()
+    policies: tuple[AppliedPolicy, ...] = ()
     bucket: int | None = None
 
     def text_lines(self) -> Iterator[str]:
@@ -166,7 +166,7 @@ class TimelineResult(msgspec.Struct, frozen=True):
                 "policies": policy_document(self.policies),
             },
             "waiting": {
-                "all": _waiting(Waiting.of(self.lives)),
+                "all": _waiting(WaitingTimes.of(self.lives)),
                 "byPriority": {str(p): _waiting(w) for p, w in waiting_by_priority(self).items()},
             },
             "buckets": list(_bucket_documents(Buckets.of(self), self)),
@@ -207,7 +207,7 @@ WANTED_BUCKETS: Final = 24
 MAX_BUCKETS: Final = 100_000
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class WaitingTimes(msgspec.Struct, frozen=True):
     """Waiting times of pods for a node, in nanoseconds; pods without a node are not included.
 
     A percentile is the shortest time within which that percentage of pods was bound.
@@ -220,13 +220,13 @@ class Waiting(msgspec.Struct, frozen=True):
     longest: int
 
     @staticmethod
-    def of(lives: Iterable[PodTimeline]) -> Waiting:
+    def of(lives: Iterable[PodTimeline]) -> WaitingTimes:
         """Return the percentiles of some pods; all 0 if none was bound."""
         times = sorted(life.waited for life in lives if life.waited is not None)
         if not times:
-            return Waiting(0, 0, 0, 0, 0)
+            return WaitingTimes(0, 0, 0, 0, 0)
         ranks = (-(-len(times) * percent // 100) - 1 for percent in (50, 90, 99, 100))
-        return Waiting(len(times), *(times[rank] for rank in ranks))
+        return WaitingTimes(len(times), *(times[rank] for rank in ranks))
 
 
 class Buckets(msgspec.Struct, frozen=True):
@@ -274,12 +274,12 @@ def bucket_width(result: TimelineResult) -> int:
     return next((w for w in WIDTHS if w * WANTED_BUCKETS >= span), WIDTHS[-1])
 
 
-def waiting_by_priority(result: TimelineResult) -> dict[int, Waiting]:
+def waiting_by_priority(result: TimelineResult) -> dict[int, WaitingTimes]:
     """Return the waiting times by priority, the highest first."""
     found: defaultdict[int, list[PodTimeline]] = defaultdict(list)
     for life in result.lives:
         found[life.priority].append(life)
-    return {priority: Waiting.of(found[priority]) for priority in sorted(found, reverse=True)}
+    return {priority: WaitingTimes.of(found[priority]) for priority in sorted(found, reverse=True)}
 
 
 def never_placed(result: TimelineResult) -> list[PodTimeline]:
@@ -322,7 +322,7 @@ def waiting_rows(result: TimelineResult) -> list[list[str]]:
     found = waiting_by_priority(result)
     named = {f"priority {priority}": waiting for priority, waiting in found.items()}
     if len(named) != 1:
-        named = {"all": Waiting.of(result.lives), **named}
+        named = {"all": WaitingTimes.of(result.lives), **named}
     for name, w in named.items():
         times = (duration_text(time) for time in (w.p50, w.p90, w.p99, w.longest))
         rows.append([name, str(w.pods), *times])
@@ -350,7 +350,7 @@ def bucket_rows(buckets: Buckets, result: TimelineResult) -> list[list[str]]:
     return rows
 
 
-def waiting_over(result: TimelineResult, edges: NDArray[np.int64]) -> list[Waiting]:
+def waiting_over(result: TimelineResult, edges: NDArray[np.int64]) -> list[WaitingTimes]:
     """Return the waiting times of the pods that were bound between neighbouring edges."""
     bound = [life for life in result.lives if life.bound is not None]
     times = np.array([life.bound for life in bound], np.int64)
@@ -358,7 +358,7 @@ def waiting_over(result: TimelineResult, edges: NDArray[np.int64]) -> list[Waiti
     within: list[list[PodTimeline]] = [[] for _ in range(edges.size - 1)]
     for life, place in zip(bound, places.tolist(), strict=True):
         within[place].append(life)
-    return [Waiting.of(lives) for lives in within]
+    return [WaitingTimes.of(lives) for lives in within]
 
 
 def _shortened(lines: Sequence[str]) -> Iterator[str]:
@@ -402,7 +402,7 @@ def _life(life: PodTimeline, result: TimelineResult) -> dict[str, object]:
     }
 
 
-def _waiting(found: Waiting) -> dict[str, object]:
+def _waiting(found: WaitingTimes) -> dict[str, object]:
     return {
         "pods": found.pods,
         "p50": _seconds(found.p50),

@@ -12,7 +12,7 @@ import pytest
 from policy_sched.cli import console as verb
 from policy_sched.cli.main import run
 from policy_sched.cli.options.console_flags import ConsoleFlags, Listen, console_pages
-from policy_sched.console import Server
+from policy_sched.console import ConsoleServer
 from policy_sched.console.pages import Results
 from policy_sched.console.security import Security
 from policy_sched.console.server import SHARED
@@ -110,7 +110,7 @@ def test_a_machine_with_one_address_says_what_is_shared(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Where only 127.0.0.1 is there, the browser sends the cookie to what else listens on it."""
-    verb.announce(Server(Security("127.0.0.1", 8000), None, Results(), SHARED))
+    verb.announce(ConsoleServer(Security("127.0.0.1", 8000), None, Results(), SHARED))
     assert "the browser sends the console's cookie to other programs" in capsys.readouterr().err
 
 

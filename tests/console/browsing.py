@@ -10,7 +10,7 @@ from typing import TypeVar
 import aiohttp
 
 from policy_sched.cli.input.cluster_files import read_files
-from policy_sched.console import FilesSource, Inputs, Server, Source, serving
+from policy_sched.console import ClusterSource, ConsoleServer, FilesSource, InputFiles, serving
 from policy_sched.profiles.reload import PolicyFiles
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ def of_files(
 ) -> FilesSource:
     """Return the source of a cluster in files; the example cluster unless it is another one."""
     names = tuple(map(str, paths))
-    return FilesSource(Inputs(names, lambda: read_files(names), policies))
+    return FilesSource(InputFiles(names, lambda: read_files(names), policies))
 
 
 def plain(html: str) -> str:
@@ -36,7 +36,7 @@ def plain(html: str) -> str:
 class Browser:
     """Sends requests to a console, with or without the cookie."""
 
-    def __init__(self, server: Server, session: aiohttp.ClientSession) -> None:
+    def __init__(self, server: ConsoleServer, session: aiohttp.ClientSession) -> None:
         self.server = server
         self._session = session
 
@@ -65,7 +65,9 @@ class Browser:
 
 
 def browsing(
-    source: Source | None, act: Callable[[Browser], Awaitable[T]], results: Sequence[str] = ()
+    source: ClusterSource | None,
+    act: Callable[[Browser], Awaitable[T]],
+    results: Sequence[str] = (),
 ) -> T:
     """Serve a console, and do something as a browser that has opened nothing yet."""
 
@@ -78,7 +80,7 @@ def browsing(
     return asyncio.run(run())
 
 
-def pages(source: Source | None, *paths: str) -> list[str]:
+def pages(source: ClusterSource | None, *paths: str) -> list[str]:
     """Return pages of a console; each has to be there."""
 
     async def act(browser: Browser) -> list[str]:

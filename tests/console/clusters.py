@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from msgspec import convert
 
-from policy_sched.console import FilesSource, Inputs
+from policy_sched.console import FilesSource, InputFiles
 from policy_sched.errors import Diagnostic
 from policy_sched.manifests import ManifestPosition
 from policy_sched.model import ApiObject, Node, Pod
@@ -30,7 +30,7 @@ def of_objects(
 ) -> FilesSource:
     """Return the source of a cluster in memory."""
     found = Objects(list(objects))
-    return FilesSource(Inputs((name,), lambda: found, policies or PolicyFiles()))
+    return FilesSource(InputFiles((name,), lambda: found, policies or PolicyFiles()))
 
 
 def node(name: str, labels: dict[str, str] | None = None, taint: str = "", cpu: str = "16") -> Node:

@@ -11,9 +11,9 @@ import pytest
 from policy_sched.console import FilesSource
 from policy_sched.console.pages import Query, Results, overview, pod as pod_page, pods
 from policy_sched.console.sources import UNDECIDED, Waiting, dominant_reason, grouped
-from policy_sched.console.sources.history import History, Sample
+from policy_sched.console.sources.history import History, QueueSample
 from policy_sched.errors import PolicySchedError
-from policy_sched.profiles.reload import PolicyFiles, Result
+from policy_sched.profiles.reload import PolicyFiles, ReloadResult
 from policy_sched.web import Problem
 from tests.console.browsing import EXAMPLE, Browser, browsing, of_files, pages
 from tests.console.clusters import large, node, of_objects, pod
@@ -65,7 +65,7 @@ def test_broken_policies_are_shown_in_place(tmp_path: Path) -> None:
     assert f"{file}:6:22" in text
     assert "<mark>nome</mark>" in text
     file.write_text(POLICY % "a")
-    assert source.reload() is Result.LOADED
+    assert source.reload() is ReloadResult.LOADED
     (text,) = pages(source, "/")
     assert "the default profile decides" not in text
     assert "policy.yaml" not in text
@@ -80,13 +80,13 @@ def test_a_reload_that_fails_keeps_what_decides(tmp_path: Path) -> None:
     assert _node(source) == "b"
     before = dict(source.versions())
     file.write_text("kind: Policy\n")
-    assert source.reload() is Result.REFUSED
+    assert source.reload() is ReloadResult.REFUSED
     assert source.versions()["policies"] > before["policies"]
     assert source.store.status.generation == 1
     shown = overview.attention(source, list(source.waiting().values())).blocks
     assert any(isinstance(block, Problem) for block in shown)
     file.write_text(POLICY % "b")
-    assert source.reload() is Result.LOADED
+    assert source.reload() is ReloadResult.LOADED
     source.simulate()
     assert _node(source) == "a"
     assert source.store.status.generation == 2
@@ -162,8 +162,8 @@ def test_decisions_per_second_come_from_samples() -> None:
     history = History()
     assert history.rate() is None
     for second in range(30):
-        history.add(Sample(second * 10**9, {"active": second}, second * 7))
-    history.add(Sample(0, {}, 0))
+        history.add(QueueSample(second * 10**9, {"active": second}, second * 7))
+    history.add(QueueSample(0, {}, 0))
     assert history.rate() == 7
     assert [rate for _, rate in history.rates()] == [7.0] * 29
 

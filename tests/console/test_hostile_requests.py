@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from policy_sched.console import Server
+from policy_sched.console import ConsoleServer
 from policy_sched.console.security import HEADERS
 from policy_sched.console.server import BOUNDS
 from tests.console.browsing import Browser, browsing, of_files
@@ -32,7 +32,7 @@ BODIES = {
 }
 
 
-def head(server: Server, method: str = "POST", path: str = "/policies/editor") -> bytes:
+def head(server: ConsoleServer, method: str = "POST", path: str = "/policies/editor") -> bytes:
     """Return the head of a request of the browser, without its end."""
     security = server.security
     own = server.address.rstrip("/")
@@ -42,12 +42,14 @@ def head(server: Server, method: str = "POST", path: str = "/policies/editor") -
     ).encode()
 
 
-async def connected(server: Server) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def connected(server: ConsoleServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect to a console."""
     return await asyncio.open_connection(server.security.host, server.security.port)
 
 
-async def answered(server: Server, request: bytes, *, cut: bool = False) -> tuple[int, str, str]:
+async def answered(
+    server: ConsoleServer, request: bytes, *, cut: bool = False
+) -> tuple[int, str, str]:
     """Send bytes; return status, head and text of the response. ``cut``: and send no more."""
     reader, writer = await connected(server)
     try:

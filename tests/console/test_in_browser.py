@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.console import RunningSource, Source, opening_file
+from policy_sched.console import ClusterSource, RunningSource, opening_file
 from policy_sched.profiles.reload import PolicyFiles
 from tests.console import clusters
 from tests.console.browsing import of_files
@@ -46,7 +46,7 @@ def browser() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def opened(
-    browser: Any, make: Callable[[], Source], results: Sequence[str] = (), **options: Any
+    browser: Any, make: Callable[[], ClusterSource], results: Sequence[str] = (), **options: Any
 ) -> Iterator[tuple[Any, Running]]:
     """Open a console; in the end the browser has reported no error and no violation."""
     complaints: list[str] = []

@@ -269,7 +269,7 @@ POD = (
 )
 
 
-def _tables(trial: trials.Trial) -> Iterator[Table]:
+def _tables(trial: trials.PolicyTrial) -> Iterator[Table]:
     for section in sections(trial, "/policies/edit?"):
         yield from (block for block in section.blocks if isinstance(block, Table))
 
@@ -296,9 +296,9 @@ def test_a_cluster_without_pending_pods_says_so(folder: Path, tmp_path: Path) ->
 
 def test_hits_name_each_rule_and_hostile_names_only_appear() -> None:
     """Rules are listed below their policy, and markup in names is text."""
-    from policy_sched.simulate import Applied, RuleHits  # noqa: PLC0415
+    from policy_sched.simulate import AppliedPolicy, RuleHits  # noqa: PLC0415
 
-    one = Applied(HOSTILE, "p", 1, 2, 3, None, 4, 1, HOSTILE, (RuleHits(HOSTILE, 5, 6),))
+    one = AppliedPolicy(HOSTILE, "p", 1, 2, 3, None, 4, 1, HOSTILE, (RuleHits(HOSTILE, 5, 6),))
     text = rendered(hits_sections(trials.Hits(2, 4, (one,))))
     assert "<script" not in text
     assert "&lt;script&gt;" in text

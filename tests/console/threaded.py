@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event, Thread
 
-from policy_sched.console import RunningSource, Server, Source, serving
+from policy_sched.console import ClusterSource, ConsoleServer, RunningSource, serving
 from policy_sched.instance.app import EmbeddedInstance, Sources
 from policy_sched.profiles.reload import PolicyFiles
 from tests.instance.app.test_cluster_instance import node
@@ -19,8 +19,8 @@ from tests.instance.app.test_cluster_instance import node
 class Running:
     """A console that is served; ``loop`` is the event loop of its thread."""
 
-    server: Server
-    source: Source
+    server: ConsoleServer
+    source: ClusterSource
     loop: asyncio.AbstractEventLoop
 
     def call(self, act: Callable[[], object]) -> None:
@@ -36,7 +36,7 @@ class Running:
 
 
 @contextmanager
-def served(make: Callable[[], Source], results: Sequence[str] = ()) -> Iterator[Running]:
+def served(make: Callable[[], ClusterSource], results: Sequence[str] = ()) -> Iterator[Running]:
     """Serve a console within the context; ``make`` runs in its thread."""
     ready, ended = Event(), asyncio.Event()
     found: list[Running] = []
@@ -59,7 +59,7 @@ def served(make: Callable[[], Source], results: Sequence[str] = ()) -> Iterator[
         thread.join(30)
 
 
-def embedded() -> Source:
+def embedded() -> ClusterSource:
     """Return a scheduler on an embedded cluster of two nodes, which runs as long as the loop."""
     instance = EmbeddedInstance(Sources(PolicyFiles()), time.time_ns, lambda _record: None)
     for name in ("a", "b"):

@@ -10,11 +10,11 @@ from hypothesis import given, strategies as st
 
 from policy_sched.diff.placement_diff import Cause, Move, PlacementDiff, SeedsDiff, Side, Spread
 from policy_sched.diff.policy_diff import DIFFERENCES, PolicyDiff, code
-from policy_sched.profiles.format.policy_diff import Difference
-from policy_sched.profiles.reload.inputs import PolicySet
-from policy_sched.simulate.report import Applied
+from policy_sched.profiles.format.policy_diff import ValueDifference
+from policy_sched.profiles.reload.inputs import CompiledFiles
+from policy_sched.simulate.report import AppliedPolicy
 
-SET = PolicySet(None, (), {})
+SET = CompiledFiles(None, (), {})
 EVIL = "web`</code><img src=x onerror=a()>|[a](http://b) @octocat **x** <!-- \x1b[31m\n# h\n\\"
 SIDE = Side(
     placed=2,
@@ -22,7 +22,7 @@ SIDE = Side(
     score=1.0,
     spread=(Spread("example.com/a|b<b>", 1.0, 2.0),),
     preemptions=0,
-    policies=(Applied("Mine", "default-scheduler", 0, 8152, 0, None, 1213),),
+    policies=(AppliedPolicy("Mine", "default-scheduler", 0, 8152, 0, None, 1213),),
 )
 RUN = PlacementDiff(
     8152,
@@ -33,7 +33,7 @@ RUN = PlacementDiff(
 )
 
 
-def written(*differences: Difference, run: PlacementDiff | SeedsDiff | None = None) -> str:
+def written(*differences: ValueDifference, run: PlacementDiff | SeedsDiff | None = None) -> str:
     """Return the comment of a difference."""
     return "".join(f"{line}\n" for line in PolicyDiff(SET, SET, differences, run).markdown_lines())
 
@@ -63,7 +63,7 @@ def test_names_of_pods_and_nodes_are_no_markup(seeds: int) -> None:
 
 def test_a_fence_is_longer_than_what_it_holds() -> None:
     """An expression with backticks ended the block."""
-    text = written(Difference("policy A: score.expression", "", "```\n<script>\n````"))
+    text = written(ValueDifference("policy A: score.expression", "", "```\n<script>\n````"))
     (fence,) = set(re.findall(r"^  (`{5,})", text, re.MULTILINE))
     assert text.count(fence) == 2
     assert f"  {fence}diff\n  + ```\n  + <script>\n  + ````\n  {fence}\n" in text
@@ -71,7 +71,7 @@ def test_a_fence_is_longer_than_what_it_holds() -> None:
 
 def test_a_comment_has_its_bounds() -> None:
     """GitHub refuses more than 65,536 characters."""
-    many = [Difference(f"policy P{i}", "", "x" * 100_000) for i in range(DIFFERENCES + 7)]
+    many = [ValueDifference(f"policy P{i}", "", "x" * 100_000) for i in range(DIFFERENCES + 7)]
     text = written(*many)
     assert text.count("```diff") == DIFFERENCES
     assert "and 7 more differences" in text

@@ -13,14 +13,14 @@ from policy_sched.cli.main import run
 from policy_sched.diff.placement_diff import Move
 from policy_sched.diff.shadow import ShadowSummary, summarize
 from policy_sched.instance.shadow.log import (
+    Agreement,
     Comparison,
+    LoggedDecision,
     NodeFill,
     NodeSeen,
     PodGone,
     PodPlaced,
-    Result,
     ShadowRecord,
-    Side,
     Start,
 )
 from tests.web.reading import Page
@@ -34,7 +34,9 @@ START = Start(
 )
 
 
-def compared(name: str, theirs: Side, ours: Side, result: Result, **difference: int) -> Comparison:
+def compared(
+    name: str, theirs: LoggedDecision, ours: LoggedDecision, result: Agreement, **difference: int
+) -> Comparison:
     """Return a comparison of a pod of one core."""
     return Comparison(
         60.0,
@@ -50,19 +52,26 @@ def compared(name: str, theirs: Side, ours: Side, result: Result, **difference: 
     )
 
 
-MOVES = compared("moves", Side("a", score=3), Side("b", score=9), Result.DIFFER, X=7, Y=-1)
-SAME = compared("same", Side("b", score=5), Side("b", score=5), Result.AGREE)
+MOVES = compared(
+    "moves", LoggedDecision("a", score=3), LoggedDecision("b", score=9), Agreement.DIFFER, X=7, Y=-1
+)
+SAME = compared("same", LoggedDecision("b", score=5), LoggedDecision("b", score=5), Agreement.AGREE)
 LOST = compared(
     "lost",
-    Side("a", rejected_by="Kept", reasons=("kept",)),
-    Side(None, "0/2"),
-    Result.UNSCHEDULABLE,
+    LoggedDecision("a", rejected_by="Kept", reasons=("kept",)),
+    LoggedDecision(None, "0/2"),
+    Agreement.UNSCHEDULABLE,
 )
-WON = compared("won", Side(None, "0/2"), Side("b", score=1), Result.SCHEDULABLE)
-SLOW = compared("slow", Side(), Side("b"), Result.UNDECIDED)
-BROKEN = compared("broken", Side("a"), Side(None, "broke"), Result.ERROR)
+WON = compared(
+    "won", LoggedDecision(None, "0/2"), LoggedDecision("b", score=1), Agreement.SCHEDULABLE
+)
+SLOW = compared("slow", LoggedDecision(), LoggedDecision("b"), Agreement.UNDECIDED)
+BROKEN = compared("broken", LoggedDecision("a"), LoggedDecision(None, "broke"), Agreement.ERROR)
 MAKES_ROOM = compared(
-    "room", Side("b"), Side("a", "0/2", preempts=True, victims=("default/v",)), Result.UNSCHEDULABLE
+    "room",
+    LoggedDecision("b"),
+    LoggedDecision("a", "0/2", preempts=True, victims=("default/v",)),
+    Agreement.UNSCHEDULABLE,
 )
 
 
@@ -134,10 +143,12 @@ def test_other_pods_and_nodes_count_as_they_come_and_go(tmp_path: Path) -> None:
 
 def test_of_each_pod_the_last_comparison_counts(tmp_path: Path) -> None:
     """It could not be placed, and then it was: its node is counted once."""
-    first = compared("p", Side(None, "0/2"), Side("b"), Result.SCHEDULABLE)
-    then = compared("p", Side("a", score=1), Side("a", score=1), Result.AGREE)
+    first = compared("p", LoggedDecision(None, "0/2"), LoggedDecision("b"), Agreement.SCHEDULABLE)
+    then = compared(
+        "p", LoggedDecision("a", score=1), LoggedDecision("a", score=1), Agreement.AGREE
+    )
     found = summary(tmp_path, first, then, then)
-    assert found.results == {Result.AGREE: 1}
+    assert found.results == {Agreement.AGREE: 1}
     assert used(found) == [(25.0, 25.0), (25.0, 25.0)]
     undecided = summary(tmp_path, first)
     assert used(undecided)[1] == (25.0, 0.0)

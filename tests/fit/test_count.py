@@ -13,7 +13,7 @@ from policy_sched.errors import PolicySchedError
 from policy_sched.fit.count import FitCluster, fit
 from policy_sched.fit.live import objects_of
 from policy_sched.fit.report import Fit
-from policy_sched.fit.unit import Unit
+from policy_sched.fit.unit import FitUnit
 from policy_sched.model import cluster_objects
 from policy_sched.model.meta import ApiObject, LabelSelector, ObjectMeta
 from policy_sched.model.pod import Pod
@@ -29,7 +29,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 def counted(*objects: ApiObject, pods: Sequence[Pod], **options: Any) -> Fit:
     """Return how many replicas of these pods fit."""
-    return fit(FitCluster.of(PLANS, objects), Unit("default/web", tuple(pods)), **options)
+    return fit(FitCluster.of(PLANS, objects), FitUnit("default/web", tuple(pods)), **options)
 
 
 def web(cpu: str = "1", **spec: Any) -> Pod:

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from policy_sched.errors import PolicyError
-from policy_sched.fit.unit import Unit, unit_of
+from policy_sched.fit.unit import FitUnit, unit_of
 from policy_sched.manifests.load import load
 from policy_sched.model.cluster_objects import PriorityClass, ReplicaSet
 from policy_sched.model.meta import ApiObject, ObjectMeta
@@ -21,7 +21,7 @@ TEMPLATE = """
 """
 
 
-def unit(text: str, *cluster: ApiObject) -> Unit:
+def unit(text: str, *cluster: ApiObject) -> FitUnit:
     """Return the unit of a manifest."""
     manifests = load(["-"], io.StringIO(text), cluster=cluster)
     assert not manifests.diagnostics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Final
 
-from policy_sched.embedded.apiserver.registry.resources import SERVED, Served
+from policy_sched.embedded.apiserver.registry.resources import SERVED, ServedResource
 from policy_sched.embedded.schema import types
 from tests.embedded.apiserver.protobuf.wire import envelope, message
 from tests.embedded.world import pod_spec, workload
@@ -41,11 +41,11 @@ class Objects:
     def __init__(self, random: Random) -> None:
         self._random = random
 
-    def resource(self) -> Served:
+    def resource(self) -> ServedResource:
         """Return a resource, more often one that something in the cluster reads."""
         return self._random.choice(LIKELY if self._random.random() < 0.6 else STORED)
 
-    def made(self, one: Served) -> Plain:
+    def made(self, one: ServedResource) -> Plain:
         """Return an object of a resource; workloads mostly have a template that works."""
         data = self._message(f"{one.group_version}/{one.kind}", 0)
         meta = data.get("metadata") or {}
@@ -69,7 +69,7 @@ class Objects:
             if self._random.random() < likely or field in ("spec", "containers", "template")
         }
 
-    def _field(self, field: types.Field, depth: int) -> Any:
+    def _field(self, field: types.MessageField, depth: int) -> Any:
         if self._random.random() < 0.03:
             return None
         if field.mapped:
@@ -104,7 +104,7 @@ class Objects:
 
     # Protobuf.
 
-    def protobuf(self, one: Served) -> bytes:
+    def protobuf(self, one: ServedResource) -> bytes:
         """Return an object as protobuf, with bytes changed, cut off or doubled."""
         name = types.message_of(one.group_version, one.kind)
         wire = self._wire(name, 0) if name else b""

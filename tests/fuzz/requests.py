@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import aiohttp
 
-from policy_sched.embedded.apiserver.registry.resources import Served
+from policy_sched.embedded.apiserver.registry.resources import ServedResource
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.testing import FakeClock
 from tests.embedded.apiserver.world import World, serving, slice_of_time
@@ -216,7 +216,7 @@ class _Sender:
             raise BrokenRunError(f"a step of {max(inside):.1f} s after {self.said}")
 
 
-def _path(one: Served) -> str:
+def _path(one: ServedResource) -> str:
     group = f"/apis/{one.group}" if one.group else "/api"
     place = "/namespaces/default" if one.resource.namespaced else ""
     return f"{group}/{one.version}{place}/{one.name}"

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, redirect_stderr
 from random import Random
 from typing import Any, Final
 
-from policy_sched.console import Server, serving
+from policy_sched.console import ConsoleServer, serving
 from policy_sched.lsp.server import make_server
 from tests.console.browsing import of_files
 from tests.fuzz.corpus import POLICIES
@@ -90,7 +90,7 @@ class Consoles:
     def __init__(self) -> None:
         self._runner: asyncio.Runner | None = None
         self._stack = AsyncExitStack()
-        self._server: Server | None = None
+        self._server: ConsoleServer | None = None
         self._logged: list[str] = []
 
     def send(self, request: bytes) -> None:

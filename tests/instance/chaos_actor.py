@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-from policy_sched.client.kube.auth.credentials import Access
+from policy_sched.client.kube.auth.credentials import ClusterAccess
 from policy_sched.client.kube.leaderelection.state_machine import JITTER, Election, ElectionSettings
 from policy_sched.client.kube.rest.client import Api
 from policy_sched.client.kube.rest.retry import RetryPolicy
-from policy_sched.client.kube.rest.settings import Environment, Settings
+from policy_sched.client.kube.rest.settings import ClientEnvironment, Settings
 from policy_sched.client.kube.time.work_queue import Clocks
 from policy_sched.instance.app.cluster_instance import Candidacy, ClusterInstance, LeaseLost
 from policy_sched.instance.observability.log import Record
@@ -87,8 +87,8 @@ class Actor:
 
     def _made(self) -> ClusterInstance:
         clocks = Clocks(lambda: time.time_ns() + self.jumped, time.monotonic_ns)
-        environment = Environment(clocks, Random(f"{self.name}/{self.lives}"))
-        api = Api(Access(self._url), environment, Settings(qps=0, timeout=TIMEOUT))
+        environment = ClientEnvironment(clocks, Random(f"{self.name}/{self.lives}"))
+        api = Api(ClusterAccess(self._url), environment, Settings(qps=0, timeout=TIMEOUT))
         once = Settings(qps=0, timeout=TIMEOUT, retry_policy=RetryPolicy(tries=1))
         beside = Api(api.access, environment, once, api.recovery)
         identity = f"{self.name}-{self.lives}"

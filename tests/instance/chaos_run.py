@@ -28,10 +28,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from policy_sched.client.kube.auth.credentials import Access
+from policy_sched.client.kube.auth.credentials import ClusterAccess
 from policy_sched.client.kube.rest.client import Api
 from policy_sched.client.kube.rest.retry import RetryPolicy
-from policy_sched.client.kube.rest.settings import Environment, Settings
+from policy_sched.client.kube.rest.settings import ClientEnvironment, Settings
 from policy_sched.client.kube.time.work_queue import Clocks
 from tests.instance import chaos_world
 from tests.instance.chaos_actor import RECOVERY, TIMES, Actor
@@ -159,10 +159,10 @@ async def play(folder: Path, seconds: float, seed: int) -> Report:
     url = f"http://127.0.0.1:{server.port}"
     clocks = Clocks(time.time_ns, time.monotonic_ns)
     settings = Settings(qps=0, timeout=5.0, retry_policy=RetryPolicy(tries=1000))
-    access = Access(url, headers=((CALM, "yes"),))
+    access = ClusterAccess(url, headers=((CALM, "yes"),))
     ended: list[Period] = []
     try:
-        environment = Environment(clocks, Random(seed), _impatient)
+        environment = ClientEnvironment(clocks, Random(seed), _impatient)
         async with Api(access, environment, settings) as api:
             world = chaos_world.World(api, Random(seed))
             await world.prepare()

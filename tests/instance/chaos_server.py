@@ -22,7 +22,7 @@ from policy_sched.embedded.apiserver.endpoints.server import ApiServer
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.embedded.kubelet.kubelet import KubeletTimes
 from policy_sched.embedded.store.store import ObjectStore
-from policy_sched.embedded.store.watch_history import DELETED, Change
+from policy_sched.embedded.store.watch_history import DELETED, StoreChange
 from policy_sched.http.access import Address
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
@@ -112,7 +112,7 @@ class Chronicle:
         self._file.write(json.dumps(line).encode() + b"\n")
 
 
-def _of_pod(change: Change) -> dict[str, Any]:
+def _of_pod(change: StoreChange) -> dict[str, Any]:
     typed = change.new.typed
     assert isinstance(typed, Pod)
     return {

@@ -6,7 +6,7 @@ from typing import Any
 
 from policy_sched.framework.results import PermitResult
 from policy_sched.framework.status import WAIT
-from policy_sched.instance.observability.metric_families import Families, Histogram, Numbers
+from policy_sched.instance.observability.metric_families import Families, Histogram, NumberFamily
 from policy_sched.instance.observability.registry import Metrics
 from policy_sched.instance.observability.scheduling_metrics import FOLDED_AFTER
 from policy_sched.model.cluster_event import NODE_ADD
@@ -48,7 +48,7 @@ def moved(families: Families) -> set[str]:
             family.fold()
             if any(sum(series.counts) for series in family._series.values()):
                 found.add(family.name)
-        elif isinstance(family, Numbers) and any(family.values.values()):
+        elif isinstance(family, NumberFamily) and any(family.values.values()):
             found.add(family.name)
     return found
 

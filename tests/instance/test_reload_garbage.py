@@ -9,7 +9,7 @@ import pytest
 
 from policy_sched.plugins.rules.bound_policy import BoundPolicy
 from policy_sched.profiles.models.defaults import policies_directory
-from policy_sched.profiles.reload.store import Result
+from policy_sched.profiles.reload.store import ReloadResult
 from tests.instance.app.test_embedded_instance import World, pod
 
 TIMES = 4
@@ -42,7 +42,7 @@ def growth_by_reloads(world: World, texts: list[str]) -> int:
 
     def turn(number: int, text: str) -> None:
         file.write_text(text, encoding="utf-8")
-        assert world.reload() is Result.LOADED
+        assert world.reload() is ReloadResult.LOADED
         world.apply(**{f"p{number}": pod(f"p{abs(number)}{number < 0}".lower(), "1m")})
 
     for number in (-2, -1):

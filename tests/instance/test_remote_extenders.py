@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.kube.auth.credentials import Access
+from policy_sched.client.kube.auth.credentials import ClusterAccess
 from policy_sched.client.kube.leaderelection.lease_lock import LEASE
 from policy_sched.client.kube.rest.client import Api
-from policy_sched.client.kube.rest.settings import Environment, Settings
+from policy_sched.client.kube.rest.settings import ClientEnvironment, Settings
 from policy_sched.instance.app.cluster_instance import ClusterInstance, LeaseLost
 from policy_sched.instance.shadow.instance import ShadowInstance, ShadowOptions
 from policy_sched.profiles.reload.inputs import PolicyFiles
-from policy_sched.profiles.reload.store import PolicyStore, Result
+from policy_sched.profiles.reload.store import PolicyStore, ReloadResult
 from tests.instance.app.test_cluster_instance import (
     CLOCKS,
     LIMIT,
@@ -362,16 +362,19 @@ async def reloaded(instance: ClusterInstance) -> None:
     """Reload when no decision is under way."""
     found = instance.read_policies()
     await instance.settled()
-    assert instance.reload(found, "test").result is Result.LOADED
+    assert instance.reload(found, "test").result is ReloadResult.LOADED
 
 
 @asynccontextmanager
 async def shadowing(world: World) -> AsyncIterator[ShadowInstance]:
     """Run a shadow of the default scheduler."""
-    access, settings = Access(f"http://{world.address.text}"), Settings(qps=0, read_only=True)
+    access, settings = (
+        ClusterAccess(f"http://{world.address.text}"),
+        Settings(qps=0, read_only=True),
+    )
     instance = ShadowInstance(
         PolicyStore(world.policies, CLOCKS.wall),
-        Api(access, Environment(CLOCKS, Random(1)), settings),
+        Api(access, ClientEnvironment(CLOCKS, Random(1)), settings),
         ShadowOptions("default-scheduler"),
         world.records.append,
         watching=WATCHING,

@@ -12,7 +12,7 @@ from policy_sched.errors import Diagnostic, PluginError
 from policy_sched.instance.app.manifest_sync import ManifestFiles
 from policy_sched.profiles.build.plan_diff import PlanDiff
 from policy_sched.profiles.reload.inputs import PolicyFiles
-from policy_sched.profiles.reload.store import PolicyStore, Result, StorePolicySet
+from policy_sched.profiles.reload.store import ActivePolicies, PolicyStore, ReloadResult
 from policy_sched.profiles.reload.watch import frozen_mounts
 from policy_sched.testing import FakeClock
 
@@ -47,7 +47,7 @@ def test_ps711_plugins_that_cannot_be_made() -> None:
     file.write_text(POLICY, encoding="utf-8")
     store = PolicyStore(PolicyFiles(None, ("policy.yaml",)), lambda: 0)
 
-    def refuse(_policies: StorePolicySet, _changes: PlanDiff) -> None:
+    def refuse(_policies: ActivePolicies, _changes: PlanDiff) -> None:
         raise PluginError("plugin Gpus: score: no weight was given")
 
     file.write_text(POLICY.replace("RULE", "other"), encoding="utf-8")
@@ -56,7 +56,7 @@ def test_ps711_plugins_that_cannot_be_made() -> None:
         "policy.yaml:1:1: error PS711: plugin Gpus: score: no weight was given\n"
     )
     loaded = store.reload()
-    assert (loaded.result, messages(loaded.problems)) == (Result.LOADED, "")
+    assert (loaded.result, messages(loaded.problems)) == (ReloadResult.LOADED, "")
 
 
 def test_ps712_files_that_never_change() -> None:

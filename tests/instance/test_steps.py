@@ -12,7 +12,7 @@ import pytest
 
 from policy_sched.instance.app.embedded_instance import EmbeddedInstance
 from policy_sched.instance.app.instance import FURTHEST, LONG, LongTurns
-from policy_sched.profiles.reload.store import Result
+from policy_sched.profiles.reload.store import ReloadResult
 from policy_sched.queue.backoff import SECOND
 from policy_sched.scheduler.attempt import Attempt
 from tests.instance.app.test_embedded_instance import World, pod
@@ -110,7 +110,7 @@ def test_a_reload_is_whole_when_it_returns(world: World) -> None:
     """All pods that may be schedulable now are ready, and the new policies decide the next one."""
     instance = world.instance
     world.policy('node.name != "a"')
-    assert instance.reload(instance.read_policies(), "test").result is Result.LOADED
+    assert instance.reload(instance.read_policies(), "test").result is ReloadResult.LOADED
     lengths = instance.queue_lengths()
     assert lengths["active"] + lengths["backoff"] + lengths["unschedulable"] == CROWD
     steps(world, quiet(instance))

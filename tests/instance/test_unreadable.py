@@ -6,7 +6,7 @@ from typing import Any
 
 from policy_sched.client.apimachinery.object import Key, Stored, encoded
 from policy_sched.client.apimachinery.resources import NODE
-from policy_sched.embedded.store.watch_history import UPDATED, Change
+from policy_sched.embedded.store.watch_history import UPDATED, StoreChange
 from policy_sched.instance.app.cluster_instance import ClusterInstance
 from tests.instance.app.test_cluster_instance import World, acted, node, pod, until
 
@@ -24,7 +24,7 @@ def rewrite(world: World, key: Key, *steps: str | int, value: Any) -> None:
     version = store.version + 1
     data["metadata"]["resourceVersion"] = str(version)
     odd = Stored(old.resource, version, encoded(data), old.typed)
-    store._commit([Change(UPDATED, 0, odd, old)])
+    store._commit([StoreChange(UPDATED, 0, odd, old)])
 
 
 def unready(instance: ClusterInstance) -> str:

@@ -6,31 +6,31 @@ from dataclasses import replace
 
 import pytest
 
-from policy_sched.policytest.comparison import Difference, Rules, compare
+from policy_sched.policytest.comparison import Deviation, Strictness, compare
 from policy_sched.policytest.expectations import (
-    Eviction,
+    ExpectedEviction,
+    ExpectedOutcome,
+    ExpectedScore,
     GroupCondition,
     GroupOutcome,
-    NodeScore,
-    Outcome,
     PluginOutcome,
 )
 
-RECORD = Rules(complete=True)
-STATED = Rules(complete=False)
+RECORD = Strictness(complete=True)
+STATED = Strictness(complete=False)
 
 UNFIT = PluginOutcome("Unschedulable", "NodeResourcesFit", ("Insufficient cpu",))
-PLACED = Outcome(
+PLACED = ExpectedOutcome(
     pod="default/a",
     rejected={"n3": UNFIT},
     feasible=("n1", "n2"),
-    scores={"n1": NodeScore(7, {"Fit": 7}), "n2": NodeScore(9, {"Fit": 9, "Image": 0})},
+    scores={"n1": ExpectedScore(7, {"Fit": 7}), "n2": ExpectedScore(9, {"Fit": 9, "Image": 0})},
     best=("n2",),
 )
 UNFIT_TEXT = "0/1 nodes are available: 1 Insufficient cpu."
 CLAIMS = " no new claims to deallocate"
 TAIL = " preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
-REFUSED = Outcome(
+REFUSED = ExpectedOutcome(
     pod="default/a",
     rejected={"n1": UNFIT},
     feasible=(),
@@ -39,7 +39,9 @@ REFUSED = Outcome(
 )
 
 
-def fields(expected: Outcome, got: Outcome, rules: Rules = RECORD) -> list[str]:
+def fields(
+    expected: ExpectedOutcome, got: ExpectedOutcome, rules: Strictness = RECORD
+) -> list[str]:
     """Return the names of the fields that differ."""
     return [difference.field for difference in compare(expected, got, rules)]
 
@@ -47,11 +49,11 @@ def fields(expected: Outcome, got: Outcome, rules: Rules = RECORD) -> list[str]:
 def test_a_person_need_not_state_that_nothing_was_found() -> None:
     """What DynamicResources adds to the message about a missing claim may be left out."""
     missing = '0/1 nodes are available: persistentvolumeclaim "c" not found.'
-    got = Outcome(pod="default/a", message=f"{missing} not found")
+    got = ExpectedOutcome(pod="default/a", message=f"{missing} not found")
     for stated in (missing, got.message):
-        expected = Outcome(pod="default/a", message=stated)
-        assert fields(expected, got, Rules(complete=False)) == []
-    assert fields(Outcome(pod="default/a", message=missing), got) == ["message"]
+        expected = ExpectedOutcome(pod="default/a", message=stated)
+        assert fields(expected, got, Strictness(complete=False)) == []
+    assert fields(ExpectedOutcome(pod="default/a", message=missing), got) == ["message"]
 
 
 class TestARecord:
@@ -67,22 +69,28 @@ class TestARecord:
         tied = replace(PLACED, best=("n1", "n2"))
         assert fields(replace(tied, chosen="n1"), tied) == []
         assert compare(replace(PLACED, chosen="n1"), PLACED, RECORD) == (
-            Difference("chosen", "n1", ["n2"]),
+            Deviation("chosen", "n1", ["n2"]),
         )
 
     def test_an_absent_plugin_scores_zero(self) -> None:
         """A plugin that skipped is absent from the scores, or 0: both are the same."""
-        scores = {"n1": NodeScore(7, {"Fit": 7, "Skipped": 0}), "n2": NodeScore(9, {"Fit": 9})}
+        scores = {
+            "n1": ExpectedScore(7, {"Fit": 7, "Skipped": 0}),
+            "n2": ExpectedScore(9, {"Fit": 9}),
+        }
         assert fields(replace(PLACED, scores=scores), PLACED) == []
         assert fields(PLACED, replace(PLACED, scores=scores)) == []
 
     def test_every_plugins_score_counts(self) -> None:
         """A plugin that scores where none should is named, and so is a wrong total."""
-        scores = {"n1": NodeScore(8, {"Fit": 7, "Extra": 1}), "n2": NodeScore(9, {"Fit": 9})}
+        scores = {
+            "n1": ExpectedScore(8, {"Fit": 7, "Extra": 1}),
+            "n2": ExpectedScore(9, {"Fit": 9}),
+        }
         got = replace(PLACED, scores=scores)
         assert compare(PLACED, got, RECORD) == (
-            Difference("scores.n1.total", 7, 8),
-            Difference("scores.n1.plugins.Extra", 0, 1),
+            Deviation("scores.n1.total", 7, 8),
+            Deviation("scores.n1.plugins.Extra", 0, 1),
         )
 
     @pytest.mark.parametrize(
@@ -118,7 +126,7 @@ class TestPreemption:
 
     def test_a_person_may_leave_out_what_it_adds_to_a_message(self) -> None:
         """A message that is stated without its tail is compared without it; a record never."""
-        head = Outcome("default/a", message="0/1 nodes are available: 1 Insufficient cpu.")
+        head = ExpectedOutcome("default/a", message="0/1 nodes are available: 1 Insufficient cpu.")
         assert fields(head, REFUSED, STATED) == []
         assert fields(replace(REFUSED, message=head.message), REFUSED) == ["message"]
 
@@ -136,25 +144,28 @@ class TestPreemption:
     def test_each_part_may_be_left_out(self, stated: str, differ: list[str]) -> None:
         """Messages about claims as well as messages about victims."""
         got = replace(REFUSED, message=UNFIT_TEXT + CLAIMS + "," + TAIL)
-        assert fields(Outcome(pod="default/a", message=stated), got, STATED) == differ
+        assert fields(ExpectedOutcome(pod="default/a", message=stated), got, STATED) == differ
 
     def test_the_part_before_the_tail_always_counts(self) -> None:
         """A wrong count of reasons is found with or without preemption's tail."""
-        head = Outcome("default/a", message="0/1 nodes are available: 1 Too many pods.")
+        head = ExpectedOutcome("default/a", message="0/1 nodes are available: 1 Too many pods.")
         assert fields(head, REFUSED, STATED) == ["message"]
 
     def test_a_record_without_eviction_refutes_one(self) -> None:
         """No pod is evicted where the machine's record has no preemption."""
-        evicting = replace(REFUSED, preemption=(Eviction("n1", ("default/x",)),))
+        evicting = replace(REFUSED, preemption=(ExpectedEviction("n1", ("default/x",)),))
         assert fields(REFUSED, evicting) == ["preemption"]
 
     def test_any_acceptable_eviction_will_do(self) -> None:
         """Of several acceptable nominations one must be made."""
-        either = (Eviction("n1", ("default/x",)), Eviction("n2", ("default/y", "default/z")))
+        either = (
+            ExpectedEviction("n1", ("default/x",)),
+            ExpectedEviction("n2", ("default/y", "default/z")),
+        )
         expected = replace(REFUSED, preemption=either)
-        turned = Eviction("n2", ("default/z", "default/y"))
+        turned = ExpectedEviction("n2", ("default/z", "default/y"))
         assert fields(expected, replace(REFUSED, preemption=(turned,))) == []
-        other = Eviction("n3", ())
+        other = ExpectedEviction("n3", ())
         assert fields(expected, replace(REFUSED, preemption=(other,))) == ["preemption"]
         assert fields(expected, REFUSED) == ["preemption"]
 
@@ -164,58 +175,66 @@ class TestWhatIsStated:
 
     def test_silence_is_no_expectation(self) -> None:
         """An expectation that states nothing is met by anything."""
-        assert fields(Outcome("default/a"), PLACED, STATED) == []
-        assert fields(Outcome("default/a"), REFUSED, STATED) == []
+        assert fields(ExpectedOutcome("default/a"), PLACED, STATED) == []
+        assert fields(ExpectedOutcome("default/a"), REFUSED, STATED) == []
 
     def test_a_reason_alone_is_compared_alone(self) -> None:
         """A person need not write code and plugin."""
-        expected = Outcome(
+        expected = ExpectedOutcome(
             "default/a", rejected={"n3": PluginOutcome(reasons=("Insufficient cpu",))}
         )
         assert fields(expected, PLACED, STATED) == []
-        expected = Outcome("default/a", rejected={"n3": PluginOutcome(reasons=("Too many pods",))})
+        expected = ExpectedOutcome(
+            "default/a", rejected={"n3": PluginOutcome(reasons=("Too many pods",))}
+        )
         assert fields(expected, PLACED, STATED) == ["rejected.n3.reasons"]
 
     def test_a_stated_plugin_score_is_compared_alone(self) -> None:
         """Other plugins' scores may be what they like."""
-        expected = Outcome("default/a", scores={"n2": NodeScore(plugins={"Fit": 9})})
+        expected = ExpectedOutcome("default/a", scores={"n2": ExpectedScore(plugins={"Fit": 9})})
         assert fields(expected, PLACED, STATED) == []
 
     def test_nowhere_means_no_feasible_node(self) -> None:
         """`chosen: null` is refuted by any feasible node."""
-        nowhere = Outcome("default/a", placed=False)
+        nowhere = ExpectedOutcome("default/a", placed=False)
         assert fields(nowhere, REFUSED, STATED) == []
-        assert compare(nowhere, PLACED, STATED) == (Difference("chosen", "(none)", ["n2"]),)
+        assert compare(nowhere, PLACED, STATED) == (Deviation("chosen", "(none)", ["n2"]),)
 
 
 class TestPlacedTogether:
     """Where a pod's group goes as a whole."""
 
-    GOT = Outcome("default/a", placement="rack-b", placements={"rack-a": None, "rack-b": 60})
+    GOT = ExpectedOutcome(
+        "default/a", placement="rack-b", placements={"rack-a": None, "rack-b": 60}
+    )
 
     def test_the_placement_and_what_each_would_be(self) -> None:
         """Scores are compared by name; None stands for no room."""
-        same = Outcome("default/a", placement="rack-b", placements={"rack-b": 60, "rack-a": None})
+        same = ExpectedOutcome(
+            "default/a", placement="rack-b", placements={"rack-b": 60, "rack-a": None}
+        )
         assert fields(same, self.GOT, STATED) == []
-        assert fields(Outcome("default/a"), self.GOT, STATED) == []
-        other = Outcome("default/a", placement="", placements={"rack-b": None, "rack-c": 1})
+        assert fields(ExpectedOutcome("default/a"), self.GOT, STATED) == []
+        other = ExpectedOutcome("default/a", placement="", placements={"rack-b": None, "rack-c": 1})
         assert compare(other, self.GOT, STATED) == (
-            Difference("placement", "(none)", "rack-b"),
-            Difference("placements.rack-b", "no room", 60),
-            Difference("placements.rack-c", 1, "no such placement"),
+            Deviation("placement", "(none)", "rack-b"),
+            Deviation("placements.rack-b", "no room", 60),
+            Deviation("placements.rack-c", 1, "no such placement"),
         )
 
     def test_a_pod_that_is_placed_alone_has_none(self) -> None:
         """What is stated of placements is not met by it."""
-        stated = Outcome("default/a", placement="rack-b")
+        stated = ExpectedOutcome("default/a", placement="rack-b")
         assert fields(stated, PLACED, STATED) == ["placement"]
 
 
 def test_what_became_of_a_group_is_shown_in_words() -> None:
     """`got GroupCondition(status='True', ...)` and `('default/a',)` were Python's own words."""
     condition = GroupCondition("True", "Scheduled", "done")
-    expected = Outcome("default/a", group=GroupOutcome(order=("default/a",), condition=condition))
-    found = list(compare(expected, Outcome("default/a"), STATED))
+    expected = ExpectedOutcome(
+        "default/a", group=GroupOutcome(order=("default/a",), condition=condition)
+    )
+    found = list(compare(expected, ExpectedOutcome("default/a"), STATED))
     assert [(one.field, one.expected, one.got) for one in found] == [
         ("group.order", ["default/a"], "(none)"),
         ("group.condition", "True Scheduled: done", "(none)"),

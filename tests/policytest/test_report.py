@@ -5,13 +5,13 @@ from __future__ import annotations
 from xml.etree import ElementTree as ET
 
 from policy_sched.cli.output.junit_tap_sarif import as_junit
-from policy_sched.policytest.comparison import Difference
+from policy_sched.policytest.comparison import Deviation
 from policy_sched.policytest.report import ScenarioReport, StepResult
 
 RESULTS = [
     StepResult("a.jsonl", "one", "default/p", ()),
-    StepResult("a.jsonl", "two", "default/q", (Difference("best", ["n1"], ["n2", "n3"]),)),
-    StepResult("b.yaml", 'three <&> "', "default/r", (Difference("message", "x", "<y>"),)),
+    StepResult("a.jsonl", "two", "default/q", (Deviation("best", ["n1"], ["n2", "n3"]),)),
+    StepResult("b.yaml", 'three <&> "', "default/r", (Deviation("message", "x", "<y>"),)),
 ]
 
 

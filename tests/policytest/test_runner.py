@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from policy_sched.errors import PolicyError
-from policy_sched.policytest.comparison import Difference
+from policy_sched.policytest.comparison import Deviation
 from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.runner import run_files, run_scenario
 from policy_sched.policytest.scenario import load_scenarios
@@ -36,7 +36,7 @@ def run(folder: Path, text: str) -> list[StepResult]:
     return [result for scenario in load_scenarios(str(file)) for result in run_scenario(scenario)]
 
 
-def differences(folder: Path, expect: str) -> list[Difference]:
+def differences(folder: Path, expect: str) -> list[Deviation]:
     """Run the two nodes with an expectation; return all that differs."""
     return [d for result in run(folder, TWO_NODES + expect) for d in result.differences]
 
@@ -68,7 +68,7 @@ def test_what_happens_can_be_expected(tmp_path: Path) -> None:
 def test_the_pod_is_assumed_where_it_is_expected(tmp_path: Path) -> None:
     """The next step sees the pod on the expected node, even if we would pick another."""
     wrong = differences(tmp_path, "- {pod: a, chosen: n1}\n- {pod: b, feasible: [n2]}\n")
-    assert wrong == [Difference("chosen", "n1", ["n2"])]
+    assert wrong == [Deviation("chosen", "n1", ["n2"])]
 
 
 def test_a_wrong_expectation_is_shown_field_by_field(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_record_that_was_changed_is_found(tmp_path: Path) -> None:
         file.write_text(json.dumps(record), encoding="utf-8")
         (scenario,) = load_scenarios(str(file))
         found += [d for result in run_scenario(scenario) for d in result.differences]
-    assert found == [Difference("scores.n1.plugins.NodeResourcesFit", 98, 97)]
+    assert found == [Deviation("scores.n1.plugins.NodeResourcesFit", 98, 97)]
 
 
 def test_a_policy_beside_the_test_takes_part(tmp_path: Path) -> None:

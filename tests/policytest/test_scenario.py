@@ -12,7 +12,7 @@ from policy_sched.errors import PolicyError
 from policy_sched.model.cluster_objects import Node
 from policy_sched.model.pod import Pod
 from policy_sched.model.quantity import FORMAT_WRONG
-from policy_sched.policytest.expectations import Eviction, NodeScore, PluginOutcome
+from policy_sched.policytest.expectations import ExpectedEviction, ExpectedScore, PluginOutcome
 from policy_sched.policytest.scenario import Scenario, load_scenarios
 from policy_sched.profiles.check.check import check_files
 
@@ -65,7 +65,7 @@ class TestRecords:
         assert isinstance(first.pending[0], Pod)
         step = first.expect["default/a"]
         assert step.rejected == {"n2": PluginOutcome("Unschedulable", "Fit", ("full",))}
-        assert step.scores == {"n1": NodeScore(7, {"Fit": 7})}
+        assert step.scores == {"n1": ExpectedScore(7, {"Fit": 7})}
         assert (step.feasible, step.best, step.chosen) == (("n1",), ("n1",), "n1")
 
     def test_gz_and_plain_are_the_same(self, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ class TestTests:
         assert not scenario.complete
         first, second = scenario.expect["default/a"], scenario.expect["default/b"]
         assert first.chosen == "n1"
-        assert first.scores == {"n1": NodeScore(5)}
+        assert first.scores == {"n1": ExpectedScore(5)}
         assert first.rejected == {
             "n2": PluginOutcome(reasons=("full",)),
             "n3": PluginOutcome(reasons=("x", "y")),
@@ -180,7 +180,10 @@ class TestTests:
             "preemption: [{node: n1, victims: [default/b]}, {node: n2}]}]}",
         )
         step = scenario.expect["default/a"]
-        assert step.preemption == (Eviction("n1", ("default/b",)), Eviction("n2", ()))
+        assert step.preemption == (
+            ExpectedEviction("n1", ("default/b",)),
+            ExpectedEviction("n2", ()),
+        )
         assert step.post_filter == PluginOutcome("Success")
 
     def test_all_mistakes_are_reported_at_once(self, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.profiles.build.pipeline import CompiledPlan
 from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles
-from policy_sched.profiles.reload.store import PolicyStore, Result
+from policy_sched.profiles.reload.store import PolicyStore, ReloadResult
 from policy_sched.queue.backoff import SECOND, Timing
 from policy_sched.scheduler.attempt import Profile
 from policy_sched.scheduler.queueing_hints import queue_gate, queue_hints
@@ -249,7 +249,7 @@ class Life:
         assert found is not None
         reload = self.reloader.commit(found)
         self.feed.adopt(reload.changes.added)
-        return reload.result is Result.LOADED
+        return reload.result is ReloadResult.LOADED
 
     def hear(self) -> None:
         """Deliver events to the scheduler."""

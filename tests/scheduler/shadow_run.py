@@ -23,7 +23,7 @@ from policy_sched.embedded.controllers.volumes import PersistentVolumeController
 from policy_sched.embedded.store.watch_history import DELETED
 from policy_sched.instance.app.embedded_instance import ENDED, EmbeddedInstance, Sources
 from policy_sched.instance.shadow.comparison import SECOND, Shadow
-from policy_sched.instance.shadow.log import Comparison, Result
+from policy_sched.instance.shadow.log import Agreement, Comparison
 from policy_sched.model.cluster_objects import Node
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod
@@ -206,7 +206,7 @@ def play(pods: int, seed: int = 0, rate: int = RATE) -> list[Comparison]:
 def agreement(recorded: list[Comparison]) -> tuple[Counter[str], float]:
     """Return the number of comparisons by result, and the share of those that agree."""
     results = Counter(one.result.value for one in recorded)
-    return results, results[Result.AGREE.value] / max(1, results.total())
+    return results, results[Agreement.AGREE.value] / max(1, results.total())
 
 
 def main() -> None:
@@ -216,7 +216,7 @@ def main() -> None:
     recorded = play(pods, seed, rate)
     results, share = agreement(recorded)
     for one in recorded:
-        if one.result is not Result.AGREE:
+        if one.result is not Agreement.AGREE:
             line = [one.pod, one.result.value, one.theirs.node, one.ours.node, one.difference]
             line += [one.theirs.victims, one.ours.victims, one.cause or "no cause is known"]
             print(*line)  # noqa: T201 - a command

@@ -7,7 +7,7 @@ from random import Random
 import msgspec
 import pytest
 
-from policy_sched.client.memory import Event, MemoryClient
+from policy_sched.client.memory import MemoryClient, RecordedEvent
 from policy_sched.client.request import ObjectRequest, ObjectResponse
 from policy_sched.errors import ClusterError
 from policy_sched.framework.status import Code
@@ -77,9 +77,9 @@ def test_victims_are_evicted_and_the_node_is_nominated() -> None:
     assert sorted(client.deleted) == ["default/a", "default/b"]
     note = "Preempted by pod default/high on node n0"
     assert client.events == [
-        Event("default/a", "Normal", "Preempted", "Preempting", note),
-        Event("default/b", "Normal", "Preempted", "Preempting", note),
-        Event("default/high", "Warning", "FailedScheduling", "Scheduling", FULL),
+        RecordedEvent("default/a", "Normal", "Preempted", "Preempting", note),
+        RecordedEvent("default/b", "Normal", "Preempted", "Preempting", note),
+        RecordedEvent("default/high", "Warning", "FailedScheduling", "Scheduling", FULL),
     ]
     assert client.nominations == {"default/high": "n0"}
     assert client.conditions == {"default/high": ("Unschedulable", FULL)}

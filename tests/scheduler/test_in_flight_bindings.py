@@ -6,27 +6,27 @@ from policy_sched.framework.status import SUCCESS, PendingStatus
 from policy_sched.framework.waiting_pods import WaitingPod
 from policy_sched.model.pod_info import QueuedPod
 from policy_sched.scheduler.attempt import Attempt, Bind
-from policy_sched.scheduler.in_flight_bindings import PAUSE, Binding, Bindings
+from policy_sched.scheduler.in_flight_bindings import PAUSE, InFlightBinding, InFlightBindings
 from tests.scheduler.world import SCHEDULER, pod_of, scheduler_of
 
 PROFILE = scheduler_of().profiles[SCHEDULER]
 
 
-def binding_of(name: str, wait: PendingStatus | WaitingPod) -> Binding:
+def binding_of(name: str, wait: PendingStatus | WaitingPod) -> InFlightBinding:
     """Return a waiting attempt."""
     attempt = Attempt(QueuedPod(pod_of(name)), PROFILE)
     evaluation = PROFILE.evaluator.evaluate(pod_of(name))
     steps = (one for one in (wait,))
-    return Binding(attempt, Bind("n0", 0, evaluation), steps, wait)  # type: ignore[arg-type]  # never resumed here
+    return InFlightBinding(attempt, Bind("n0", 0, evaluation), steps, wait)  # type: ignore[arg-type]  # never resumed here
 
 
-def names(bindings: list[Binding]) -> list[str]:
+def names(bindings: list[InFlightBinding]) -> list[str]:
     return [binding.attempt.queued.info.name for binding in bindings]
 
 
 def test_bindings_continue_in_the_order_of_their_answers() -> None:
     """Each is removed once."""
-    bindings = Bindings(lambda: 0)
+    bindings = InFlightBindings(lambda: 0)
     works = {name: PendingStatus() for name in "abc"}
     for name, work in works.items():
         bindings.set_aside(binding_of(name, work), 0)
@@ -40,7 +40,7 @@ def test_bindings_continue_in_the_order_of_their_answers() -> None:
 
 def test_deadlines_are_looked_at_when_they_are_due() -> None:
     """A deadline that was extended is met at its new time."""
-    bindings = Bindings(lambda: 0)
+    bindings = InFlightBindings(lambda: 0)
     waiting = WaitingPod(pod_of("a"), "n0", {"x": 1.0, "y": 5.0}, 0)
     bindings.set_aside(binding_of("a", waiting), 0)
     bindings.set_aside(binding_of("b", PendingStatus(deadline=3 * PAUSE)), 0)
@@ -57,7 +57,7 @@ def test_deadlines_are_looked_at_when_they_are_due() -> None:
 def test_pre_bind_is_retried_once_a_second_or_after_a_change() -> None:
     """Not on every poll."""
     changes = [0]
-    bindings = Bindings(lambda: changes[0])
+    bindings = InFlightBindings(lambda: changes[0])
     binding = binding_of("a", PendingStatus(lambda: None))
     bindings.set_aside(binding, 0)
     assert bindings.due(PAUSE - 1) == []

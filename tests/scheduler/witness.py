@@ -13,7 +13,7 @@ from itertools import combinations
 
 from policy_sched.client.apimachinery.resources import POD
 from policy_sched.embedded.store.store import ObjectStore
-from policy_sched.embedded.store.watch_history import DELETED, Change
+from policy_sched.embedded.store.watch_history import DELETED, StoreChange
 from policy_sched.instance.app.embedded_instance import ENDED, Informer
 from policy_sched.instance.app.instance import adopt
 from policy_sched.model.cluster_objects import Node
@@ -139,7 +139,7 @@ class Overheard(Informer):
         pods = [one.typed for one in self._store.select(POD) if isinstance(one.typed, Pod)]
         adopt(self._scheduler, pods, profiles)
 
-    def _dispatch(self, change: Change) -> Happened:
+    def _dispatch(self, change: StoreChange) -> Happened:
         if change.type != DELETED:
             self._witness.came(change.new.typed)
         return super()._dispatch(change)

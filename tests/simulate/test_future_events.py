@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from policy_sched.simulate.future_events import FutureEvents, Kind
+from policy_sched.simulate.future_events import FutureEventKind, FutureEvents
 
-EVENTS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(Kind)), max_size=20)
+EVENTS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(FutureEventKind)), max_size=20)
 
 
 @given(first=EVENTS, later=EVENTS, until=st.integers(0, 9))
 def test_events_come_by_time_kind_and_age(
-    first: list[tuple[int, Kind]], later: list[tuple[int, Kind]], until: int
+    first: list[tuple[int, FutureEventKind]], later: list[tuple[int, FutureEventKind]], until: int
 ) -> None:
     """Whether they were known at first or came later; none comes before its time."""
     events = FutureEvents()

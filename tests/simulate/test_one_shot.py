@@ -18,14 +18,14 @@ from policy_sched.profiles.build.pipeline import CompiledPlan
 from policy_sched.scheduler.setup.cluster import load_cluster
 from policy_sched.scheduler.setup.factory import assemble, build, read
 from policy_sched.simulate import one_shot
-from policy_sched.simulate.report import Preemption, Run
+from policy_sched.simulate.report import OneShotRun, PreemptionRecord
 from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
 
 GANG = str(Path(__file__).parents[2] / "policies" / "gang")
 
 
-def decided(*objects: ApiObject, seed: int = 0, policies: Sequence[str] = ()) -> Run:
+def decided(*objects: ApiObject, seed: int = 0, policies: Sequence[str] = ()) -> OneShotRun:
     """Return the run over some objects."""
     scheduler = build(None, policies, objects=objects, seed=seed)
     pending = load_cluster(scheduler.cache, objects)
@@ -35,7 +35,7 @@ def decided(*objects: ApiObject, seed: int = 0, policies: Sequence[str] = ()) ->
     return run
 
 
-def nodes_of(run: Run) -> dict[str, str | None]:
+def nodes_of(run: OneShotRun) -> dict[str, str | None]:
     """Return where each pod went."""
     return {placement.pod: placement.node for placement in run.placements}
 
@@ -140,11 +140,11 @@ def test_preemption_nominates_and_evicts_victims() -> None:
         make_pod("later", cpu="2"),
     )
     assert nodes_of(run) == {"default/urgent": None, "default/later": None}
-    assert run.preemptions == (Preemption("default/urgent", "n1", ("default/victim",)),)
+    assert run.preemptions == (PreemptionRecord("default/urgent", "n1", ("default/victim",)),)
     assert {a.resource: a.requested for a in run.allocation}["cpu"] == 2000
 
 
-def gang(members: int, nodes: int) -> Run:
+def gang(members: int, nodes: int) -> OneShotRun:
     """Return the run of a gang of three whose members need a node each."""
     meta = ObjectMeta(name="ring", namespace="default")
     return decided(
@@ -181,7 +181,7 @@ def plans(policy: str = "") -> tuple[CompiledPlan, ...]:
     return read(None, [str(POLICIES / policy)] if policy else [])[0]
 
 
-def simulated(objects: Sequence[ApiObject], policy: str, seed: int) -> Run:
+def simulated(objects: Sequence[ApiObject], policy: str, seed: int) -> OneShotRun:
     """Return the result of `simulate`."""
     scheduler = assemble(plans(policy), seed=seed, objects=objects)
     return one_shot.run_cluster(

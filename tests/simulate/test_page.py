@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from policy_sched.simulate import NodeUsage, Run, run_page, timeline_result
+from policy_sched.simulate import NodeUsage, OneShotRun, run_page, timeline_result
 from policy_sched.simulate.page import grouped
 from policy_sched.simulate.report import PodPlacement
 from policy_sched.web import report
@@ -16,9 +16,9 @@ def lost(pod: str, *reasons: str) -> PodPlacement:
     return PodPlacement(pod, None, "0/9 nodes are available", 0, None, "1", "1Gi", reasons)
 
 
-def run_of(*placements: PodPlacement) -> Run:
+def run_of(*placements: PodPlacement) -> OneShotRun:
     """Return a run with these placements on one node."""
-    return Run(1, placements, {}, (), (), 0.0)
+    return OneShotRun(1, placements, {}, (), (), 0.0)
 
 
 def test_pods_are_grouped_by_their_first_reason() -> None:
@@ -38,7 +38,7 @@ def test_the_answer_names_the_reason_of_most_pods() -> None:
 
 def test_a_run_over_nothing_has_a_page() -> None:
     """Without pods and nodes there is a heading and no table."""
-    page = Page(report(run_page(Run(0, (), {}, (), (), 0.0), [])))
+    page = Page(report(run_page(OneShotRun(0, (), {}, (), (), 0.0), [])))
     assert page.headings == [(1, "0 of 0 pods placed on 0 nodes")]
     assert page.tables == []
 
@@ -46,7 +46,7 @@ def test_a_run_over_nothing_has_a_page() -> None:
 def test_many_nodes_are_cells_and_the_fullest_are_rows() -> None:
     """Each node has a cell; the table has the fullest hundred, and says that there are more."""
     usages = [NodeUsage(f"n{i}", i, {"cpu": (i, 200)}) for i in range(150)]
-    page = Page(report(run_page(Run(150, (), {}, (), (), 0.0), usages)))
+    page = Page(report(run_page(OneShotRun(150, (), {}, (), (), 0.0), usages)))
     rows = page.table("The fullest nodes first").rows[1:]
     assert len(rows) == 100
     assert rows[0] == ["n149", "149", "74.5 %"]

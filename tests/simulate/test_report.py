@@ -9,17 +9,17 @@ import yaml
 
 from policy_sched.model.quantity import quantity_text
 from policy_sched.report import json_text, jsonl_text, yaml_text
-from policy_sched.simulate.report import Allocation, PodPlacement, Preemption, Run
+from policy_sched.simulate.report import Allocation, OneShotRun, PodPlacement, PreemptionRecord
 
 REFUSED = '0/1 nodes are available: 1 node(s) didn\'t match "é".'
-RUN = Run(
+RUN = OneShotRun(
     nodes=1,
     placements=(
         PodPlacement("a/first", "n1", "", 1, 433, "100m", "1Gi", ()),
         PodPlacement("a/second-pod", None, REFUSED, 0, None, "2", "0", ('didn\'t match "é"',)),
     ),
     unschedulable_by={"rare": 1, 'didn\'t match "é"': 12},
-    preemptions=(Preemption("a/second-pod", "n1", ("a/x", "b/y")),),
+    preemptions=(PreemptionRecord("a/second-pod", "n1", ("a/x", "b/y")),),
     allocation=(
         Allocation("cpu", 1500, 4000),
         Allocation("memory", 2**30, 2**32),

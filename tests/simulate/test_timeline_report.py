@@ -6,9 +6,9 @@ import json
 
 from policy_sched.report import jsonl_text
 from policy_sched.simulate.timeline_result import (
-    Eviction,
     PodTimeline,
     StepFunction,
+    TimelineEviction,
     TimelineResult,
 )
 
@@ -25,7 +25,7 @@ STORY = TimelineResult(
     end=START + 120 * SECOND,
     nodes=1,
     lives=LIVES,
-    evictions=(Eviction(START + 30 * SECOND, "default/b", "n1", ("default/a",)),),
+    evictions=(TimelineEviction(START + 30 * SECOND, "default/b", "n1", ("default/a",)),),
     pending=StepFunction([START, START + 30 * SECOND, START + 60 * SECOND], [1, 2, 1]),
     running=StepFunction([START], [1]),
     used={"cpu": StepFunction([START], [1500]), "nvidia.com/gpu": StepFunction([START], [1])},

@@ -13,11 +13,11 @@ from policy_sched.errors import PolicySchedError
 from policy_sched.simulate.timeline_result import (
     SECOND,
     Buckets,
-    Eviction,
     PodTimeline,
     StepFunction,
+    TimelineEviction,
     TimelineResult,
-    Waiting,
+    WaitingTimes,
     bucket_width,
     duration_text,
     never_placed,
@@ -78,7 +78,10 @@ def result_of(*lives: PodTimeline, seconds: int = 100) -> TimelineResult:
         end=seconds * SECOND,
         nodes=1,
         lives=lives,
-        evictions=(Eviction(0, "a", "n", ("b", "c")), Eviction(1, "a", "n", ("d",))),
+        evictions=(
+            TimelineEviction(0, "a", "n", ("b", "c")),
+            TimelineEviction(1, "a", "n", ("d",)),
+        ),
         pending=StepFunction([20 * SECOND, 21 * SECOND], [5, 0]),
         running=StepFunction([10 * SECOND], [1]),
         used={"cpu": used},
@@ -94,10 +97,10 @@ def bound(waited: int, priority: int = 0) -> PodTimeline:
 
 def test_percentiles_are_of_the_nearest_rank() -> None:
     """A time that a pod really waited, within which so many of a hundred were bound."""
-    waiting = Waiting.of(bound(waited) for waited in range(200, 0, -1))
-    assert waiting == Waiting(200, 100, 180, 198, 200)
-    assert Waiting.of([bound(7)]) == Waiting(1, 7, 7, 7, 7)
-    assert Waiting.of([PodTimeline("p", 0, 0)]) == Waiting(0, 0, 0, 0, 0)
+    waiting = WaitingTimes.of(bound(waited) for waited in range(200, 0, -1))
+    assert waiting == WaitingTimes(200, 100, 180, 198, 200)
+    assert WaitingTimes.of([bound(7)]) == WaitingTimes(1, 7, 7, 7, 7)
+    assert WaitingTimes.of([PodTimeline("p", 0, 0)]) == WaitingTimes(0, 0, 0, 0, 0)
 
 
 def test_waiting_times_go_by_priority_the_highest_first() -> None:

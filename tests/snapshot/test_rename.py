@@ -21,7 +21,7 @@ from policy_sched.profiles.build.pipeline import CompiledPlan
 from policy_sched.scheduler.setup.cluster import load_cluster
 from policy_sched.scheduler.setup.factory import EPOCH, assemble, read
 from policy_sched.simulate.one_shot import run_queue
-from policy_sched.simulate.report import Run
+from policy_sched.simulate.report import OneShotRun
 from policy_sched.snapshot.pseudonyms import Pseudonyms
 from policy_sched.snapshot.reduce import TAKEN, reduced
 from policy_sched.snapshot.rename import _Renaming, renamed
@@ -33,7 +33,9 @@ PLANS, _ = read(None, ())
 KEY = b"0123456789abcdef"
 
 
-def decided(plans: Sequence[CompiledPlan], objects: Sequence[ApiObject], now: int = EPOCH) -> Run:
+def decided(
+    plans: Sequence[CompiledPlan], objects: Sequence[ApiObject], now: int = EPOCH
+) -> OneShotRun:
     """Decide all pending pods."""
     scheduler = assemble(plans, objects=objects, now=lambda: now)
     set_creation_times(objects, now)
@@ -41,11 +43,11 @@ def decided(plans: Sequence[CompiledPlan], objects: Sequence[ApiObject], now: in
     return run_queue(scheduler, [PodInfo.of(pod) for pod in pending], lambda _more: None)
 
 
-def same(one: Run, other: Run, pseudonyms: Pseudonyms) -> list[str]:
+def same(one: OneShotRun, other: OneShotRun, pseudonyms: Pseudonyms) -> list[str]:
     """Return the pods whose decisions differ."""
     real = pseudonyms.names
 
-    def facts(run: Run) -> Iterator[tuple[Any, ...]]:
+    def facts(run: OneShotRun) -> Iterator[tuple[Any, ...]]:
         for placement in run.placements:
             node = placement.node
             yield (

@@ -10,7 +10,7 @@ from typing import Final
 
 from policy_sched.cli.output.progress import progress
 from policy_sched.client.kube import auth
-from policy_sched.client.kube.rest import Api, Environment, Settings
+from policy_sched.client.kube.rest import Api, ClientEnvironment, Settings
 from policy_sched.client.kube.time import Clocks
 from policy_sched.snapshot import SELECTIONS, Collected, collect
 
@@ -19,7 +19,7 @@ IN_CLUSTER: Final = "in-cluster"
 _READING: Final = Settings(qps=50, burst=100, timeout=120.0, read_only=True)
 
 
-def environment_of(kubeconfig: str) -> tuple[Environment, auth.Access]:
+def environment_of(kubeconfig: str) -> tuple[ClientEnvironment, auth.ClusterAccess]:
     """Return clocks and a source of randomness, and how to reach the cluster of a kubeconfig.
 
     Raises ClusterError if the kubeconfig is not usable, or outside a pod.
@@ -30,7 +30,7 @@ def environment_of(kubeconfig: str) -> tuple[Environment, auth.Access]:
         access = auth.in_cluster_config(os.environ, clocks.monotonic)
     else:
         access = auth.load(auth.paths_in(kubeconfig), clocks)
-    return Environment(clocks, random), access
+    return ClientEnvironment(clocks, random), access
 
 
 def read_live(kubeconfig: str) -> Collected:

@@ -72,14 +72,14 @@ async def console_pages(instance: Instance, listen: Listen | None) -> AsyncItera
         yield
         return
     # imported here: most instances serve no pages
-    from policy_sched.console import RunningSource, Server, serving  # noqa: PLC0415
+    from policy_sched.console import ConsoleServer, RunningSource, serving  # noqa: PLC0415
 
     name = "embedded cluster"
     if isinstance(instance, ClusterInstance):
         name = instance.api.access.server
     source = RunningSource(instance, name)
 
-    def announce(server: Server) -> None:
+    def announce(server: ConsoleServer) -> None:
         warning = {"warning": server.warning} if server.warning else {}
         instance.log.write(INFO, SERVING_CONSOLE, url=server.url, **warning)
 

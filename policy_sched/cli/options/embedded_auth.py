@@ -8,7 +8,7 @@ roles and bindings authorize it.
 from __future__ import annotations
 
 from policy_sched.embedded.apiserver import security
-from policy_sched.embedded.apiserver.request import User
+from policy_sched.embedded.apiserver.request import UserInfo
 from policy_sched.embedded.store import ObjectStore
 from policy_sched.http import Access
 from policy_sched.instance import http
@@ -47,7 +47,7 @@ class EmbeddedAuthorizer:
         """Return whether the roles of the cluster allow it."""
         if self._rbac is None:
             return http.Permission(allowed=caller is not http.ANONYMOUS)
-        user = User(caller.name, caller.uid, caller.groups, caller.extra)
+        user = UserInfo(caller.name, caller.uid, caller.groups, caller.extra)
         found = security.Attributes(
             attributes.verb,
             "" if attributes.resource else attributes.path,

@@ -19,7 +19,7 @@ from cyclopts import Parameter
 from policy_sched.cli.input.values import nanoseconds
 from policy_sched.cli.options.kube_scheduler_flags import Overrides
 from policy_sched.client.kube.auth import Anonymous, load, paths_in
-from policy_sched.client.kube.rest import Api, Environment, RetryPolicy, Settings
+from policy_sched.client.kube.rest import Api, ClientEnvironment, RetryPolicy, Settings
 from policy_sched.client.kube.time import Clocks
 from policy_sched.errors import ClusterError
 from policy_sched.http import Access, Address
@@ -308,7 +308,7 @@ def _review_api(path: str | None, own: Api) -> Api:
     if path is not None:
         clocks = Clocks(time.time_ns, time.monotonic_ns)
         access = load(paths_in(path), clocks)
-        environment = Environment(clocks, Random())  # noqa: S311 - jitter; nothing here is a secret
+        environment = ClientEnvironment(clocks, Random())  # noqa: S311 - jitter; nothing here is a secret
     return Api(access, environment, _REVIEWS)
 
 

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from policy_sched.cli.input.live_cluster import environment_of
 from policy_sched.cli.options.kube_scheduler_flags import Overrides
 from policy_sched.client.kube.leaderelection import Election, ElectionSettings
-from policy_sched.client.kube.rest import Api, Environment, RetryPolicy, Settings
+from policy_sched.client.kube.rest import Api, ClientEnvironment, RetryPolicy, Settings
 from policy_sched.client.kube.time import SECOND
 from policy_sched.errors import ClusterError
 from policy_sched.instance.app import Candidacy, ClusterInstance
@@ -122,7 +122,7 @@ def connected(
     return ClusterInstance(store, api, candidacy, write, seed=seed, instance=instance)
 
 
-def _election(settings: LeaderElection, identity: str, environment: Environment) -> Election:
+def _election(settings: LeaderElection, identity: str, environment: ClientEnvironment) -> Election:
     durations = (settings.lease_duration, settings.renew_deadline, settings.retry_period)
     seconds = ElectionSettings(*(duration / SECOND for duration in durations))
     return Election(identity, environment.clocks, environment.random, seconds)

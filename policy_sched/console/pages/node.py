@@ -9,7 +9,7 @@ from typing import Final
 
 from policy_sched.console.pages import page
 from policy_sched.console.pages.nodes import meter, remark, taint_text
-from policy_sched.console.sources import Source
+from policy_sched.console.sources import ClusterSource
 from policy_sched.errors import PluginError
 from policy_sched.model import Node, Pod, PodInfo, ResourceClaim, ResourceSlice, quantity_text
 from policy_sched.scheduler import Scheduler, first_objection
@@ -34,7 +34,7 @@ class Verdict:
     reasons: tuple[str, ...] = ()
 
 
-def view(source: Source, query: page.Query, results: page.Results) -> page.View:
+def view(source: ClusterSource, query: page.Query, results: page.Results) -> page.View:
     """Return the values of the page."""
     del results
     name = query.arguments["name"]
@@ -68,7 +68,7 @@ def _lead(node: Node, pods: Sequence[PodInfo]) -> str:
     return f"It is {state}{closed}. {len(pods):,} {'pod' if len(pods) == 1 else 'pods'} on it."
 
 
-def _waiting(source: Source, query: page.Query) -> tuple[list[PodInfo], Pager]:
+def _waiting(source: ClusterSource, query: page.Query) -> tuple[list[PodInfo], Pager]:
     """Return the pods without a node that are shown."""
     order = {uid: number for number, uid in enumerate(source.waiting())}
     found: list[tuple[int, Pod]] = []
@@ -133,7 +133,7 @@ def _fits(found: Sequence[Verdict], total: int) -> list[Section]:
     return [Section("Pods that wait", [Table(f"{of} pods without a node", columns, rows)], note)]
 
 
-def _use(source: Source, node: Node) -> Section:
+def _use(source: ClusterSource, node: Node) -> Section:
     """Return the use of each resource that the node has."""
     table, name = source.scheduler.cache.nodes, node.metadata.name
     names = [n for n in resource_names(table) if n in node.status.allocatable]
@@ -158,7 +158,7 @@ def _pods(pods: Sequence[PodInfo]) -> Section:
     return Section("Pods on it", [table])
 
 
-def _devices(source: Source, node: str) -> list[Section]:
+def _devices(source: ClusterSource, node: str) -> list[Section]:
     """Return the devices that slices publish for the node, and the claims that have them."""
     objects = source.scheduler.handle.objects
     held: dict[tuple[str, str, str], str] = {}

@@ -7,7 +7,7 @@ from typing import Final
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.console.pages import page
-from policy_sched.console.sources import Source
+from policy_sched.console.sources import ClusterSource
 from policy_sched.model import Node, Taint, counted, quantity_text
 from policy_sched.simulate import resource_names
 from policy_sched.web import Badge, Column, Meter, Table, Text, Value
@@ -21,7 +21,7 @@ TAINTS: Final = 2
 _NO_COLUMN: Final = frozenset({"pods", "ephemeral-storage"})
 
 
-def view(source: Source, query: page.Query, results: page.Results) -> page.View:
+def view(source: ClusterSource, query: page.Query, results: page.Results) -> page.View:
     """Return the values of the page."""
     del results
     table = source.scheduler.cache.nodes

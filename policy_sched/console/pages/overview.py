@@ -10,7 +10,7 @@ from typing import Final
 from policy_sched import web
 from policy_sched.console.pages.node_colours import EXPRESSION, Colouring, coloured, colours
 from policy_sched.console.pages.page import Page, Query, Results, View, address, node_href, pod_href
-from policy_sched.console.sources import Source, Waiting, grouped
+from policy_sched.console.sources import ClusterSource, Waiting, grouped
 from policy_sched.model import Node, counted, quantity_text
 from policy_sched.simulate import Allocation, allocations
 
@@ -30,7 +30,7 @@ SIMULATED: Final = "simulated"
 _HOSTNAME: Final = "kubernetes.io/hostname"
 
 
-def view(source: Source, query: Query, results: Results) -> View:
+def view(source: ClusterSource, query: Query, results: Results) -> View:
     """Return the values of the page."""
     del results
     waiting = list(source.waiting().values())
@@ -52,7 +52,7 @@ def view(source: Source, query: Query, results: Results) -> View:
     }
 
 
-def attention(source: Source, waiting: Sequence[Waiting]) -> web.Section:
+def attention(source: ClusterSource, waiting: Sequence[Waiting]) -> web.Section:
     """Return what needs a look: problems of files, and pods without a node by reason."""
     problems = source.problems()
     blocks: list[web.Block] = [web.Problem.of(one) for one in problems[:PROBLEMS]]
@@ -84,7 +84,7 @@ def _nothing(waiting: Sequence[Waiting]) -> str:
     return "Nothing: every pod has a node, and no file has a problem."
 
 
-def summary(source: Source, waiting: Sequence[Waiting]) -> web.Section:
+def summary(source: ClusterSource, waiting: Sequence[Waiting]) -> web.Section:
     """Return the cluster and its scheduler in numbers."""
     table = source.scheduler.cache.nodes
     status = source.store.status
@@ -120,7 +120,7 @@ def _amounts(one: Allocation) -> str:
     return f"{quantity_text(one.resource, requested)} of {quantity_text(one.resource, whole)}"
 
 
-def labels(source: Source) -> list[str]:
+def labels(source: ClusterSource) -> list[str]:
     """Return the labels by which nodes can be grouped: few values, and more than one."""
     values: dict[str, set[str]] = {}
     for node in source.scheduler.cache.nodes.nodes:
@@ -129,7 +129,7 @@ def labels(source: Source) -> list[str]:
     return sorted(n for n, v in values.items() if FEWEST <= len(v) <= MOST and n != _HOSTNAME)
 
 
-def cells(source: Source, label: str, colouring: Colouring, state: str = "") -> web.Cells:
+def cells(source: ClusterSource, label: str, colouring: Colouring, state: str = "") -> web.Cells:
     """Return one cell for each node, in groups of a label; ``state`` follows the caption."""
     groups: dict[str, list[Node]] = {}
     for node in source.scheduler.cache.nodes.nodes:
@@ -167,7 +167,7 @@ def _remarks(node: Node) -> str:
     return ", ".join([*found, *["unschedulable"] * bool(node.spec.unschedulable)])
 
 
-def charts(source: Source) -> list[web.Chart]:
+def charts(source: ClusterSource) -> list[web.Chart]:
     """Return the lengths of queues and the decisions per second over time."""
     samples = list(source.history.samples)
     if len(samples) < 2:

@@ -9,13 +9,13 @@ from urllib.parse import quote, urlencode
 
 from aiohttp import web
 
-from policy_sched.console.sources import Source
+from policy_sched.console.sources import ClusterSource
 from policy_sched.errors import PolicySchedError
 from policy_sched.web import Link, Pager
 
 View: TypeAlias = Mapping[str, Any]
 """The values of a template."""
-Action: TypeAlias = Callable[[Source | None, web.Request], Awaitable[web.StreamResponse]]
+Action: TypeAlias = Callable[[ClusterSource | None, web.Request], Awaitable[web.StreamResponse]]
 """Handles a request that is no page: a form, or a fragment."""
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from policy_sched.console.pages.page import Missing, Page, Query, Results, View, node_href
-from policy_sched.console.sources import Source, Waiting
+from policy_sched.console.sources import ClusterSource, Waiting
 from policy_sched.explain import Explanation, explanation_page, explanation_sections, some
 from policy_sched.model import Pod, PodInfo, ResourceClaim, counted, quantity_text
 from policy_sched.web import Badge, Column, Fact, Facts, Prose, Section, Table, Text, Value
@@ -25,7 +25,7 @@ ALLOCATED: Final = 20
 """Devices of a claim that are shown."""
 
 
-def view(source: Source, query: Query, results: Results) -> View:
+def view(source: ClusterSource, query: Query, results: Results) -> View:
     """Return the values of the page."""
     del results
     pod = found(source, query.arguments["namespace"], query.arguments["name"])
@@ -70,7 +70,7 @@ def view(source: Source, query: Query, results: Results) -> View:
     }
 
 
-def _in_vain(source: Source, waiting: Waiting | None) -> bool:
+def _in_vain(source: ClusterSource, waiting: Waiting | None) -> bool:
     """Return whether a pod has no node after those ahead of it, and that is quickly explained."""
     if waiting is None or waiting.node or not waiting.message:
         return False
@@ -78,7 +78,7 @@ def _in_vain(source: Source, waiting: Waiting | None) -> bool:
     return waiting.place == "active" and len(source.waiting()) * nodes <= QUICK
 
 
-def _before_its_turn(source: Source, waiting: Waiting, now: Explanation) -> list[str]:
+def _before_its_turn(source: ClusterSource, waiting: Waiting, now: Explanation) -> list[str]:
     """Return where a pod would go on the cluster as it is, and which pods come first there."""
     if not now.best:
         return ["On the cluster as it is, it has no node either."]
@@ -103,7 +103,7 @@ def _in_turn(waiting: Waiting, best: Sequence[str]) -> list[str]:
     return []
 
 
-def found(source: Source, namespace: str, name: str) -> Pod:
+def found(source: ClusterSource, namespace: str, name: str) -> Pod:
     """Return a pod by name. Raises Missing."""
     for pod in source.pods():
         if pod.metadata.name == name and (pod.metadata.namespace or "default") == namespace:
@@ -138,7 +138,7 @@ def about(info: PodInfo, waiting: Waiting | None) -> Section:
     return Section("The pod", [Facts(facts)])
 
 
-def _history(source: Source, info: PodInfo) -> list[Section]:
+def _history(source: ClusterSource, info: PodInfo) -> list[Section]:
     """Return the pod's decisions and conditions."""
     rows: list[Sequence[Value]] = [
         [_clock(one.time), _node(one.node), one.why, str(one.generation)]
@@ -167,7 +167,7 @@ def _clock(time: int) -> str:
     return datetime.fromtimestamp(time / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _claims(source: Source, info: PodInfo) -> list[Section]:
+def _claims(source: ClusterSource, info: PodInfo) -> list[Section]:
     """Return the pod's resource claims and the devices they have."""
     rows: list[Sequence[Value]] = []
     for reference in info.pod.spec.resource_claims:
@@ -187,7 +187,7 @@ def _claims(source: Source, info: PodInfo) -> list[Section]:
     return [Section("Claims", [Table("Resource claims", columns, rows)])]
 
 
-def claim_of(source: Source, info: PodInfo, name: str, direct: str) -> ResourceClaim | None:
+def claim_of(source: ClusterSource, info: PodInfo, name: str, direct: str) -> ResourceClaim | None:
     """Return the claim behind an entry of a pod: named directly, or made from a template."""
     objects = source.scheduler.handle.objects
     if direct:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.console.pages.page import Page, Query, Results, View, node_href, pager, pod_href
-from policy_sched.console.sources import UNDECIDED, Source, Waiting
+from policy_sched.console.sources import UNDECIDED, ClusterSource, Waiting
 from policy_sched.model import Pod
 from policy_sched.web import Badge, Column, Table, Text, Value
 
@@ -31,7 +31,7 @@ HOW: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PodRow:
     """A pod as the list shows it. ``waiting``: of a pod without a node."""
 
     key: str
@@ -59,7 +59,7 @@ class Row:
         return self.namespace if by == "namespace" else self.reason
 
 
-def rows(source: Source) -> list[Row]:
+def rows(source: ClusterSource) -> list[PodRow]:
     """Return all pods: those that wait in the order of the queue, then the others by name."""
     waiting = source.waiting()
     order = {uid: number for number, uid in enumerate(waiting)}
@@ -74,16 +74,16 @@ def _uid(pod: Pod) -> str:
     return meta.uid or f"{meta.namespace or 'default'}/{meta.name}"
 
 
-def _row(pod: Pod, waiting: Mapping[str, Waiting]) -> Row:
+def _row(pod: Pod, waiting: Mapping[str, Waiting]) -> PodRow:
     namespace = pod.metadata.namespace or "default"
     known = None if pod.spec.node_name else waiting.get(_uid(pod))
     key = f"{namespace}/{pod.metadata.name}"
     if known is None and not pod.spec.node_name:
         known = Waiting(key, _uid(pod))
-    return Row(key, namespace, pod.spec.priority or 0, pod.spec.node_name, known)
+    return PodRow(key, namespace, pod.spec.priority or 0, pod.spec.node_name, known)
 
 
-def kept(found: Iterable[Row], query: Query) -> list[Row]:
+def kept(found: Iterable[PodRow], query: Query) -> list[PodRow]:
     """Return the pods that the address selects."""
     state, text = query.get("state", "all"), query.get("q").casefold()
     only = {name: query.get(name) for name in BY if name and query.get(name)}
@@ -96,7 +96,7 @@ def kept(found: Iterable[Row], query: Query) -> list[Row]:
     ]
 
 
-def view(source: Source, query: Query, results: Results) -> View:
+def view(source: ClusterSource, query: Query, results: Results) -> View:
     """Return the values of the page."""
     del results
     everything = rows(source)
@@ -123,7 +123,7 @@ def view(source: Source, query: Query, results: Results) -> View:
     }
 
 
-def _lead(everything: Sequence[Row], found: Sequence[Row]) -> str:
+def _lead(everything: Sequence[PodRow], found: Sequence[PodRow]) -> str:
     """Return what is listed, in a sentence."""
     states = Counter(row.state for row in found)
     parts = [
@@ -137,7 +137,7 @@ def _lead(everything: Sequence[Row], found: Sequence[Row]) -> str:
     return f"{len(found):,}{of} {one}" + (f": {detail}" if detail else "")
 
 
-def groups(found: Sequence[Row], by: str, query: Query) -> Table:
+def groups(found: Sequence[PodRow], by: str, query: Query) -> Table:
     """Return how many pods have each value, the most frequent first."""
     found = [row for row in found if by != "reason" or row.reason]
     counts = Counter(row.group(by) for row in found)
@@ -155,7 +155,7 @@ def groups(found: Sequence[Row], by: str, query: Query) -> Table:
     return Table(f"Pods by {by}", columns, shown, f"and {left} more" if left > 0 else "")
 
 
-def listed(found: Sequence[Row]) -> Table:
+def listed(found: Sequence[PodRow]) -> Table:
     """Return the list of pods."""
     columns = [
         Column("pod"),
@@ -169,13 +169,13 @@ def listed(found: Sequence[Row]) -> Table:
     )
 
 
-def _cells(row: Row) -> list[Value]:
+def _cells(row: PodRow) -> list[Value]:
     waiting = row.waiting
     turn = "" if waiting is None or waiting.position is None else f"{waiting.position:,}"
     return [Text(row.key, pod_href(row.key)), _state(row), turn, str(row.priority), _where(row)]
 
 
-def _state(row: Row) -> Badge:
+def _state(row: PodRow) -> Badge:
     if row.state == "running":
         return Badge("has a node", "good")
     if row.state == "placed":
@@ -186,7 +186,7 @@ def _state(row: Row) -> Badge:
     return Badge(place if place not in ("", "active") else "no node", "warn")
 
 
-def _where(row: Row) -> Value:
+def _where(row: PodRow) -> Value:
     if row.node:
         return Text(row.node, node_href(row.node))
     if row.waiting is not None and row.waiting.node:

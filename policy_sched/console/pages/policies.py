@@ -7,12 +7,12 @@ from typing import Final
 
 from policy_sched import web
 from policy_sched.console.pages import page
-from policy_sched.console.sources import Source
+from policy_sched.console.sources import ClusterSource
 from policy_sched.console.trials import Hits, SourceText, source_texts
 from policy_sched.errors import Diagnostic
 from policy_sched.model import counted, datetime_of
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.profiles.reload import PolicyStore, Result
+from policy_sched.profiles.reload import PolicyStore, ReloadResult
 
 HASH: Final = 12
 """Hexadecimal digits that are shown of a hash."""
@@ -21,7 +21,7 @@ PROBLEMS: Final = 50
 EDIT: Final = "/policies/edit"
 
 
-def view(source: Source, query: page.Query, results: page.Results) -> page.View:
+def view(source: ClusterSource, query: page.Query, results: page.Results) -> page.View:
     """Return the values of the page."""
     del query, results
     store = source.store
@@ -65,7 +65,7 @@ def _state(store: PolicyStore, *, fallback: bool) -> web.Section:
     return web.Section("The set in force", blocks)
 
 
-def _counted(counts: dict[Result, int]) -> Iterable[tuple[str, int]]:
+def _counted(counts: dict[ReloadResult, int]) -> Iterable[tuple[str, int]]:
     return ((str(result), count) for result, count in counts.items())
 
 

@@ -15,7 +15,7 @@ from policy_sched.console import trials
 from policy_sched.console.pages import page
 from policy_sched.console.pages.policies import EDIT, hits_sections, view as policies_view
 from policy_sched.console.pages.trial_result import sections
-from policy_sched.console.sources import Source
+from policy_sched.console.sources import ClusterSource
 from policy_sched.errors import PolicySchedError
 from policy_sched.profiles.reload import NoResultError
 from policy_sched.source import MAX_POLICY_BYTES
@@ -38,7 +38,7 @@ spec:
 """The text that a new file begins with."""
 
 
-def view(source: Source, query: page.Query, results: page.Results) -> page.View:
+def view(source: ClusterSource, query: page.Query, results: page.Results) -> page.View:
     """Return the values of the page: the files with their texts, and which one is shown."""
     del results
     texts = trials.source_texts(source.store.files)
@@ -119,7 +119,7 @@ def _number(found: Mapping[str, Any], name: str, default: int) -> int:
     return value
 
 
-def _edits(source: Source, found: Mapping[str, Any]) -> dict[str, str]:
+def _edits(source: ClusterSource, found: Mapping[str, Any]) -> dict[str, str]:
     edits = found.get("edits", {})
     if not isinstance(edits, dict) or not all(isinstance(one, str) for one in edits.values()):
         raise web.HTTPBadRequest(text="edits are not texts by path")
@@ -129,7 +129,7 @@ def _edits(source: Source, found: Mapping[str, Any]) -> dict[str, str]:
         raise web.HTTPBadRequest(text=str(error)) from None
 
 
-async def ask(source: Source | None, request: web.Request) -> web.Response:
+async def ask(source: ClusterSource | None, request: web.Request) -> web.Response:
     """Return the result of a question of the editor: check, complete or hover."""
     del source
     found = await body(request)
@@ -149,7 +149,7 @@ async def ask(source: Source | None, request: web.Request) -> web.Response:
         return web.Response(status=503, text=str(error))
 
 
-async def new_file(source: Source | None, request: web.Request) -> web.Response:
+async def new_file(source: ClusterSource | None, request: web.Request) -> web.Response:
     """Return where a new file would be, and what it begins with."""
     assert source is not None, "the page needs a cluster"
     found = await body(request)
@@ -163,7 +163,7 @@ async def new_file(source: Source | None, request: web.Request) -> web.Response:
     return web.json_response({"path": path, "text": NEW})
 
 
-async def attempt(source: Source | None, request: web.Request) -> web.Response:
+async def attempt(source: ClusterSource | None, request: web.Request) -> web.Response:
     """Decide with the edited policies beside those in force, and return what differs."""
     assert source is not None, "the page needs a cluster"
     found = await body(request)
@@ -185,7 +185,7 @@ async def attempt(source: Source | None, request: web.Request) -> web.Response:
     return fragment(sections(trial, page.address(EDIT, file=_text(found, "file"))))
 
 
-async def download(source: Source | None, request: web.Request) -> web.Response:
+async def download(source: ClusterSource | None, request: web.Request) -> web.Response:
     """Return the edits as a patch."""
     assert source is not None, "the page needs a cluster"
     found = await body(request)
@@ -196,7 +196,7 @@ async def download(source: Source | None, request: web.Request) -> web.Response:
     )
 
 
-async def hits(source: Source | None, request: web.Request) -> web.Response:
+async def hits(source: ClusterSource | None, request: web.Request) -> web.Response:
     """Return what each policy and rule in force applies to."""
     assert source is not None, "the page needs a cluster"
     objects = await trials.cluster_of(source, request.app)

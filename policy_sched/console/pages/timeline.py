@@ -13,7 +13,7 @@ from policy_sched.console import trials
 from policy_sched.console.pages import page
 from policy_sched.console.pages.links import linked
 from policy_sched.console.pages.policy_editor import fragment, refused
-from policy_sched.console.sources import Source
+from policy_sched.console.sources import ClusterSource
 from policy_sched.errors import PolicySchedError
 from policy_sched.model import nanoseconds_of
 from policy_sched.web import Column, Fact, Facts, Section, Table, Text, Value, environment
@@ -26,7 +26,7 @@ SECOND: Final = 1_000_000_000
 _RETRIES: Final[dict[str, simulate.Retry]] = {"backoff": "Backoff", "at-once": "AtOnce"}
 
 
-def view(source: Source, query: page.Query, results: page.Results) -> page.View:
+def view(source: ClusterSource, query: page.Query, results: page.Results) -> page.View:
     """Return the values of the page: the choices, and where the result is fetched."""
     del source, results
     chosen = {
@@ -61,7 +61,7 @@ class Choices:
         return cls(query.number("seed", 0), retry, until)
 
 
-async def played(source: Source, request: web.Request) -> simulate.TimelineResult:
+async def played(source: ClusterSource, request: web.Request) -> simulate.TimelineResult:
     """Return the result for an address, simulated or kept. Raises PolicySchedError."""
     chosen = Choices.of(page.Query(request.path, dict(request.query)))
     plans = source.store.current.plans
@@ -76,7 +76,7 @@ async def played(source: Source, request: web.Request) -> simulate.TimelineResul
     return found
 
 
-async def result(source: Source | None, request: web.Request) -> web.Response:
+async def result(source: ClusterSource | None, request: web.Request) -> web.Response:
     """Return the result of the simulation as a part of the page."""
     assert source is not None, "the page needs a cluster"
     try:
@@ -89,7 +89,7 @@ async def result(source: Source | None, request: web.Request) -> web.Response:
     return web.Response(text=text, content_type="text/html")
 
 
-async def at(source: Source | None, request: web.Request) -> web.Response:
+async def at(source: ClusterSource | None, request: web.Request) -> web.Response:
     """Return what is so at one moment, as a part of the page."""
     assert source is not None, "the page needs a cluster"
     try:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from policy_sched.console.pages.links import linked
-from policy_sched.console.trials import Trial
+from policy_sched.console.trials import PolicyTrial
 from policy_sched.diff import diff_page
 from policy_sched.web import Block, Problem, Prose, Section, Text, Value
 
 
-def sections(trial: Trial, href: str) -> list[Section]:
+def sections(trial: PolicyTrial, href: str) -> list[Section]:
     """Return the result of a trial; ``href``: the address of the editor, for problems."""
     problems: list[Block] = [Problem.of(one, f"{href}&line={one.line}") for one in trial.problems]
     if trial.found is None:

@@ -1,14 +1,15 @@
 """What the console looks at: manifests and policies, or a running instance, behind one interface.
 
-Pages know the interface alone (`Source`); which cluster is behind it is chosen on the command line.
+Pages know the interface alone (`ClusterSource`); which cluster is behind it is chosen on the
+command line.
 """
 
 from policy_sched.console.sources.files import (
     FilesSource as FilesSource,
-    Inputs as Inputs,
+    InputFiles as InputFiles,
     open_store as open_store,
 )
-from policy_sched.console.sources.history import History as History, Sample as Sample
+from policy_sched.console.sources.history import History as History, QueueSample as QueueSample
 from policy_sched.console.sources.pending import (
     UNDECIDED as UNDECIDED,
     Waiting as Waiting,
@@ -16,4 +17,7 @@ from policy_sched.console.sources.pending import (
     grouped as grouped,
 )
 from policy_sched.console.sources.running import RunningSource as RunningSource
-from policy_sched.console.sources.source import Source as Source, Status as Status
+from policy_sched.console.sources.source import (
+    ClusterSource as ClusterSource,
+    SourceStatus as SourceStatus,
+)

@@ -20,7 +20,7 @@ from msgspec import structs
 
 from policy_sched.console.sources.history import History
 from policy_sched.console.sources.pending import Waiting
-from policy_sched.console.sources.source import Source, Status
+from policy_sched.console.sources.source import ClusterSource, SourceStatus
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
 from policy_sched.explain import Explanation, explain, locate_selectors
 from policy_sched.instance.app import manifests_below
@@ -29,10 +29,10 @@ from policy_sched.manifests import ManifestPosition, set_creation_times
 from policy_sched.model import ApiObject, Pod, PodInfo
 from policy_sched.profiles.build import CompiledPlan, PlanDiff
 from policy_sched.profiles.reload import (
+    ActivePolicies,
     PolicyFiles,
     PolicyStore,
-    Result,
-    StorePolicySet,
+    ReloadResult,
     Watched,
     changes,
 )
@@ -40,7 +40,7 @@ from policy_sched.scheduler import Scheduler
 from policy_sched.scheduler.setup import assemble, load_cluster
 from policy_sched.simulate import (
     Application,
-    Run,
+    OneShotRun,
     add_policies,
     explain_after_queue,
     explain_queued,
@@ -75,7 +75,7 @@ class Cluster(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class InputFiles:
     """Files of a cluster and of policies.
 
     ``read`` reads the cluster, and raises PolicyError for errors. ``now``: the time that rules
@@ -124,10 +124,10 @@ def open_store(files: PolicyFiles, now: Callable[[], int]) -> tuple[PolicyStore,
         return store, False
 
 
-class FilesSource(Source):
+class FilesSource(ClusterSource):
     """The cluster of some files. Raises PolicyError with every problem of its manifests."""
 
-    def __init__(self, inputs: Inputs) -> None:
+    def __init__(self, inputs: InputFiles) -> None:
         self.inputs = inputs
         self.history = History()
         self.store, valid = open_store(inputs.policies, time.time_ns)
@@ -136,7 +136,7 @@ class FilesSource(Source):
         self._using = Lock()
         self._cluster = inputs.read()
         self._manifest_problems: tuple[Diagnostic, ...] = ()
-        self.run: Run | None = None
+        self.run: OneShotRun | None = None
         """The result of the simulation; None until it is complete."""
         self._runs: dict[str, Waiting] = {}
         self._after: Scheduler | None = None
@@ -150,7 +150,7 @@ class FilesSource(Source):
     # What pages read.
 
     @property
-    def status(self) -> Status:
+    def status(self) -> SourceStatus:
         """The names of the files, and how far the simulation is."""
         paths = self.inputs.paths
         progress = ""
@@ -159,7 +159,7 @@ class FilesSource(Source):
         named = ("standard input" if one == STDIN else Path(one).name or one for one in paths)
         names = ", ".join(named)
         progress = "" if self._failure else progress
-        return Status("files", names, "", self._fallback, progress, self._failure)
+        return SourceStatus("files", names, "", self._fallback, progress, self._failure)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -338,16 +338,16 @@ class FilesSource(Source):
             await asyncio.to_thread(self.reload if one is policies else self.reread)
             self._wake.set()
 
-    def reload(self) -> Result:
+    def reload(self) -> ReloadResult:
         """Read the policies again; return what came of it."""
         found = self.store.prepare()
         with self._using:
             result = self.store.commit(found, self._enact).result
-            self._fallback = self._fallback and result is Result.REFUSED
+            self._fallback = self._fallback and result is ReloadResult.REFUSED
         self._numbers.rise("policies")
         return result
 
-    def _enact(self, policies: StorePolicySet, _changes: PlanDiff) -> None:
+    def _enact(self, policies: ActivePolicies, _changes: PlanDiff) -> None:
         self._build(policies.plans)
 
     def reread(self) -> None:

@@ -13,7 +13,7 @@ KEPT: Final = 900
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class QueueSample:
     """The lengths of the queues at a time (nanoseconds since 1970), and the decisions so far."""
 
     time: int
@@ -25,9 +25,9 @@ class Sample:
 class History:
     """The last samples, the oldest first."""
 
-    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=KEPT))
+    samples: deque[QueueSample] = field(default_factory=lambda: deque(maxlen=KEPT))
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: QueueSample) -> None:
         """Keep a sample, unless time stands still."""
         if not self.samples or sample.time > self.samples[-1].time:
             self.samples.append(sample)

@@ -15,9 +15,9 @@ from random import Random
 from time import perf_counter
 from typing import Final, TypeVar
 
-from policy_sched.console.sources.history import History, Sample
+from policy_sched.console.sources.history import History, QueueSample
 from policy_sched.console.sources.pending import Waiting
-from policy_sched.console.sources.source import Source, Status
+from policy_sched.console.sources.source import ClusterSource, SourceStatus
 from policy_sched.errors import Diagnostic
 from policy_sched.explain import Explanation, explain
 from policy_sched.instance.app import Instance
@@ -39,7 +39,7 @@ SHARE: Final = 5
 _READ_AS_TABLE: Final = (Pod, Node, Namespace)
 
 
-class RunningSource(Source):
+class RunningSource(ClusterSource):
     """The instance of this process; ``name`` is its cluster's.
 
     ``fallback``: the policies were not valid at the start, and the default profile decides.
@@ -57,7 +57,7 @@ class RunningSource(Source):
         self._rounds = 0
 
     @property
-    def status(self) -> Status:
+    def status(self) -> SourceStatus:
         """The cluster, and what of it is not read yet."""
         kind = "instance" if self.instance.leads else "live"
         missing = ""
@@ -65,7 +65,7 @@ class RunningSource(Source):
             checks = self.instance.checks()["readyz"]
             missing = "; ".join(filter(None, (check.test() for check in checks)))
         fallback = self._fallback and self.store.current.generation == 1
-        return Status(kind, self._name, missing=missing, fallback=fallback)
+        return SourceStatus(kind, self._name, missing=missing, fallback=fallback)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -190,7 +190,7 @@ class RunningSource(Source):
     def sample(self) -> None:
         """Note the lengths of the queues, and the number of decisions."""
         now = self.instance.now()
-        self.history.add(Sample(now, dict(self.queue_lengths()), self._decisions()))
+        self.history.add(QueueSample(now, dict(self.queue_lengths()), self._decisions()))
 
     def _decisions(self) -> int:
         if isinstance(self.instance, ShadowInstance):

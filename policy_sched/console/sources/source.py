@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class SourceStatus:
     """What a reader needs to know before the numbers.
 
     ``kind``: "files", "live" or "instance"; ``name``: of the cluster. ``missing``: what is not
@@ -42,7 +42,7 @@ class Status:
     failure: str = ""
 
 
-class Source(ABC):
+class ClusterSource(ABC):
     """A cluster and its policies; ``store`` has the policies in force."""
 
     store: PolicyStore
@@ -50,7 +50,7 @@ class Source(ABC):
 
     @property
     @abstractmethod
-    def status(self) -> Status:
+    def status(self) -> SourceStatus:
         """What is looked at, and whether it is complete."""
 
     @property

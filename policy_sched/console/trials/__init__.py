@@ -26,8 +26,8 @@ from policy_sched.console.trials.trial import (
     MOST_SEEDS as MOST_SEEDS,
     Hits as Hits,
     HitsQuestion as HitsQuestion,
+    PolicyTrial as PolicyTrial,
     TimelineQuestion as TimelineQuestion,
-    Trial as Trial,
     TrialQuestion as TrialQuestion,
     packed as packed,
 )

@@ -9,7 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
-from policy_sched.console.sources import Source
+from policy_sched.console.sources import ClusterSource
 from policy_sched.console.trials.questions import EDITOR, TRIALS, QuestionProcess
 from policy_sched.console.trials.trial import packed
 from policy_sched.lru import Lru
@@ -42,7 +42,7 @@ async def processes(app: web.Application) -> AsyncIterator[None]:
     app[TRIAL_PROCESS].close()
 
 
-async def cluster_of(source: Source, app: web.Application) -> bytes:
+async def cluster_of(source: ClusterSource, app: web.Application) -> bytes:
     """Return the objects of a source as questions carry them."""
     kept = app[_CLUSTER]
     async with kept.lock:
@@ -55,6 +55,6 @@ async def cluster_of(source: Source, app: web.Application) -> bytes:
         return kept.objects
 
 
-def now_of(source: Source) -> int:
+def now_of(source: ClusterSource) -> int:
     """Return the time that rules see."""
     return source.scheduler.handle.now()

@@ -14,12 +14,12 @@ from threading import Lock
 from typing import Any, Final, Generic, TypeVar
 
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
-from policy_sched.profiles.reload import LimitedProcess, Limits, NoResultError
+from policy_sched.profiles.reload import LimitedProcess, NoResultError, ProcessLimits
 
 Result = TypeVar("Result")
 
-EDITOR: Final = Limits(10, 2**30)
-TRIALS: Final = Limits(60, 2**31)
+EDITOR: Final = ProcessLimits(10, 2**30)
+TRIALS: Final = ProcessLimits(60, 2**31)
 """The limits of the two processes: seconds of processor time, bytes of memory."""
 
 
@@ -54,7 +54,7 @@ def computed(question: Question[Any]) -> Any:
 class QuestionProcess:
     """One process that computes, started with the first question; questions wait for each other."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ProcessLimits) -> None:
         self._limits = limits
         self._lock = Lock()
         self._process: LimitedProcess[Question[Any], Any] | None = None

@@ -23,7 +23,7 @@ from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, PodInfo
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.format import differences
-from policy_sched.profiles.reload import PolicyFiles, PolicySet, compiled_set
+from policy_sched.profiles.reload import CompiledFiles, PolicyFiles, compiled_set
 from policy_sched.scheduler.setup import EPOCH, assemble, load_cluster
 
 MOST_SEEDS: Final = 30
@@ -43,7 +43,7 @@ def _unpacked(objects: bytes) -> list[ApiObject]:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class PolicyTrial:
     """The result of a trial: problems of the edited files, or what both sets do.
 
     ``found`` is None if a problem is an error. ``pending``: the pods that both decided.
@@ -55,7 +55,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialQuestion(Question[Trial]):
+class TrialQuestion(Question[PolicyTrial]):
     """What would edited policies do on a cluster?
 
     ``files`` are in force, with ``plans`` if they were compiled; ``edits`` are the new texts by
@@ -69,7 +69,7 @@ class TrialQuestion(Question[Trial]):
     seeds: tuple[int, ...] = (0,)
     now: int = EPOCH
 
-    def result(self) -> Trial:
+    def result(self) -> PolicyTrial:
         """Compile the edited files, decide with both sets, and compare."""
         objects = _unpacked(self.objects)
         pending = sum(map(simulate.waits, objects))
@@ -77,7 +77,7 @@ class TrialQuestion(Question[Trial]):
             try:
                 new = compiled_set(copy.files)
             except PolicyError as error:
-                return Trial(copy.renamed(error.diagnostics), pending=pending)
+                return PolicyTrial(copy.renamed(error.diagnostics), pending=pending)
             config = None if new.config is None else copy.text(new.config)
             new = replace(new, config=config, warnings=copy.renamed(new.warnings))
         old = self._old()
@@ -89,9 +89,9 @@ class TrialQuestion(Question[Trial]):
         found = PolicyDiff(
             replace(old, plans=()), replace(new, plans=()), differences(old, new), placements
         )
-        return Trial(tuple(new.warnings), found, pending)
+        return PolicyTrial(tuple(new.warnings), found, pending)
 
-    def _old(self) -> PolicySet:
+    def _old(self) -> CompiledFiles:
         """Return the set in force; its files may have changed since."""
         try:
             found = compiled_set(self.files)
@@ -99,7 +99,7 @@ class TrialQuestion(Question[Trial]):
             if not self.plans:
                 raise
             config = self.files.config if isinstance(self.files.config, str) else None
-            return PolicySet(config, self.plans, {})
+            return CompiledFiles(config, self.plans, {})
         return replace(found, plans=self.plans) if self.plans else found
 
 
@@ -109,7 +109,7 @@ class Hits:
 
     pods: int
     nodes: int
-    policies: tuple[simulate.Applied, ...]
+    policies: tuple[simulate.AppliedPolicy, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ clock.
 from policy_sched.embedded.controllers.registry import controllers as controllers
 from policy_sched.embedded.controllers.workqueue import (
     Component as Component,
+    KeyTimers as KeyTimers,
     Over as Over,
-    Retries as Retries,
-    Timers as Timers,
+    RetryCounts as RetryCounts,
 )

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.embedded.controllers.workqueue import Controller, Over
-from policy_sched.embedded.store import Change, Key, ObjectStore
+from policy_sched.embedded.store import Key, ObjectStore, StoreChange
 from policy_sched.model import ApiValue, Kind, LabelSelector, Selector, label_selector
 
 CLUSTER_ROLE: Final[Kind] = ("rbac.authorization.k8s.io/v1", "ClusterRole")
@@ -26,7 +26,7 @@ class ClusterRoleAggregationController(Controller):
         super().__init__(store)
         self._changed = False
 
-    def observe(self, change: Change) -> None:  # noqa: ARG002 - the signature of a part
+    def observe(self, change: StoreChange) -> None:  # noqa: ARG002 - the signature of a part
         """Add the aggregated roles: a changed role may be part of them."""
         self._changed = True
 

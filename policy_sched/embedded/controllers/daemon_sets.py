@@ -16,7 +16,7 @@ from policy_sched import manifests
 from policy_sched.client.apimachinery import DAEMON_SET, NODE, POD, Stored
 from policy_sched.embedded.controllers import pod_control
 from policy_sched.embedded.controllers.deployments import share
-from policy_sched.embedded.store import ADDED, DELETED, Change, Key, ObjectStore
+from policy_sched.embedded.store import ADDED, DELETED, Key, ObjectStore, StoreChange
 from policy_sched.manifests import workload_expansion as expansion
 from policy_sched.model import Node, Pod, required_node_names
 
@@ -35,7 +35,7 @@ class DaemonSetController(pod_control.WorkloadController):
         self._desired: dict[str, manifests.Plain] = {}
         self._revisions = pod_control.Revisions(store, manifests.REVISION_HASH)
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: StoreChange) -> None:
         """Add a set that changed, that of a pod, or all of them for a node of other labels."""
         new = change.new
         if new.resource.key != NODE:
@@ -49,7 +49,7 @@ class DaemonSetController(pod_control.WorkloadController):
         self._desired.pop(uid, None)
         self._revisions.forget(uid)
 
-    def pod_changed(self, key: Key, change: Change) -> None:
+    def pod_changed(self, key: Key, change: StoreChange) -> None:
         """Add a set: only to count again, if a pod has become ready or unready."""
         after = pod_control.standing(pod_control.pod_of(change.new))
         before = (

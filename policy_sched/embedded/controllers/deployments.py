@@ -17,7 +17,7 @@ from typing import Any, Final
 from policy_sched.client import apimachinery
 from policy_sched.embedded.controllers import pod_control
 from policy_sched.embedded.controllers.workqueue import Controller
-from policy_sched.embedded.store import Change, Key, ObjectStore
+from policy_sched.embedded.store import Key, ObjectStore, StoreChange
 from policy_sched.manifests import (
     TEMPLATE_HASH,
     Plain,
@@ -177,7 +177,7 @@ class DeploymentController(Controller):
         super().__init__(store)
         self._owned = owned
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: StoreChange) -> None:
         """Add a deployment that changed, or that of a replica set."""
         new = change.new
         if new.resource.key == apimachinery.DEPLOYMENT:

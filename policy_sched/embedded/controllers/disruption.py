@@ -12,7 +12,7 @@ from policy_sched.client.apimachinery import BUDGET, DEPLOYMENT, POD, REPLICA_SE
 from policy_sched.embedded.controllers import pod_control
 from policy_sched.embedded.controllers.deployments import share
 from policy_sched.embedded.controllers.workqueue import Controller
-from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
+from policy_sched.embedded.store import DELETED, Key, ObjectStore, StoreChange
 from policy_sched.manifests import replicas_of
 from policy_sched.model import NOTHING, LabelSelector, PodDisruptionBudget, Selector, label_selector
 
@@ -85,7 +85,7 @@ class DisruptionController(Controller):
         super().__init__(store)
         self._budgets: dict[str, dict[Key, _Budget]] = {}
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: StoreChange) -> None:
         """Observe a budget or a pod that changed."""
         new = change.new
         if new.resource.key == BUDGET:
@@ -99,7 +99,7 @@ class DisruptionController(Controller):
                 if known or covered:
                     self._queue.add(key)
 
-    def _budget(self, change: Change) -> None:
+    def _budget(self, change: StoreChange) -> None:
         new = change.new
         key = Key(BUDGET, *new.place)
         budgets = self._budgets.setdefault(new.namespace, {})

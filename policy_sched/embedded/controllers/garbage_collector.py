@@ -18,10 +18,10 @@ from policy_sched.embedded.store import (
     DELETED,
     FOREGROUND,
     ORPHAN,
-    Change,
     DeleteOptions,
     Key,
     ObjectStore,
+    StoreChange,
 )
 from policy_sched.model import KINDS, SKIPPED_KINDS
 
@@ -41,7 +41,7 @@ class GarbageCollector(Controller):
         self._waiting: dict[str, Key] = {}
         """Owners that wait until their dependents have gone, by uid."""
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: StoreChange) -> None:
         """Add owners that wait, and the dependents of owners that wait or have gone."""
         new, deleted = change.new, self._store.deleted_owners
         owners = new.typed.metadata.owner_references

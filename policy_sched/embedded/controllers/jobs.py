@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from policy_sched.client.apimachinery import JOB, POD, SECOND, Stored, readable, timestamp
 from policy_sched.embedded.controllers import pod_control
-from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
+from policy_sched.embedded.store import DELETED, Key, ObjectStore, StoreChange
 from policy_sched.manifests import JOB_INDEX, Plain, workload_expansion as expansion
 from policy_sched.model import Pod, job_indexes
 
@@ -100,7 +100,7 @@ class JobController(pod_control.WorkloadController):
         """Drop what is kept about a deleted job."""
         self._not_before.pop(uid, None)
 
-    def pod_changed(self, key: Key, change: Change) -> None:
+    def pod_changed(self, key: Key, change: StoreChange) -> None:
         """Add a job, and note a pod that is to be counted."""
         if pod_control.moved(change) is None:
             return

@@ -12,7 +12,14 @@ from policy_sched.client.apimachinery import ACCOUNT, NAMESPACE, POD
 from policy_sched.embedded.controllers.garbage_collector import ALL_KINDS
 from policy_sched.embedded.controllers.pod_control import create, remove
 from policy_sched.embedded.controllers.workqueue import Controller
-from policy_sched.embedded.store import ADDED, DELETED, Change, Key, ObjectStore, awaits_finalize
+from policy_sched.embedded.store import (
+    ADDED,
+    DELETED,
+    Key,
+    ObjectStore,
+    StoreChange,
+    awaits_finalize,
+)
 
 DEFAULT: Final = "default"
 
@@ -26,7 +33,7 @@ class ServiceAccountController(Controller):
     def __init__(self, store: ObjectStore) -> None:
         super().__init__(store)
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: StoreChange) -> None:
         """Add a namespace that is new, or whose account was deleted."""
         new = change.new
         if new.resource.key == NAMESPACE:
@@ -59,7 +66,7 @@ class NamespaceController(Controller):
         """Objects of each namespace."""
         self._terminating: set[str] = set()
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: StoreChange) -> None:
         """Add namespaces that are deleted, and those that lost their last object."""
         new = change.new
         if new.resource.key == NAMESPACE:

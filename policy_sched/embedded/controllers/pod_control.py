@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from policy_sched.client.apimachinery import POD, REVISION, SECOND, ApiError, Stored, timestamp
 from policy_sched.embedded.controllers.workqueue import CountingController, Over
-from policy_sched.embedded.store import DELETED, Change, DeleteOptions, Key, ObjectStore
+from policy_sched.embedded.store import DELETED, DeleteOptions, Key, ObjectStore, StoreChange
 from policy_sched.manifests import Plain, workload_expansion as expansion
 from policy_sched.model import Kind, OwnerReference, Pod
 
@@ -35,7 +35,7 @@ def standing(pod: Pod) -> Standing:
     return Standing.READY if ready else Standing.PENDING
 
 
-def moved(change: Change) -> tuple[Standing | None, Standing | None] | None:
+def moved(change: StoreChange) -> tuple[Standing | None, Standing | None] | None:
     """Return how a pod stood before and stands now, None if that is the same; None: not there."""
     before = standing(pod_of(change.old)) if change.old is not None else None
     after = standing(pod_of(change.new)) if change.type != DELETED else None
@@ -72,7 +72,7 @@ class OwnedPods:
         self._pods: dict[str, dict[str, Stored]] = {}
         self._counts: dict[str, list[int]] = {}
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: StoreChange) -> None:
         """Apply a change."""
         if change.new.resource.key != POD:
             return
@@ -125,7 +125,7 @@ class WorkloadController(CountingController):
         super().__init__(store)
         self._owned = owned
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: StoreChange) -> None:
         """Add a workload that changed, or that of a pod that changed."""
         new = change.new
         if new.resource.key in self.workloads:
@@ -140,7 +140,7 @@ class WorkloadController(CountingController):
     def forget(self, uid: str) -> None:
         """Drop what is kept about a deleted workload."""
 
-    def pod_changed(self, key: Key, change: Change) -> None:
+    def pod_changed(self, key: Key, change: StoreChange) -> None:
         """Add a workload, if a change of one of its pods concerns it."""
         raise NotImplementedError
 

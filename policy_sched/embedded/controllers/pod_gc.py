@@ -13,7 +13,7 @@ from policy_sched.client import apimachinery
 from policy_sched.embedded.admission import set_condition
 from policy_sched.embedded.controllers.pod_control import Standing, pod_of, standing
 from policy_sched.embedded.controllers.workqueue import Controller
-from policy_sched.embedded.store import DELETED, Change, DeleteOptions, Key, ObjectStore
+from policy_sched.embedded.store import DELETED, DeleteOptions, Key, ObjectStore, StoreChange
 from policy_sched.model import Node, Pod, Taint
 
 QUARANTINE: Final = 40 * apimachinery.SECOND
@@ -37,7 +37,7 @@ class PodGarbageCollector(Controller):
         self._tainted: dict[str, dict[Taint, int]] = {}
         self._gone: dict[str, int] = {}
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: StoreChange) -> None:
         """Observe bound pods, and nodes."""
         new = change.new
         if new.resource.key == apimachinery.POD:
@@ -64,7 +64,7 @@ class PodGarbageCollector(Controller):
             self._pods.pop(node, None)
             self._gone.pop(node, None)
 
-    def _node(self, change: Change) -> None:
+    def _node(self, change: StoreChange) -> None:
         name, now = change.new.name, self._store.now()
         typed = change.new.typed
         assert isinstance(typed, Node)

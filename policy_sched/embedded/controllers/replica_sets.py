@@ -7,7 +7,7 @@ from typing import Final
 from policy_sched.client import apimachinery
 from policy_sched.embedded.controllers import pod_control
 from policy_sched.embedded.controllers.pod_control import BURST
-from policy_sched.embedded.store import UPDATED, Change, Key, ObjectStore
+from policy_sched.embedded.store import UPDATED, Key, ObjectStore, StoreChange
 from policy_sched.manifests import Plain, workload_expansion as expansion
 from policy_sched.model import ReplicaSet, ReplicationController
 
@@ -25,7 +25,7 @@ class ReplicaSetController(pod_control.WorkloadController):
         super().__init__(store, owned)
         self._not_before: dict[Key, int] = {}
 
-    def pod_changed(self, key: Key, change: Change) -> None:
+    def pod_changed(self, key: Key, change: StoreChange) -> None:
         """Add a set; pods that have ended are replaced after a pause."""
         move = pod_control.moved(change)
         if move is None:

@@ -12,7 +12,7 @@ from policy_sched.client.apimachinery import DEVICE_CLAIM, DEVICE_TEMPLATE, POD,
 from policy_sched.embedded.admission import fill_in_claim
 from policy_sched.embedded.controllers.pod_control import RETRY, create, remove
 from policy_sched.embedded.controllers.workqueue import Controller
-from policy_sched.embedded.store import DELETED, Change, Key
+from policy_sched.embedded.store import DELETED, Key, StoreChange
 from policy_sched.manifests import POD_CLAIM, Owner, Plain, claim_prefix
 from policy_sched.model import Pod, PodResourceClaim, ResourceClaim
 
@@ -26,7 +26,7 @@ class ResourceClaimController(Controller):
     kinds = frozenset({POD, DEVICE_CLAIM, DEVICE_TEMPLATE})
     name = "resource-claim-controller"
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: StoreChange) -> None:
         """Take note of a claim, a template, or a pod with claims."""
         new, kind = change.new, change.new.resource.key
         if kind == DEVICE_CLAIM:

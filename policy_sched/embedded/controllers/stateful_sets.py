@@ -11,7 +11,7 @@ from typing import Final
 
 from policy_sched.client.apimachinery import CLAIM, POD, STATEFUL_SET, Stored
 from policy_sched.embedded.controllers import pod_control
-from policy_sched.embedded.store import Change, Key, ObjectStore
+from policy_sched.embedded.store import Key, ObjectStore, StoreChange
 from policy_sched.manifests import REVISION_HASH, Plain, workload_expansion as expansion
 
 REVISION_LABEL: Final = "controller.kubernetes.io/hash"
@@ -35,7 +35,7 @@ class StatefulSetController(pod_control.WorkloadController):
         self._updated.pop(uid, None)
         self._revisions.forget(uid)
 
-    def pod_changed(self, key: Key, change: Change) -> None:
+    def pod_changed(self, key: Key, change: StoreChange) -> None:
         """Add a set: only to count again, if a pod has become ready or unready."""
         move = pod_control.moved(change)
         if move is None:

@@ -16,7 +16,7 @@ from policy_sched.client import complete_binding, provision
 from policy_sched.client.apimachinery import CLAIM, POD, STORAGE_CLASS, VOLUME, Stored
 from policy_sched.embedded.controllers.pod_control import RETRY, create, remove
 from policy_sched.embedded.controllers.workqueue import Controller
-from policy_sched.embedded.store import ADDED, DELETED, Change, Key, ObjectStore, merge
+from policy_sched.embedded.store import ADDED, DELETED, Key, ObjectStore, StoreChange, merge
 from policy_sched.manifests import Owner, Plain
 
 T = TypeVar("T", bound=model.ApiObject)
@@ -71,7 +71,7 @@ class PersistentVolumeController(Controller):
         super().__init__(store)
         self._objects = _Objects(store)
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: StoreChange) -> None:
         """Observe claims, volumes, classes, and pods with ephemeral volumes."""
         new, kind = change.new, change.new.resource.key
         if kind in (CLAIM, VOLUME) or (kind == POD and change.type == ADDED and _ephemeral(new)):

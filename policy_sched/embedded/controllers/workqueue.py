@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
 from policy_sched.client.apimachinery import SECOND
-from policy_sched.embedded.store import Change, Key, ObjectStore
+from policy_sched.embedded.store import Key, ObjectStore, StoreChange
 from policy_sched.model import Kind
 
 KeyT = TypeVar("KeyT", bound=Hashable)
@@ -22,7 +22,7 @@ FEW: Final = 64
 """Times in vain that are not worth a look."""
 
 
-class Timers(Generic[KeyT]):
+class KeyTimers(Generic[KeyT]):
     """At most one time (nanoseconds) per key; equal times in the order in which they were set."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Component(Protocol):
     def kinds(self) -> frozenset[Kind]:
         """The kinds of objects whose changes are observed."""
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: StoreChange) -> None:
         """Note a change of such an object; the store must not be changed here."""
 
     def run(self, over: Over) -> bool:
@@ -112,7 +112,7 @@ class Component(Protocol):
         """Return when something is due (ns since 1970), 0 for now, None for nothing."""
 
 
-class Retries(Generic[K]):
+class RetryCounts(Generic[K]):
     """Failures in a row, by what failed; all failures are counted in the store."""
 
     def __init__(self, controller: str, store: ObjectStore) -> None:
@@ -139,10 +139,10 @@ class WorkQueue:
     """Keys of objects to process now or later. ``controller`` is the name in logs and metrics."""
 
     def __init__(self, controller: str, store: ObjectStore) -> None:
-        self._retries: Retries[Key] = Retries(controller, store)
+        self._retries: RetryCounts[Key] = RetryCounts(controller, store)
         self._store = store
         self._now: OrderedDict[Key, None] = OrderedDict()  # its first key is found in one step
-        self._later: Timers[Key] = Timers()
+        self._later: KeyTimers[Key] = KeyTimers()
 
     def add(self, key: Key) -> None:
         """Process a key in this round."""
@@ -193,7 +193,7 @@ class Controller:
         self._store = store
         self._queue = WorkQueue(self.name, store)
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: StoreChange) -> None:
         """Add the keys that a change concerns."""
         raise NotImplementedError
 

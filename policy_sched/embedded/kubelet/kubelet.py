@@ -18,22 +18,22 @@ from typing import Final
 from policy_sched import model
 from policy_sched.client.apimachinery import NODE, POD, SECOND, Stored, timestamp
 from policy_sched.embedded.admission import set_condition
-from policy_sched.embedded.controllers import Over, Retries, Timers
-from policy_sched.embedded.store import DELETED, ENDED, Change, DeleteOptions, Key, ObjectStore
+from policy_sched.embedded.controllers import KeyTimers, Over, RetryCounts
+from policy_sched.embedded.store import DELETED, ENDED, DeleteOptions, Key, ObjectStore, StoreChange
 from policy_sched.manifests import Plain
 
 _BUILT_IN: Final = ("cpu", "memory", "ephemeral-storage")
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
+class AdmitFailure:
     """Why a pod may not run on a node."""
 
     reason: str
     message: str
 
 
-class Usage:
+class TakenResources:
     """What the pods on a node take."""
 
     def __init__(self, pods: Iterable[model.PodInfo] = ()) -> None:
@@ -61,12 +61,14 @@ class Usage:
                 del self.ports[port]
 
 
-def rejection(pod: model.PodInfo, node: model.Node, usage: Usage) -> Rejection | None:
+def rejection(pod: model.PodInfo, node: model.Node, usage: TakenResources) -> AdmitFailure | None:
     """Return why a node cannot take a pod beside those that are there, None if it can."""
     return next(_rejections(pod, node, usage), None)
 
 
-def _rejections(pod: model.PodInfo, node: model.Node, usage: Usage) -> Iterator[Rejection]:
+def _rejections(
+    pod: model.PodInfo, node: model.Node, usage: TakenResources
+) -> Iterator[AdmitFailure]:
     yield from _insufficient(pod, node, usage)
     labels = node.metadata.labels
     if (pod.node_selector or pod.node_affinity is not None) and not (
@@ -84,7 +86,9 @@ def _rejections(pod: model.PodInfo, node: model.Node, usage: Usage) -> Iterator[
             yield _failed("TaintToleration", why)
 
 
-def _insufficient(pod: model.PodInfo, node: model.Node, usage: Usage) -> Iterator[Rejection]:
+def _insufficient(
+    pod: model.PodInfo, node: model.Node, usage: TakenResources
+) -> Iterator[AdmitFailure]:
     allocatable = node.status.allocatable
     yield from _short("pods", 1, usage.pods, allocatable)
     extended = sorted(pod.requests.keys() - set(_BUILT_IN))
@@ -97,16 +101,16 @@ def _insufficient(pod: model.PodInfo, node: model.Node, usage: Usage) -> Iterato
 
 def _short(
     name: str, requested: int, used: int, allocatable: Mapping[str, model.Amount]
-) -> Iterator[Rejection]:
+) -> Iterator[AdmitFailure]:
     capacity = model.units(name, allocatable.get(name, 0))
     if requested > capacity - used:
         numbers = f"requested: {requested}, used: {used}, capacity: {capacity}"
         message = f"Node didn't have enough resource: {name}, {numbers}"
-        yield Rejection(f"OutOf{name}", f"Pod was rejected: {message}")
+        yield AdmitFailure(f"OutOf{name}", f"Pod was rejected: {message}")
 
 
-def _failed(name: str, why: str) -> Rejection:
-    return Rejection(name, f"Pod was rejected: Predicate {name} failed: {why}")
+def _failed(name: str, why: str) -> AdmitFailure:
+    return AdmitFailure(name, f"Pod was rejected: Predicate {name} failed: {why}")
 
 
 _READY: Final = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
@@ -200,7 +204,7 @@ class _Place:
 
     node: model.Node | None = None
     guests: dict[str, _Guest] = field(default_factory=dict)
-    usage: Usage = field(default_factory=Usage)
+    usage: TakenResources = field(default_factory=TakenResources)
 
     def take(self, guest: _Guest) -> None:
         """Admit a pod, unless it is admitted."""
@@ -229,10 +233,10 @@ class Kubelets:
         self._places: dict[str, _Place] = {}
         self._guests: dict[str, _Guest] = {}
         self._next: dict[str, _Then] = {}
-        self._timers: Timers[str] = Timers()
-        self._retries: Retries[Key] = Retries("kubelet", store)
+        self._timers: KeyTimers[str] = KeyTimers()
+        self._retries: RetryCounts[Key] = RetryCounts("kubelet", store)
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: StoreChange) -> None:
         """Apply a change of a pod or a node."""
         kind = change.new.resource.key
         if kind == POD:
@@ -267,7 +271,7 @@ class Kubelets:
 
     # What happened.
 
-    def _node(self, change: Change) -> None:
+    def _node(self, change: StoreChange) -> None:
         name = change.new.name
         place = self._places.setdefault(name, _Place())
         arrived = place.node is None
@@ -286,7 +290,7 @@ class Kubelets:
                 if stored is not None and stored.uid == guest.uid:
                     self._plan(guest, stored)
 
-    def _pod(self, change: Change) -> None:
+    def _pod(self, change: StoreChange) -> None:
         stored = change.new
         uid, pod = stored.uid, stored.typed
         assert isinstance(pod, model.Pod)

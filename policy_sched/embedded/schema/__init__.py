@@ -7,7 +7,7 @@ from policy_sched.embedded.schema.types import (
     JSON_ONLY as JSON_ONLY,
     LEAVES as LEAVES,
     MESSAGES as MESSAGES,
-    Field as Field,
+    MessageField as MessageField,
     fields_of as fields_of,
     message_of as message_of,
     typed as typed,

@@ -46,7 +46,7 @@ JSON_ONLY: Final = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class MessageField:
     """One field of a message. ``type``: s, i, l, b, x, or the name of a message."""
 
     name: str
@@ -56,16 +56,16 @@ class Field:
     kept: bool = False
 
 
-def _field(text: str, place: int) -> tuple[int, Field]:
+def _field(text: str, place: int) -> tuple[int, MessageField]:
     number, name, kind = text.split()
     bare = kind.lstrip("*?")
     mapped = bare.startswith("map:")
-    return -place if number == "-" else int(number), Field(
+    return -place if number == "-" else int(number), MessageField(
         name, bare.removeprefix("map:"), kind.startswith("*"), mapped, kind.startswith("?")
     )
 
 
-def _messages() -> dict[str, dict[int, Field]]:
+def _messages() -> dict[str, dict[int, MessageField]]:
     raw = Path(__file__).with_name("messages.json").read_bytes()
     found = msgspec.json.decode(raw, type=dict[str, list[str]])
     return {
@@ -168,9 +168,9 @@ def _deeper(data: Plain, most: int) -> bool:
 
 
 @cache
-def fields_of(message: str) -> dict[str, Field]:
+def fields_of(message: str) -> dict[str, MessageField]:
     """Return the fields of a message by name, those of inlined messages too."""
-    found: dict[str, Field] = {}
+    found: dict[str, MessageField] = {}
     for field in MESSAGES[message].values():
         found |= fields_of(field.type) if field.name == "-" else {field.name: field}
     return found
@@ -193,7 +193,7 @@ def _struct(message: str) -> type:
     return msgspec.defstruct("Message", fields, rename=names, gc=False)
 
 
-def _type(field: Field) -> Any:
+def _type(field: MessageField) -> Any:
     item = _SCALARS[field.type] if field.type in _SCALARS else _struct(field.type)
     if field.mapped:
         return dict[str, item | None]  # type: ignore[valid-type] # a type made at run time
@@ -241,14 +241,14 @@ def _refusal(kind: Kind, message: str, data: Plain, error: str) -> ApiError:
     return cannot_be_handled(kind, f"json: cannot unmarshal {what[:_BYTES]} into {go}")
 
 
-def _found(message: str, data: Plain, path: str) -> tuple[Any, str, Field, bool, str]:
+def _found(message: str, data: Plain, path: str) -> tuple[Any, str, MessageField, bool, str]:
     """Return a path's value, its message, its field, whether an item is meant, and the path."""
     value: Any = data
-    owner, field, inside, shown = message, Field("", message), False, ""
+    owner, field, inside, shown = message, MessageField("", message), False, ""
     for name, index in _STEP.findall(path):
         if name:
             owner = field.type
-            field = fields_of(owner).get(name) or Field(name, "s")  # kind and apiVersion
+            field = fields_of(owner).get(name) or MessageField(name, "s")  # kind and apiVersion
             value, inside = value.get(name), False
             shown += f".{name}" if shown else name
         elif index == "...":
@@ -261,7 +261,7 @@ def _found(message: str, data: Plain, path: str) -> tuple[Any, str, Field, bool,
     return value, owner, field, inside, shown
 
 
-def _wrong(field: Field, items: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _wrong(field: MessageField, items: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the entries of a map that are not of its type."""
     item = _SCALARS[field.type] if field.type in _SCALARS else _struct(field.type)
     for key, value in items.items():
@@ -275,7 +275,7 @@ def _go_name(message: str) -> str:
     return message.rpartition("/")[2]
 
 
-def _go_type(field: Field, *, inside: bool) -> str:
+def _go_type(field: MessageField, *, inside: bool) -> str:
     item = _GO.get(field.type) or f"v1.{_go_name(field.type)}"
     if inside:
         return item
@@ -309,7 +309,7 @@ def _without_nulls(message: str, data: Plain) -> Plain:
     return result
 
 
-def _filled(field: Field, value: Any) -> Any:
+def _filled(field: MessageField, value: Any) -> Any:
     if field.mapped:
         return {key: _item(field, one) for key, one in value.items()}
     if field.repeated:
@@ -317,7 +317,7 @@ def _filled(field: Field, value: Any) -> Any:
     return _item(field, value)
 
 
-def _item(field: Field, value: Any) -> Any:
+def _item(field: MessageField, value: Any) -> Any:
     if field.type in LEAVES or field.type in _ZERO:
         return _ZERO.get(field.type) if value is None else value
     return _without_nulls(field.type, {} if value is None else value)

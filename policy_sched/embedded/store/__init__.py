@@ -31,7 +31,7 @@ from policy_sched.embedded.store.watch_history import (
     ADDED as ADDED,
     DELETED as DELETED,
     UPDATED as UPDATED,
-    Change as Change,
     Filter as Filter,
+    StoreChange as StoreChange,
     Watch as Watch,
 )

@@ -11,7 +11,7 @@ from typing import Final
 
 from policy_sched.client import apimachinery
 from policy_sched.embedded.admission import conflict
-from policy_sched.embedded.store.watch_history import DELETED, UPDATED, Change
+from policy_sched.embedded.store.watch_history import DELETED, UPDATED, StoreChange
 from policy_sched.manifests import Plain
 from policy_sched.model import Pod
 
@@ -132,14 +132,14 @@ def released(data: Plain) -> bool:
 
 def deletion_changes(
     stored: apimachinery.Stored, options: DeleteOptions, version: int, now: int
-) -> list[Change]:
+) -> list[StoreChange]:
     """Return what a deletion changes of the object itself; `version` is the last one."""
     result = deletion(stored, options, now)
     changes, last = [], stored
     if result.marked is not None:
         last = apimachinery.seal(stored.resource, result.marked, version + 1)
-        changes.append(Change(UPDATED, 0, last, stored))
+        changes.append(StoreChange(UPDATED, 0, last, stored))
     if result.gone:
         gone = apimachinery.seal(stored.resource, last.data, version + len(changes) + 1)
-        changes.append(Change(DELETED, 0, gone, last))
+        changes.append(StoreChange(DELETED, 0, gone, last))
     return changes

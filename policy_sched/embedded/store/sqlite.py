@@ -27,7 +27,7 @@ from contextlib import suppress
 from typing import Final
 
 from policy_sched.client.apimachinery import ApiError
-from policy_sched.embedded.store.watch_history import DELETED, Change
+from policy_sched.embedded.store.watch_history import DELETED, StoreChange
 from policy_sched.embedded.store.write_ahead_log import log_damage
 from policy_sched.errors import ClusterError
 
@@ -159,7 +159,7 @@ class Storage:
         """Yield the objects that are kept, in the order in which they were last changed."""
         return iter(())
 
-    def keep(self, changes: Sequence[Change], owners: Sequence[str] = ()) -> None:
+    def keep(self, changes: Sequence[StoreChange], owners: Sequence[str] = ()) -> None:
         """Keep changes, and uids of owners that they delete, all or none. Raises NotWritten."""
 
     def deleted_owners(self, owners: Container[str]) -> set[str]:  # noqa: ARG002 - overridden
@@ -324,7 +324,7 @@ class SqliteStorage(Storage):
                 self._write([("DELETE FROM deleted_owners WHERE uid = ?", (uid,)) for uid in over])
         return kept.difference(over)
 
-    def keep(self, changes: Sequence[Change], owners: Sequence[str] = ()) -> None:
+    def keep(self, changes: Sequence[StoreChange], owners: Sequence[str] = ()) -> None:
         """Keep changes in one transaction. Raises NotWritten if that fails."""
         statements: list[Statement] = []
         for change in changes:

@@ -110,7 +110,7 @@ class ObjectStore:
         for row in self._storage.rows():
             self._restore(row, last)
         self.deleted_owners = self._storage.deleted_owners(self._owned)
-        self.history = watch_history.History(last, history)
+        self.history = watch_history.WatchHistory(last, history)
 
     @property
     def version(self) -> int:
@@ -249,7 +249,7 @@ class ObjectStore:
             admission.admit_runtime(found, data, self._runtime_class)
         admission.write_nulls(found.key, data)
         new = seal(found, data, self.version + 1, checked=found.key == POD)
-        return self._commit([watch_history.Change(watch_history.ADDED, 0, new)])
+        return self._commit([watch_history.StoreChange(watch_history.ADDED, 0, new)])
 
     def update(
         self, given: Mapping[str, Any], subresource: str = "", check: Checked | None = None
@@ -284,7 +284,7 @@ class ObjectStore:
 
     def revise_all(self, revisions: Iterable[tuple[Stored, Plain]]) -> None:
         """Replace several objects as `revise` does, all of them or none."""
-        changes: list[watch_history.Change] = []
+        changes: list[watch_history.StoreChange] = []
         for stored, data in revisions:
             changes += self._changes(stored, data, self.version + len(changes))
         if changes:
@@ -420,7 +420,7 @@ class ObjectStore:
 
     def _changes(
         self, stored: Stored, data: Plain, version: int, *, checked: bool = False
-    ) -> list[watch_history.Change]:
+    ) -> list[watch_history.StoreChange]:
         data["metadata"]["resourceVersion"] = str(stored.version)
         admission.write_nulls(stored.resource.key, data)
         raw = encoded(data)
@@ -433,11 +433,11 @@ class ObjectStore:
             if stored.deleting and deletion.released(data)
             else watch_history.UPDATED
         )
-        return [watch_history.Change(kind, 0, new, stored)]
+        return [watch_history.StoreChange(kind, 0, new, stored)]
 
-    def _commit(self, changes: list[watch_history.Change]) -> Stored:
+    def _commit(self, changes: list[watch_history.StoreChange]) -> Stored:
         """Keep the changes and let them be seen; return the first one's object, as it is then."""
-        numbered = [watch_history.Change(c.type, c.new.version, c.new, c.old) for c in changes]
+        numbered = [watch_history.StoreChange(c.type, c.new.version, c.new, c.old) for c in changes]
         uid = numbered[0].new.uid
         result = next(c.new for c in reversed(numbered) if c.new.uid == uid)
         if self._rehearsing:

@@ -21,7 +21,7 @@ DELETED: Final = "DELETED"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StoreChange:
     """One change of one object; ``old`` is None if it was added.
 
     Of a deleted object ``new`` is its last state, at the version of the deletion.
@@ -33,20 +33,20 @@ class Change:
     old: apimachinery.Stored | None = None
 
 
-class History:
+class WatchHistory:
     """The last changes; at least ``limit`` of them are remembered once there were so many."""
 
     def __init__(self, version: int, limit: int) -> None:
         self.version = version
         self._limit = limit
-        self._changes: list[Change] = []
+        self._changes: list[StoreChange] = []
 
     @property
     def oldest(self) -> int:
         """The oldest version from which a watch can still start."""
         return self.version - len(self._changes)
 
-    def append(self, change: Change) -> None:
+    def append(self, change: StoreChange) -> None:
         """Append the next change."""
         self._changes.append(change)
         self.version = change.version
@@ -57,7 +57,7 @@ class History:
         """Drop all changes, as an etcd compaction does; watches that are behind must list again."""
         self._changes.clear()
 
-    def since(self, version: int, limit: int) -> Sequence[Change]:
+    def since(self, version: int, limit: int) -> Sequence[StoreChange]:
         """Return up to `limit` changes after `version`. Raises Expired if some are dropped."""
         start = version - self.oldest
         if start < 0:
@@ -90,7 +90,7 @@ class Filter:
         """Return whether the selectors hold."""
         return stored is not None and all(match(stored) for match in self.matches)
 
-    def seen(self, change: Change) -> Change | None:
+    def seen(self, change: StoreChange) -> StoreChange | None:
         """Return a change as it is seen through the selectors: objects enter and leave them."""
         if not self.covers(change.new):
             return None
@@ -101,9 +101,9 @@ class Filter:
         if before and after:
             return change
         if after:
-            return Change(ADDED, change.version, change.new)
+            return StoreChange(ADDED, change.version, change.new)
         if before:
-            return Change(DELETED, change.version, change.new, change.old)
+            return StoreChange(DELETED, change.version, change.new, change.old)
         return None
 
 
@@ -112,7 +112,7 @@ class Watch:
 
     def __init__(
         self,
-        history: History,
+        history: WatchHistory,
         wanted: Filter,
         version: int,
         initial: Sequence[apimachinery.Stored] = (),
@@ -131,18 +131,18 @@ class Watch:
         """Advance to a version; the caller knows that no change up to it matches."""
         self.version = max(self.version, version)
 
-    def drain(self, limit: int = 2**31) -> list[Change]:
+    def drain(self, limit: int = 2**31) -> list[StoreChange]:
         """Return the changes since the last call, at most `limit` of all kinds looked at.
 
         Raises Expired if some of them are dropped; the watch cannot continue then.
         """
-        found = [Change(ADDED, one.version, one) for one in self._initial[:limit]]
+        found = [StoreChange(ADDED, one.version, one) for one in self._initial[:limit]]
         del self._initial[:limit]
         if len(found) < limit:
             found += self._following(limit - len(found))
         return found
 
-    def _following(self, limit: int) -> Iterator[Change]:
+    def _following(self, limit: int) -> Iterator[StoreChange]:
         changes = self._history.since(self.version, limit)
         for change in changes:
             seen = self._filter.seen(change)

@@ -11,11 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 from policy_sched.client.apimachinery import NODE, POD, Expired, Stored
 from policy_sched.embedded import EmbeddedClient, EmbeddedCluster, Occurrence
-from policy_sched.embedded.store import DELETED, Change, Key, ObjectStore
+from policy_sched.embedded.store import DELETED, Key, ObjectStore, StoreChange
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.instance.app.cache_debugger import Seen
 from policy_sched.instance.app.instance import Instance, Sources
-from policy_sched.instance.app.manifest_sync import Applied, Contents, ManifestFiles
+from policy_sched.instance.app.manifest_sync import (
+    AppliedManifests,
+    ManifestContents,
+    ManifestFiles,
+)
 from policy_sched.instance.observability import (
     ERROR,
     INFO,
@@ -44,7 +48,7 @@ class Informer:
         self._metrics = metrics or AttemptMetrics(UpstreamMetrics())
         self._watch = store.watch()
         self._known: dict[Key, ApiObject] = {}
-        self._waiting: deque[Change] = deque()
+        self._waiting: deque[StoreChange] = deque()
 
     @property
     def behind(self) -> bool:
@@ -72,7 +76,7 @@ class Informer:
             applied += 1
         return applied
 
-    def _relist(self) -> list[Change]:
+    def _relist(self) -> list[StoreChange]:
         """Return the objects of the store after the watch expired; apply deletions at once."""
         self._watch = self._store.watch()
         changes = self._watch.drain()
@@ -81,7 +85,7 @@ class Informer:
             self._gone(self._known.pop(key))
         return changes
 
-    def _dispatch(self, change: Change) -> Happened:
+    def _dispatch(self, change: StoreChange) -> Happened:
         key, new = _key(change.new), change.new.typed
         old = self._known.get(key)
         if change.type == DELETED:
@@ -146,7 +150,7 @@ class EmbeddedInstance(Instance):
     def _cluster_wakeup(self) -> int | None:
         return self.cluster.next_wakeup()
 
-    def apply(self, contents: Contents) -> Applied:
+    def apply(self, contents: ManifestContents) -> AppliedManifests:
         """Apply the files of objects to the cluster; on errors the cluster stays as it is."""
         done = self.manifests.apply(contents, self.cluster)
         self.manifest_problems = done.problems
@@ -185,7 +189,7 @@ class EmbeddedInstance(Instance):
         self.cluster.store.on_commit.append(wake)
 
 
-def _loaded(files: PolicyFiles, contents: Contents, now: Callable[[], int]) -> PolicyStore:
+def _loaded(files: PolicyFiles, contents: ManifestContents, now: Callable[[], int]) -> PolicyStore:
     """Load policies for the first time. Raises PolicyError with the problems of all files."""
     errors = _errors(contents.problems)
     try:

@@ -31,12 +31,16 @@ from policy_sched.errors import Diagnostic, Severity, TakesLong
 from policy_sched.instance import observability
 from policy_sched.instance.app.cache_debugger import Comparer, Seen, dump
 from policy_sched.instance.app.gc_tuning import GcPauses
-from policy_sched.instance.app.manifest_sync import Applied, Contents, ManifestFiles
+from policy_sched.instance.app.manifest_sync import (
+    AppliedManifests,
+    ManifestContents,
+    ManifestFiles,
+)
 from policy_sched.instance.app.worker import Worker, in_event_loop
 from policy_sched.model import DEFAULT_SCHEDULER, Pod, PodInfo, QueueState
 from policy_sched.profiles.build import policy_names
 from policy_sched.profiles.models import KubeSchedulerConfiguration
-from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, Result
+from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, ReloadResult
 from policy_sched.queue import SECOND, Timing
 from policy_sched.scheduler import (
     Attempt,
@@ -272,12 +276,12 @@ class Instance(ABC):
         """Return when the cluster itself has something to do."""
         return None
 
-    def apply(self, contents: Contents) -> Applied:
+    def apply(self, contents: ManifestContents) -> AppliedManifests:
         """Apply the files of objects to the cluster; on errors the cluster stays as it is.
 
         A cluster behind an API server has its objects from there.
         """
-        return Applied(problems=contents.problems)
+        return AppliedManifests(problems=contents.problems)
 
     def close(self) -> None:
         """Close the cluster and the connections to extenders."""
@@ -425,7 +429,7 @@ class Instance(ABC):
         status = self.reloader.status
         self.metrics.reloaded(reload.result, trigger)
         self.log.problems(reload.problems)
-        if reload.result is Result.REFUSED:
+        if reload.result is ReloadResult.REFUSED:
             self.metrics.reloadable(status)
             count = sum(d.severity is Severity.ERROR for d in reload.problems)
             text = "Failed to reload policies; keeping the current ones"
@@ -438,7 +442,7 @@ class Instance(ABC):
         if reload.restart:
             text = "Some changed settings take effect only after a restart"
             self.log.write("warning", text, settings=list(reload.restart))
-        if reload.result is Result.LOADED:
+        if reload.result is ReloadResult.LOADED:
             changes = reload.changes
             self._adopt(changes.added)
             if changes.gone:
@@ -456,7 +460,7 @@ class Instance(ABC):
     def _tell(self, kind: str, reason: str, action: str, note: str) -> None:
         """Record an event about this scheduler."""
 
-    def read_manifests(self) -> Contents:
+    def read_manifests(self) -> ManifestContents:
         """Read the manifests; nothing is applied yet."""
         return self.manifests.read()
 

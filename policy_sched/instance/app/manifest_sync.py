@@ -48,7 +48,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class ManifestContents:
     """The objects of files in the order in which they are applied, or problems."""
 
     objects: dict[Key, Given]
@@ -56,7 +56,7 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedManifests:
     """The result of applying files; objects are named ``Kind namespace/name``."""
 
     applied: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class ManifestFiles:
         """The state of the files before they were first read."""
         self._applied: dict[Key, dict[str, Any]] = {}
 
-    def read(self) -> Contents:
+    def read(self) -> ManifestContents:
         """Return the contents of the files; uses no cluster, so it may run in a thread."""
         before = fingerprint(self.paths, manifests_below)
         for _ in range(TRIES):
@@ -100,26 +100,26 @@ class ManifestFiles:
                 return found
             before = after
         problems = (Diagnostic(path, 1, 1, UNREADABLE, _RESTLESS) for path in self.paths[:1])
-        return Contents({}, tuple(problems))
+        return ManifestContents({}, tuple(problems))
 
-    def _read(self) -> Contents | None:
+    def _read(self) -> ManifestContents | None:
         """Read all files once; None if one changed in the meantime."""
         files = [str(file) for path in self.paths for file in manifests_below(Path(path))]
         problems = tuple(load(files, defaults=False).diagnostics)
         if any(d.severity is Severity.ERROR for d in problems):
-            return Contents({}, problems)
+            return ManifestContents({}, problems)
         try:
             found = [given for file in files for given in _objects(file)]
         except (OSError, LookupError, ValueError, ClusterError):
             return None  # the file was valid a moment ago, so it has changed
         found.sort(key=lambda given: _rank(given.key.kind[1]))
-        return Contents({given.key: given for given in found}, problems)
+        return ManifestContents({given.key: given for given in found}, problems)
 
-    def apply(self, contents: Contents, cluster: EmbeddedCluster) -> Applied:
+    def apply(self, contents: ManifestContents, cluster: EmbeddedCluster) -> AppliedManifests:
         """Apply the contents; each rejected object is a problem."""
         problems = contents.problems
         if not self.paths or any(d.severity is Severity.ERROR for d in problems):
-            return Applied(problems=problems)
+            return AppliedManifests(problems=problems)
         applied, refused = [], []
         for given in contents.objects.values():
             if self._applied.get(given.key) == given.data:
@@ -132,9 +132,9 @@ class ManifestFiles:
             self._applied[given.key] = given.data
             applied.append(_name(given.key))
         deleted = list(self._prune(contents, cluster))
-        return Applied(tuple(applied), tuple(deleted), (*problems, *refused))
+        return AppliedManifests(tuple(applied), tuple(deleted), (*problems, *refused))
 
-    def _prune(self, contents: Contents, cluster: EmbeddedCluster) -> Iterator[str]:
+    def _prune(self, contents: ManifestContents, cluster: EmbeddedCluster) -> Iterator[str]:
         """Delete the objects whose file no longer contains them; yield the names."""
         store = cluster.store
         gone = [

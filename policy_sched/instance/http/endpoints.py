@@ -33,10 +33,10 @@ from policy_sched.instance.http.delegated_auth import (
     RequestAttributes,
     certified,
 )
-from policy_sched.instance.http.fit_page import Busy, FitQuery, Fitting
+from policy_sched.instance.http.fit_page import FitBusy, FitQuery, Fitting
 from policy_sched.instance.http.listener import TAKEN, from_here, sent
 from policy_sched.profiles.models import KubeSchedulerConfiguration
-from policy_sched.profiles.reload import Reload, Result
+from policy_sched.profiles.reload import Reload, ReloadResult
 from policy_sched.report import Report, json_text
 
 TEXT: Final = "text/plain; charset=utf-8"
@@ -269,7 +269,7 @@ class Endpoints:
         if request.method not in ("POST", "PUT"):
             return _not_allowed("POST, PUT")
         reload = await self._offered.reload()
-        if reload.result is not Result.REFUSED:
+        if reload.result is not ReloadResult.REFUSED:
             return _text("")
         problems = "\n".join(_line(one) for one in reload.problems)
         return _text(f"failed to reload config: {problems}\n", 500)
@@ -293,7 +293,7 @@ class Endpoints:
             found = await self._fitting.of(body, query)
         except TimeoutError:
             return _status(408, "Timeout", "the body did not arrive in time")
-        except Busy as busy:
+        except FitBusy as busy:
             response = _status(429, "TooManyRequests", str(busy))
             response.headers["Retry-After"] = "1"
             return response
@@ -313,7 +313,7 @@ class Endpoints:
         ).allowed
         try:
             report = await self._offered.explaining.of(namespace, name, detailed=detailed)
-        except status_pages.Unknown as unknown:
+        except status_pages.UnknownPod as unknown:
             unknown.__traceback__ = None  # breaks a reference cycle with the waiting frame
             return _status(404, "NotFound", str(unknown))
         return await _report(request, report)

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from policy_sched.errors import PolicyError, PolicySchedError
-from policy_sched.fit import Fit, FitCluster, Unit, fit, objects_of, unit_of
+from policy_sched.fit import Fit, FitCluster, FitUnit, fit, objects_of, unit_of
 from policy_sched.instance.app import Instance, Worker
 from policy_sched.language.diagnostics import nearest
 from policy_sched.manifests import load
@@ -31,7 +31,7 @@ _NUMBERS: Final = ("limit", "preempting")
 _STDIN: Final = "-"
 
 
-class Busy(PolicySchedError):  # noqa: N818 - a response, not a failure
+class FitBusy(PolicySchedError):  # noqa: N818 - a response, not a failure
     """Another request is being served."""
 
 
@@ -82,7 +82,7 @@ class Fitting:
         served.
         """
         if self._listing or self._worker.busy:
-            raise Busy("another request is being served")
+            raise FitBusy("another request is being served")
         instance, self._listing = self._instance, True
         try:
             objects = await instance.undisturbed(partial(objects_of, instance.scheduler))
@@ -112,7 +112,7 @@ def _counted(
         cluster.close()
 
 
-def _unit(body: bytes, objects: Sequence[ApiObject]) -> Unit:
+def _unit(body: bytes, objects: Sequence[ApiObject]) -> FitUnit:
     """Return the unit that a body describes. Raises PolicySchedError with every problem."""
     try:
         text = body.decode()

@@ -225,7 +225,7 @@ def set_verbosity(verbosity: observability.Verbosity, body: bytes) -> tuple[int,
     return 200, f"successfully set klog.logging.verbosity to {text}\n"
 
 
-class Unknown(PolicySchedError):  # noqa: N818 - a response, not a failure
+class UnknownPod(PolicySchedError):  # noqa: N818 - a response, not a failure
     """No pod of that name waits here, or runs on a known node."""
 
 
@@ -301,7 +301,7 @@ class Explaining:
         key = f"{namespace}/{name}"
         pod = next((one for one in instance.pods() if _is(one, namespace, name)), None)
         if pod is None:
-            raise Unknown(f"there is no pod {key}")
+            raise UnknownPod(f"there is no pod {key}")
         uid = pod.metadata.uid or key
         node = pod.spec.node_name or instance.scheduler.cache.node_of(uid)
         if node:
@@ -312,7 +312,7 @@ class Explaining:
         waiting = instance.waiting(uid)
         if waiting is None:
             scheduler = pod.spec.scheduler_name or DEFAULT_SCHEDULER
-            raise Unknown(f"pod {key} does not wait here: the scheduler {scheduler} decides")
+            raise UnknownPod(f"pod {key} does not wait here: the scheduler {scheduler} decides")
         info, profile = waiting
         found = await instance.undisturbed(partial(self._explained, info, profile))
         return found if detailed else _Limited(found)

@@ -57,7 +57,7 @@ def pieces(metric: Metric) -> Iterator[str]:
         yield text.split("\n", 2)[2] if start else text  # the head has two lines
 
 
-class Family(Collector):
+class MetricFamily(Collector):
     """Series of one name that differ in their labels."""
 
     def __init__(self, name: str, kind: str, help_: str, labels: Iterable[str] = ()) -> None:
@@ -90,7 +90,7 @@ class Family(Collector):
         return dict(zip(self.labels, values, strict=True))
 
 
-class Numbers(Family):
+class NumberFamily(MetricFamily):
     """Counters or gauges: callers read and write ``values``."""
 
     def __init__(self, name: str, kind: str, help_: str, labels: Iterable[str] = ()) -> None:
@@ -121,7 +121,7 @@ class _Series:
         self.waiting: list[float] = []
 
 
-class Histogram(Family):
+class Histogram(MetricFamily):
     """Histograms with the same buckets; ``ends`` are their upper ends, the last is infinity."""
 
     def __init__(
@@ -200,7 +200,7 @@ class Families:
         cls._table = table
 
     def __init__(self) -> None:
-        self.all: list[Family] = []
+        self.all: list[MetricFamily] = []
         for definition in _definitions()[self._table]:
             family = _family(**definition)
             self.all.append(family)
@@ -229,8 +229,8 @@ def _family(
     help: str,  # noqa: A002 - the key in the table
     labels: Sequence[str] = (),
     buckets: Sequence[float] | Mapping[str, Any] = (),
-) -> Family:
+) -> MetricFamily:
     if kind != HISTOGRAM:
-        return Numbers(name, kind, help, labels)
+        return NumberFamily(name, kind, help, labels)
     ends = exponential(**buckets) if isinstance(buckets, Mapping) else buckets
     return Histogram(name, help, ends, labels)

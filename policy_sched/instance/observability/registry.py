@@ -21,12 +21,12 @@ from prometheus_client import (
 )
 
 from policy_sched import __version__
-from policy_sched.client.kube.time import WorkQueue
+from policy_sched.client.kube.time import WorkQueueMetrics
 from policy_sched.instance.observability.kube_scheduler_metrics import UpstreamMetrics
-from policy_sched.instance.observability.metric_families import Families, Labels, Numbers
+from policy_sched.instance.observability.metric_families import Families, Labels, NumberFamily
 from policy_sched.instance.observability.scheduling_metrics import AttemptMetrics
 from policy_sched.plugins.dynamicresources import ClaimCounts
-from policy_sched.profiles.reload import Result, StorePolicySet as PolicySet, StoreStatus
+from policy_sched.profiles.reload import ActivePolicies, ReloadResult, StoreStatus
 from policy_sched.scheduler import Outcome, Scheduler
 
 UPSTREAM: Final = ("1", "36")
@@ -42,14 +42,14 @@ _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "armv7
 class PolicyMetrics(Families, table="policies"):
     """Families of policy_sched: the active policies, and results of reloads."""
 
-    config_last_reload_successful: Numbers
-    config_last_reload_success_timestamp_seconds: Numbers
-    config_hash: Numbers
-    policy_generation: Numbers
-    reloads_total: Numbers
-    events_lost_total: Numbers
-    unreadable_objects: Numbers
-    build_info: Numbers
+    config_last_reload_successful: NumberFamily
+    config_last_reload_success_timestamp_seconds: NumberFamily
+    config_hash: NumberFamily
+    policy_generation: NumberFamily
+    reloads_total: NumberFamily
+    events_lost_total: NumberFamily
+    unreadable_objects: NumberFamily
+    build_info: NumberFamily
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Metrics:
         self.policies = PolicyMetrics()
         self.attempts = AttemptMetrics(self.upstream, timer)
         self.refresh: list[Callable[[], None]] = []
-        self.queues: list[WorkQueue] = []
+        self.queues: list[WorkQueueMetrics] = []
         """The work queues with metrics."""
         self._unfolded = 0
         self.upstream.kubernetes_build_info.values[_build()] = 1
@@ -84,7 +84,7 @@ class Metrics:
         scheduler.queue.hints.watch(self.attempts.hint, self.attempts.timer)
         self.refresh.append(lambda: self._look_at(scheduler))
 
-    def loaded(self, policies: PolicySet, status: StoreStatus) -> None:
+    def loaded(self, policies: ActivePolicies, status: StoreStatus) -> None:
         """Record that a set of policies is active."""
         mine = self.policies
         mine.config_hash.values[()] = int(policies.content_hash[:_HASH_DIGITS], 16)
@@ -101,7 +101,7 @@ class Metrics:
             status.succeeded_at / 1e9
         )
 
-    def reloaded(self, result: Result, trigger: str) -> None:
+    def reloaded(self, result: ReloadResult, trigger: str) -> None:
         """Record a reload and its trigger."""
         self.policies.reloads_total.values[result.value, trigger] += 1
 

@@ -3,17 +3,17 @@
 The comparison is pure; the instance watches the cluster and writes a log.
 """
 
-from policy_sched.instance.shadow.choice import Choice as Choice, choose as choose
+from policy_sched.instance.shadow.choice import ShadowDecision as ShadowDecision, choose as choose
 from policy_sched.instance.shadow.instance import (
     ShadowInstance as ShadowInstance,
     ShadowOptions as ShadowOptions,
 )
 from policy_sched.instance.shadow.log import (
+    Agreement as Agreement,
     Comparison as Comparison,
     NodeSeen as NodeSeen,
     PodGone as PodGone,
     PodPlaced as PodPlaced,
-    Result as Result,
     ShadowRecord as ShadowRecord,
     Start as Start,
 )

@@ -20,7 +20,7 @@ _OF_VOLUMES: Final = frozenset(
 _OF_DEVICES: Final = frozenset({"ResourceClaim", "ResourceSlice", "DeviceClass"})
 
 
-class Changes:
+class LastChanges:
     """The last change of each kind but pods: its time, and the object's name."""
 
     def __init__(self, handle: Handle) -> None:

@@ -2,7 +2,7 @@
 
 Theory of operation. The decision is made as usual and not executed: the pod is not assumed, and
 Reserve, Permit and binding plugins are not called. An evaluation is valid until the table
-changes, so what is needed later is copied (`Choice.keep`).
+changes, so what is needed later is copied (`ShadowDecision.keep`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework import Elsewhere, Handle, NodeEviction, Status
 from policy_sched.framework.evaluate import Evaluation
-from policy_sched.instance.shadow.log import Side
+from policy_sched.instance.shadow.log import LoggedDecision
 from policy_sched.model import PodInfo, QueuedPod
 
 
 @dataclass(slots=True)
-class Choice:
+class ShadowDecision:
     """The shadow's decision for one pod: a node, or the reason for none; and its evaluation.
 
     ``broken``: the decision failed with an error. ``kept`` replaces the evaluation once the
@@ -32,7 +32,7 @@ class Choice:
     """
 
     profile: scheduler.Profile
-    side: Side
+    side: LoggedDecision
     nodes: int = 0
     feasible: int = 0
     broken: bool = False
@@ -47,7 +47,7 @@ class Choice:
             self.evictions[node] = self.elsewhere(node)
         return self.evictions.get(node)
 
-    def keep(self, row_of: Mapping[str, int]) -> Choice:
+    def keep(self, row_of: Mapping[str, int]) -> ShadowDecision:
         """Return the choice with a copy of its evaluation; ``row_of``: current rows of nodes."""
         self.elsewhere = None
         if self.evaluation is None:
@@ -57,13 +57,13 @@ class Choice:
         kept = Kept(row_of, filtering.first.copy(), totals, filtering.statuses())
         return replace(self, evaluation=None, kept=kept)
 
-    def of_node(self, name: str, table: NodeTable) -> Side:
+    def of_node(self, name: str, table: NodeTable) -> LoggedDecision:
         """Return the evaluation of a node: its score, or its rejection."""
         if self.kept is not None:
             return self.kept.of_node(name)
         row = table.row_of.get(name)
         if row is None or self.evaluation is None:
-            return Side(name)
+            return LoggedDecision(name)
         filtering, scoring = self.evaluation.filtering, self.evaluation.scoring
         total = _total(filtering.first, None if scoring is None else scoring.total, row)
         status = None if total is not None else filtering.statuses().get(row)
@@ -88,24 +88,24 @@ class Kept:
     totals: NDArray[np.int64] | None = field(repr=False)
     statuses: Mapping[int, Status] = field(repr=False)
 
-    def of_node(self, name: str) -> Side:
+    def of_node(self, name: str) -> LoggedDecision:
         """Return the evaluation of a node at that time."""
         row = self.row_of.get(name)
         if row is None:
-            return Side(name)
+            return LoggedDecision(name)
         total = _total(self.first, self.totals, row)
         return _side(name, total, None if total is not None else self.statuses.get(row))
 
 
-def choose(pod: PodInfo, profile: scheduler.Profile, handle: Handle, rng: Random) -> Choice:
+def choose(pod: PodInfo, profile: scheduler.Profile, handle: Handle, rng: Random) -> ShadowDecision:
     """Return the decision of `profile` for a pod now; ``rng`` breaks ties."""
     gate = scheduler.first_objection(profile.runner, pod)
     if not gate.ok:
-        return Choice(profile, Side(None, gate.message()))
+        return ShadowDecision(profile, LoggedDecision(None, gate.message()))
     try:
         plan = scheduler.dry_run_group(pod, profile, handle)
     except PluginError as error:
-        return Choice(profile, Side(None, str(error)), broken=True)
+        return ShadowDecision(profile, LoggedDecision(None, str(error)), broken=True)
     table = handle.nodes
     if plan is not None:
         return _with_its_group(pod, profile, plan, table)
@@ -117,19 +117,21 @@ def choose(pod: PodInfo, profile: scheduler.Profile, handle: Handle, rng: Random
         feasible = int(evaluation.filtering.feasible_rows().size)
         scoring = evaluation.scoring
         assert scoring is not None, "a node was chosen"
-        side = Side(decision.node, score=scoring.total.item(decision.row))
-        return Choice(profile, side, nodes, feasible, evaluation=evaluation)
-    side, elsewhere = Side(None, decision.message), None
+        side = LoggedDecision(decision.node, score=scoring.total.item(decision.row))
+        return ShadowDecision(profile, side, nodes, feasible, evaluation=evaluation)
+    side, elsewhere = LoggedDecision(None, decision.message), None
     if isinstance(decision, scheduler.Preempt):
         side, elsewhere = _preempting(decision), decision.elsewhere
     broken = isinstance(decision, scheduler.Reject) and not decision.status.rejected
     evaluation_ = None if broken else _again(profile, pod)
-    return Choice(profile, side, nodes, broken=broken, evaluation=evaluation_, elsewhere=elsewhere)
+    return ShadowDecision(
+        profile, side, nodes, broken=broken, evaluation=evaluation_, elsewhere=elsewhere
+    )
 
 
-def _preempting(decision: scheduler.Preempt) -> Side:
+def _preempting(decision: scheduler.Preempt) -> LoggedDecision:
     victims = names_of(decision.victims)
-    return Side(decision.node, decision.message, preempts=True, victims=victims)
+    return LoggedDecision(decision.node, decision.message, preempts=True, victims=victims)
 
 
 def names_of(pods: Iterable[PodInfo]) -> tuple[str, ...]:
@@ -139,15 +141,17 @@ def names_of(pods: Iterable[PodInfo]) -> tuple[str, ...]:
 
 def _with_its_group(
     pod: PodInfo, profile: scheduler.Profile, plan: scheduler.GroupPlan, table: NodeTable
-) -> Choice:
+) -> ShadowDecision:
     """Return the decision of a pod that is placed with its group; nodes have no scores."""
     decision = scheduler.member_decision(plan, pod.uid).decision
     if isinstance(decision, scheduler.Bind):
-        return Choice(profile, Side(decision.node), table.live_count)
+        return ShadowDecision(profile, LoggedDecision(decision.node), table.live_count)
     if isinstance(decision, scheduler.Preempt):
-        return Choice(profile, _preempting(decision), table.live_count)
+        return ShadowDecision(profile, _preempting(decision), table.live_count)
     broken = not decision.status.rejected
-    return Choice(profile, Side(None, decision.message), table.live_count, broken=broken)
+    return ShadowDecision(
+        profile, LoggedDecision(None, decision.message), table.live_count, broken=broken
+    )
 
 
 def _again(profile: scheduler.Profile, pod: PodInfo) -> Evaluation | None:
@@ -167,7 +171,7 @@ def _total(first: NDArray[np.int16], totals: NDArray[np.int64] | None, row: int)
     return totals.item(row)
 
 
-def _side(name: str, total: int | None, status: Status | None) -> Side:
+def _side(name: str, total: int | None, status: Status | None) -> LoggedDecision:
     if status is None:
-        return Side(name, score=total)
-    return Side(name, rejected_by=status.plugin, reasons=status.reasons)
+        return LoggedDecision(name, score=total)
+    return LoggedDecision(name, rejected_by=status.plugin, reasons=status.reasons)

@@ -47,9 +47,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from policy_sched import model
-from policy_sched.instance.shadow.causes import SKEW, Changes
-from policy_sched.instance.shadow.choice import Choice, choose, names_of
-from policy_sched.instance.shadow.log import Comparison, Result, Side
+from policy_sched.instance.shadow.causes import SKEW, LastChanges
+from policy_sched.instance.shadow.choice import ShadowDecision, choose, names_of
+from policy_sched.instance.shadow.log import Agreement, Comparison, LoggedDecision
 from policy_sched.plugins.volumes import SELECTED_NODE
 from policy_sched.scheduler import Profile, Scheduler
 
@@ -74,7 +74,7 @@ Report = Callable[[Comparison], None]
 
 
 @dataclass(slots=True)
-class Waiting:
+class ShadowedPod:
     """A pending pod of the other scheduler, and the decisions reported for it.
 
     It came at ``arrived``, when ``since`` pods had been deleted and ``after`` bound. ``response``
@@ -88,12 +88,12 @@ class Waiting:
     arrived: int
     since: int
     after: int
-    response: Side | None = None
-    compared: Side | None = None
+    response: LoggedDecision | None = None
+    compared: LoggedDecision | None = None
     reported: tuple[object, ...] = ()
-    choice: Choice | None = None
+    choice: ShadowDecision | None = None
     unbound: frozenset[str] = frozenset()
-    doubt: Choice | None = None
+    doubt: ShadowDecision | None = None
     doubted_until: int = 0
 
 
@@ -115,19 +115,19 @@ class Shadow:
     ) -> None:
         self.of = of
         self.watching = False
-        self.changes = Changes(scheduler.handle)
+        self.changes = LastChanges(scheduler.handle)
         self._scheduler = scheduler
         self._report = report
         self._rng = rng
         self._patience = patience
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: dict[str, ShadowedPod] = {}
         # Both in order of time.
         self._deadlines: dict[str, int] = {}
-        self._kept: dict[str, Waiting] = {}
+        self._kept: dict[str, ShadowedPod] = {}
         # Pods with unbound volumes for which no node was found when they arrived.
-        self._unkept: dict[str, Waiting] = {}
+        self._unkept: dict[str, ShadowedPod] = {}
         # Rejected pods for which there is a node, in order of time.
-        self._doubted: dict[str, Waiting] = {}
+        self._doubted: dict[str, ShadowedPod] = {}
         self._doubted_at = -1
         # The number of pods that left their nodes, and the last of them with number and time.
         self._deletions = 0
@@ -190,7 +190,7 @@ class Shadow:
         one = self._waiting.get(pod.uid)
         if one is None:
             now = self._scheduler.handle.now()
-            one = Waiting(pod, now, self._deletions, self._bindings, _response(pod, None))
+            one = ShadowedPod(pod, now, self._deletions, self._bindings, _response(pod, None))
             self._waiting[pod.uid] = one
             self._deadlines[pod.uid] = now + self._patience
         else:
@@ -246,7 +246,7 @@ class Shadow:
 
     # Comparisons.
 
-    def _take(self, uid: str) -> Waiting | None:
+    def _take(self, uid: str) -> ShadowedPod | None:
         """Stop waiting for a pod's response."""
         self._deadlines.pop(uid, None)
         self._kept.pop(uid, None)
@@ -254,7 +254,7 @@ class Shadow:
         self._doubted.pop(uid, None)
         return self._waiting.pop(uid, None)
 
-    def _compare_response(self, one: Waiting) -> None:
+    def _compare_response(self, one: ShadowedPod) -> None:
         """Compare a pod without a node if the other scheduler's response is new."""
         response = one.response
         if response is not None and response != one.compared:
@@ -271,7 +271,7 @@ class Shadow:
         self._hold(one)
         self._decide_beforehand(one)
 
-    def _doubt(self, one: Waiting, choice: Choice) -> None:
+    def _doubt(self, one: ShadowedPod, choice: ShadowDecision) -> None:
         """Report a node for a rejected pod only if it is still there later."""
         if len(self._doubted) >= MOST_DOUBTED:
             oldest = self._doubted.pop(next(iter(self._doubted)))
@@ -300,22 +300,24 @@ class Shadow:
         if last is not None and _is_binding(last) and last.node == pod.node_name:
             return True  # reported with its nomination
         self._unassume(one)
-        response = Side(pod.node_name)
+        response = LoggedDecision(pod.node_name)
         with self._unallocated(pod):
             self._compare(one, response, one.choice or self._chosen(one, response))
         return True
 
-    def _chosen(self, one: Waiting, response: Side) -> Choice:
+    def _chosen(self, one: ShadowedPod, response: LoggedDecision) -> ShadowDecision:
         """Decide a pod as of before its response; deletions and bindings after it are undone."""
         choice = self._choose(one)
         moved = self._deletions != one.since or self._bindings != one.after
-        if not moved or self._judged(response, choice)[1] is Result.AGREE:
+        if not moved or self._judged(response, choice)[1] is Agreement.AGREE:
             return choice
         undone = (self._with_deleted_pods, self._without_bound_pods)
         earlier = (undo(one, response) for undo in undone)
         return next(filter(None, earlier), None) or self._choose(one)
 
-    def _with_deleted_pods(self, one: Waiting, response: Side) -> Choice | None:
+    def _with_deleted_pods(
+        self, one: ShadowedPod, response: LoggedDecision
+    ) -> ShadowDecision | None:
         """Return a decision with deleted pods back on their nodes, if it agrees."""
         cache, table = self._scheduler.handle.cache, self._scheduler.handle.nodes
         oldest = self._scheduler.handle.now() - SETTLING
@@ -329,14 +331,16 @@ class Shadow:
                 cache.assume(model.PodInfo.of(pod.pod), pod.node_name)
                 back.append(pod.uid)
                 choice = self._choose(one)
-                if self._judged(response, choice)[1] is Result.AGREE:
+                if self._judged(response, choice)[1] is Agreement.AGREE:
                     return choice.keep(self._rows_by_name())
         finally:
             for uid in back:
                 cache.forget(uid)
         return None
 
-    def _without_bound_pods(self, one: Waiting, response: Side) -> Choice | None:
+    def _without_bound_pods(
+        self, one: ShadowedPod, response: LoggedDecision
+    ) -> ShadowDecision | None:
         """Return a decision without the pods that were bound while it waited, if it agrees."""
         cache = self._scheduler.handle.cache
         oldest = self._scheduler.handle.now() - SETTLING
@@ -351,27 +355,29 @@ class Shadow:
                 cache.remove_pod(pod)
                 gone.append(pod)
                 choice = self._choose(one)
-                if self._judged(response, choice)[1] is Result.AGREE:
+                if self._judged(response, choice)[1] is Agreement.AGREE:
                     return choice.keep(self._rows_by_name())
         finally:
             for pod in reversed(gone):
                 cache.add_pod(pod)
         return None
 
-    def _choose(self, one: Waiting) -> Choice:
+    def _choose(self, one: ShadowedPod) -> ShadowDecision:
         """Decide a pod with the other scheduler's nominations so far."""
         return choose(one.info, self.profile[1], self._scheduler.handle, self._rng)
 
-    def _judged(self, response: Side | None, choice: Choice) -> tuple[Side, Result]:
+    def _judged(
+        self, response: LoggedDecision | None, choice: ShadowDecision
+    ) -> tuple[LoggedDecision, Agreement]:
         """Return the response with the evaluation of its node, and the result of the comparison."""
-        theirs, ours = response or Side(), choice.side
+        theirs, ours = response or LoggedDecision(), choice.side
         eviction, victims = None, ours.victims
         if theirs.node is not None:
             view = choice.of_node(theirs.node, self._scheduler.handle.nodes)
             if theirs.preempts and theirs.node != ours.node:
                 eviction = choice.eviction(theirs.node)
                 victims = names_of(eviction.victims) if eviction else ()
-            theirs = Side(
+            theirs = LoggedDecision(
                 theirs.node,
                 theirs.message,
                 theirs.preempts,
@@ -381,11 +387,13 @@ class Shadow:
                 reasons=view.reasons,
             )
         if choice.broken:
-            return theirs, Result.ERROR
+            return theirs, Agreement.ERROR
         tie = eviction is not None and eviction.as_good
         return theirs, _result(response, theirs, ours, tie=tie)
 
-    def _compare(self, one: Waiting, response: Side | None, choice: Choice) -> None:
+    def _compare(
+        self, one: ShadowedPod, response: LoggedDecision | None, choice: ShadowDecision
+    ) -> None:
         """Report a comparison, unless the same was reported for the pod before."""
         table = self._scheduler.handle.nodes
         theirs, result = self._judged(response, choice)
@@ -410,7 +418,7 @@ class Shadow:
                 theirs=theirs,
                 ours=ours,
                 difference=difference,
-                cause="" if result is Result.AGREE else self._cause(one, (theirs, ours)),
+                cause="" if result is Agreement.AGREE else self._cause(one, (theirs, ours)),
                 feasible_nodes=choice.feasible,
                 evaluated_nodes=choice.nodes,
                 beforehand=choice.kept is not None,
@@ -420,7 +428,7 @@ class Shadow:
             )
         )
 
-    def _cause(self, one: Waiting, sides: Sequence[Side]) -> str:
+    def _cause(self, one: ShadowedPod, sides: Sequence[LoggedDecision]) -> str:
         """Return why the shadow may know another cluster than the other scheduler; "" if not."""
         found = self.changes.cause(one.info)
         since = self._scheduler.handle.now() - SKEW
@@ -438,7 +446,7 @@ class Shadow:
 
     # State between events.
 
-    def _hold(self, one: Waiting) -> None:
+    def _hold(self, one: ShadowedPod) -> None:
         """Add the pod as the other scheduler counts it: assumed, nominated, or not at all."""
         uid, handle = one.info.uid, self._scheduler.handle
         node = (one.response.node if one.response is not None else None) or ""
@@ -452,7 +460,7 @@ class Shadow:
         elif node and not binding and not handle.nominator.node_of(uid):
             handle.nominator.nominate(one.info, node)
 
-    def _unassume(self, one: Waiting) -> None:
+    def _unassume(self, one: ShadowedPod) -> None:
         """Turn the assumed pod of a nomination into a nominated one: it was decided again."""
         handle, uid = self._scheduler.handle, one.info.uid
         if handle.cache.is_assumed(uid):
@@ -480,7 +488,7 @@ class Shadow:
             or not (claim.spec.volume_name or SELECTED_NODE in claim.metadata.annotations)
         )
 
-    def _decide_beforehand(self, one: Waiting) -> None:
+    def _decide_beforehand(self, one: ShadowedPod) -> None:
         """Keep an early decision of a pod with unbound volumes, if it finds a node."""
         unbound = self._open(one.info) if one.info.pvc_names and one.choice is None else None
         if not unbound:
@@ -545,43 +553,47 @@ def _refusal(pod: model.PodInfo) -> model.Condition | None:
     return None
 
 
-def _response(pod: model.PodInfo, before: Waiting | None) -> Side | None:
+def _response(pod: model.PodInfo, before: ShadowedPod | None) -> LoggedDecision | None:
     """Return the other scheduler's response in a pod's status, after ``before``; None: none yet."""
     node, condition = pod.nominated_node_name or None, _refusal(pod)
     if condition is None:
-        return Side(node) if node else None
+        return LoggedDecision(node) if node else None
     if node is None:
-        return Side(None, condition.message)
+        return LoggedDecision(None, condition.message)
     if before is not None and _refusal(before.info) == condition:
         if before.info.nominated_node_name == node:
             return before.response
-        return Side(node)
+        return LoggedDecision(node)
     in_vain = PREEMPTION_IN_VAIN in condition.message
     last = None if before is None else before.response
     if in_vain and last is not None and last.preempts and last.node == node:
         return last  # it was tried again while its victims end
-    return Side(node) if in_vain else Side(node, condition.message, preempts=True)
+    return (
+        LoggedDecision(node) if in_vain else LoggedDecision(node, condition.message, preempts=True)
+    )
 
 
-def _is_binding(response: Side) -> bool:
+def _is_binding(response: LoggedDecision) -> bool:
     """Return whether a response is a nomination without preemption."""
     return response.node is not None and not response.preempts
 
 
-def _result(response: Side | None, theirs: Side, ours: Side, *, tie: bool) -> Result:
+def _result(
+    response: LoggedDecision | None, theirs: LoggedDecision, ours: LoggedDecision, *, tie: bool
+) -> Agreement:
     if response is None:
-        return Result.UNDECIDED
+        return Agreement.UNDECIDED
     # A decision that needs evictions ranks below one that does not.
     their_rank, our_rank = _rank(theirs), _rank(ours)
     if their_rank != our_rank:
-        return Result.UNSCHEDULABLE if our_rank < their_rank else Result.SCHEDULABLE
+        return Agreement.UNSCHEDULABLE if our_rank < their_rank else Agreement.SCHEDULABLE
     if theirs.node == ours.node or tie:
-        return Result.AGREE
+        return Agreement.AGREE
     as_good = theirs.score is not None and ours.score is not None and theirs.score >= ours.score
-    return Result.AGREE if as_good else Result.DIFFER
+    return Agreement.AGREE if as_good else Agreement.DIFFER
 
 
-def _rank(side: Side) -> int:
+def _rank(side: LoggedDecision) -> int:
     if side.node is None:
         return 0
     return 1 if side.preempts else 2

@@ -23,12 +23,12 @@ from policy_sched.instance.app import ClusterInstance, in_event_loop
 from policy_sched.instance.observability import ERROR, INFO, Decided, Write
 from policy_sched.instance.shadow.comparison import PATIENCE, Shadow
 from policy_sched.instance.shadow.log import (
+    Agreement,
     Comparison,
     NodeFill,
     NodeSeen,
     PodGone,
     PodPlaced,
-    Result,
     ShadowLog,
     ShadowMetrics,
     ShadowRecord,
@@ -205,8 +205,8 @@ class ShadowInstance(ClusterInstance):
     def _compared(self, found: Comparison) -> None:
         self.compared += 1
         self.shadow_metrics.compared(found)
-        if found.result is not Result.AGREE:
-            level = ERROR if found.result is Result.ERROR else INFO
+        if found.result is not Agreement.AGREE:
+            level = ERROR if found.result is Agreement.ERROR else INFO
             facts = {
                 "pod": found.pod,
                 "result": found.result.value,
@@ -265,13 +265,13 @@ def _victims(found: Comparison) -> dict[str, object]:
 def why(found: Comparison) -> str:
     """Return the reason of a difference in one sentence."""
     ours, theirs = found.ours, found.theirs
-    if found.result is Result.AGREE:
+    if found.result is Agreement.AGREE:
         return "as the other scheduler decided"
-    if found.result is Result.UNDECIDED:
+    if found.result is Agreement.UNDECIDED:
         return "the other scheduler has not decided"
-    if ours.node is None or found.result is Result.ERROR:
+    if ours.node is None or found.result is Agreement.ERROR:
         return ours.message
-    if theirs.node is None or found.result is Result.SCHEDULABLE:
+    if theirs.node is None or found.result is Agreement.SCHEDULABLE:
         return f"the other scheduler: {theirs.message}"
     if theirs.rejected_by:
         return f"{theirs.rejected_by} rejects {theirs.node}: {', '.join(theirs.reasons)}"

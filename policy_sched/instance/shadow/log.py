@@ -25,7 +25,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 Amounts: TypeAlias = dict[str, int]
 
 
-class Result(StrEnum):
+class Agreement(StrEnum):
     """The result of comparing the shadow's decision with the other scheduler's."""
 
     AGREE = "agree"
@@ -42,7 +42,7 @@ class Result(StrEnum):
     """The shadow's decision failed."""
 
 
-class Side(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+class LoggedDecision(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """The decision of one scheduler: ``node``, or None and the reason in ``message``.
 
     ``victims`` are evicted from the node first; on the other scheduler's node they are those that
@@ -74,11 +74,11 @@ class Comparison(
     time: float
     pod: str
     uid: str
-    result: Result
+    result: Agreement
     scheduler: str
     profile: str
-    theirs: Side
-    ours: Side
+    theirs: LoggedDecision
+    ours: LoggedDecision
     difference: dict[str, int] = field(default_factory=dict)
     cause: str = ""
     feasible_nodes: int = 0
@@ -298,7 +298,7 @@ class ShadowMetrics:
 
     def profile(self, name: str) -> None:
         """Create the series of a profile, with 0 for all results."""
-        for result in Result:
+        for result in Agreement:
             self._decisions.labels(result.value, name)
 
     def bound(self, *, seen: bool) -> None:

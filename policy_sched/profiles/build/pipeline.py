@@ -266,7 +266,7 @@ def _too_costly(
         f"profiles[{index}]: the rules cost about {sum(costs.values()):.0f} ns for each node;"
         f" the limit is {limit}, and {most} has {costs[most]:.0f} of it"
     )
-    return [config.place.diagnostic(models.Problem(("profiles", index), "PS503", text))]
+    return [config.place.diagnostic(models.ModelProblem(("profiles", index), "PS503", text))]
 
 
 def _unsupported(config: load.LoadedConfig, index: int, plan: ProfilePlan) -> list[Diagnostic]:
@@ -274,7 +274,7 @@ def _unsupported(config: load.LoadedConfig, index: int, plan: ProfilePlan) -> li
     known = factories().keys() | plan.policies.keys()
     return [
         config.place.diagnostic(
-            models.Problem(
+            models.ModelProblem(
                 place_of(config, index, name),
                 models.UNKNOWN_PLUGIN,
                 f'plugin "{name}" is not supported yet'
@@ -368,7 +368,7 @@ def foreign_problems(config: load.LoadedConfig, plans: Sequence[CompiledPlan]) -
                 if name in given:
                     at = ("profiles", i, "pluginConfig", given[name], "args")
                 problems.append(
-                    config.place.diagnostic(models.Problem(at, models.NOT_BUILT, str(error)))
+                    config.place.diagnostic(models.ModelProblem(at, models.NOT_BUILT, str(error)))
                 )
     return problems
 

@@ -12,7 +12,7 @@ from policy_sched.profiles.load import LoadedPolicy, policy_source
 from policy_sched.report import Document, table
 
 
-class Estimate(msgspec.Struct, frozen=True):
+class CostEstimate(msgspec.Struct, frozen=True):
     """The cost of a section of a policy for each pod: usually, and where every node has changed."""
 
     policy: str
@@ -24,7 +24,7 @@ class Estimate(msgspec.Struct, frozen=True):
 class CostReport(msgspec.Struct, frozen=True):
     """The estimated time that rules take for one pod on a cluster of ``nodes`` nodes."""
 
-    estimates: tuple[Estimate, ...]
+    estimates: tuple[CostEstimate, ...]
     nodes: int
 
     def text_lines(self) -> Iterator[str]:
@@ -66,7 +66,7 @@ def cost_report(policies: Sequence[LoadedPolicy], nodes: int) -> CostReport:
     return CostReport(tuple(_estimates(policies)), nodes)
 
 
-def _estimates(policies: Sequence[LoadedPolicy]) -> Iterator[Estimate]:
+def _estimates(policies: Sequence[LoadedPolicy]) -> Iterator[CostEstimate]:
     for loaded in policies:
         policy = compiled(policy_source(loaded))[0] if loaded.sound else None
         if policy is None:
@@ -75,4 +75,4 @@ def _estimates(policies: Sequence[LoadedPolicy]) -> Iterator[Estimate]:
         units = {"filter": policy.sections.filter, "score": score.unit if score else None}
         for section, unit in units.items():
             if unit is not None:
-                yield Estimate(policy.name, section, unit.program.kept, unit.program.full)
+                yield CostEstimate(policy.name, section, unit.program.kept, unit.program.full)

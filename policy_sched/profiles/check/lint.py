@@ -16,7 +16,7 @@ from policy_sched.language.check import CheckedPolicy
 from policy_sched.language.diagnostics import PolicySource
 from policy_sched.language.lint import lint, unused_params
 from policy_sched.profiles.load import LoadedPolicy
-from policy_sched.profiles.models import Problem
+from policy_sched.profiles.models import ModelProblem
 from policy_sched.source import SourceFile, diagnostic
 
 UNUSED: Final = "PS404"
@@ -37,7 +37,7 @@ def lint_policy(
     """Return the warnings and notes about a policy that has no error."""
     read = _OF_THE_SEARCH if checked.preemption is not None else frozenset()
     problems = [
-        Problem(
+        ModelProblem(
             ("spec", "params", name),
             UNUSED,
             f"no rule reads params.{name}",

@@ -5,6 +5,6 @@ One canonical order of keys; comments are kept.
 
 from policy_sched.profiles.format.formatting import format_file as format_file
 from policy_sched.profiles.format.policy_diff import (
-    Difference as Difference,
+    ValueDifference as ValueDifference,
     differences as differences,
 )

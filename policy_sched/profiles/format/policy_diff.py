@@ -18,14 +18,14 @@ from policy_sched.language.format import plain_expression
 from policy_sched.model import NOTHING, Requirement, Selector
 from policy_sched.plugins.extenders import ExtenderSettings, TlsSettings
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.profiles.reload import PolicySet
+from policy_sched.profiles.reload import CompiledFiles
 from policy_sched.profiles.resolve import ProfilePlan
 
 _DIGEST: Final = 12
 """Hexadecimal digits that are shown of the hash of a certificate or key."""
 
 
-class Difference(msgspec.Struct, frozen=True):
+class ValueDifference(msgspec.Struct, frozen=True):
     """One value that differs: where, and both values; empty on the side that has none.
 
     ``enabled``: a profile uses it on both sides, or came or went.
@@ -37,14 +37,14 @@ class Difference(msgspec.Struct, frozen=True):
     enabled: bool = True
 
 
-def differences(old: PolicySet, new: PolicySet) -> list[Difference]:
+def differences(old: CompiledFiles, new: CompiledFiles) -> list[ValueDifference]:
     """Return what differs between two sets: profiles first, then policies, each by name."""
     before, after = _by_scheduler(old.plans), _by_scheduler(new.plans)
-    found: list[Difference] = []
+    found: list[ValueDifference] = []
     for name in dict.fromkeys([*before, *after]):
         one, other = before.get(name), after.get(name)
         if one is None or other is None:
-            found.append(Difference(f"profile {name}", _there(one), _there(other)))
+            found.append(ValueDifference(f"profile {name}", _there(one), _there(other)))
         else:
             found += _in_profile(f"profile {name}", one, other)
     compared = {
@@ -61,8 +61,8 @@ def _by_scheduler(plans: Sequence[CompiledPlan]) -> dict[str, ProfilePlan]:
 
 
 def _outside_profiles(
-    old: PolicySet, new: PolicySet, compared: Collection[str]
-) -> Iterator[Difference]:
+    old: CompiledFiles, new: CompiledFiles, compared: Collection[str]
+) -> Iterator[ValueDifference]:
     """Yield the differences of policies that no profile has on both sides."""
     before, after = _policies(old), _policies(new)
     for name in sorted({*before, *after}.difference(compared)):
@@ -70,12 +70,12 @@ def _outside_profiles(
         where = f"policy {name}"
         if one is not None and other is not None:
             for each in _in_policy(f"{where}:", one, other):
-                yield Difference(each.where, each.old, each.new, enabled=False)
+                yield ValueDifference(each.where, each.old, each.new, enabled=False)
         elif name in old.idle or name in new.idle:
-            yield Difference(where, _there(one), _there(other), enabled=False)
+            yield ValueDifference(where, _there(one), _there(other), enabled=False)
 
 
-def _policies(found: PolicySet) -> dict[str, PolicySource]:
+def _policies(found: CompiledFiles) -> dict[str, PolicySource]:
     """Return every policy of a set by name, with its params in the first profile that has it."""
     policies = dict(found.idle)
     for ready in found.plans:
@@ -88,7 +88,7 @@ def _there(value: object) -> str:
     return "" if value is None else "present"
 
 
-def _in_profile(where: str, old: ProfilePlan, new: ProfilePlan) -> Iterator[Difference]:
+def _in_profile(where: str, old: ProfilePlan, new: ProfilePlan) -> Iterator[ValueDifference]:
     for point in dict.fromkeys([*old.points, *new.points]):
         yield from _at_point(f"{where}: {point}", old.points.get(point), new.points.get(point))
     percentage = "percentageOfNodesToScore"
@@ -110,16 +110,18 @@ def _at_point(
     where: str,
     old: Sequence[tuple[str, int]] | None,
     new: Sequence[tuple[str, int]] | None,
-) -> Iterator[Difference]:
+) -> Iterator[ValueDifference]:
     """Yield added and removed plugins, changed weights, and a changed order."""
     before, after = dict(old or ()), dict(new or ())
     for name in dict.fromkeys([*before, *after]):
         if before.get(name) != after.get(name):
-            yield Difference(f"{where} {name}", _weight(before.get(name)), _weight(after.get(name)))
+            yield ValueDifference(
+                f"{where} {name}", _weight(before.get(name)), _weight(after.get(name))
+            )
     both = [name for name in before if name in after]
     order = [name for name in after if name in before]
     if both != order:
-        yield Difference(f"{where} order", ", ".join(both), ", ".join(order))
+        yield ValueDifference(f"{where} order", ", ".join(both), ", ".join(order))
 
 
 def _weight(weight: int | None) -> str:
@@ -128,7 +130,7 @@ def _weight(weight: int | None) -> str:
     return f"weight {weight}" if weight else "enabled"
 
 
-def _in_policy(where: str, old: PolicySource, new: PolicySource) -> Iterator[Difference]:
+def _in_policy(where: str, old: PolicySource, new: PolicySource) -> Iterator[ValueDifference]:
     for name in sorted({*old.params, *new.params}):
         one, other = old.params.get(name), new.params.get(name)
         yield from _value(f"{where} params.{name}", one, other)
@@ -139,7 +141,7 @@ def _in_policy(where: str, old: PolicySource, new: PolicySource) -> Iterator[Dif
             )
 
 
-def _in_section(where: str, old: object, new: object) -> Iterator[Difference]:
+def _in_section(where: str, old: object, new: object) -> Iterator[ValueDifference]:
     """Compare two values of one field of a policy, down to its texts."""
     if isinstance(old, tuple) and isinstance(new, tuple):
         for i in range(max(len(old), len(new))):
@@ -161,10 +163,10 @@ def _label(number: int, old: object, new: object) -> str:
     return name or str(number)
 
 
-def _value(where: str, old: object, new: object) -> Iterator[Difference]:
+def _value(where: str, old: object, new: object) -> Iterator[ValueDifference]:
     one, other = _text(old), _text(new)
     if one != other:
-        yield Difference(where, one, other)
+        yield ValueDifference(where, one, other)
 
 
 def _text(value: object) -> str:

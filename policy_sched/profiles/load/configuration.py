@@ -83,7 +83,9 @@ def load_config_document(
     if len(profiles) > MAX_PROFILES:
         text = f"profiles: Too many: {len(profiles)}: must have at most {MAX_PROFILES} items"
         return None, [
-            place.diagnostic(models.Problem(("profiles",), models.TOO_LARGE, text, on_key=True))
+            place.diagnostic(
+                models.ModelProblem(("profiles",), models.TOO_LARGE, text, on_key=True)
+            )
         ]
     for profile in profiles:
         _clean_args(profile)
@@ -124,12 +126,12 @@ def _read_args(
     name: str,
     value: Mapping[str, Any],
     at: models.Path,
-    known: Sequence[models.Problem],
+    known: Sequence[models.ModelProblem],
     document: object,
-) -> tuple[models.PluginArgs | None, list[models.Problem]]:
+) -> tuple[models.PluginArgs | None, list[models.ModelProblem]]:
     """Read the arguments of an in-tree plugin, found at ``at``, beyond problems ``known``."""
     model = models.ARGS[name]
-    problems: list[models.Problem] = []
+    problems: list[models.ModelProblem] = []
     try:
         args = model.model_validate(value)
     except ValidationError:

@@ -10,7 +10,14 @@ import msgspec
 from policy_sched.errors import Diagnostic
 from policy_sched.language.diagnostics import Text
 from policy_sched.profiles.load.document import DocumentPosition, device_objects, locator
-from policy_sched.profiles.models import WRONG_TYPE, Path, Problem, path_text, problem_at, required
+from policy_sched.profiles.models import (
+    WRONG_TYPE,
+    ModelProblem,
+    Path,
+    path_text,
+    problem_at,
+    required,
+)
 from policy_sched.source import Marked
 
 #: Where the requests of a kind are; a device class has selectors of its own.
@@ -35,7 +42,7 @@ def device_selectors(marked: Marked) -> tuple[list[DeviceSelectorText], list[Dia
     problems: list[Diagnostic] = []
     for root, value in device_objects(marked.value):
         for path, expression in _selectors(value, root):
-            if isinstance(expression, Problem):
+            if isinstance(expression, ModelProblem):
                 problems.append(place.diagnostic(expression))
             else:
                 locate = locator(marked, path)
@@ -50,7 +57,7 @@ def _title(value: Mapping[str, Any]) -> str:
     return f"{value['kind']} {name}" if isinstance(name, str) else str(value["kind"])
 
 
-def _selectors(value: Mapping[str, Any], root: Path) -> Iterator[tuple[Path, str | Problem]]:
+def _selectors(value: Mapping[str, Any], root: Path) -> Iterator[tuple[Path, str | ModelProblem]]:
     """Yield the expressions of an object, or the problem of each that is not a text."""
     if value["kind"] == _CLASS:
         yield from _of_selectors(_at(value, ("spec",)), (*root, "spec"))
@@ -67,7 +74,7 @@ def _selectors(value: Mapping[str, Any], root: Path) -> Iterator[tuple[Path, str
             yield from _of_selectors(choice, (*at, "firstAvailable", k))
 
 
-def _of_selectors(value: object, path: Path) -> Iterator[tuple[Path, str | Problem]]:
+def _of_selectors(value: object, path: Path) -> Iterator[tuple[Path, str | ModelProblem]]:
     selectors, path = _at(value, ("selectors",)), (*path, "selectors")
     if selectors is None:
         return

@@ -30,8 +30,8 @@ from policy_sched.profiles.models import (
     TEST_KINDS,
     TOO_LARGE,
     Document,
+    ModelProblem,
     Path,
-    Problem,
     did_you_mean,
     kube_scheduler_configuration as models,
     problem_at,
@@ -79,7 +79,7 @@ class DocumentPosition(msgspec.Struct, frozen=True):
     name: str
     marked: Marked | None = None
 
-    def diagnostic(self, problem: Problem) -> Diagnostic:
+    def diagnostic(self, problem: ModelProblem) -> Diagnostic:
         """Return the problem with its place in the file."""
         severity = Severity.WARNING if problem.warning else Severity.ERROR
         if self.marked is None:
@@ -95,12 +95,12 @@ class DocumentPosition(msgspec.Struct, frozen=True):
             severity=severity,
         )
 
-    def diagnostics(self, problems: Iterable[Problem]) -> list[Diagnostic]:
+    def diagnostics(self, problems: Iterable[ModelProblem]) -> list[Diagnostic]:
         """Return the problems with their places, in file order."""
         return sorted(self.diagnostic(problem) for problem in problems)
 
 
-def _span(marked: Marked, problem: Problem) -> tuple[int, int]:
+def _span(marked: Marked, problem: ModelProblem) -> tuple[int, int]:
     """Return what the caret underlines: a key, a scalar, or the start of what lacks a key."""
     path = problem.path
     node = marked.node(path)
@@ -238,7 +238,7 @@ def without_nulls(value: Any, keep: Sequence[str] = ()) -> Any:
     return value
 
 
-def read_model(value: Any, model: type[D], schema: str) -> tuple[D | None, list[Problem], Any]:
+def read_model(value: Any, model: type[D], schema: str) -> tuple[D | None, list[ModelProblem], Any]:
     """Read ``value`` as a ``model``, whose JSON Schema is the file ``schema``.
 
     Returns the model (of the mended value if there are problems; None if it cannot be mended),
@@ -259,10 +259,10 @@ def read_model(value: Any, model: type[D], schema: str) -> tuple[D | None, list[
 
 
 def model_problems(
-    error: ValidationError, value: object, known: Sequence[Problem], below: Path = ()
-) -> list[Problem]:
+    error: ValidationError, value: object, known: Sequence[ModelProblem], below: Path = ()
+) -> list[ModelProblem]:
     """Return what a model refuses beyond ``known`` problems, by its own account."""
-    found: list[Problem] = []
+    found: list[ModelProblem] = []
     for detail in error.errors(include_url=False):
         path: Path = below
         inside: Any = value
@@ -285,7 +285,7 @@ def inside(value: Any, path: Path) -> Any:
     return value
 
 
-def covered(path: Path, problems: Iterable[Problem]) -> bool:
+def covered(path: Path, problems: Iterable[ModelProblem]) -> bool:
     """Is ``path`` at or below, or right above, the place of a problem?"""
     return any(
         path[: len(p.path)] == p.path or p.path[: len(path)] == path
@@ -294,26 +294,26 @@ def covered(path: Path, problems: Iterable[Problem]) -> bool:
     )
 
 
-def kind_problem(value: object, expected: Sequence[tuple[str, str]]) -> Problem:
+def kind_problem(value: object, expected: Sequence[tuple[str, str]]) -> ModelProblem:
     """Return why a document's apiVersion and kind are none of those ``expected``."""
     if not isinstance(value, dict):
-        return Problem((), "PS703", "a document must be a mapping with apiVersion and kind")
+        return ModelProblem((), "PS703", "a document must be a mapping with apiVersion and kind")
     version, kind = kind_of(value)
     for key in ("apiVersion", "kind"):
         if key not in value:
             hint = "read here: " + ", ".join(f"{k} of {v}" for v, k in expected)
-            return Problem((key,), "PS704", f"{key}: Required value", hint)
+            return ModelProblem((key,), "PS704", f"{key}: Required value", hint)
     kinds = {k: v for v, k in expected}
     if kind in kinds:
         wanted = kinds[kind]
         hint = f"this version reads {wanted}"
         text = f"apiVersion {version!r} of kind {kind} is not supported"
-        return Problem(("apiVersion",), "PS706", text, hint)
+        return ModelProblem(("apiVersion",), "PS706", text, hint)
     words = ", ".join(kinds)
     hint = did_you_mean(kind, kinds) or f"kinds that are read here: {words}"
     if version in kinds.values():
-        return Problem(("kind",), "PS706", f"unknown kind {kind!r} of {version}", hint)
-    return Problem(("kind",), "PS706", f"no kind {kind!r} of {version!r} is read here", hint)
+        return ModelProblem(("kind",), "PS706", f"unknown kind {kind!r} of {version}", hint)
+    return ModelProblem(("kind",), "PS706", f"no kind {kind!r} of {version!r} is read here", hint)
 
 
 STDIN: Final = "-"

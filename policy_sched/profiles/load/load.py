@@ -203,7 +203,7 @@ def read_config(path: str) -> tuple[LoadedConfig | None, list[Diagnostic]]:
     for further in file.documents[1:]:
         text = "a configuration file holds one document"
         place = document.DocumentPosition(path, further.marked)
-        problems.append(place.diagnostic(models.Problem((), "PS701", text)))
+        problems.append(place.diagnostic(models.ModelProblem((), "PS701", text)))
     if file.documents:
         problems += file.documents[0].problems
         return file.documents[0].config, sorted(problems)

@@ -30,7 +30,7 @@ def merge_params(
     params: Mapping[str, Any],
     args: Mapping[str, Any],
     path: models.Path,
-    problems: list[models.Problem],
+    problems: list[models.ModelProblem],
 ) -> dict[str, Any]:
     """Return a policy's ``params`` with ``args``, found at ``path``, laid over them.
 
@@ -45,11 +45,11 @@ def merge_params(
         known = f"known parameters: {', '.join(params)}" if params else "the policy has no params"
         hint = models.did_you_mean(name, params) or known
         text = f'unknown parameter "{models.path_text(at)}"'
-        problems.append(models.Problem(at, models.UNKNOWN_KEY, text, hint, on_key=True))
+        problems.append(models.ModelProblem(at, models.UNKNOWN_KEY, text, hint, on_key=True))
     return merged
 
 
-def too_many_params(params: Mapping[str, Any], path: models.Path) -> Iterator[models.Problem]:
+def too_many_params(params: Mapping[str, Any], path: models.Path) -> Iterator[models.ModelProblem]:
     """Yield a problem if the type of ``params``, found at ``path``, is too large or too deep."""
     kind = params_type(params)
     fields = sum(
@@ -65,7 +65,7 @@ def too_many_params(params: Mapping[str, Any], path: models.Path) -> Iterator[mo
         )
 
 
-def _merge(default: Any, given: Any, path: models.Path, problems: list[models.Problem]) -> Any:
+def _merge(default: Any, given: Any, path: models.Path, problems: list[models.ModelProblem]) -> Any:
     """Return ``given`` over ``default``; an empty default takes anything of its kind."""
     if isinstance(default, dict) and isinstance(given, dict):
         return _merge_mapping(default, given, path, problems)
@@ -87,7 +87,7 @@ def _merge_mapping(
     default: dict[str, Any],
     given: dict[str, Any],
     path: models.Path,
-    problems: list[models.Problem],
+    problems: list[models.ModelProblem],
 ) -> dict[str, Any]:
     """Merge mappings; one with values of one type is a map, which takes new keys of that type."""
     merged = dict(default)
@@ -103,11 +103,11 @@ def _merge_mapping(
         else:
             hint = models.did_you_mean(str(key), default) or f"known fields: {', '.join(default)}"
             text = f'unknown field "{models.path_text(at)}"'
-            problems.append(models.Problem(at, models.UNKNOWN_KEY, text, hint, on_key=True))
+            problems.append(models.ModelProblem(at, models.UNKNOWN_KEY, text, hint, on_key=True))
     return merged
 
 
-def _item(like: Any, given: Any, path: models.Path, problems: list[models.Problem]) -> Any:
+def _item(like: Any, given: Any, path: models.Path, problems: list[models.ModelProblem]) -> Any:
     """Return an item that must look like ``like``, and have all of its fields if a record."""
     if isinstance(like, dict) and isinstance(given, dict) and like:
         if len({noun(value) for value in like.values()}) > 1:

@@ -85,7 +85,7 @@ def _entry(key: str, item: Any, marked: Marked, rules: list[models.Path], path: 
     return node.value if isinstance(node, ScalarNode) and not isinstance(item, str) else item
 
 
-def hiding_comments(marked: Marked, rules: Iterable[models.Path]) -> Iterator[models.Problem]:
+def hiding_comments(marked: Marked, rules: Iterable[models.Path]) -> Iterator[models.ModelProblem]:
     """Yield rules in which a ``//`` comment swallows lines that YAML folds onto its own."""
     for path in rules:
         node = marked.node(path)
@@ -99,14 +99,14 @@ def hiding_comments(marked: Marked, rules: Iterable[models.Path]) -> Iterator[mo
             if first_line != last_line:
                 message = "this // comment hides the lines below it: YAML folds them onto its line"
                 hint = "write the rule below a |- instead"
-                yield models.Problem(path, HIDING_COMMENT, message, hint)
+                yield models.ModelProblem(path, HIDING_COMMENT, message, hint)
                 break
 
 
 _DIGITS: Final = 10
 MAX_RULE_TEXT: Final = 64 << 10
 """Characters of all rules of one file; checking 1 MiB of them took 13 s, compiling them longer."""
-TOO_MUCH_RULE_TEXT: Final = models.Problem(
+TOO_MUCH_RULE_TEXT: Final = models.ModelProblem(
     ("spec",),
     models.TOO_LARGE,
     f"the rules of this file have more than {MAX_RULE_TEXT} characters",
@@ -210,29 +210,29 @@ def duplicate_names(policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
         other = first.setdefault(policy.name, policy)
         if other is not policy:
             at: models.Path = ("metadata", "name")
-            where = other.place.diagnostic(models.Problem(at, models.DUPLICATE, ""))
+            where = other.place.diagnostic(models.ModelProblem(at, models.DUPLICATE, ""))
             text = f'policy "{policy.name}" is defined twice'
             hint = f"the other one is at {where.file}:{where.line}:{where.column}"
             found.append(
                 policy.place.diagnostic(
-                    models.Problem(("metadata", "name"), models.DUPLICATE, text, hint)
+                    models.ModelProblem(("metadata", "name"), models.DUPLICATE, text, hint)
                 )
             )
     return found
 
 
-def check_policy_model(policy: models.Policy) -> Iterator[models.Problem]:
+def check_policy_model(policy: models.Policy) -> Iterator[models.ModelProblem]:
     """Yield the problems of a policy of the right shape, its rules not included."""
     spec = policy.spec
     if not any(getattr(spec, to_snake(section)) for section in _SECTIONS):
         text = f"spec: Required value: at least one of {', '.join(_SECTIONS)}"
-        yield models.Problem(("spec",), models.MISSING_KEY, text, on_key=True)
+        yield models.ModelProblem(("spec",), models.MISSING_KEY, text, on_key=True)
     yield from _null_params(spec.params, ("spec", "params"))
     stated = policy.metadata.annotations.get(ANNOTATION)
     if stated is not None and cost_limit(policy.metadata.annotations) is None:
         text = f'metadata.annotations[{ANNOTATION}]: Invalid value: "{stated}": must be a number'
         text += f" from 1 to {MAX_ANNOTATED_COST}, the nanoseconds for each node"
-        yield models.Problem(("metadata", "annotations", ANNOTATION), models.BAD_VALUE, text)
+        yield models.ModelProblem(("metadata", "annotations", ANNOTATION), models.BAD_VALUE, text)
     placement = spec.placement
     if placement is not None and placement.domain is None and placement.score is None:
         why = "Required value: domain, score, or both"
@@ -259,11 +259,11 @@ def beyond_ceiling(policies: Iterable[LoadedPolicy], ceiling: int) -> list[Diagn
             at: models.Path = ("metadata", "annotations", ANNOTATION)
             text = f"metadata.annotations[{ANNOTATION}]: Invalid value: {stated}"
             text += f": more than {ceiling}, which --max-cost-limit allows"
-            found.append(policy.place.diagnostic(models.Problem(at, models.BAD_VALUE, text)))
+            found.append(policy.place.diagnostic(models.ModelProblem(at, models.BAD_VALUE, text)))
     return found
 
 
-def too_large(spec: models.PolicySpec) -> Iterator[models.Problem]:
+def too_large(spec: models.PolicySpec) -> Iterator[models.ModelProblem]:
     """Yield what is beyond a limit of the language; nothing else of such a policy is checked."""
     yield from too_many_params(spec.params, ("spec", "params"))
     for i, function in enumerate(spec.functions):
@@ -285,7 +285,7 @@ def cost_limit(annotations: Mapping[str, str]) -> int | None:
 def _one_message(
     rule: models.FilterRule | models.PreEnqueueRule | models.VetoRule | models.Permit,
     path: models.Path,
-) -> Iterator[models.Problem]:
+) -> Iterator[models.ModelProblem]:
     """Yield every message of a rule beyond the first."""
     given = {
         "message": bool(rule.message),
@@ -300,7 +300,7 @@ def _one_message(
         yield models.problem_at((*path, key), why, hint=hint, on_key=True)
 
 
-def _null_params(value: object, path: models.Path) -> Iterator[models.Problem]:
+def _null_params(value: object, path: models.Path) -> Iterator[models.ModelProblem]:
     """Yield the parameters without a value: the rule language has no null."""
     if value is None:
         why = "expected a value, found nothing"
@@ -327,7 +327,7 @@ def test_problems(marked: Marked) -> list[Diagnostic]:
 
 def read_experiment(
     value: object, marked: Marked
-) -> tuple[Experiment | None, list[models.Problem]]:
+) -> tuple[Experiment | None, list[models.ModelProblem]]:
     """Read a document as an Experiment, and return every problem of its shape.
 
     ``value``: the document's data, with values for its parameters. None if it cannot be mended.

@@ -32,7 +32,7 @@ def policy_source(
     PolicyError if ``args`` do not look like the params; `resolve` reports the same at their
     place in the configuration.
     """
-    problems: list[models.Problem] = []
+    problems: list[models.ModelProblem] = []
     params = merge_params(loaded.model.spec.params, args or {}, (), problems)
     if problems:
         raise PolicyError(loaded.place.diagnostics(problems))

@@ -25,7 +25,7 @@ NOT_BUILT = "PS711"
 """A set that compiles, but whose plugins cannot be made."""
 
 
-class Problem(msgspec.Struct, frozen=True):
+class ModelProblem(msgspec.Struct, frozen=True):
     """A problem at ``path``; ``on_key`` points at the key instead of its value.
 
     ``placeholder`` is a value of the right shape: with it in place, the rest of the document
@@ -61,7 +61,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"did you mean {close!r}?" if close else ""
 
 
-def without_followers(problems: Sequence[Problem]) -> list[Problem]:
+def without_followers(problems: Sequence[ModelProblem]) -> list[ModelProblem]:
     """Return the problems without a missing key that a misspelt neighbour was meant to be."""
     meant = {(p.path[:-1], p.hint) for p in problems if p.code == UNKNOWN_KEY}
     return [
@@ -81,34 +81,34 @@ def problem_at(
     *,
     on_key: bool = False,
     warning: bool = False,
-) -> Problem:
+) -> ModelProblem:
     """Return a problem whose message begins with its path."""
-    return Problem(path, code, f"{path_text(path)}: {why}", hint, on_key, warning)
+    return ModelProblem(path, code, f"{path_text(path)}: {why}", hint, on_key, warning)
 
 
-def invalid(path: Path, value: object, why: str) -> Problem:
+def invalid(path: Path, value: object, why: str) -> ModelProblem:
     """Return the problem of a value that is of the right type and not allowed."""
     return problem_at(path, f"Invalid value: {shown(value)}: {why}")
 
 
-def unsupported(path: Path, value: object, known: Iterable[str], hint: str = "") -> Problem:
+def unsupported(path: Path, value: object, known: Iterable[str], hint: str = "") -> ModelProblem:
     """Return the problem of a word that is none of a closed set."""
     words = ", ".join(json.dumps(word) for word in known)
     why = f"Unsupported value: {shown(value)}: supported values: {words}"
     return problem_at(path, why, hint=hint)
 
 
-def required(path: Path, why: str = "") -> Problem:
+def required(path: Path, why: str = "") -> ModelProblem:
     """Return the problem of a value that must be given."""
     tail = f": {why}" if why else ""
     return problem_at(path, f"Required value{tail}", MISSING_KEY)
 
 
-def duplicate(path: Path, value: object) -> Problem:
+def duplicate(path: Path, value: object) -> ModelProblem:
     """Return the problem of a value that must be unique and is not."""
     return problem_at(path, f"Duplicate value: {shown(value)}", DUPLICATE)
 
 
-def forbidden(path: Path, why: str) -> Problem:
+def forbidden(path: Path, why: str) -> ModelProblem:
     """Return the problem of a field that must be absent."""
     return problem_at(path, f"Forbidden: {why}", on_key=True)

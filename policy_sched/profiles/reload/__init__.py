@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy_sched.profiles.reload.inputs import (
     Compilation as Compilation,
+    CompiledFiles as CompiledFiles,
     Config as Config,
     PolicyFiles as PolicyFiles,
-    PolicySet as PolicySet,
     compiled_set as compiled_set,
     read_policy_set as read_policy_set,
 )
 from policy_sched.profiles.reload.store import (
+    ActivePolicies as ActivePolicies,
     PolicyStore as PolicyStore,
     Reload as Reload,
-    Result as Result,
-    StorePolicySet as StorePolicySet,
+    ReloadResult as ReloadResult,
     StoreStatus as StoreStatus,
 )
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from policy_sched.profiles.reload.compiler_process import CompilerProcess as CompilerProcess
     from policy_sched.profiles.reload.limited_process import (
         LimitedProcess as LimitedProcess,
-        Limits as Limits,
         NoResultError as NoResultError,
+        ProcessLimits as ProcessLimits,
         end_with_parent as end_with_parent,
     )
     from policy_sched.profiles.reload.watch import (
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _LATER: Final = {
     "CompilerProcess": "compiler_process",
     "LimitedProcess": "limited_process",
-    "Limits": "limited_process",
+    "ProcessLimits": "limited_process",
     "NoResultError": "limited_process",
     "Watched": "watch",
     "changes": "watch",

@@ -17,7 +17,11 @@ from typing import Final
 
 from policy_sched.errors import Diagnostic
 from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles, compile_consistently
-from policy_sched.profiles.reload.limited_process import LimitedProcess, Limits, NoResultError
+from policy_sched.profiles.reload.limited_process import (
+    LimitedProcess,
+    NoResultError,
+    ProcessLimits,
+)
 
 _TOO_COSTLY: Final = "PS503"
 
@@ -32,7 +36,7 @@ class CompilerProcess(LimitedProcess[PolicyFiles, Compilation]):
     def __init__(
         self,
         files: PolicyFiles,
-        limits: Limits | None = None,
+        limits: ProcessLimits | None = None,
         work: Compile = compile_consistently,
     ) -> None:
         super().__init__(work, limits, files)

@@ -146,7 +146,7 @@ def compile_consistently(files: PolicyFiles) -> Compilation:
     return found
 
 
-class PolicySet(msgspec.Struct, frozen=True):
+class CompiledFiles(msgspec.Struct, frozen=True):
     """A policy set, compiled.
 
     ``config``: the KubeSchedulerConfiguration that decides which policies are enabled; None: each
@@ -160,7 +160,7 @@ class PolicySet(msgspec.Struct, frozen=True):
     warnings: Sequence[Diagnostic] = ()
 
 
-def read_policy_set(path: str, max_cost_limit: int = MAX_ANNOTATED_COST) -> PolicySet:
+def read_policy_set(path: str, max_cost_limit: int = MAX_ANNOTATED_COST) -> CompiledFiles:
     """Read and compile a policy set. Raises PolicyError with every problem if one is an error.
 
     ``max_cost_limit``: the most that a policy's annotation may let its rules cost.
@@ -168,7 +168,7 @@ def read_policy_set(path: str, max_cost_limit: int = MAX_ANNOTATED_COST) -> Poli
     return compiled_set(replace(policy_set(path), max_cost_limit=max_cost_limit))
 
 
-def compiled_set(files: PolicyFiles) -> PolicySet:
+def compiled_set(files: PolicyFiles) -> CompiledFiles:
     """Read and compile files. Raises PolicyError with every problem if one is an error."""
     compilation = files.compile()
     raise_errors(compilation.problems)
@@ -177,7 +177,7 @@ def compiled_set(files: PolicyFiles) -> PolicySet:
     policies, _ = load.load_policies(files.policies)
     idle = {one.name: load.policy_source(one) for one in policies if one.name not in enabled}
     config = files.config if isinstance(files.config, str) else None
-    return PolicySet(config, plans, dict(sorted(idle.items())), compilation.problems)
+    return CompiledFiles(config, plans, dict(sorted(idle.items())), compilation.problems)
 
 
 def policy_set(path: str) -> PolicyFiles:

@@ -35,7 +35,7 @@ Question = TypeVar("Question")
 Result = TypeVar("Result")
 
 
-class Limits(NamedTuple):
+class ProcessLimits(NamedTuple):
     """Seconds of processor time for one result, and bytes beyond those at the start."""
 
     processor_time: int = 30
@@ -66,11 +66,11 @@ class LimitedProcess(Generic[Question, Result]):
     def __init__(
         self,
         work: Callable[[Question], Result],
-        limits: Limits | None = None,
+        limits: ProcessLimits | None = None,
         first: Question | None = None,
     ) -> None:
         self._first = first
-        self._limits = Limits() if limits is None else limits
+        self._limits = ProcessLimits() if limits is None else limits
         self._work = work
         self._ended = False
         self._start()
@@ -157,7 +157,10 @@ def _words(code: int) -> str:
 
 
 def serve(
-    pipe: Connection, first: Question | None, limits: Limits, work: Callable[[Question], Result]
+    pipe: Connection,
+    first: Question | None,
+    limits: ProcessLimits,
+    work: Callable[[Question], Result],
 ) -> None:
     """Compute what comes through the pipe until it closes: what the process does."""
     os.setsid()  # signals from a terminal are the parent's alone

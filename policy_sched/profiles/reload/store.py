@@ -23,7 +23,7 @@ from policy_sched.profiles.models import NOT_BUILT, KubeSchedulerConfiguration, 
 from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles, compile_consistently
 
 
-class StorePolicySet(msgspec.Struct, frozen=True):
+class ActivePolicies(msgspec.Struct, frozen=True):
     """Everything that decides, frozen; generations count from 1."""
 
     plans: tuple[build.CompiledPlan, ...]
@@ -37,7 +37,7 @@ class StorePolicySet(msgspec.Struct, frozen=True):
         return content_hash([plan.content_hash for plan in self.plans])
 
 
-class Result(StrEnum):
+class ReloadResult(StrEnum):
     """The result of a reload; the values are metric labels."""
 
     LOADED = "loaded"
@@ -54,8 +54,8 @@ class Reload(msgspec.Struct, frozen=True):
     ``restart``: changed settings that take effect only after a restart.
     """
 
-    result: Result
-    policies: StorePolicySet
+    result: ReloadResult
+    policies: ActivePolicies
     problems: tuple[Diagnostic, ...] = ()
     changes: build.PlanDiff = msgspec.field(default_factory=build.PlanDiff)
     restart: tuple[str, ...] = ()
@@ -77,7 +77,9 @@ class StoreStatus(msgspec.Struct, frozen=True):
     refused_at: int = 0
     problems: tuple[Diagnostic, ...] = ()
     restart: tuple[str, ...] = ()
-    counts: dict[Result, int] = msgspec.field(default_factory=lambda: dict.fromkeys(Result, 0))
+    counts: dict[ReloadResult, int] = msgspec.field(
+        default_factory=lambda: dict.fromkeys(ReloadResult, 0)
+    )
 
     @property
     def healthy(self) -> bool:
@@ -85,12 +87,12 @@ class StoreStatus(msgspec.Struct, frozen=True):
         return not self.refused_at
 
 
-Enact = Callable[[StorePolicySet, build.PlanDiff], None]
+Enact = Callable[[ActivePolicies, build.PlanDiff], None]
 """Builds a set's pipelines and activates them, or raises PolicyError or PluginError and
 leaves everything as it was."""
 
 
-def _nothing(_policies: StorePolicySet, _changes: build.PlanDiff) -> None:
+def _nothing(_policies: ActivePolicies, _changes: build.PlanDiff) -> None:
     """No-op: no scheduler uses the set."""
 
 
@@ -112,7 +114,7 @@ class PolicyStore:
         self.compiler: Callable[[PolicyFiles], Compilation] = compile_consistently
         """Reads and compiles the files at a reload, here or in another process."""
         self._now = now
-        self.current = StorePolicySet(found.plans, found.settings, 1, found.problems)
+        self.current = ActivePolicies(found.plans, found.settings, 1, found.problems)
         self.status = StoreStatus(1, self.current.content_hash, now(), now())
 
     def reload(self, enact: Enact = _nothing) -> Reload:
@@ -131,10 +133,10 @@ class PolicyStore:
         restart = build.restarts_between(old.settings, found.settings)
         changes = build.diff_plans(old.plans, found.plans)
         if not changes:
-            return self._done(Reload(Result.UNCHANGED, old, found.problems, changes, restart))
+            return self._done(Reload(ReloadResult.UNCHANGED, old, found.problems, changes, restart))
         # Settings that need a restart are compared with the active ones, not with the last file.
         settings = old.settings
-        new = StorePolicySet(found.plans, settings, old.generation + 1, found.problems)
+        new = ActivePolicies(found.plans, settings, old.generation + 1, found.problems)
         try:
             enact(new, changes)
         except PolicyError as error:
@@ -144,12 +146,12 @@ class PolicyStore:
             refusal = Diagnostic(name, 1, 1, NOT_BUILT, str(error))
             return self._refuse((*found.problems, refusal))
         self.current = new
-        return self._done(Reload(Result.LOADED, new, found.problems, changes, restart))
+        return self._done(Reload(ReloadResult.LOADED, new, found.problems, changes, restart))
 
     def _done(self, reload: Reload) -> Reload:
         policies, last = reload.policies, self.status
         now = self._now()
-        loaded_at = now if reload.result is Result.LOADED else last.loaded_at
+        loaded_at = now if reload.result is ReloadResult.LOADED else last.loaded_at
         self.status = StoreStatus(
             policies.generation,
             policies.content_hash,
@@ -166,10 +168,10 @@ class PolicyStore:
             self.status,
             refused_at=self._now(),
             problems=ordered,
-            counts=_counted(self.status, Result.REFUSED),
+            counts=_counted(self.status, ReloadResult.REFUSED),
         )
-        return Reload(Result.REFUSED, self.current, ordered)
+        return Reload(ReloadResult.REFUSED, self.current, ordered)
 
 
-def _counted(status: StoreStatus, result: Result) -> dict[Result, int]:
+def _counted(status: StoreStatus, result: ReloadResult) -> dict[ReloadResult, int]:
     return {**status.counts, result: status.counts[result] + 1}

@@ -21,7 +21,7 @@ Enabled = tuple[str, int]
 """A plugin's name and weight, 0 where none was given."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class EnabledPlugin(msgspec.Struct, frozen=True):
     """One enabled plugin, and where the file enables it: point and index; none for a default."""
 
     name: str
@@ -30,18 +30,18 @@ class Entry(msgspec.Struct, frozen=True):
     index: int = -1
 
 
-class Lists(msgspec.Struct, frozen=True):
+class PluginLists(msgspec.Struct, frozen=True):
     """One extension point of a profile as written: entries enabled, names disabled."""
 
-    enabled: tuple[Entry, ...] = ()
+    enabled: tuple[EnabledPlugin, ...] = ()
     disabled: frozenset[str] = frozenset()
 
 
-class Fault(msgspec.Struct, frozen=True):
+class ExpansionFault(msgspec.Struct, frozen=True):
     """Why a profile cannot be expanded, and the entry at fault (None: the whole profile)."""
 
     message: str
-    entry: Entry | None = None
+    entry: EnabledPlugin | None = None
     hint: str = ""
 
 
@@ -53,12 +53,12 @@ class Expansion:
     """
 
     points: dict[str, tuple[Enabled, ...]] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[ExpansionFault] = field(default_factory=list)
 
 
 def merge_multi_point(
-    custom: Lists, defaults: Sequence[Enabled] = DEFAULT_PLUGINS
-) -> tuple[Entry, ...]:
+    custom: PluginLists, defaults: Sequence[Enabled] = DEFAULT_PLUGINS
+) -> tuple[EnabledPlugin, ...]:
     """Return the profile's multiPoint merged into the default one.
 
     A default plugin that the profile names again keeps its place and takes the profile's
@@ -66,7 +66,7 @@ def merge_multi_point(
     expansion reports.
     """
     replacing = {entry.name: i for i, entry in enumerate(custom.enabled)}
-    merged: list[Entry] = []
+    merged: list[EnabledPlugin] = []
     used: set[int] = set()
     if "*" not in custom.disabled:
         for name, weight in defaults:
@@ -76,13 +76,13 @@ def merge_multi_point(
                 used.add(replacing[name])
                 merged.append(custom.enabled[replacing[name]])
             else:
-                merged.append(Entry(name, weight))
+                merged.append(EnabledPlugin(name, weight))
     merged.extend(entry for i, entry in enumerate(custom.enabled) if i not in used)
     return tuple(merged)
 
 
 def expand(
-    sets: Mapping[str, Lists],
+    sets: Mapping[str, PluginLists],
     implements: Mapping[str, frozenset[str]],
     defaults: Sequence[Enabled] = DEFAULT_PLUGINS,
 ) -> Expansion:
@@ -93,14 +93,14 @@ def expand(
     points of a profile with faults must not be used.
     """
     result = Expansion()
-    multi_point = merge_multi_point(sets.get(MULTI_POINT, Lists()), defaults)
+    multi_point = merge_multi_point(sets.get(MULTI_POINT, PluginLists()), defaults)
     for entry in multi_point:
         if entry.name not in implements:
-            result.faults.append(Fault(f'plugin "{entry.name}" does not exist', entry))
+            result.faults.append(ExpansionFault(f'plugin "{entry.name}" does not exist', entry))
     for point in POINTS:
-        own = _own_list(point, sets.get(point, Lists()), implements, result.faults)
-        disabled = sets.get(point, Lists()).disabled
-        from_multi_point: dict[str, Entry] = {}
+        own = _own_list(point, sets.get(point, PluginLists()), implements, result.faults)
+        disabled = sets.get(point, PluginLists()).disabled
+        from_multi_point: dict[str, EnabledPlugin] = {}
         overridden: set[str] = set()
         if "*" not in disabled:
             for entry in multi_point:
@@ -124,18 +124,22 @@ def expand(
 
 def _own_list(
     point: str,
-    lists: Lists,
+    lists: PluginLists,
     implements: Mapping[str, frozenset[str]],
-    faults: list[Fault],
-) -> dict[str, Entry]:
+    faults: list[ExpansionFault],
+) -> dict[str, EnabledPlugin]:
     """Return the point's own plugins in order, and report those that cannot be there."""
-    own: dict[str, Entry] = {}
+    own: dict[str, EnabledPlugin] = {}
     for entry in lists.enabled:
         if entry.name not in implements:
-            faults.append(Fault(f'{POINT_TYPES[point]} "{entry.name}" does not exist', entry))
+            faults.append(
+                ExpansionFault(f'{POINT_TYPES[point]} "{entry.name}" does not exist', entry)
+            )
         elif point not in implements[entry.name]:
             kind = POINT_TYPES[point]
-            faults.append(Fault(f'plugin "{entry.name}" does not extend {kind} plugin', entry))
+            faults.append(
+                ExpansionFault(f'plugin "{entry.name}" does not extend {kind} plugin', entry)
+            )
         elif entry.name in own:
             faults.append(_twice(entry, point))
         else:
@@ -156,9 +160,11 @@ def _one_sort(names: Sequence[str]) -> str:
     )
 
 
-def _twice(entry: Entry, point: str) -> Fault:
+def _twice(entry: EnabledPlugin, point: str) -> ExpansionFault:
     """Return the fault of a plugin that is enabled twice at one point."""
-    return Fault(f'plugin "{entry.name}" already registered as "{POINT_TYPES[point]}"', entry)
+    return ExpansionFault(
+        f'plugin "{entry.name}" already registered as "{POINT_TYPES[point]}"', entry
+    )
 
 
 def _check_whole(result: Expansion) -> None:
@@ -168,6 +174,6 @@ def _check_whole(result: Expansion) -> None:
     sorts = [name for name, _ in result.points["queueSort"]]
     if len(sorts) != 1:
         text = f"only one queue sort plugin required, but got {len(sorts)}"
-        result.faults.append(Fault(text, hint=_one_sort(sorts)))
+        result.faults.append(ExpansionFault(text, hint=_one_sort(sorts)))
     if not result.points["bind"]:
-        result.faults.append(Fault("at least one bind plugin is needed"))
+        result.faults.append(ExpansionFault("at least one bind plugin is needed"))

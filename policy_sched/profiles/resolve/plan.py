@@ -50,7 +50,7 @@ def ignored_resources(extenders: tuple[models.Extender, ...]) -> tuple[str, ...]
     )
 
 
-def certificate_problems(extenders: tuple[models.Extender, ...]) -> Iterator[models.Problem]:
+def certificate_problems(extenders: tuple[models.Extender, ...]) -> Iterator[models.ModelProblem]:
     """Yield the problems of the certificates of checked extenders; their files are read."""
     for i, extender in enumerate(extenders):
         if extender.tls_config is None:
@@ -190,7 +190,7 @@ def resolve(
     for name, points in found.items():
         implements[name] = implements.get(name, frozenset()) | points
     gates = models.enabled_gates(config.model.feature_gates)
-    problems: list[models.Problem] = []
+    problems: list[models.ModelProblem] = []
     plans: list[ProfilePlan] = []
     for i, profile in enumerate(config.model.profiles):
         problems += _unknown_names(profile, i, implements)
@@ -204,16 +204,16 @@ def resolve(
     return () if failed else tuple(plans), diagnostics
 
 
-def _lists(profile: models.KubeSchedulerProfile) -> dict[str, multi_point.Lists]:
+def _lists(profile: models.KubeSchedulerProfile) -> dict[str, multi_point.PluginLists]:
     """Return what the profile has at each point, with places for diagnostics."""
-    lists: dict[str, multi_point.Lists] = {}
+    lists: dict[str, multi_point.PluginLists] = {}
     for point in (*models.POINTS, models.MULTI_POINT):
         chosen = plugin_set(profile, point)
         entries = tuple(
-            multi_point.Entry(plugin.name, plugin.weight, point, i)
+            multi_point.EnabledPlugin(plugin.name, plugin.weight, point, i)
             for i, plugin in enumerate(chosen.enabled)
         )
-        lists[point] = multi_point.Lists(
+        lists[point] = multi_point.PluginLists(
             entries, frozenset(plugin.name for plugin in chosen.disabled)
         )
     return lists
@@ -221,7 +221,7 @@ def _lists(profile: models.KubeSchedulerProfile) -> dict[str, multi_point.Lists]
 
 def _unknown_names(
     profile: models.KubeSchedulerProfile, index: int, implements: Mapping[str, frozenset[str]]
-) -> Iterator[models.Problem]:
+) -> Iterator[models.ModelProblem]:
     """Yield names that no plugin has: arguments for it are an error, disabling it a warning."""
     known = implements.keys() | models.REMOVED_PLUGINS | {""}
     for i, config in enumerate(profile.plugin_config):
@@ -237,7 +237,7 @@ def _unknown_names(
 
 def _unknown(
     path: models.Path, name: str, known: Mapping[str, frozenset[str]], *, warning: bool = False
-) -> models.Problem:
+) -> models.ModelProblem:
     """Return the problem of a name that no plugin has."""
     hint = (
         models.did_you_mean(name, known)
@@ -250,7 +250,7 @@ def _unknown(
 
 def _fault_problems(
     expansion: multi_point.Expansion, index: int, implements: Mapping[str, frozenset[str]]
-) -> Iterator[models.Problem]:
+) -> Iterator[models.ModelProblem]:
     """Yield the expansion's faults with their places, each entry once."""
     seen: set[tuple[str, int]] = set()
     for fault in expansion.faults:
@@ -287,7 +287,7 @@ def _enable_conditions(
                 expansion.points[point] += ((name, 0),)
 
 
-def _fault_code(fault: multi_point.Fault) -> str:
+def _fault_code(fault: multi_point.ExpansionFault) -> str:
     """Return the code of a fault with a plugin that exists."""
     return models.DUPLICATE if "already registered" in fault.message else models.BAD_VALUE
 
@@ -297,7 +297,7 @@ def _plan(
     index: int,
     expansion: multi_point.Expansion,
     known: Mapping[str, load.LoadedPolicy],
-    problems: list[models.Problem],
+    problems: list[models.ModelProblem],
 ) -> ProfilePlan:
     """Return the plan of a profile; arguments that a policy refuses go to ``problems``."""
     profile = config.model.profiles[index]
@@ -372,8 +372,8 @@ def _default_args(name: str) -> dict[str, Any]:
 
 
 def _queue_sorts(
-    plans: Sequence[ProfilePlan], known: Sequence[models.Problem]
-) -> Iterator[models.Problem]:
+    plans: Sequence[ProfilePlan], known: Sequence[models.ModelProblem]
+) -> Iterator[models.ModelProblem]:
     """Yield profiles whose queue sort is not the first profile's: they share one queue."""
     if any(not problem.warning for problem in known):
         return

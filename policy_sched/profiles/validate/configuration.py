@@ -20,7 +20,7 @@ from policy_sched.profiles.validate.plugin_args import label_name_faults
 from policy_sched.source import masked
 
 
-def check_extenders(extenders: tuple[models.Extender, ...]) -> Iterator[models.Problem]:
+def check_extenders(extenders: tuple[models.Extender, ...]) -> Iterator[models.ModelProblem]:
     """Yield the problems of the extenders of a configuration."""
     managed: set[str] = set()
     for i, extender in enumerate(extenders):
@@ -48,12 +48,12 @@ def check_extenders(extenders: tuple[models.Extender, ...]) -> Iterator[models.P
     if len(binders) > 1:
         text = f"found {len(binders)} extenders implementing bind"
         problem = models.invalid(("extenders",), text, "only one extender can implement bind")
-        yield models.Problem(
+        yield models.ModelProblem(
             ("extenders", binders[1], "bindVerb"), models.BAD_VALUE, problem.message
         )
 
 
-def _address(extender: models.Extender, path: models.Path) -> Iterator[models.Problem]:
+def _address(extender: models.Extender, path: models.Path) -> Iterator[models.ModelProblem]:
     at = (*path, "urlPrefix")
     address = extender.url_prefix
     try:
@@ -80,7 +80,7 @@ def _address(extender: models.Extender, path: models.Path) -> Iterator[models.Pr
         )
 
 
-def _tls(tls: models.ExtenderTLSConfig, path: models.Path) -> Iterator[models.Problem]:
+def _tls(tls: models.ExtenderTLSConfig, path: models.Path) -> Iterator[models.ModelProblem]:
     for field, text in (
         ("certData", tls.cert_data),
         ("keyData", tls.key_data),
@@ -90,7 +90,9 @@ def _tls(tls: models.ExtenderTLSConfig, path: models.Path) -> Iterator[models.Pr
             yield models.problem_at((*path, field), "Invalid value: is not base64")
 
 
-def _selector(selector: models.ExtenderPodSelector, path: models.Path) -> Iterator[models.Problem]:
+def _selector(
+    selector: models.ExtenderPodSelector, path: models.Path
+) -> Iterator[models.ModelProblem]:
     for key, value in selector.match_labels.items():
         try:
             requirement(key, "In", (value,))
@@ -101,7 +103,7 @@ def _selector(selector: models.ExtenderPodSelector, path: models.Path) -> Iterat
             requirement(one.key, one.operator, one.values, LABEL_OPERATORS)
         except ValueError as error:
             at: models.Path = (*path, "matchExpressions", i)
-            yield models.Problem(at, models.BAD_VALUE, f"{models.path_text(at)}.{error}")
+            yield models.ModelProblem(at, models.BAD_VALUE, f"{models.path_text(at)}.{error}")
 
 
 def decoded(text: str) -> bytes | None:
@@ -139,7 +141,7 @@ def plugin_set(profile: models.KubeSchedulerProfile, point: str) -> models.Plugi
     return found
 
 
-def check_configuration(config: models.KubeSchedulerConfiguration) -> Iterator[models.Problem]:
+def check_configuration(config: models.KubeSchedulerConfiguration) -> Iterator[models.ModelProblem]:
     """Yield the problems of a configuration of the right shape; arguments not included."""
     if config.leader_election.leader_elect:
         yield from _leader_election(config.leader_election)
@@ -147,14 +149,14 @@ def check_configuration(config: models.KubeSchedulerConfiguration) -> Iterator[m
         words = "must be greater than or equal to PodInitialBackoffSeconds"
         yield models.invalid(("podMaxBackoffSeconds",), config.pod_max_backoff_seconds, words)
     for name, text, hint in models.gate_faults(config.feature_gates):
-        yield models.Problem(
+        yield models.ModelProblem(
             ("featureGates", name), models.BAD_VALUE, f"featureGates: {text}", hint
         )
     yield from _profiles(config)
     yield from check_extenders(config.extenders)
 
 
-def _leader_election(election: models.LeaderElection) -> Iterator[models.Problem]:
+def _leader_election(election: models.LeaderElection) -> Iterator[models.ModelProblem]:
     path: models.Path = ("leaderElection",)
     durations = {
         "leaseDuration": election.lease_duration,
@@ -172,7 +174,7 @@ def _leader_election(election: models.LeaderElection) -> Iterator[models.Problem
         yield models.invalid((*path, "resourceLock"), election.resource_lock, words)
 
 
-def _profiles(config: models.KubeSchedulerConfiguration) -> Iterator[models.Problem]:
+def _profiles(config: models.KubeSchedulerConfiguration) -> Iterator[models.ModelProblem]:
     names: set[str] = set()
     for i, profile in enumerate(config.profiles):
         path: models.Path = ("profiles", i)
@@ -188,7 +190,9 @@ def _profiles(config: models.KubeSchedulerConfiguration) -> Iterator[models.Prob
     yield from _queue_sort(config)
 
 
-def _removed(profile: models.KubeSchedulerProfile, path: models.Path) -> Iterator[models.Problem]:
+def _removed(
+    profile: models.KubeSchedulerProfile, path: models.Path
+) -> Iterator[models.ModelProblem]:
     """Yield empty names and removed plugins; disabling one of those is only worth a warning."""
     for point in (*models.POINTS, models.MULTI_POINT):
         at = (*path, "plugins", point)
@@ -207,7 +211,7 @@ def _removed(profile: models.KubeSchedulerProfile, path: models.Path) -> Iterato
 
 def _plugin_config(
     profile: models.KubeSchedulerProfile, path: models.Path
-) -> Iterator[models.Problem]:
+) -> Iterator[models.ModelProblem]:
     seen: set[str] = set()
     for i, config in enumerate(profile.plugin_config):
         at = (*path, "pluginConfig", i, "name")
@@ -220,7 +224,7 @@ def _plugin_config(
             yield models.invalid(at, config.name, _REMOVED)
 
 
-def _queue_sort(config: models.KubeSchedulerConfiguration) -> Iterator[models.Problem]:
+def _queue_sort(config: models.KubeSchedulerConfiguration) -> Iterator[models.ModelProblem]:
     """Yield profiles whose queueSort differs from the first one's: they share one queue."""
     if not config.profiles:
         return

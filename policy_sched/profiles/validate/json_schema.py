@@ -64,10 +64,10 @@ def found(value: object) -> str:
     return next((name for kind, name in names if isinstance(value, kind)), "a number")
 
 
-def shape_problems(value: object, file: str) -> list[models.Problem]:
+def shape_problems(value: object, file: str) -> list[models.ModelProblem]:
     """Return every way in which ``value`` departs from the schema ``file``, in document order."""
     validator = _validator(file)
-    problems: dict[tuple[models.Path, str, str], models.Problem] = {}
+    problems: dict[tuple[models.Path, str, str], models.ModelProblem] = {}
     suggest = _Suggestions()
     for error in validator.iter_errors(value):
         for problem in _explain(error, validator, suggest):
@@ -92,7 +92,7 @@ class _Suggestions:
 
 def _explain(
     error: ValidationError, validator: Draft7Validator, suggest: _Suggestions
-) -> Iterator[models.Problem]:
+) -> Iterator[models.ModelProblem]:
     """Yield the problems of one jsonschema error."""
     path: models.Path = tuple(error.absolute_path)
     instance: Any = error.instance
@@ -113,7 +113,7 @@ def _explain(
             text = (
                 f"{models.path_text(path)}: expected {' or '.join(words)}, found {found(instance)}"
             )
-            yield models.Problem(
+            yield models.ModelProblem(
                 path, models.WRONG_TYPE, text, _type_hint(wanted, instance), placeholder=fill
             )
         case "enum" | "const":
@@ -132,17 +132,17 @@ def _explain(
             yield _with(models.invalid(path, instance, why), fill, hint)
 
 
-def _with(problem: models.Problem, placeholder: object, hint: str = "") -> models.Problem:
+def _with(problem: models.ModelProblem, placeholder: object, hint: str = "") -> models.ModelProblem:
     """Return ``problem`` with a placeholder."""
     hint = hint or problem.hint
-    return models.Problem(
+    return models.ModelProblem(
         problem.path, problem.code, problem.message, hint, placeholder=placeholder
     )
 
 
 def _unknown_keys(
     path: models.Path, instance: Mapping[str, object], schema: Schema, suggest: _Suggestions
-) -> Iterator[models.Problem]:
+) -> Iterator[models.ModelProblem]:
     """Yield one problem per key of ``instance`` that the schema does not name."""
     known = [key for key in schema.get("properties", {}) if key != "$schema"]
     for key in instance:
@@ -151,7 +151,7 @@ def _unknown_keys(
         at = (*path, key)
         text = f'unknown field "{models.path_text(at)}"'
         hint = suggest(str(key), known) or f"known fields: {', '.join(known)}"
-        yield models.Problem(at, models.UNKNOWN_KEY, text, hint, on_key=True)
+        yield models.ModelProblem(at, models.UNKNOWN_KEY, text, hint, on_key=True)
 
 
 def _closest(error: ValidationError) -> list[ValidationError]:
@@ -216,7 +216,7 @@ def _placeholder(schema: Schema, root: Schema) -> object:
     return copy.deepcopy(_EMPTY[kind])
 
 
-def mended(value: object, problems: list[models.Problem]) -> object:
+def mended(value: object, problems: list[models.ModelProblem]) -> object:
     """Return a copy of ``value`` where everything that ``problems`` names is put right."""
     root: dict[str, Any] = {"": copy.deepcopy(value)}
     for problem in problems:

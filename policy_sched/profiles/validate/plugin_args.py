@@ -18,14 +18,16 @@ _INTEGER: Final = re.compile(r"[-+]?[0-9]+")
 _FIELD_OPERATORS: Final = ("In", "NotIn")
 
 
-def check_args(name: str, args: models.PluginArgs, path: models.Path) -> Iterator[models.Problem]:
+def check_args(
+    name: str, args: models.PluginArgs, path: models.Path
+) -> Iterator[models.ModelProblem]:
     """Yield the problems of the arguments ``args`` of plugin ``name``, found at ``path``."""
     group = models.API_VERSION.split("/", maxsplit=1)[0]
     if args.kind is not None and args.kind != f"{name}Args":
         text = (
             f"args for plugin {name} were not of type {name}Args.{group}, got {args.kind}.{group}"
         )
-        yield models.Problem((*path, "kind"), models.BAD_VALUE, text)
+        yield models.ModelProblem((*path, "kind"), models.BAD_VALUE, text)
     check = _CHECKS.get(type(args))
     if check is not None:
         yield from check(args, path)
@@ -49,7 +51,7 @@ def label_name_faults(name: str) -> list[str]:
     return faults
 
 
-def _fit(args: models.PluginArgs, path: models.Path) -> Iterator[models.Problem]:
+def _fit(args: models.PluginArgs, path: models.Path) -> Iterator[models.ModelProblem]:
     assert isinstance(args, models.NodeResourcesFitArgs)
     for i, name in enumerate(args.ignored_resources):
         at = (*path, "ignoredResources", i)
@@ -62,7 +64,7 @@ def _fit(args: models.PluginArgs, path: models.Path) -> Iterator[models.Problem]
     yield from _strategy(args.scoring_strategy, (*path, "scoringStrategy"))
 
 
-def _strategy(strategy: models.ScoringStrategy, path: models.Path) -> Iterator[models.Problem]:
+def _strategy(strategy: models.ScoringStrategy, path: models.Path) -> Iterator[models.ModelProblem]:
     for i, resource in enumerate(strategy.resources):
         if not 0 < resource.weight <= 100:
             words = f"resource weight of {resource.name} not in valid range (0, 100]"
@@ -79,7 +81,7 @@ def _strategy(strategy: models.ScoringStrategy, path: models.Path) -> Iterator[m
 
 def _shape(
     shape: Sequence[models.UtilizationShapePoint], path: models.Path
-) -> Iterator[models.Problem]:
+) -> Iterator[models.ModelProblem]:
     if not shape:
         yield models.required(path, "at least one point must be specified")
     for i in range(1, len(shape)):
@@ -89,7 +91,7 @@ def _shape(
             return
 
 
-def _balanced(args: models.PluginArgs, path: models.Path) -> Iterator[models.Problem]:
+def _balanced(args: models.PluginArgs, path: models.Path) -> Iterator[models.ModelProblem]:
     assert isinstance(args, models.NodeResourcesBalancedAllocationArgs)
     seen: set[str] = set()
     for i, resource in enumerate(args.resources):
@@ -101,7 +103,7 @@ def _balanced(args: models.PluginArgs, path: models.Path) -> Iterator[models.Pro
             yield models.invalid((*at, "weight"), resource.weight, "must be 1")
 
 
-def _preemption(args: models.PluginArgs, path: models.Path) -> Iterator[models.Problem]:
+def _preemption(args: models.PluginArgs, path: models.Path) -> Iterator[models.ModelProblem]:
     assert isinstance(args, models.DefaultPreemptionArgs)
     if not args.min_candidate_nodes_percentage and not args.min_candidate_nodes_absolute:
         percentage, absolute = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
@@ -110,7 +112,7 @@ def _preemption(args: models.PluginArgs, path: models.Path) -> Iterator[models.P
         yield models.invalid((*path, absolute), 0, words + percentage)
 
 
-def _node_affinity(args: models.PluginArgs, path: models.Path) -> Iterator[models.Problem]:
+def _node_affinity(args: models.PluginArgs, path: models.Path) -> Iterator[models.ModelProblem]:
     assert isinstance(args, models.NodeAffinityArgs)
     if args.added_affinity is not None:
         yield from check_node_affinity(args.added_affinity, (*path, "addedAffinity"))
@@ -118,7 +120,7 @@ def _node_affinity(args: models.PluginArgs, path: models.Path) -> Iterator[model
 
 def check_node_affinity(
     affinity: models.AddedNodeAffinity, path: models.Path
-) -> Iterator[models.Problem]:
+) -> Iterator[models.ModelProblem]:
     """Yield the problems of the selectors of a node affinity found at ``path``."""
     required_terms = affinity.required_during_scheduling_ignored_during_execution
     at: models.Path = (*path, "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
@@ -131,7 +133,7 @@ def check_node_affinity(
             yield from _term(preferred.preference, (*at, i, "preference"))
 
 
-def _term(term: models.NodeSelectorTerm, path: models.Path) -> Iterator[models.Problem]:
+def _term(term: models.NodeSelectorTerm, path: models.Path) -> Iterator[models.ModelProblem]:
     for i, condition in enumerate(term.match_expressions):
         at = (*path, "matchExpressions", i)
         yield from (
@@ -162,7 +164,7 @@ def _term(term: models.NodeSelectorTerm, path: models.Path) -> Iterator[models.P
             yield models.invalid((*at, "values"), list(condition.values), "must have one element")
 
 
-def _spread(args: models.PluginArgs, path: models.Path) -> Iterator[models.Problem]:
+def _spread(args: models.PluginArgs, path: models.Path) -> Iterator[models.ModelProblem]:
     assert isinstance(args, models.PodTopologySpreadArgs)
     if args.defaulting_type == "System" and args.default_constraints:
         words = "when .defaultConstraints are not empty"
@@ -185,14 +187,14 @@ def _spread(args: models.PluginArgs, path: models.Path) -> Iterator[models.Probl
         seen.add(pair)
 
 
-def _volume_binding(args: models.PluginArgs, path: models.Path) -> Iterator[models.Problem]:
+def _volume_binding(args: models.PluginArgs, path: models.Path) -> Iterator[models.ModelProblem]:
     assert isinstance(args, models.VolumeBindingArgs)
     if args.shape is not None:
         words = "remove it or turn on the feature gate StorageCapacityScoring"
         yield models.forbidden((*path, "shape"), f"unexpected field `shape`, {words}")
 
 
-def _dynamic_resources(args: models.PluginArgs, path: models.Path) -> Iterator[models.Problem]:
+def _dynamic_resources(args: models.PluginArgs, path: models.Path) -> Iterator[models.ModelProblem]:
     assert isinstance(args, models.DynamicResourcesArgs)
     if args.filter_timeout < 0:
         yield models.problem_at((*path, "filterTimeout"), "Invalid value: must be zero or positive")
@@ -205,7 +207,7 @@ def _dynamic_resources(args: models.PluginArgs, path: models.Path) -> Iterator[m
 _CHECKS: Final[
     dict[
         type[models.PluginArgs],
-        Callable[[models.PluginArgs, models.Path], Iterator[models.Problem]],
+        Callable[[models.PluginArgs, models.Path], Iterator[models.ModelProblem]],
     ]
 ] = {
     models.NodeResourcesFitArgs: _fit,

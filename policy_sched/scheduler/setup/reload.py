@@ -16,10 +16,10 @@ from policy_sched.model import POLICY_RELOAD, QueuedPod
 from policy_sched.plugins.defaultpreemption import Preempting
 from policy_sched.profiles.build import PlanDiff
 from policy_sched.profiles.reload import (
+    ActivePolicies,
     Compilation,
     PolicyStore,
     Reload,
-    StorePolicySet as PolicySet,
     StoreStatus,
 )
 from policy_sched.queue import Rejection
@@ -64,7 +64,7 @@ class Reloader:
         """Put what was compiled in force, if it has no errors and differs."""
         return self.store.commit(found, self._enact)
 
-    def _enact(self, policies: PolicySet, changes: PlanDiff) -> None:
+    def _enact(self, policies: ActivePolicies, changes: PlanDiff) -> None:
         """Build, then swap. Raises PolicyError or PluginError before anything has changed."""
         scheduler, queue = self._scheduler, self._scheduler.queue
         built = self._assembly.build(policies.plans, policies.generation)

@@ -22,7 +22,7 @@ from policy_sched.client.kube.auth import credentials as kube
 from policy_sched.client.kube.auth.credentials import Fixed, bearer
 from policy_sched.client.kube.auth.kubeconfig import load
 from policy_sched.client.kube.rest.client import Api
-from policy_sched.client.kube.rest.settings import Environment, Settings
+from policy_sched.client.kube.rest.settings import ClientEnvironment, Settings
 from policy_sched.client.kube.time.work_queue import Clocks
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
 from policy_sched.embedded.apiserver.security.authentication import kubeconfig
@@ -86,8 +86,8 @@ def test_an_api_server_decides_about_callers(tmp_path: Path, port: int) -> None:
             for thing in (READER, BINDING):
                 cluster.apply(thing)
             grant = kube.Grant(bearer("admin-token"))
-            there = kube.Access(server.url, credentials=Fixed(grant))
-            api = Api(there, Environment(CLOCKS, Random(1)), Settings(qps=0))
+            there = kube.ClusterAccess(server.url, credentials=Fixed(grant))
+            api = Api(there, ClientEnvironment(CLOCKS, Random(1)), Settings(qps=0))
             store = PolicyStore(PolicyFiles(None, ()), time.time_ns)
             instance = ClusterInstance(store, api, None, records.append)
             running = RunLoop(instance, lambda: None, LONGEST_SLEEP)
@@ -255,7 +255,7 @@ def test_an_api_that_is_open_to_all_opens_nothing_beyond_loopback(
         cluster = EmbeddedCluster.open(None, time.time_ns)
         async with ApiServer(cluster.store, Address("127.0.0.1", 0)) as server:
             config.write_text(kubeconfig(server.address, Access(), None), "utf-8")
-            api = Api(load([config], CLOCKS), Environment(CLOCKS, Random(1)), Settings(qps=0))
+            api = Api(load([config], CLOCKS), ClientEnvironment(CLOCKS, Random(1)), Settings(qps=0))
             store = PolicyStore(PolicyFiles(None, ()), time.time_ns)
             instance = ClusterInstance(store, api, None, records.append)
             running = RunLoop(instance, lambda: None, LONGEST_SLEEP)

@@ -12,9 +12,9 @@ from random import Random
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from policy_sched.client.kube.auth.credentials import Access, Credentials, Trust
+from policy_sched.client.kube.auth.credentials import ClusterAccess, Credentials, Trust
 from policy_sched.client.kube.rest.client import Api
-from policy_sched.client.kube.rest.settings import Environment, Settings
+from policy_sched.client.kube.rest.settings import ClientEnvironment, Settings
 from policy_sched.client.kube.time.work_queue import Clocks
 from policy_sched.testing import FakeClock
 from tests.accepting import stop_accepting
@@ -104,9 +104,9 @@ class Stage:
         await asyncio.sleep(0)
 
     @property
-    def environment(self) -> Environment:
+    def environment(self) -> ClientEnvironment:
         """Time, randomness and sleep of the client."""
-        return Environment(Clocks(self.wall, self.monotonic), Random(1), self.sleep)
+        return ClientEnvironment(Clocks(self.wall, self.monotonic), Random(1), self.sleep)
 
     def api(
         self,
@@ -116,7 +116,7 @@ class Stage:
     ) -> Api:
         """Return a client of this stage."""
         parts: dict[str, Any] = {"credentials": credentials} if credentials else {}
-        access = Access(self.url, trust or Trust(), **parts)
+        access = ClusterAccess(self.url, trust or Trust(), **parts)
         return Api(access, self.environment, settings)
 
 

@@ -15,14 +15,14 @@ from policy_sched.console.trials.edits import source_texts
 from policy_sched.console.trials.questions import Question, QuestionProcess
 from policy_sched.console.trials.trial import (
     HitsQuestion,
+    PolicyTrial,
     TimelineQuestion,
-    Trial,
     TrialQuestion,
     packed,
 )
 from policy_sched.errors import PolicyError, PolicySchedError
 from policy_sched.manifests import load, with_claims
-from policy_sched.profiles.reload import Limits, PolicyFiles
+from policy_sched.profiles.reload import PolicyFiles, ProcessLimits
 from policy_sched.simulate import expand
 from tests.console.files import put
 from tests.profiles.policy_texts import keeping
@@ -135,29 +135,29 @@ def test_a_broken_file_on_disk_is_compared_with_the_set_in_force(files: PolicyFi
 
 
 @dataclass(frozen=True)
-class Endless(Question[Trial]):
+class Endless(Question[PolicyTrial]):
     """A question whose result never comes."""
 
-    def result(self) -> Trial:
+    def result(self) -> PolicyTrial:
         """Go on for ever."""
         while True:
             pass
 
 
 @dataclass(frozen=True)
-class Huge(Question[Trial]):
+class Huge(Question[PolicyTrial]):
     """A question whose result needs too much memory."""
 
-    def result(self) -> Trial:
+    def result(self) -> PolicyTrial:
         """Ask for a terabyte."""
         bytes(1 << 40)
-        return Trial(())
+        return PolicyTrial(())
 
 
 @pytest.fixture(scope="module")
 def process() -> Iterator[QuestionProcess]:
     """A process with narrow limits."""
-    found = QuestionProcess(Limits(3, 2**30))
+    found = QuestionProcess(ProcessLimits(3, 2**30))
     yield found
     found.close()
 
@@ -184,7 +184,7 @@ def test_another_process_gives_the_same_result(
     ],
 )
 def test_what_goes_beyond_a_limit_is_said_and_the_next_question_has_a_result(
-    files: PolicyFiles, process: QuestionProcess, question: Question[Trial], words: str
+    files: PolicyFiles, process: QuestionProcess, question: Question[PolicyTrial], words: str
 ) -> None:
     """Hostile text ends at most the process that reads it."""
     with pytest.raises(PolicySchedError, match=words):

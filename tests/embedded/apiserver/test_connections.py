@@ -16,7 +16,7 @@ from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.embedded.apiserver.endpoints import server, server as answering
 from policy_sched.embedded.apiserver.endpoints.list import PIECE, PIECE_BYTES, bounded
 from policy_sched.embedded.apiserver.endpoints.watch import Places
-from policy_sched.embedded.apiserver.request.request_info import UNSECURED, User
+from policy_sched.embedded.apiserver.request.request_info import UNSECURED, UserInfo
 from policy_sched.http.access import RBAC, Access
 from policy_sched.instance.http.listener import self_signed
 from tests.embedded.apiserver.world import PODS, serving
@@ -77,14 +77,14 @@ def test_pieces_are_bounded_in_number_and_in_bytes() -> None:
 
 def test_watches_leave_room_for_other_requests() -> None:
     """No user has all of them, and a watch that ends gives its place back."""
-    places, jane = Places(most=3, of_one=2), User("jane")
+    places, jane = Places(most=3, of_one=2), UserInfo("jane")
     with ExitStack() as held:
         for _ in range(2):
             held.enter_context(places.taken(jane))
         with pytest.raises(ApiError) as refused, places.taken(jane):
             pass
         assert (refused.value.code, refused.value.reason) == (429, "TooManyRequests")
-        with places.taken(User("joe")), pytest.raises(ApiError), places.taken(UNSECURED):
+        with places.taken(UserInfo("joe")), pytest.raises(ApiError), places.taken(UNSECURED):
             pass
         with places.taken(UNSECURED):
             pass

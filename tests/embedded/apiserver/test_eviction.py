@@ -10,7 +10,12 @@ import pytest
 from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.embedded.apiserver.endpoints.subresources import Evictions
 from policy_sched.embedded.apiserver.endpoints.write import Writing
-from policy_sched.embedded.apiserver.request.request_info import UNSECURED, Options, Sent, target_of
+from policy_sched.embedded.apiserver.request.request_info import (
+    UNSECURED,
+    RequestOptions,
+    Sent,
+    target_of,
+)
 from policy_sched.embedded.apiserver.security.escalation import Granting
 from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.testing import FakeClock
@@ -177,7 +182,7 @@ def test_an_unobserved_budget_allows_no_eviction() -> None:
     store.create({**pod("a", app="web"), "status": status}, recorded=True)
     evictions = Evictions(store, Writing(store, Granting(None)))
     target = target_of(f"{PODS}/a/eviction")
-    sent = Sent(target, Options({}, "CreateOptions"), b"{}", "application/json", UNSECURED)
+    sent = Sent(target, RequestOptions({}, "CreateOptions"), b"{}", "application/json", UNSECURED)
     with pytest.raises(ApiError) as refused:
         evictions.evict(sent)
     (cause,) = refused.value.details["causes"]

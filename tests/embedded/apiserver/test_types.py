@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.embedded.apiserver.registry.resources import SERVED, Served
+from policy_sched.embedded.apiserver.registry.resources import SERVED, ServedResource
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.embedded.schema.types import DEPTH
 from policy_sched.testing import FakeClock
@@ -26,7 +26,7 @@ APPS = "/apis/apps/v1/namespaces/default"
 STORED = [one for one in SERVED if not (one.review or one.computed)]
 
 
-def path_of(one: Served) -> str:
+def path_of(one: ServedResource) -> str:
     """Return where the objects of a resource of namespace default are."""
     group = f"/apis/{one.group}" if one.group else "/api"
     place = "/namespaces/default" if one.resource.namespaced else ""
@@ -34,7 +34,7 @@ def path_of(one: Served) -> str:
 
 
 @pytest.mark.parametrize("one", STORED, ids=lambda one: f"{one.group_version}/{one.kind}")
-def test_wrong_types_of_every_kind_are_refused(one: Served, tmp_path: Path) -> None:
+def test_wrong_types_of_every_kind_are_refused(one: ServedResource, tmp_path: Path) -> None:
     """With 400, whatever the field; the process lives, and starts again with what it had."""
     path = str(tmp_path / "cluster.db")
     cases = [data for _, data in wrong(f"{one.group_version}/{one.kind}")]

@@ -11,7 +11,7 @@ import pytest
 from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
 from policy_sched.embedded.controllers.workqueue import Over
-from policy_sched.embedded.store.watch_history import Change
+from policy_sched.embedded.store.watch_history import StoreChange
 from policy_sched.testing import SECOND
 from tests.embedded.world import World, pod, workload
 
@@ -62,7 +62,7 @@ class Fails:
     def __init__(self) -> None:
         self.tried = 0
 
-    def observe(self, change: Change) -> None:
+    def observe(self, change: StoreChange) -> None:
         """Fail."""
         raise KeyError(change.new.name)
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from policy_sched.client import apimachinery
-from policy_sched.embedded.controllers.workqueue import Retries
+from policy_sched.embedded.controllers.workqueue import RetryCounts
 from policy_sched.embedded.schema import typed
 from policy_sched.embedded.store.sqlite import SqliteStorage
-from policy_sched.embedded.store.watch_history import ADDED, Change
+from policy_sched.embedded.store.watch_history import ADDED, StoreChange
 from tests.embedded.world import World, workload
 from tests.examples import scaled
 from tests.fuzz.objects import Objects
@@ -64,7 +64,7 @@ def put(world: World, data: Plain) -> None:
     namespace = meta["namespace"] if found.namespaced else ""
     if world.store.find(found.key, namespace, meta["name"]) is None:
         new = apimachinery.seal(found, typed(found.key, data), world.store.version + 1)
-        world.store._commit([Change(ADDED, 0, new)])
+        world.store._commit([StoreChange(ADDED, 0, new)])
 
 
 def live(world: World) -> None:
@@ -85,7 +85,7 @@ def _raising(monkeypatch: pytest.MonkeyPatch) -> None:
     def failed(_: object, what: object, error: Exception) -> int:
         raise AssertionError(f"{what}: {error!r}") from error
 
-    monkeypatch.setattr(Retries, "failed", failed)
+    monkeypatch.setattr(RetryCounts, "failed", failed)
 
 
 @settings(deadline=None, max_examples=scaled(40))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from policy_sched.embedded.controllers.workqueue import FEW, Timers
+from policy_sched.embedded.controllers.workqueue import FEW, KeyTimers
 
 STEPS = st.lists(st.tuples(st.sampled_from("abcd"), st.none() | st.integers(0, 9)), max_size=30)
 
@@ -12,7 +12,7 @@ STEPS = st.lists(st.tuples(st.sampled_from("abcd"), st.none() | st.integers(0, 9
 @given(STEPS, st.integers(0, 10))
 def test_the_latest_setting_of_a_key_counts(steps: list[tuple[str, int | None]], now: int) -> None:
     """Keys come in order of their times; None clears a key."""
-    timers: Timers[str] = Timers()
+    timers: KeyTimers[str] = KeyTimers()
     wanted: dict[str, int] = {}
     for key, due in steps:
         if due is None:
@@ -31,7 +31,7 @@ def test_the_latest_setting_of_a_key_counts(steps: list[tuple[str, int | None]],
 
 def test_a_key_may_be_set_again_while_it_is_dealt_with() -> None:
     """It comes again if its time has come too."""
-    timers: Timers[str] = Timers()
+    timers: KeyTimers[str] = KeyTimers()
     timers.set("a", 1)
     seen = []
     for key in timers.expired(3):
@@ -44,7 +44,7 @@ def test_a_key_may_be_set_again_while_it_is_dealt_with() -> None:
 
 def test_times_that_do_not_count_any_more_are_few() -> None:
     """A time that is put off again and again, or cleared, is not kept until it comes."""
-    timers: Timers[int] = Timers()
+    timers: KeyTimers[int] = KeyTimers()
     for number in range(5000):
         timers.set(0, 10_000 + number)
         timers.set(number, 20_000)

@@ -36,7 +36,7 @@ def wrong(kind: str) -> Iterator[tuple[str, Plain]]:
 
             yield from ((name, one) for one in of(field, put))
 
-    def of(field: types.Field, put: Any) -> Iterator[Plain]:
+    def of(field: types.MessageField, put: Any) -> Iterator[Plain]:
         def hold(value: Any) -> Plain:
             held: Plain = put({"k": value} if field.mapped else [value])
             return held

@@ -27,7 +27,7 @@ def new_store(history: int = 1000) -> ObjectStore:
     return store
 
 
-def replayed(changes: list[watch_history.Change], into: dict[Any, int]) -> None:
+def replayed(changes: list[watch_history.StoreChange], into: dict[Any, int]) -> None:
     """Follow changes with a mirror: place to version."""
     for change in changes:
         place = (change.new.resource.key, *change.new.place)

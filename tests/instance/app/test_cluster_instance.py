@@ -15,13 +15,13 @@ from aiohttp import web
 
 from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import EVENT, POD
-from policy_sched.client.kube.auth.credentials import Access
+from policy_sched.client.kube.auth.credentials import ClusterAccess
 from policy_sched.client.kube.cache.reflector import ReflectorSettings
 from policy_sched.client.kube.leaderelection.state_machine import Election, ElectionSettings
 from policy_sched.client.kube.rest.client import Api
 from policy_sched.client.kube.rest.retry import RetryPolicy
-from policy_sched.client.kube.rest.settings import Environment, Settings
-from policy_sched.client.kube.time.work_queue import Backoff, Clocks
+from policy_sched.client.kube.rest.settings import ClientEnvironment, Settings
+from policy_sched.client.kube.time.work_queue import BackoffSchedule, Clocks
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.http.access import Address
@@ -35,7 +35,7 @@ CLOCKS = Clocks(time.time_ns, time.monotonic_ns)
 LIMIT = 60.0
 """Seconds for a test: a busy machine is slow, nothing hangs."""
 PATIENT = ElectionSettings(lease_duration=10.0, renew_deadline=8.0, retry_period=0.05)
-WATCHING = ReflectorSettings(backoff=Backoff(first=0.01, longest=0.05))
+WATCHING = ReflectorSettings(backoff=BackoffSchedule(first=0.01, longest=0.05))
 
 
 class Meddled(ApiServer):
@@ -97,8 +97,8 @@ class World:
     ) -> AsyncIterator[ClusterInstance]:
         """Run a scheduler; with a name it takes part in the election."""
         settings = Settings(qps=0)
-        environment = Environment(self.clocks, Random(name))
-        access = Access(f"http://{self.address.text}")
+        environment = ClientEnvironment(self.clocks, Random(name))
+        access = ClusterAccess(f"http://{self.address.text}")
         candidacy = None
         if name:
             once = Api(access, environment, Settings(qps=0, retry_policy=RetryPolicy(tries=1)))

@@ -14,7 +14,7 @@ from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Source
 from policy_sched.instance.observability.log import Record
 from policy_sched.model.pod import Pod
 from policy_sched.profiles.reload.inputs import PolicyFiles
-from policy_sched.profiles.reload.store import Result
+from policy_sched.profiles.reload.store import ReloadResult
 from policy_sched.testing import FakeClock
 from tests.profiles.policy_texts import HEAD, config, keeping, write
 
@@ -76,7 +76,7 @@ class World:
         self.instance.apply(self.instance.read_manifests())
         self.instance.step()
 
-    def reload(self) -> Result:
+    def reload(self) -> ReloadResult:
         """Let the instance reload the policies."""
         result = self.instance.reload(self.instance.read_policies(), "test").result
         self.instance.step()
@@ -133,7 +133,7 @@ def test_an_edit_of_a_policy_moves_the_next_pod(world: World) -> None:
     world.start()
     world.policy('node.name == "b"')
     world.apply(first=pod("first"))
-    assert world.reload() is Result.LOADED
+    assert world.reload() is ReloadResult.LOADED
     world.apply(second=pod("second"))
     assert (world.node_of("first"), world.node_of("second")) == ("a", "b")
     generations = [r["generation"] for r in world.messages("Successfully bound pod to node")]
@@ -145,7 +145,7 @@ def test_a_broken_policy_is_reported_and_changes_nothing(world: World) -> None:
     """The problem has its line, numbers and status show it, and pods land where they did."""
     instance = world.start()
     world.policy('node.nam == "b"')
-    assert world.reload() is Result.REFUSED
+    assert world.reload() is ReloadResult.REFUSED
     world.apply(p=pod("p"))
     assert world.node_of("p") == "a"
     (record,) = world.messages("Node has no field 'nam'; did you mean 'name'?")
@@ -162,7 +162,7 @@ def test_a_broken_policy_is_reported_and_changes_nothing(world: World) -> None:
     assert "policy_sched_config_last_reload_successful 0" in text
     assert 'policy_sched_reloads_total{result="refused",trigger="test"} 1' in text
     world.policy('node.name == "b"')
-    assert world.reload() is Result.LOADED
+    assert world.reload() is ReloadResult.LOADED
     text = instance.metrics.text()
     assert "policy_sched_config_last_reload_successful 1" in text
     assert 'policy_sched_policy_generation{profile="default-scheduler"} 2' in text
@@ -209,11 +209,11 @@ def test_a_deleted_policy_is_reported(world: World) -> None:
     write(world.folder / "policies" / "other.yaml", keeping("Other", 'node.name == "a"'))
     world.start()
     (world.folder / "policies" / "other.yaml").unlink()
-    assert world.reload() is Result.LOADED
+    assert world.reload() is ReloadResult.LOADED
     (one,) = world.messages("Policies were removed")
     assert (one["level"], one["policies"]) == ("warning", ["Other"])
     (world.folder / "policies" / "keep.yaml").unlink()
-    assert world.reload() is Result.LOADED
+    assert world.reload() is ReloadResult.LOADED
     (last,) = world.messages("Policies were removed; only the default plugins decide")
     assert last["policies"] == ["Keep"]
 
@@ -225,7 +225,7 @@ def test_a_profile_comes(world: World) -> None:
     world.start()
     assert world.node_of("p") == ""
     write(world.folder / "config.yaml", config({"default-scheduler": ["Keep"], "other": ["Keep"]}))
-    assert world.reload() is Result.LOADED
+    assert world.reload() is ReloadResult.LOADED
     assert world.node_of("p") == "a"
 
 

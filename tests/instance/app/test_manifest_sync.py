@@ -11,7 +11,12 @@ import pytest
 from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import NODE, POD
 from policy_sched.embedded.cluster import EmbeddedCluster
-from policy_sched.instance.app.manifest_sync import FROM_FILE, REFUSED, Applied, ManifestFiles
+from policy_sched.instance.app.manifest_sync import (
+    FROM_FILE,
+    REFUSED,
+    AppliedManifests,
+    ManifestFiles,
+)
 from policy_sched.testing import FakeClock
 
 NODE_A = "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {zone: one}}\n"
@@ -26,7 +31,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
     cluster.close()
 
 
-def sync(files: ManifestFiles, cluster: EmbeddedCluster) -> Applied:
+def sync(files: ManifestFiles, cluster: EmbeddedCluster) -> AppliedManifests:
     """Read the files and apply them to the cluster."""
     return files.apply(files.read(), cluster)
 
@@ -40,10 +45,10 @@ def test_files_come_change_and_go(tmp_path: Path, cluster: EmbeddedCluster) -> N
     """New and changed objects are applied, removed ones are deleted."""
     files = ManifestFiles([str(tmp_path)])
     (tmp_path / "all.yaml").write_text(f"{NODE_A}---\n{POD_P}", encoding="utf-8")
-    assert sync(files, cluster) == Applied(("Node a", "Pod default/p"))
-    assert sync(files, cluster) == Applied()
+    assert sync(files, cluster) == AppliedManifests(("Node a", "Pod default/p"))
+    assert sync(files, cluster) == AppliedManifests()
     (tmp_path / "all.yaml").write_text(NODE_A.replace(": one", ": two"), encoding="utf-8")
-    assert sync(files, cluster) == Applied(("Node a",), ("Pod default/p",))
+    assert sync(files, cluster) == AppliedManifests(("Node a",), ("Pod default/p",))
     assert cluster.store.get(NODE, "", "a").labels == {"zone": "two"}
     assert names(cluster) == {"a"}
 
@@ -91,7 +96,7 @@ def test_without_paths_nothing_happens(cluster: EmbeddedCluster) -> None:
     """Without files, objects from earlier files are kept."""
     data = {"metadata": {"name": "a", "annotations": {FROM_FILE: "gone.yaml"}}}
     cluster.apply({"apiVersion": "v1", "kind": "Node", **data})
-    assert sync(ManifestFiles([]), cluster) == Applied()
+    assert sync(ManifestFiles([]), cluster) == AppliedManifests()
     assert names(cluster) == {"a"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 
-from policy_sched.client.kube.time.work_queue import WorkQueue
+from policy_sched.client.kube.time.work_queue import WorkQueueMetrics
 from policy_sched.instance.observability.kube_scheduler_metrics import UpstreamMetrics
 from policy_sched.instance.observability.registry import Metrics, machine
 from policy_sched.testing import FakeClock
@@ -15,7 +15,7 @@ from tests.scheduler.world import pod_of
 def test_work_waits_and_takes_time() -> None:
     """Waiting items are depth, items in progress unfinished work; others have a duration."""
     clock = FakeClock()
-    queue, families = WorkQueue("events", clock), UpstreamMetrics()
+    queue, families = WorkQueueMetrics("events", clock), UpstreamMetrics()
     first, second = queue.added(), queue.added()
     clock.advance(2)
     number = queue.begun(first)
@@ -40,7 +40,7 @@ def test_work_waits_and_takes_time() -> None:
 
 def test_what_is_given_up_is_not_unfinished() -> None:
     """And it has no duration when it ends after that."""
-    queue = WorkQueue("events", FakeClock())
+    queue = WorkQueueMetrics("events", FakeClock())
     number = queue.begun(queue.added())
     queue.added()
     queue.given_up()

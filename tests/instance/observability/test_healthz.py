@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from policy_sched.client.kube.auth.credentials import Access
+from policy_sched.client.kube.auth.credentials import ClusterAccess
 from policy_sched.client.kube.leaderelection import state_machine
 from policy_sched.client.kube.rest.client import Api
-from policy_sched.client.kube.rest.settings import Environment
+from policy_sched.client.kube.rest.settings import ClientEnvironment
 from policy_sched.client.kube.time.work_queue import SECOND, Clocks
 from policy_sched.instance.app.cluster_instance import Candidacy
 from policy_sched.instance.observability import healthz
@@ -23,7 +23,7 @@ def test_a_leader_that_does_not_renew_is_unhealthy() -> None:
     now = [0]
     clocks = Clocks(lambda: now[0], lambda: now[0])
     election = state_machine.Election("me", clocks, Random(1), state_machine.ElectionSettings())
-    api = Api(Access("http://nowhere"), Environment(clocks, Random(1)))
+    api = Api(ClusterAccess("http://nowhere"), ClientEnvironment(clocks, Random(1)))
     candidacy = Candidacy(election, api, "kube-system", "policy-sched")
     assert candidacy.overdue() == ""
     attempt = election.attempt()
@@ -31,7 +31,7 @@ def test_a_leader_that_does_not_renew_is_unhealthy() -> None:
     create = attempt.send(state_machine.NotThere())
     assert isinstance(create, state_machine.Create)
     with pytest.raises(StopIteration):
-        attempt.send(state_machine.Found(create.record))
+        attempt.send(state_machine.ObservedLease(create.record))
     now[0] = 35 * SECOND
     assert candidacy.overdue() == ""
     now[0] += 1

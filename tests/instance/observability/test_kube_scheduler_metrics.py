@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from policy_sched.instance.observability.metric_families import Family, Histogram, exponential
+from policy_sched.instance.observability.metric_families import Histogram, MetricFamily, exponential
 from policy_sched.instance.observability.registry import Metrics
 from policy_sched.instance.observability.resource_metrics import resource_pieces
 from policy_sched.testing import make_pod
@@ -24,7 +24,7 @@ LISTED: list[dict[str, Any]] = json.loads(
 HERE = [one for one in LISTED if "left_out" not in one and "endpoint" not in one]
 
 
-def families() -> dict[str, Family]:
+def families() -> dict[str, MetricFamily]:
     """Return all families by name."""
     metrics = Metrics()
     return {one.name: one for one in (*metrics.upstream.all, *metrics.policies.all)}

@@ -18,21 +18,21 @@ def test_buckets_grow_by_a_factor() -> None:
 
 def test_a_counter_counts_by_labels() -> None:
     """A series exists once it was counted; one without labels from the start."""
-    family = metric_families.Numbers("pods_total", "counter", "Pods.", ["node"])
+    family = metric_families.NumberFamily("pods_total", "counter", "Pods.", ["node"])
     family.values[("a",)] += 2
     family.values[("b",)] += 1
     assert family.text() == (
         "# HELP pods_total Pods.\n# TYPE pods_total counter\n"
         'pods_total{node="a"} 2.0\npods_total{node="b"} 1.0\n'
     )
-    assert metric_families.Numbers("x_total", "counter", "X.").text().splitlines()[2:] == [
+    assert metric_families.NumberFamily("x_total", "counter", "X.").text().splitlines()[2:] == [
         "x_total 0.0"
     ]
 
 
 def test_a_gauge_forgets_no_series() -> None:
     """A series that was removed is 0, so that an alert on it ends."""
-    family = metric_families.Numbers("waiting", "gauge", "Waiting.", ["queue"])
+    family = metric_families.NumberFamily("waiting", "gauge", "Waiting.", ["queue"])
     family.replace({("active",): 3})
     family.replace({("gated",): 1})
     assert dict(family.values) == {("active",): 0, ("gated",): 1}
@@ -66,7 +66,7 @@ def test_the_sum_of_values_that_wait_is_known_at_once() -> None:
 
 def test_labels_and_help_are_escaped() -> None:
     """Quotes, backslashes and line feeds do not end a line or a label."""
-    family = metric_families.Numbers("x", "gauge", "One\nline \\ of help.", ["name"])
+    family = metric_families.NumberFamily("x", "gauge", "One\nline \\ of help.", ["name"])
     value = 'a"b\\c\nd'
     family.values[(value,)] = 1
     (read,) = text_string_to_metric_families(family.text())

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from policy_sched.instance.shadow.log import Result
+from policy_sched.instance.shadow.log import Agreement
 from policy_sched.model import Pod, PodResourceClaim, ResourceClaim, ResourceClaimStatus
 from policy_sched.scheduler.event_handlers import object_seen
 from policy_sched.testing import make_pod
@@ -55,7 +55,7 @@ def test_a_claim_that_the_binding_allocated_is_decided_as_before_it() -> None:
     taken = allocated_to("g", "b", "d", pod.metadata.name)
     object_seen(cluster.scheduler, world.resource_claim("g"), taken)
     cluster.see(bound(pod, "b"))
-    assert cluster.last.result is Result.DIFFER
+    assert cluster.last.result is Agreement.DIFFER
     assert cluster.last.ours.node == "a"
     assert cluster.last.theirs.rejected_by == "DynamicResources"
     assert cluster.scheduler.handle.objects.named(ResourceClaim, "default", "g") is taken
@@ -67,4 +67,4 @@ def test_a_claim_that_others_use_already_stays_allocated() -> None:
     taken = allocated_to("g", "b", "d", "first", "p")
     object_seen(cluster.scheduler, world.resource_claim("g"), taken)
     cluster.bind(_pod_with_claim("p"), "b")
-    assert cluster.last.result is Result.AGREE
+    assert cluster.last.result is Agreement.AGREE

@@ -15,7 +15,7 @@ from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.results import FilterResult, Rows
 from policy_sched.framework.status import Code, Status
 from policy_sched.instance.shadow import comparison
-from policy_sched.instance.shadow.log import Comparison, Result
+from policy_sched.instance.shadow.log import Agreement, Comparison
 from policy_sched.model.meta import Condition, ObjectMeta
 from policy_sched.model.pod import Pod, PodResourceClaim
 from policy_sched.model.pod_group import CoschedulingGroup, CoschedulingSpec
@@ -122,7 +122,7 @@ def test_a_worse_node_is_reported_with_both_scores_and_their_difference() -> Non
     cluster.bind(make_pod("first", cpu="2"), "a")
     cluster.bind(make_pod("second", cpu="1"), "a")
     found = cluster.last
-    assert (found.result, found.theirs.node, found.ours.node) == (Result.DIFFER, "a", "b")
+    assert (found.result, found.theirs.node, found.ours.node) == (Agreement.DIFFER, "a", "b")
     assert found.ours.score is not None
     assert found.theirs.score is not None
     assert sum(found.difference.values()) == found.ours.score - found.theirs.score > 0
@@ -137,7 +137,7 @@ def test_a_node_that_the_shadow_rejects_is_reported_with_the_reason() -> None:
     node_seen(cluster.scheduler, make_node("t", taints=[{"key": "k", "effect": "NoSchedule"}]))
     cluster.bind(make_pod("p", cpu="1"), "t")
     found = cluster.last
-    assert (found.result, found.ours.node) == (Result.DIFFER, "a")
+    assert (found.result, found.ours.node) == (Agreement.DIFFER, "a")
     assert found.theirs.rejected_by == "TaintToleration"
     assert found.theirs.reasons == ("node(s) had untolerated taint(s)",)
     assert found.theirs.score is None
@@ -152,7 +152,7 @@ def test_a_pod_counts_where_it_really_is() -> None:
     assert cluster.last.ours.node == "b"
     assert cluster.last.theirs.rejected_by == "NodeResourcesFit"
     cluster.bind(make_pod("third", cpu="3"), "b")
-    assert cluster.last.result is Result.AGREE
+    assert cluster.last.result is Agreement.AGREE
     assert cluster.scheduler.cache.check() == []
     assert cluster.scheduler.queue.lengths() == {
         "active": 0,
@@ -179,14 +179,14 @@ def test_pods_that_one_scheduler_cannot_place() -> None:
     cluster = Shadowed("a")
     cluster.bind(make_pod("first", cpu="3"), "a")
     cluster.bind(make_pod("second", cpu="3"), "a")
-    assert cluster.last.result is Result.UNSCHEDULABLE
+    assert cluster.last.result is Agreement.UNSCHEDULABLE
     assert cluster.last.ours.message.startswith("0/1 nodes are available: 1 Insufficient cpu")
     cluster.see(refused(make_pod("third", cpu="3")))
-    assert cluster.last.result is Result.AGREE
+    assert cluster.last.result is Agreement.AGREE
     node_seen(cluster.scheduler, make_node("b"))
     cluster.see(refused(make_pod("fourth", cpu="1"), "0/2 nodes"))
     cluster.settle()
-    assert cluster.last.result is Result.SCHEDULABLE
+    assert cluster.last.result is Agreement.SCHEDULABLE
     assert (cluster.last.theirs.message, cluster.last.ours.node) == ("0/2 nodes", "b")
 
 
@@ -216,7 +216,7 @@ def test_preemptions_are_compared() -> None:
     pod = make_pod("big", cpu="3", priority=9)
     cluster.see(refused(pod, nominated="a"))
     found = cluster.last
-    assert found.result is Result.AGREE
+    assert found.result is Agreement.AGREE
     assert found.ours.victims == ("default/small",)
     assert found.theirs.preempts
     assert found.ours.preempts
@@ -242,7 +242,7 @@ def test_an_equal_preemption_on_another_node_is_a_tie() -> None:
         )
         assert found.ours.victims in {("default/small-a",), ("default/small-b",)}
         cluster.lose(pod)
-    assert choices == {"a": Result.AGREE, "b": Result.AGREE, "c": Result.DIFFER}
+    assert choices == {"a": Agreement.AGREE, "b": Agreement.AGREE, "c": Agreement.DIFFER}
 
 
 def test_a_preemptor_that_is_tried_again_has_no_new_decision() -> None:
@@ -288,10 +288,10 @@ def test_a_difference_has_a_cause_where_events_may_be_out_of_order() -> None:
             cluster.shadow.changes.note("PersistentVolume", "of others")
             cluster.shadow.changes.note("Node", "a")
         cluster.see(bound(make_pod(name, cpu="1"), "b"))
-        assert cluster.last.result is Result.DIFFER
+        assert cluster.last.result is Agreement.DIFFER
         cluster.lose(bound(make_pod(name, cpu="1"), "b"))
         cluster.now += comparison.SETTLING * 2
-    causes = [one.cause for one in cluster.recorded if one.result is Result.DIFFER]
+    causes = [one.cause for one in cluster.recorded if one.result is Agreement.DIFFER]
     assert causes == ["", "Node a changed at the time; watches of kinds have no common order"]
 
 
@@ -300,7 +300,7 @@ def test_a_node_that_needs_preemption_ranks_behind_one_that_does_not() -> None:
     cluster = Shadowed("a", "b")
     cluster.bind(make_pod("small", cpu="3", priority=1), "a")
     cluster.see(refused(make_pod("big", cpu="3", priority=9), nominated="a"))
-    assert cluster.last.result is Result.SCHEDULABLE
+    assert cluster.last.result is Agreement.SCHEDULABLE
     assert (cluster.last.ours.node, cluster.last.theirs.node) == ("b", "a")
 
 
@@ -311,7 +311,7 @@ def test_a_nomination_counts_as_the_binding_that_it_announces() -> None:
     pod = make_pod("slow", cpu="1")
     cluster.see(pod)
     cluster.see(nominated(pod, "a"))
-    assert (cluster.last.result, cluster.last.ours.node) == (Result.DIFFER, "b")
+    assert (cluster.last.result, cluster.last.ours.node) == (Agreement.DIFFER, "b")
     cluster.see(bound(nominated(pod, "a"), "a"))
     assert results(cluster) == [("first", "agree"), ("slow", "differ")]
     other = make_pod("turns", cpu="1")
@@ -331,7 +331,7 @@ def test_a_nomination_after_a_rejection_is_not_a_preemption() -> None:
     node_seen(cluster.scheduler, make_node("b", cpu="4"))
     cluster.see(refused(pod, message, nominated="b"))
     found = cluster.last
-    assert (found.result, found.theirs.node, found.theirs.preempts) == (Result.AGREE, "b", False)
+    assert (found.result, found.theirs.node, found.theirs.preempts) == (Agreement.AGREE, "b", False)
     cluster.see(bound(pod, "b"))
     assert [result for _, result in results(cluster)] == ["agree", "agree"]
 
@@ -359,7 +359,7 @@ def test_a_nominated_pod_counts_on_its_node_like_a_bound_one() -> None:
     slow = make_pod("slow", cpu="3")
     cluster.see(nominated(slow, "a"))
     cluster.bind(make_pod("next", cpu="1"), "b")
-    assert (cluster.last.result, cluster.last.ours.node) == (Result.AGREE, "b")
+    assert (cluster.last.result, cluster.last.ours.node) == (Agreement.AGREE, "b")
     cluster.bind(make_pod("more", cpu="2"), "b")
     cluster.see(bound(slow, "a"))
     assert cluster.scheduler.cache.node_of(PodInfo.of(slow).uid) == "a"
@@ -375,7 +375,7 @@ def test_a_nominated_pod_that_is_deleted_counts_no_more() -> None:
     cluster.lose(slow)
     assert len(cluster.scheduler.cache) == 0
     cluster.bind(make_pod("next", cpu="4"), "a")
-    assert cluster.last.result is Result.AGREE
+    assert cluster.last.result is Agreement.AGREE
 
 
 def test_a_pod_that_was_deleted_meanwhile_may_have_counted() -> None:
@@ -403,7 +403,7 @@ def test_a_pod_that_was_deleted_long_ago_did_not_count() -> None:
     cluster.see(late)
     cluster.lose(bound(gone, "a"))
     cluster.bind(make_pod("new", cpu="1"), "b")
-    assert cluster.last.result is Result.DIFFER
+    assert cluster.last.result is Agreement.DIFFER
     cluster.now += comparison.SETTLING + 1
     cluster.see(bound(late, "b"))
     assert results(cluster)[-1] == ("late", "differ")
@@ -453,7 +453,7 @@ def test_a_mixed_load_is_decided_alike() -> None:
     recorded = play(600)
     results, share = agreement(recorded)
     assert sum(results.values()) > 500
-    assert share >= 0.995, [one for one in recorded if one.result is not Result.AGREE]
+    assert share >= 0.995, [one for one in recorded if one.result is not Agreement.AGREE]
 
 
 def test_other_pods_respect_nominations_of_the_other_scheduler() -> None:
@@ -463,11 +463,11 @@ def test_other_pods_respect_nominations_of_the_other_scheduler() -> None:
     cluster.see(refused(make_pod("big", cpu="3", priority=9), nominated="a"))
     cluster.lose(bound(make_pod("small", cpu="3", priority=1), "a"))
     cluster.see(refused(make_pod("late", cpu="3", priority=1)))
-    assert cluster.last.result is Result.AGREE
+    assert cluster.last.result is Agreement.AGREE
     cluster.lose(refused(make_pod("big", cpu="3", priority=9)))
     cluster.see(refused(make_pod("later", cpu="3", priority=1)))
     cluster.settle()
-    assert cluster.last.result is Result.SCHEDULABLE
+    assert cluster.last.result is Agreement.SCHEDULABLE
 
 
 def test_a_pod_the_other_scheduler_does_not_decide_is_reported_once() -> None:
@@ -480,11 +480,11 @@ def test_a_pod_the_other_scheduler_does_not_decide_is_reported_once() -> None:
     cluster.now += comparison.PATIENCE
     cluster.shadow.overdue()
     cluster.shadow.overdue()
-    assert (cluster.last.result, cluster.last.ours.node) == (Result.UNDECIDED, "a")
+    assert (cluster.last.result, cluster.last.ours.node) == (Agreement.UNDECIDED, "a")
     assert len(cluster.recorded) == 1
     assert cluster.shadow.next_time() is None
     cluster.see(bound(make_pod("p", cpu="1"), "a"))
-    assert cluster.last.result is Result.AGREE
+    assert cluster.last.result is Agreement.AGREE
 
 
 def test_pods_of_other_schedulers_are_left_alone() -> None:
@@ -522,7 +522,7 @@ def test_the_only_profile_decides_whatever_its_name() -> None:
     cluster.bind(make_pod("p", cpu="1", scheduler_name="their-scheduler"), "a")
     found = cluster.last
     assert (found.scheduler, found.profile) == ("their-scheduler", "default-scheduler")
-    assert found.result is Result.AGREE
+    assert found.result is Agreement.AGREE
     assert found.generation == 1
 
 
@@ -534,7 +534,7 @@ def test_a_decision_that_breaks_is_an_error() -> None:
         object_seen(cluster.scheduler, None, one)
     claims: Any = [PodResourceClaim(name="gpu", resource_claim_name="g")]
     cluster.bind(make_pod("p", resource_claims=claims), "a")
-    assert cluster.last.result is Result.ERROR
+    assert cluster.last.result is Agreement.ERROR
     assert "no such key: memory" in cluster.last.ours.message
 
 
@@ -558,7 +558,7 @@ def test_a_pod_is_decided_with_its_group() -> None:
     for pod in pods:
         cluster.see(pod)
     cluster.see(bound(pods[0], "big"))
-    assert cluster.last.result is Result.DIFFER
+    assert cluster.last.result is Agreement.DIFFER
     assert cluster.last.ours.node in {"r1", "r2"}
     huge = [make_pod(name, cpu="2", labels=labels) for name in ("u", "v")]
     cluster.lose(bound(pods[0], "big"))
@@ -566,7 +566,7 @@ def test_a_pod_is_decided_with_its_group() -> None:
     for pod in huge:
         cluster.see(pod)
     cluster.see(bound(huge[0], "big"))
-    assert cluster.last.result is Result.UNSCHEDULABLE
+    assert cluster.last.result is Agreement.UNSCHEDULABLE
     assert cluster.last.ours.message
 
 
@@ -597,7 +597,7 @@ def test_a_plugin_that_breaks_later_leaves_the_decision_alone() -> None:
     """Only the evaluation of the other node is unknown."""
     cluster = Shadowed(scheduler=scheduler_of(Fails()))
     cluster.bind(make_pod("p"), "n0")
-    assert cluster.last.result is Result.UNSCHEDULABLE
+    assert cluster.last.result is Agreement.UNSCHEDULABLE
     assert cluster.last.theirs.rejected_by == ""
 
 
@@ -605,7 +605,7 @@ def test_a_group_without_placements_because_of_an_error_is_an_error() -> None:
     """And not a rejection."""
     cluster = Shadowed(scheduler=scheduler_of(Placeless()))
     cluster.bind(make_pod("p", labels={"scheduling.x-k8s.io/pod-group": "ring"}), "n0")
-    assert cluster.last.result is Result.ERROR
+    assert cluster.last.result is Agreement.ERROR
     assert "no idea" in cluster.last.ours.message
 
 
@@ -618,7 +618,7 @@ def test_a_gated_pod_would_have_no_node(tmp_path: Path) -> None:
     )
     cluster = Shadowed("a", policies=(str(policy),))
     cluster.bind(make_pod("p"), "a")
-    assert cluster.last.result is Result.UNSCHEDULABLE
+    assert cluster.last.result is Agreement.UNSCHEDULABLE
     assert cluster.last.ours.message == "not important"
 
 
@@ -637,11 +637,11 @@ def test_a_cleared_nomination_counts_no_more() -> None:
     pod = make_pod("big", cpu="3", priority=9)
     cluster.see(nominated(pod, "a"))
     cluster.see(refused(make_pod("small", cpu="3")))
-    assert cluster.last.result is Result.AGREE
+    assert cluster.last.result is Agreement.AGREE
     cluster.see(pod)
     cluster.see(refused(make_pod("other", cpu="3")))
     cluster.settle()
-    assert cluster.last.result is Result.SCHEDULABLE
+    assert cluster.last.result is Agreement.SCHEDULABLE
 
 
 def test_conditions_that_are_no_answer_are_none() -> None:
@@ -699,7 +699,7 @@ def test_a_pod_with_an_unbound_volume_is_decided_when_it_arrives() -> None:
     object_seen(cluster.scheduler, CLAIM, msgspec.structs.replace(CLAIM, spec=spec))
     cluster.see(bound(pod, "a"))
     found = cluster.last
-    assert (found.result, found.ours.node, found.beforehand) == (Result.DIFFER, "b", True)
+    assert (found.result, found.ours.node, found.beforehand) == (Agreement.DIFFER, "b", True)
     assert found.theirs.score is not None
     assert found.difference == {}
 
@@ -715,7 +715,7 @@ def test_a_node_added_later_has_no_earlier_evaluation() -> None:
     node_seen(cluster.scheduler, make_node("new"))
     cluster.see(bound(pod, "new"))
     found = cluster.last
-    assert (found.result, found.beforehand) == (Result.DIFFER, True)
+    assert (found.result, found.beforehand) == (Agreement.DIFFER, True)
     assert (found.theirs.score, found.theirs.rejected_by) == (None, "")
 
 
@@ -735,7 +735,7 @@ def test_a_claim_that_comes_after_its_pod_is_waited_for() -> None:
     cluster.see(bound(pods[0], "a"))
     assert (cluster.last.ours.node, cluster.last.beforehand) == ("b", True)
     cluster.see(bound(other, "a"))
-    assert (cluster.last.result, cluster.last.beforehand) == (Result.UNSCHEDULABLE, False)
+    assert (cluster.last.result, cluster.last.beforehand) == (Agreement.UNSCHEDULABLE, False)
 
 
 def test_decisions_made_beforehand_are_bounded() -> None:

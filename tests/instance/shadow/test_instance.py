@@ -14,9 +14,9 @@ import pytest
 
 from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import POD
-from policy_sched.client.kube.auth.credentials import Access
+from policy_sched.client.kube.auth.credentials import ClusterAccess
 from policy_sched.client.kube.rest.client import Api, WriteRefused
-from policy_sched.client.kube.rest.settings import Environment, Settings
+from policy_sched.client.kube.rest.settings import ClientEnvironment, Settings
 from policy_sched.embedded.store.deletion import DeleteOptions
 from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.instance.app.cluster_instance import ClusterInstance
@@ -25,7 +25,7 @@ from policy_sched.instance.observability.log import Record
 from policy_sched.instance.shadow import log
 from policy_sched.instance.shadow.instance import ShadowInstance, ShadowOptions, why
 from policy_sched.profiles.reload.inputs import PolicyFiles
-from policy_sched.profiles.reload.store import PolicyStore, Result
+from policy_sched.profiles.reload.store import PolicyStore, ReloadResult
 from tests.instance.app.test_cluster_instance import (
     CLOCKS,
     WATCHING,
@@ -64,7 +64,9 @@ class Beside:
         """Return a shadow that decides by the policy."""
         settings = Settings(qps=0, read_only=limits.get("read_only", True))
         api = Api(
-            Access(f"http://127.0.0.1:{self.proxy.port}"), Environment(CLOCKS, Random(1)), settings
+            ClusterAccess(f"http://127.0.0.1:{self.proxy.port}"),
+            ClientEnvironment(CLOCKS, Random(1)),
+            settings,
         )
         store = PolicyStore(PolicyFiles(None, (str(self.policy),)), CLOCKS.wall)
         options = ShadowOptions(of, str(self.file))
@@ -132,9 +134,9 @@ def test_it_decides_beside_another_scheduler_and_writes_nothing(tmp_path: Path) 
             assert beside.proxy.requests
             assert beside.proxy.writes == []
             found = beside.compared()
-            assert found["p1"].result is log.Result.UNSCHEDULABLE
+            assert found["p1"].result is log.Agreement.UNSCHEDULABLE
             assert found["p1"].theirs.rejected_by == "Kept"
-            assert found["huge"].result is log.Result.AGREE
+            assert found["huge"].result is log.Agreement.AGREE
             assert (found["late"].theirs.node, found["late"].ours.node) == ("b", "b")
             start, *rest = beside.noted()
             assert isinstance(start, log.Start)
@@ -167,7 +169,7 @@ def test_equal_policies_agree_about_every_pod(tmp_path: Path) -> None:
                 await until(lambda: "big" in beside.compared())
             found = beside.compared()
             big = found.pop("big")
-            assert {one.result for one in found.values()} == {log.Result.AGREE}
+            assert {one.result for one in found.values()} == {log.Agreement.AGREE}
             assert any(one.ours.node is None for one in found.values())
             # Victims depend on when pods were seen to start, too.
             assert big.theirs.preempts
@@ -188,7 +190,7 @@ def test_policies_are_reloaded_while_it_watches(tmp_path: Path) -> None:
                 await until(lambda: "first" in beside.compared())
                 beside.policy.write_text(POLICY % "z")
                 reload = instance.reload(instance.read_policies(), "file")
-                assert reload.result is Result.LOADED
+                assert reload.result is ReloadResult.LOADED
                 world.apply(pod("second"))
                 await until(lambda: "second" in beside.compared())
             found = beside.compared()
@@ -339,7 +341,9 @@ def test_of_several_profiles_one_must_have_the_name(tmp_path: Path) -> None:
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
         "profiles: [{schedulerName: one}, {schedulerName: two}]\n"
     )
-    api = Api(Access("http://x"), Environment(CLOCKS, Random(1)), Settings(read_only=True))
+    api = Api(
+        ClusterAccess("http://x"), ClientEnvironment(CLOCKS, Random(1)), Settings(read_only=True)
+    )
     store = PolicyStore(PolicyFiles(str(config), ()), CLOCKS.wall)
     with pytest.raises(PolicySchedError, match="and there are several: one, two"):
         ShadowInstance(store, api, ShadowOptions("other"), lambda _record: None)
@@ -351,36 +355,51 @@ def test_of_several_profiles_one_must_have_the_name(tmp_path: Path) -> None:
     shadow.close()
 
 
-HERE = log.Side("a", score=10)
-THERE = log.Side("b", score=7)
+HERE = log.LoggedDecision("a", score=10)
+THERE = log.LoggedDecision("b", score=7)
 
 
 @pytest.mark.parametrize(
     ("result", "theirs", "ours", "words"),
     [
-        (log.Result.AGREE, HERE, HERE, "as the other scheduler decided"),
-        (log.Result.UNDECIDED, log.Side(), HERE, "the other scheduler has not decided"),
-        (log.Result.ERROR, HERE, log.Side(None, "broken"), "broken"),
-        (log.Result.UNSCHEDULABLE, HERE, log.Side(None, "no room"), "no room"),
+        (log.Agreement.AGREE, HERE, HERE, "as the other scheduler decided"),
         (
-            log.Result.SCHEDULABLE,
-            log.Side(None, "0/1 nodes"),
+            log.Agreement.UNDECIDED,
+            log.LoggedDecision(),
+            HERE,
+            "the other scheduler has not decided",
+        ),
+        (log.Agreement.ERROR, HERE, log.LoggedDecision(None, "broken"), "broken"),
+        (log.Agreement.UNSCHEDULABLE, HERE, log.LoggedDecision(None, "no room"), "no room"),
+        (
+            log.Agreement.SCHEDULABLE,
+            log.LoggedDecision(None, "0/1 nodes"),
             HERE,
             "the other scheduler: 0/1 nodes",
         ),
         (
-            log.Result.DIFFER,
-            log.Side("b", rejected_by="Kept", reasons=("kept",)),
+            log.Agreement.DIFFER,
+            log.LoggedDecision("b", rejected_by="Kept", reasons=("kept",)),
             HERE,
             "Kept rejects b: kept",
         ),
-        (log.Result.DIFFER, log.Side("b"), HERE, "b was not among the evaluated nodes"),
-        (log.Result.UNSCHEDULABLE, HERE, log.Side("b", "evicts", preempts=True), "evicts"),
-        (log.Result.DIFFER, THERE, HERE, "a has 10 points, b 7: Y -4, X +1"),
+        (
+            log.Agreement.DIFFER,
+            log.LoggedDecision("b"),
+            HERE,
+            "b was not among the evaluated nodes",
+        ),
+        (
+            log.Agreement.UNSCHEDULABLE,
+            HERE,
+            log.LoggedDecision("b", "evicts", preempts=True),
+            "evicts",
+        ),
+        (log.Agreement.DIFFER, THERE, HERE, "a has 10 points, b 7: Y -4, X +1"),
     ],
 )
 def test_why_is_one_sentence(
-    result: log.Result, theirs: log.Side, ours: log.Side, words: str
+    result: log.Agreement, theirs: log.LoggedDecision, ours: log.LoggedDecision, words: str
 ) -> None:
     """The reason of a difference, the most important first."""
     found = log.Comparison(

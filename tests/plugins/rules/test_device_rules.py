@@ -18,7 +18,7 @@ from policy_sched.explain import explain
 from policy_sched.model import ApiObject, PodInfo
 from policy_sched.plugins.dynamicresources.device_rules import _MOST_RATED, Ratings
 from policy_sched.profiles.reload.inputs import PolicyFiles
-from policy_sched.profiles.reload.store import PolicyStore, Result
+from policy_sched.profiles.reload.store import PolicyStore, ReloadResult
 from policy_sched.scheduler import Scheduler
 from policy_sched.scheduler.setup import assemble, read
 from policy_sched.scheduler.setup.factory import assemble_with_assembly
@@ -336,7 +336,7 @@ def test_a_reload_of_the_policy_changes_which_device_is_taken(tmp_path: Path) ->
     pods = [pod_with(f"p{i}", f"c{i}") for i in range(2)]
     assert schedule(scheduler, *pods) == ["n", ""]
     plans_of("\n  devices: {score: {expression: device.index}}\n", folder=tmp_path)
-    assert reloader.reload().result is Result.LOADED
+    assert reloader.reload().result is ReloadResult.LOADED
     outcome = scheduler.schedule_one()
     assert outcome is not None
     assert (outcome.pod.name, outcome.node) == ("p1", "n")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from policy_sched.language.ir.code_motion import Cost
-from policy_sched.profiles.check.cost_report import CostReport, Estimate, cost_report
+from policy_sched.profiles.check.cost_report import CostEstimate, CostReport, cost_report
 from policy_sched.profiles.load import load_policies
 from policy_sched.profiles.models.defaults import policies_directory
 
@@ -16,8 +16,8 @@ from policy_sched.profiles.models.defaults import policies_directory
 def test_a_table_of_microseconds() -> None:
     """A line for each section, and their sum; fixed work does not grow with the nodes."""
     estimates = (
-        Estimate("Spread", "filter", Cost(1.0, 2_000.0), Cost(10.0, 3_000.0)),
-        Estimate("Spread", "score", Cost(0.5, 0.0), Cost(40.0, 0.0)),
+        CostEstimate("Spread", "filter", Cost(1.0, 2_000.0), Cost(10.0, 3_000.0)),
+        CostEstimate("Spread", "score", Cost(0.5, 0.0), Cost(40.0, 0.0)),
     )
     found = CostReport(estimates, 100_000)
     assert list(found.text_lines()) == [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from policy_sched.errors import PolicySchedError
-from policy_sched.profiles.format.policy_diff import Difference, differences
+from policy_sched.profiles.format.policy_diff import ValueDifference, differences
 from policy_sched.profiles.reload.inputs import policy_set, read_policy_set
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Mine}\nspec:\n"
@@ -26,7 +26,7 @@ OLD = """\
 
 def found(
     tmp_path: Path, old: str, new: str, weights: tuple[int, int] | None = None
-) -> list[Difference]:
+) -> list[ValueDifference]:
     """Return the differences between two sets, of a policy and perhaps a configuration each."""
     sets = []
     for name, body in (("old", old), ("new", new)):
@@ -68,14 +68,14 @@ def test_each_value_is_reported_at_its_place(tmp_path: Path) -> None:
 """
     where = "profile default-scheduler: Mine"
     assert found(tmp_path, OLD, new) == [
-        Difference(f"{where} params.limit", "3", "4"),
-        Difference(
+        ValueDifference(f"{where} params.limit", "3", "4"),
+        ValueDifference(
             f"{where} variables[full].expression",
             "node.podCount > params.limit",
             "node.podCount >= params.limit",
         ),
-        Difference(f"{where} filter[0].message", "node is full", "no room"),
-        Difference(f"{where} filter[1]", "", "node.ready, node is not ready, true"),
+        ValueDifference(f"{where} filter[0].message", "node is full", "no room"),
+        ValueDifference(f"{where} filter[1]", "", "node.ready, node is not ready, true"),
     ]
 
 
@@ -83,7 +83,7 @@ def test_weights_and_sections(tmp_path: Path) -> None:
     """A configuration in the directory enables the policy; without a score it has no weight."""
     without = OLD.replace("  score: {expression: 'variables.full ? 0 : 100'}\n", "")
     told = found(tmp_path, OLD, without, (2, 5))
-    assert Difference("profile default-scheduler: score Mine", "weight 2", "") in told
+    assert ValueDifference("profile default-scheduler: score Mine", "weight 2", "") in told
     score = [one for one in told if one.where == "profile default-scheduler: Mine score"]
     assert [one.new for one in score] == [""]
 
@@ -91,7 +91,9 @@ def test_weights_and_sections(tmp_path: Path) -> None:
 def test_another_weight(tmp_path: Path) -> None:
     """Nothing else differs."""
     told = found(tmp_path, OLD, OLD, (2, 5))
-    assert told == [Difference("profile default-scheduler: score Mine", "weight 2", "weight 5")]
+    assert told == [
+        ValueDifference("profile default-scheduler: score Mine", "weight 2", "weight 5")
+    ]
 
 
 def test_a_set_has_one_configuration(tmp_path: Path) -> None:
@@ -131,10 +133,10 @@ def test_a_policy_that_is_not_enabled_is_compared_by_what_it_says(tmp_path: Path
     old, new = sets
     assert old.config == str(tmp_path / "old" / "a" / "b" / "config.yaml")
     assert list(old.idle) == ["Mine"]
-    same = Difference("policy Mine: params.limit", "3", "4", enabled=False)
+    same = ValueDifference("policy Mine: params.limit", "3", "4", enabled=False)
     assert differences(old, new) == [same]
     (tmp_path / "new" / "policy.yaml").unlink()
-    gone = Difference("policy Mine", "present", "", enabled=False)
+    gone = ValueDifference("policy Mine", "present", "", enabled=False)
     assert differences(old, read_policy_set(str(tmp_path / "new"))) == [gone]
 
 
@@ -147,8 +149,8 @@ def test_a_policy_that_is_enabled_on_one_side_only_is_compared(tmp_path: Path) -
     nothing = CONFIGURATION.partition("profiles")[0]
     (tmp_path / "old" / "config.yaml").write_text(nothing, encoding="utf-8")
     told = differences(*(read_policy_set(str(tmp_path / name)) for name in ("old", "new")))
-    assert Difference("policy Mine: params.limit", "3", "4", enabled=False) in told
-    assert Difference("profile default-scheduler: filter Mine", "", "enabled") in told
+    assert ValueDifference("policy Mine: params.limit", "3", "4", enabled=False) in told
+    assert ValueDifference("profile default-scheduler: filter Mine", "", "enabled") in told
 
 
 def test_extenders_are_shown_in_the_words_of_the_configuration(tmp_path: Path) -> None:
@@ -167,8 +169,8 @@ def test_extenders_are_shown_in_the_words_of_the_configuration(tmp_path: Path) -
     one, two, none = (read_policy_set(str(files[name])) for name in ("one", "two", "none"))
     where = "profile default-scheduler: extenders[0]"
     assert differences(one, two) == [
-        Difference(f"{where}.filterVerb", "filter", "fits"),
-        Difference(
+        ValueDifference(f"{where}.filterVerb", "filter", "fits"),
+        ValueDifference(
             f"{where}.managedResources", "[example.com/a, example.com/b]", "[example.com/b]"
         ),
     ]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from policy_sched.profiles.load.params import merge_over, merge_params
-from policy_sched.profiles.models.problem import Problem
+from policy_sched.profiles.models.problem import ModelProblem
 
 PARAMS: dict[str, Any] = {
     "limit": 0.85,
@@ -21,9 +21,9 @@ PARAMS: dict[str, Any] = {
 }
 
 
-def merge(**args: object) -> tuple[dict[str, Any], list[Problem]]:
+def merge(**args: object) -> tuple[dict[str, Any], list[ModelProblem]]:
     """Merge ``args`` over the params above."""
-    problems: list[Problem] = []
+    problems: list[ModelProblem] = []
     return merge_params(PARAMS, args, ("args",), problems), problems
 
 

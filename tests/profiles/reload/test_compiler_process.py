@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.profiles.reload.compiler_process import CompilerProcess, Limits
+from policy_sched.profiles.reload.compiler_process import CompilerProcess, ProcessLimits
 from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles
-from policy_sched.profiles.reload.store import PolicyStore, Result
+from policy_sched.profiles.reload.store import PolicyStore, ReloadResult
 from tests.profiles.policy_texts import config, keeping, write
 from tests.profiles.reload import hostile_compiler
 
@@ -47,14 +47,14 @@ def test_reloads_are_as_without_it(
 ) -> None:
     """Unchanged, changed and broken files come to what they would in this process."""
     store.compiler = child.compile
-    assert store.reload().result is Result.UNCHANGED
+    assert store.reload().result is ReloadResult.UNCHANGED
     write(tmp_path / "policy.yaml", keeping("Mine", 'node.name == "b"'))
     loaded = store.reload()
-    assert (loaded.result, loaded.changes.policies) == (Result.LOADED, ("Mine",))
+    assert (loaded.result, loaded.changes.policies) == (ReloadResult.LOADED, ("Mine",))
     assert loaded.policies.content_hash == PolicyStore(store.files, lambda: 0).current.content_hash
     write(tmp_path / "policy.yaml", keeping("Mine", "node.nam"))
     refused = store.reload()
-    assert refused.result is Result.REFUSED
+    assert refused.result is ReloadResult.REFUSED
     assert [problem.file for problem in refused.problems] == [str(tmp_path / "policy.yaml")]
 
 
@@ -65,9 +65,9 @@ def test_a_child_that_died_is_replaced(
     os.kill(compiler.pid, signal.SIGKILL)
     compiler._process.join()
     write(tmp_path / "policy.yaml", keeping("Mine", 'node.name == "c"'))
-    assert store.reload().result is Result.LOADED
+    assert store.reload().result is ReloadResult.LOADED
     assert compiler.alive
-    assert store.reload().result is Result.UNCHANGED
+    assert store.reload().result is ReloadResult.UNCHANGED
 
 
 def test_a_child_that_dies_at_work_has_failed(
@@ -79,11 +79,11 @@ def test_a_child_that_dies_at_work_has_failed(
     compiler.begin(store.files)
     os.kill(compiler.pid, signal.SIGKILL)
     refused = store.commit(compiler.result())
-    assert refused.result is Result.REFUSED
+    assert refused.result is ReloadResult.REFUSED
     assert [one.code for one in refused.problems] == ["PS503"]
     assert "the compiler ended with SIGKILL" in refused.problems[0].message
     assert store.current is before
-    assert store.reload().result is Result.UNCHANGED
+    assert store.reload().result is ReloadResult.UNCHANGED
 
 
 def test_waiting_for_a_result_does_not_delay_the_end(
@@ -93,8 +93,8 @@ def test_waiting_for_a_result_does_not_delay_the_end(
     os.kill(compiler.pid, signal.SIGSTOP)
     compiler.begin(store.files)
     compiler.interrupt()
-    assert store.commit(compiler.result()).result is Result.REFUSED
-    assert store.reload().result is Result.REFUSED
+    assert store.commit(compiler.result()).result is ReloadResult.REFUSED
+    assert store.reload().result is ReloadResult.REFUSED
     assert not compiler.alive
 
 
@@ -111,10 +111,10 @@ def test_what_goes_beyond_a_limit_is_a_failed_reload(
 ) -> None:
     """A file whose compiling never ended, or took all memory, froze every reload after it."""
     before = store.current
-    with CompilerProcess(store.files, Limits(1, 2**28), work) as compiler:
+    with CompilerProcess(store.files, ProcessLimits(1, 2**28), work) as compiler:
         store.compiler = compiler.compile
         refused = store.reload()
-    assert refused.result is Result.REFUSED
+    assert refused.result is ReloadResult.REFUSED
     assert words in refused.problems[0].message
     assert store.current is before
 

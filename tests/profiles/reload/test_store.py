@@ -10,7 +10,7 @@ from policy_sched.errors import PluginError, PolicyError
 from policy_sched.profiles.build.plan_diff import PlanDiff
 from policy_sched.profiles.models import NOT_BUILT
 from policy_sched.profiles.reload.inputs import PolicyFiles
-from policy_sched.profiles.reload.store import PolicyStore, Result, StorePolicySet
+from policy_sched.profiles.reload.store import ActivePolicies, PolicyStore, ReloadResult
 from tests.profiles.policy_texts import config, keeping, write
 
 FIRST = keeping("Mine", 'node.name == "a"')
@@ -54,7 +54,7 @@ def test_another_set(folder: Path, store: PolicyStore) -> None:
     before = store.current
     write(folder / "policy.yaml", keeping("Mine", 'node.name == "b"'))
     reload = store.reload()
-    assert reload.result is Result.LOADED
+    assert reload.result is ReloadResult.LOADED
     assert store.current is reload.policies is not before
     assert store.current.generation == store.status.generation == 2
     assert store.status.content_hash == store.current.content_hash != before.content_hash
@@ -68,7 +68,7 @@ def test_the_same_in_other_words(folder: Path, store: PolicyStore) -> None:
     (folder / "policy.yaml").unlink()
     write(folder / "renamed.yaml", "# the same\n\n" + FIRST)
     reload = store.reload()
-    assert reload.result is Result.UNCHANGED
+    assert reload.result is ReloadResult.UNCHANGED
     assert store.current is before
     assert store.status.succeeded_at > store.status.loaded_at
 
@@ -78,9 +78,9 @@ def test_a_broken_set_keeps_the_old_one(folder: Path, store: PolicyStore) -> Non
     before, status = store.current, store.status
     write(folder / "policy.yaml", keeping("Mine", "node.nam == pod.nme"))
     write(folder / "other.yaml", "kind: Policy\nmetadata: [")
-    asked: list[StorePolicySet] = []
+    asked: list[ActivePolicies] = []
     reload = store.commit(store.prepare(), lambda policies, _: asked.append(policies))
-    assert reload.result is Result.REFUSED
+    assert reload.result is ReloadResult.REFUSED
     assert not asked, "what is broken is not enacted"
     assert store.current is before
     assert {Path(problem.file).name for problem in reload.problems} == {"policy.yaml", "other.yaml"}
@@ -95,12 +95,16 @@ def test_a_broken_set_keeps_the_old_one(folder: Path, store: PolicyStore) -> Non
 def test_a_good_set_after_a_broken_one(folder: Path, store: PolicyStore) -> None:
     """The status is healthy again, even where the files have their first content."""
     write(folder / "policy.yaml", "{")
-    assert store.reload().result is Result.REFUSED
+    assert store.reload().result is ReloadResult.REFUSED
     write(folder / "policy.yaml", FIRST)
-    assert store.reload().result is Result.UNCHANGED
+    assert store.reload().result is ReloadResult.UNCHANGED
     assert store.status.healthy
     assert not store.status.problems
-    assert store.status.counts == {Result.LOADED: 0, Result.UNCHANGED: 1, Result.REFUSED: 1}
+    assert store.status.counts == {
+        ReloadResult.LOADED: 0,
+        ReloadResult.UNCHANGED: 1,
+        ReloadResult.REFUSED: 1,
+    }
 
 
 @pytest.mark.parametrize("error", [PluginError("no"), PolicyError([])])
@@ -108,12 +112,12 @@ def test_a_set_that_cannot_be_built(folder: Path, store: PolicyStore, error: Exc
     """A set that its runner refuses is as good as broken."""
     before = store.current
 
-    def refuse(_policies: StorePolicySet, _changes: PlanDiff) -> None:
+    def refuse(_policies: ActivePolicies, _changes: PlanDiff) -> None:
         raise error
 
     write(folder / "policy.yaml", keeping("Mine", 'node.name == "b"'))
     reload = store.reload(refuse)
-    assert reload.result is Result.REFUSED
+    assert reload.result is ReloadResult.REFUSED
     assert store.current is before
     assert [problem.code for problem in reload.problems] == [NOT_BUILT] * isinstance(
         error, PluginError
@@ -138,5 +142,5 @@ def test_files_that_vanish(folder: Path, store: PolicyStore) -> None:
     """A directory that is gone is a problem, not a set without policies."""
     (folder / "policy.yaml").unlink()
     folder.rmdir()
-    assert store.reload().result is Result.REFUSED
+    assert store.reload().result is ReloadResult.REFUSED
     assert store.current.generation == 1

@@ -18,16 +18,19 @@ IMPLEMENTS = {
 DEFAULTS = (("Sort", 0), ("A", 3), ("B", 2), ("Bind", 0))
 
 
-def lists(*enabled: str | tuple[str, int], disabled: tuple[str, ...] = ()) -> multi_point.Lists:
+def lists(
+    *enabled: str | tuple[str, int], disabled: tuple[str, ...] = ()
+) -> multi_point.PluginLists:
     """Return the entry of a point, with places as in a file."""
     pairs = [(e, 0) if isinstance(e, str) else e for e in enabled]
     entries = tuple(
-        multi_point.Entry(name, weight, "point", i) for i, (name, weight) in enumerate(pairs)
+        multi_point.EnabledPlugin(name, weight, "point", i)
+        for i, (name, weight) in enumerate(pairs)
     )
-    return multi_point.Lists(entries, frozenset(disabled))
+    return multi_point.PluginLists(entries, frozenset(disabled))
 
 
-def run(**sets: multi_point.Lists) -> multi_point.Expansion:
+def run(**sets: multi_point.PluginLists) -> multi_point.Expansion:
     """Expand a profile of the plugins above."""
     return multi_point.expand(sets, IMPLEMENTS, DEFAULTS)
 
@@ -170,7 +173,7 @@ PLUGINS = sorted(defaults.PLUGIN_POINTS)
         max_size=5,
     )
 )
-def test_expansion_only_arranges(sets: dict[str, multi_point.Lists]) -> None:
+def test_expansion_only_arranges(sets: dict[str, multi_point.PluginLists]) -> None:
     """Each point runs a plugin once, only those that implement it and that someone enabled."""
     expansion = multi_point.expand(sets, defaults.PLUGIN_POINTS)
     candidates = {name for name, _ in defaults.DEFAULT_PLUGINS}
@@ -180,8 +183,10 @@ def test_expansion_only_arranges(sets: dict[str, multi_point.Lists]) -> None:
         assert len(ran) == len(set(ran))
         assert all(point in defaults.PLUGIN_POINTS[name] for name in ran)
         assert set(ran) <= candidates
-        own = {e.name for e in sets.get(point, multi_point.Lists()).enabled}
-        gone = sets.get(point, multi_point.Lists()).disabled
+        own = {e.name for e in sets.get(point, multi_point.PluginLists()).enabled}
+        gone = sets.get(point, multi_point.PluginLists()).disabled
         assert not {name for name in ran if name in gone and name not in own}
-    merged = multi_point.merge_multi_point(sets.get(defaults.MULTI_POINT, multi_point.Lists()))
+    merged = multi_point.merge_multi_point(
+        sets.get(defaults.MULTI_POINT, multi_point.PluginLists())
+    )
     assert len({e.name for e in merged}) <= len(merged)

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.profiles.reload.inputs import PolicyFiles
-from policy_sched.profiles.reload.store import PolicyStore, Reload, Result
+from policy_sched.profiles.reload.store import PolicyStore, Reload, ReloadResult
 from policy_sched.scheduler.attempt import Attempt, Bind, Decision
 from policy_sched.scheduler.queueing_hints import NO_PROFILE
 from policy_sched.scheduler.scheduler import Outcome
@@ -112,7 +112,7 @@ class TestFilters:
         assert not outcome.node
         assert "kept away" in outcome.message
         world.put(nodes=frozenset("b"))
-        assert world.reload().result is Result.LOADED
+        assert world.reload().result is ReloadResult.LOADED
         assert world.place(pod) is QueueState.BACKOFF
         assert [o.node for o in world.schedule()] == ["b"]
 
@@ -136,7 +136,7 @@ class TestFilters:
         pod = world.pod("large", cpu="100")
         world.schedule()
         world.put(nodes=frozenset("b"))
-        assert world.reload().result is Result.LOADED
+        assert world.reload().result is ReloadResult.LOADED
         assert world.place(pod) is QueueState.UNSCHEDULABLE
 
     def test_a_failed_reload_requeues_no_pod_and_decides_nothing(self, world: World) -> None:
@@ -148,7 +148,7 @@ class TestFilters:
         world.put()
         write(world.folder / "gate.yaml", "kind: Policy\nmetadata: {name: Gate\n")
         reload = world.reload()
-        assert reload.result is Result.REFUSED
+        assert reload.result is ReloadResult.REFUSED
         assert "gate.yaml" in {Path(problem.file).name for problem in reload.problems}
         assert world.place(pod) is QueueState.UNSCHEDULABLE
         world.pod("p")
@@ -368,7 +368,7 @@ class Reloads(RuleBasedStateMachine):
         if broken:
             write(self.world.folder / "keep.yaml", keeping("Keep", "node.nam"))
         reload = self.world.reload()
-        assert (reload.result is Result.REFUSED) == broken
+        assert (reload.result is ReloadResult.REFUSED) == broken
         if not broken:
             self.wanted = (nodes, gated, frozenset(profiles))
             self.generation = reload.policies.generation

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from policy_sched.model.pod_info import PodInfo, QueueState
-from policy_sched.profiles.reload.store import Result
+from policy_sched.profiles.reload.store import ReloadResult
 from policy_sched.testing import make_pod
 from tests.profiles.policy_texts import HEAD, config, write
 from tests.scheduler.setup.test_reload import World
@@ -26,7 +26,7 @@ class Held(World):
         names = ["Keep", "Gate", "Hold"] if section else ["Keep", "Gate"]
         write(self.folder / "config.yaml", config({"one": names}, "Sort"))
         reloaded = self.reload()
-        assert reloaded.result is Result.LOADED, reloaded
+        assert reloaded.result is ReloadResult.LOADED, reloaded
 
     def held(self) -> PodInfo:
         """Return a pod that was chosen a node and waits for ten minutes at most."""

@@ -6,10 +6,10 @@ contain secrets.
 
 from policy_sched.client.kube.auth.credentials import (
     REREAD_CERTIFICATES as REREAD_CERTIFICATES,
-    Access as Access,
     AccessError as AccessError,
     Anonymous as Anonymous,
     Certificate as Certificate,
+    ClusterAccess as ClusterAccess,
     Grant as Grant,
     Trust as Trust,
     read_secret as read_secret,

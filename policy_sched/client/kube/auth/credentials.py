@@ -97,7 +97,7 @@ class Trust:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ClusterAccess:
     """One server and one identity. ``headers`` are sent with every request (impersonation).
 
     ``compression``: whether responses may come compressed.

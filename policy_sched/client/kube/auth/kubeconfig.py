@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from policy_sched.client.kube.auth.credentials import (
-    Access,
     AccessError,
     Anonymous,
+    ClusterAccess,
     Credentials,
     TokenFile,
     Trust,
@@ -26,13 +26,13 @@ from policy_sched.client.kube.auth.credentials import (
 from policy_sched.client.kube.auth.kubeconfig_reader import (
     BAD_VALUE,
     MISSING,
-    Entry,
-    Reader,
+    EntryPosition,
+    KubeconfigReader,
     cluster_info,
     read,
     server_of,
 )
-from policy_sched.client.kube.auth.kubeconfig_user import Headers, User, impersonation
+from policy_sched.client.kube.auth.kubeconfig_user import Headers, KubeconfigUser, impersonation
 from policy_sched.client.kube.auth.proxies import proxy_of_environment, proxy_problem
 from policy_sched.client.kube.time import Clocks
 from policy_sched.errors import Diagnostic, PolicyError, Severity
@@ -58,13 +58,13 @@ def paths_in(text: str) -> list[Path]:
     return [path for path in map(Path, named) if path.exists()] or [Path(named[0])]
 
 
-def load(paths: Sequence[Path], clocks: Clocks, context: str = "") -> Access:
+def load(paths: Sequence[Path], clocks: Clocks, context: str = "") -> ClusterAccess:
     """Return the access that kubeconfigs describe. Raises PolicyError with all that is wrong.
 
     Raises OSError for a file that cannot be read. ``context``: instead of the current one.
     """
     problems: list[Diagnostic] = []
-    readers: list[Reader] = []
+    readers: list[KubeconfigReader] = []
     for path in paths:
         reader, found = read(path)
         problems += found
@@ -84,7 +84,7 @@ def load(paths: Sequence[Path], clocks: Clocks, context: str = "") -> Access:
 class _Kubeconfig:
     """The entries of all files, and the chosen ones among them."""
 
-    def __init__(self, readers: list[Reader], clocks: Clocks) -> None:
+    def __init__(self, readers: list[KubeconfigReader], clocks: Clocks) -> None:
         self._readers = readers
         self._clocks = clocks
         for reader in readers:
@@ -93,14 +93,14 @@ class _Kubeconfig:
         self._users = self._entries("users", ("name", "user"))
         self._contexts = self._entries("contexts", ("name", "context"))
 
-    def _entries(self, section: str, keys: tuple[str, str]) -> dict[str, Entry]:
-        found: dict[str, Entry] = {}
+    def _entries(self, section: str, keys: tuple[str, str]) -> dict[str, EntryPosition]:
+        found: dict[str, EntryPosition] = {}
         for reader in self._readers:
             for name, index in reader.named(section, keys):
-                found.setdefault(name, Entry(reader, index))
+                found.setdefault(name, EntryPosition(reader, index))
         return found
 
-    def access(self, wanted: str) -> Access | None:
+    def access(self, wanted: str) -> ClusterAccess | None:
         """Return the access of a context; None after its problems were reported."""
         entry = self._context(wanted)
         if entry is None:
@@ -117,10 +117,10 @@ class _Kubeconfig:
         headers: Headers = ()
         if user is not None:
             described = cluster_info(cluster, server)
-            credentials = User(user, self._clocks).credentials(described)
+            credentials = KubeconfigUser(user, self._clocks).credentials(described)
             headers = impersonation(user)
         namespace = reader.text(*where, "namespace")
-        return Access(
+        return ClusterAccess(
             server.url,
             server.trust,
             credentials,
@@ -130,7 +130,7 @@ class _Kubeconfig:
             server.compression,
         )
 
-    def _context(self, wanted: str) -> Entry | None:
+    def _context(self, wanted: str) -> EntryPosition | None:
         first = self._readers[0]
         if wanted:
             entry = self._contexts.get(wanted)
@@ -152,7 +152,9 @@ class _Kubeconfig:
         first.report(("current-context",), MISSING, "no context is the current one", hint=hint)
         return None
 
-    def _reference(self, entry: Entry, what: str, among: dict[str, Entry]) -> Entry | None:
+    def _reference(
+        self, entry: EntryPosition, what: str, among: dict[str, EntryPosition]
+    ) -> EntryPosition | None:
         """Return the cluster or the user of a context; None if it has none or it is not there."""
         where = ("contexts", entry.index, "context", what)
         name = entry.reader.text(*where)
@@ -179,7 +181,7 @@ MOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 def in_cluster_config(
     environ: Mapping[str, str], now: Callable[[], int], mount: Path = MOUNT
-) -> Access:
+) -> ClusterAccess:
     """Return how a pod reaches its API server. Raises AccessError outside a pod.
 
     ``now`` is monotonic, in nanoseconds.
@@ -200,7 +202,7 @@ def in_cluster_config(
     proxy = proxy_of_environment(server, environ)
     if proxy and (problem := proxy_problem(proxy)):
         raise AccessError(f"the environment names a proxy that cannot be used: {problem}")
-    return Access(
+    return ClusterAccess(
         server=server,
         trust=Trust(authorities, file=mount / "ca.crt"),
         credentials=TokenFile(mount / "token", now),

@@ -71,7 +71,7 @@ def _without_values(message: str) -> str:
     return re.split(r"[\"']", message, maxsplit=1)[0].strip()
 
 
-class Reader:
+class KubeconfigReader:
     """One kubeconfig; what is wrong gathers in ``problems``."""
 
     def __init__(self, path: Path, marked: Marked) -> None:
@@ -205,7 +205,7 @@ class Reader:
         return value
 
 
-def read(path: Path) -> tuple[Reader | None, list[Diagnostic]]:
+def read(path: Path) -> tuple[KubeconfigReader | None, list[Diagnostic]]:
     """Return a reader of a file, unless it is none, and what is wrong with its YAML.
 
     Raises OSError if it cannot be read.
@@ -219,7 +219,7 @@ def read(path: Path) -> tuple[Reader | None, list[Diagnostic]]:
     documents, problems = parse_documents(source)
     problems = [shown(problem) for problem in problems]
     if len(documents) == 1 and isinstance(documents[0].value, dict):
-        return Reader(path, documents[0]), problems
+        return KubeconfigReader(path, documents[0]), problems
     if not problems:
         message = "a kubeconfig is one mapping with clusters, users and contexts"
         problems = [shown(diagnostic(source, 0, WRONG_TYPE, message))]
@@ -227,14 +227,14 @@ def read(path: Path) -> tuple[Reader | None, list[Diagnostic]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class EntryPosition:
     """Where an entry stands."""
 
-    reader: Reader
+    reader: KubeconfigReader
     index: int
 
 
-def content_of(reader: Reader, where: tuple[str | int, ...], file: Path) -> bytes | None:
+def content_of(reader: KubeconfigReader, where: tuple[str | int, ...], file: Path) -> bytes | None:
     """Return what is in a file that a kubeconfig names; None after reporting that there is none."""
     try:
         return read_bytes(file, MAX_POLICY_BYTES)
@@ -256,7 +256,7 @@ _CLUSTER: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ClusterEntry:
     """A server as a cluster entry describes it."""
 
     url: str
@@ -265,7 +265,7 @@ class Server:
     compression: bool
 
 
-def server_of(entry: Entry) -> Server:
+def server_of(entry: EntryPosition) -> ClusterEntry:
     """Return the server of a cluster."""
     reader, where = entry.reader, ("clusters", entry.index, "cluster")
     reader.mapping(*where)
@@ -296,7 +296,7 @@ def server_of(entry: Entry) -> Server:
         )
     trust = Trust(authorities, reader.text(*where, "tls-server-name"), insecure, file)
     compression = not reader.flag(*where, "disable-compression")
-    return Server(server, trust, _proxy(reader, where, server), compression)
+    return ClusterEntry(server, trust, _proxy(reader, where, server), compression)
 
 
 def _host(url: str) -> str:
@@ -306,7 +306,7 @@ def _host(url: str) -> str:
         return ""
 
 
-def _proxy(reader: Reader, where: tuple[str | int, ...], server: str) -> str:
+def _proxy(reader: KubeconfigReader, where: tuple[str | int, ...], server: str) -> str:
     """Return the cluster's proxy, or the environment's."""
     proxy = reader.text(*where, "proxy-url")
     if not proxy:
@@ -321,7 +321,7 @@ def _proxy(reader: Reader, where: tuple[str | int, ...], server: str) -> str:
     return proxy
 
 
-def cluster_info(entry: Entry, server: Server) -> dict[str, Any]:
+def cluster_info(entry: EntryPosition, server: ClusterEntry) -> dict[str, Any]:
     """Return the cluster of ExecCredential, for plugins with provideClusterInfo."""
     where, trust = ("clusters", entry.index, "cluster"), server.trust
     info: dict[str, Any] = {"server": server.url}

@@ -24,8 +24,8 @@ from policy_sched.client.kube.auth.credentials import (
 from policy_sched.client.kube.auth.kubeconfig_reader import (
     BAD_VALUE,
     MISSING,
-    Entry,
-    Reader,
+    EntryPosition,
+    KubeconfigReader,
     content_of,
 )
 from policy_sched.client.kube.time import Clocks
@@ -71,10 +71,10 @@ Headers = tuple[tuple[str, str], ...]
 """Names and values; a name may occur more than once."""
 
 
-class User:
+class KubeconfigUser:
     """One user of a kubeconfig."""
 
-    def __init__(self, entry: Entry, clocks: Clocks) -> None:
+    def __init__(self, entry: EntryPosition, clocks: Clocks) -> None:
         self._reader = entry.reader
         self._where = ("users", entry.index, "user")
         self._clocks = clocks
@@ -187,7 +187,7 @@ class User:
         return Anonymous()
 
 
-def impersonation(entry: Entry) -> Headers:
+def impersonation(entry: EntryPosition) -> Headers:
     """Return the impersonation headers of a user entry; problems are reported."""
     reader, where = entry.reader, ("users", entry.index, "user")
     user = _value(reader, *where, "as")
@@ -203,13 +203,13 @@ def impersonation(entry: Entry) -> Headers:
     return given
 
 
-def _values(reader: Reader, name: str, *where: str | int) -> Headers:
+def _values(reader: KubeconfigReader, name: str, *where: str | int) -> Headers:
     """Return a header for each text of a list."""
     indices = range(len(reader.items(*where)))
     return tuple((name, _value(reader, *where, index)) for index in indices)
 
 
-def _value(reader: Reader, *where: str | int) -> str:
+def _value(reader: KubeconfigReader, *where: str | int) -> str:
     """Return a text that can be a header's value."""
     text = reader.text(*where)
     if text.isprintable():

@@ -33,7 +33,7 @@ from typing import Final, Generic, TypeVar
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.client.kube import rest
 from policy_sched.client.kube.cache.store import Change, Store, place
-from policy_sched.client.kube.time import SECOND, Backoff, BackoffState
+from policy_sched.client.kube.time import SECOND, BackoffSchedule, BackoffState
 from policy_sched.errors import ClusterError
 from policy_sched.model import ApiObject, Pod
 
@@ -129,10 +129,10 @@ class ReflectorSettings:
     silence: float = 150.0
     page: int = PAGE
     streaming: bool = True
-    backoff: Backoff = field(default_factory=Backoff)
+    backoff: BackoffSchedule = field(default_factory=BackoffSchedule)
 
 
-def _failure(status: rest.Status) -> ClusterError:
+def _failure(status: rest.ApiStatus) -> ClusterError:
     """Return what the line that ends a watch means."""
     error = rest.error_of_status(status)
     return error if rest.expired(error) else rest.Malformed(f"the server ended a watch: {error}")

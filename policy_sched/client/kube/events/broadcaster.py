@@ -18,7 +18,7 @@ import msgspec
 
 from policy_sched.client.apimachinery import ApiError, micro_timestamp
 from policy_sched.client.kube import rest
-from policy_sched.client.kube.time import SECOND, WorkQueue
+from policy_sched.client.kube.time import SECOND, WorkQueueMetrics
 from policy_sched.errors import ClusterError
 
 FINISH: Final = 6 * 60 * SECOND
@@ -232,7 +232,7 @@ class EventWriter:
         self._due = False
         """Whether what is gathered goes to the server as soon as there is room."""
         self._under_way = 0
-        self.queue = WorkQueue("events", api.environment.clocks.monotonic)
+        self.queue = WorkQueueMetrics("events", api.environment.clocks.monotonic)
 
     def say(self, key: EventKey) -> None:
         """Say something; it is written soon."""

@@ -100,7 +100,7 @@ class Lease:
             else:
                 body = await self._write(request, timeout)
             self._last = msgspec.json.decode(body, type=dict)
-            return state_machine.Found(record_of(self._last))
+            return state_machine.ObservedLease(record_of(self._last))
         except ApiError as error:
             if error.code == rest.NOT_FOUND and isinstance(request, state_machine.Get):
                 return state_machine.NotThere()

@@ -77,7 +77,7 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ObservedLease:
     """The lease, as it was read or as it has been written."""
 
     record: LeaseRecord
@@ -94,7 +94,7 @@ class Failed:
 
 
 Request: TypeAlias = Get | Create | Update
-Response: TypeAlias = Found | NotThere | Failed
+Response: TypeAlias = ObservedLease | NotThere | Failed
 Attempt: TypeAlias = Generator[Request, Response, bool]
 
 
@@ -115,7 +115,7 @@ class Election:
         self._renewing_since = 0
         self._failed = False
         period = settings.retry_period
-        soon = time.Backoff(first=period / 20, longest=period, jitter=JITTER)
+        soon = time.BackoffSchedule(first=period / 20, longest=period, jitter=JITTER)
         self._pauses = time.BackoffState(soon, clocks.monotonic, random)
         self.due = clocks.monotonic()
 
@@ -215,16 +215,16 @@ class Election:
     def _look(self) -> Generator[Request, Response, Response]:
         """Read the lease; when it was last seen to change counts for how long it is valid."""
         response = yield from self._ask(Get())
-        if isinstance(response, Found) and response.record != self._observed:
+        if isinstance(response, ObservedLease) and response.record != self._observed:
             self._observe(response.record)
         return response
 
     def _write(self, request: Create | Update) -> Attempt:
         """Write the lease; return whether that was done, as far as we know."""
         response = yield from self._ask(request)
-        if isinstance(response, Found):
+        if isinstance(response, ObservedLease):
             self._observe(response.record)
-        return isinstance(response, Found)
+        return isinstance(response, ObservedLease)
 
     def _ask(self, request: Request) -> Generator[Request, Response, Response]:
         self._failed = True  # until there is a response: the attempt may be given up

@@ -19,10 +19,10 @@ from policy_sched.client.kube.rest.errors import (
     CONFLICT as CONFLICT,
     NOT_FOUND as NOT_FOUND,
     TOO_MANY as TOO_MANY,
+    ApiStatus as ApiStatus,
     Malformed as Malformed,
     Place as Place,
     Selection as Selection,
-    Status as Status,
     Unreachable as Unreachable,
     collection_path as collection_path,
     error_of_status as error_of_status,
@@ -42,5 +42,8 @@ from policy_sched.client.kube.rest.retry import (
     away as away,
     first_of as first_of,
 )
-from policy_sched.client.kube.rest.settings import Environment as Environment, Settings as Settings
+from policy_sched.client.kube.rest.settings import (
+    ClientEnvironment as ClientEnvironment,
+    Settings as Settings,
+)
 from policy_sched.client.kube.rest.transport import JSON as JSON

@@ -25,9 +25,9 @@ import msgspec
 from yarl import URL
 
 from policy_sched.client.apimachinery import ApiError
-from policy_sched.client.kube.auth import Access, AccessError, Grant
+from policy_sched.client.kube.auth import AccessError, ClusterAccess, Grant
 from policy_sched.client.kube.rest import errors, transport
-from policy_sched.client.kube.rest.connections import TOGETHER, Connections, Response
+from policy_sched.client.kube.rest.connections import TOGETHER, ConnectionPool, Response
 from policy_sched.client.kube.rest.retry import (
     REQUEST_BACKOFF,
     Recovery,
@@ -35,7 +35,7 @@ from policy_sched.client.kube.rest.retry import (
     TokenBucket,
     pause_before_retry,
 )
-from policy_sched.client.kube.rest.settings import Environment, Observe, Settings, Traffic
+from policy_sched.client.kube.rest.settings import ClientEnvironment, Observe, Settings, Traffic
 from policy_sched.client.kube.time import SECOND, BackoffState
 from policy_sched.errors import ClusterError
 from policy_sched.model import EPOCH
@@ -100,8 +100,8 @@ class Api:
 
     def __init__(
         self,
-        access: Access,
-        environment: Environment,
+        access: ClusterAccess,
+        environment: ClientEnvironment,
         settings: Settings | None = None,
         recovery: Recovery | None = None,
     ) -> None:
@@ -114,7 +114,7 @@ class Api:
         self.observe: Observe | None = None
         self.traffic: Traffic | None = None
         self._session: aiohttp.ClientSession | None = None
-        self._connections: tuple[Connections, ...] = ()
+        self._connections: tuple[ConnectionPool, ...] = ()
         """Those of writes, and those of what goes ``aside``; none behind a proxy."""
         self._server = URL(access.server, encoded=True)
         self._authority = self._server.authority
@@ -131,7 +131,7 @@ class Api:
         )
         if not access.proxy:
             self._connections = tuple(
-                Connections(
+                ConnectionPool(
                     self._server,
                     (*headers, *IDENTITY.items()),
                     access.trust.server_name,
@@ -441,7 +441,7 @@ class Api:
             _let_go(response)
 
     async def _write(
-        self, sending: transport.OutgoingRequest, seconds: float, connections: Connections
+        self, sending: transport.OutgoingRequest, seconds: float, connections: ConnectionPool
     ) -> bytes | None:
         """Send a request that has a body, once, or twice after a 401; return what comes back."""
         credentials = self.access.credentials
@@ -466,7 +466,7 @@ class Api:
         sending: transport.OutgoingRequest,
         grant: Grant,
         seconds: float,
-        connections: Connections,
+        connections: ConnectionPool,
     ) -> Response:
         if self.settings.read_only and not _reads(sending):
             raise WriteRefused(f"{sending}: this client only reads")

@@ -272,7 +272,7 @@ class _Connection(asyncio.Protocol):
             done(failure(until))
 
 
-class Connections:
+class ConnectionPool:
     """The connections to one server; ``headers`` are sent with each request.
 
     ``connect`` is in seconds, ``longest`` the longest body in bytes, ``most`` the number of

@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from policy_sched.client.kube.rest.errors import Malformed, Place, Status
+from policy_sched.client.kube.rest.errors import ApiStatus, Malformed, Place
 from policy_sched.manifests import fit, fit_partly, quantities_valid
 from policy_sched.model import SCHEDULING_VERSION, ApiObject, Kind, Pod
 
@@ -124,7 +124,7 @@ class Unread(Generic[T]):
 
 
 @dataclass(slots=True)
-class Page(Generic[T]):
+class ListPage(Generic[T]):
     """A page of a list: its version, and the token of the next page."""
 
     items: list[T]
@@ -145,7 +145,7 @@ class WatchEvent(msgspec.Struct, Generic[T], gc=False):
     object: T | None = None
     unread: Unread[T] | None = None
     initial_end: bool = False
-    status: Status | None = None
+    status: ApiStatus | None = None
 
 
 class Decoding(Generic[T]):
@@ -189,14 +189,14 @@ class Decoding(Generic[T]):
             raise Malformed(f"a {self._kind[1]} that cannot be read: {'; '.join(problems)}")
         return found
 
-    def page(self, body: bytes) -> Page[T]:
+    def page(self, body: bytes) -> ListPage[T]:
         """Return a page of a list. Raises Malformed if it is no list."""
         try:
             raw = self._list.decode(body)
         except (ValueError, RecursionError) as error:
             raise Malformed(f"a list of {self._kind[1]} that cannot be read: {error}") from None
         meta = raw.metadata or ListMeta()
-        page: Page[T] = Page([], meta.resource_version or "", meta.continue_ or "")
+        page: ListPage[T] = ListPage([], meta.resource_version or "", meta.continue_ or "")
         for item in raw.items or ():
             read = self._read(item)
             if isinstance(read, Unread):
@@ -224,7 +224,7 @@ class Decoding(Generic[T]):
         except (ValueError, RecursionError) as error:
             raise Malformed(f"a line of a watch that cannot be read: {error}") from None
         if raw.type == "ERROR":
-            return WatchEvent("ERROR", status=fit_partly(_readable(raw.object), Status))
+            return WatchEvent("ERROR", status=fit_partly(_readable(raw.object), ApiStatus))
         if raw.type == "BOOKMARK":
             meta = fit_partly(_readable(raw.object), ApiObject).metadata
             ended = meta.annotations.get(INITIAL_EVENTS_END) == "true"

@@ -108,7 +108,7 @@ class Malformed(ClusterError):  # noqa: N818 - what is wrong is the response
     """An unreadable response: it is not JSON, or has another form than expected."""
 
 
-class Status(msgspec.Struct, rename="camel"):
+class ApiStatus(msgspec.Struct, rename="camel"):
     """metav1.Status."""
 
     kind: str = ""
@@ -119,7 +119,7 @@ class Status(msgspec.Struct, rename="camel"):
     details: dict[str, Any] | None = None
 
 
-def error_of_status(status: Status) -> ApiError:
+def error_of_status(status: ApiStatus) -> ApiError:
     """Return the refusal that a Status object is."""
     code = status.code or 500
     reason = status.reason or _REASONS.get(code, "")
@@ -129,9 +129,9 @@ def error_of_status(status: Status) -> ApiError:
 def error_of_response(code: int, body: bytes) -> ApiError:
     """Return the refusal that a response is; its body is a Status, unless a proxy wrote it."""
     try:
-        status = fit_partly(msgspec.json.decode(body), Status)
+        status = fit_partly(msgspec.json.decode(body), ApiStatus)
     except (ValueError, RecursionError):
-        status = Status()
+        status = ApiStatus()
     if status.kind == "Status" and (status.message or status.reason):
         status.code = status.code or code
         return error_of_status(status)

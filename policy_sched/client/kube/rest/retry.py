@@ -23,7 +23,7 @@ from typing import Final
 
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.client.kube.rest.errors import TOO_MANY, Unreachable, wait_of
-from policy_sched.client.kube.time import SECOND, Backoff, BackoffState
+from policy_sched.client.kube.time import SECOND, BackoffSchedule, BackoffState
 from policy_sched.errors import ClusterError
 
 QPS: Final = 50.0
@@ -116,7 +116,7 @@ class Room:
 
 PASSING: Final = frozenset({500, 502, 503, 504})
 """Responses that another try may change."""
-REQUEST_BACKOFF: Final = Backoff(first=0.1, longest=2.0)
+REQUEST_BACKOFF: Final = BackoffSchedule(first=0.1, longest=2.0)
 """The backoff of requests without Retry-After: short, to notice soon that a server is back."""
 
 

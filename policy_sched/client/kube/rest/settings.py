@@ -38,7 +38,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class ClientEnvironment:
     """What a client must not take from the world by itself: time, randomness, sleep."""
 
     clocks: Clocks

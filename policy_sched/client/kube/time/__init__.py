@@ -5,9 +5,9 @@ Imports nothing else of the client.
 
 from policy_sched.client.kube.time.work_queue import (
     SECOND as SECOND,
-    Backoff as Backoff,
+    BackoffSchedule as BackoffSchedule,
     BackoffState as BackoffState,
     Clocks as Clocks,
     SteadyClock as SteadyClock,
-    WorkQueue as WorkQueue,
+    WorkQueueMetrics as WorkQueueMetrics,
 )

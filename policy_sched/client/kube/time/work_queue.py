@@ -56,7 +56,7 @@ SECOND: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class BackoffSchedule:
     """A schedule of pauses, in seconds.
 
     client-go's reflector has these numbers, but for the first: thousands of kubelets begin with
@@ -76,7 +76,7 @@ class Backoff:
 class BackoffState:
     """The pauses of one thing that fails; ``now`` is monotonic, in nanoseconds."""
 
-    def __init__(self, backoff: Backoff, now: Callable[[], int], random: Random) -> None:
+    def __init__(self, backoff: BackoffSchedule, now: Callable[[], int], random: Random) -> None:
         self._backoff = backoff
         self._now = now
         self._random = random
@@ -103,7 +103,7 @@ KEPT: Final = 10_000
 """Durations that are kept until the metrics read them."""
 
 
-class WorkQueue:
+class WorkQueueMetrics:
     """The numbers of one queue; ``now`` is monotonic, in nanoseconds. Durations are in seconds."""
 
     def __init__(self, name: str, now: Callable[[], int]) -> None:

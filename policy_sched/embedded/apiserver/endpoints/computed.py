@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from policy_sched.client.apimachinery import Stored, encoded, read
-from policy_sched.embedded.apiserver.registry import VERSIONS, Served
+from policy_sched.embedded.apiserver.registry import VERSIONS, ServedResource
 from policy_sched.embedded.store import ObjectStore
 from policy_sched.manifests import Plain
 
@@ -20,7 +20,7 @@ _STEP: Final = 100
 _AUTOMANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
 
 
-def computed(served: Served, store: ObjectStore) -> list[Stored]:
+def computed(served: ServedResource, store: ObjectStore) -> list[Stored]:
     """Return the objects of a kind, by name."""
     found = _components(store) if served.kind == "ComponentStatus" else _api_services()
     head = {"kind": served.kind, "apiVersion": served.group_version}

@@ -27,8 +27,8 @@ from policy_sched.client.apimachinery import (
 from policy_sched.embedded.apiserver import registry
 from policy_sched.embedded.apiserver.endpoints.negotiation import METADATA_LIST, TABLE, Accepted
 from policy_sched.embedded.apiserver.printers import definitions, metadata, row
-from policy_sched.embedded.apiserver.request import Options, Target
-from policy_sched.embedded.store import ADDED, DELETED, Change, Filter, ObjectStore
+from policy_sched.embedded.apiserver.request import RequestOptions, RequestTarget
+from policy_sched.embedded.store import ADDED, DELETED, Filter, ObjectStore, StoreChange
 from policy_sched.lru import Lru
 from policy_sched.manifests import Plain
 from policy_sched.model import Kind
@@ -40,7 +40,7 @@ _FEW: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ListSnapshot:
     """All objects of a kind, and their keys, in the order of the keys."""
 
     keys: Sequence[str]
@@ -66,10 +66,10 @@ class Snapshots:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._present: dict[Kind, tuple[int, Snapshot]] = {}
-        self._earlier: Lru[tuple[Kind, int], Snapshot] = Lru(EARLIER)
+        self._present: dict[Kind, tuple[int, ListSnapshot]] = {}
+        self._earlier: Lru[tuple[Kind, int], ListSnapshot] = Lru(EARLIER)
 
-    def present(self, kind: Kind) -> Snapshot:
+    def present(self, kind: Kind) -> ListSnapshot:
         """Return the objects of a kind as they are."""
         version, found = self._present.get(kind, (-1, None))
         changed = self._store.changed_at(kind)
@@ -79,13 +79,13 @@ class Snapshots:
         if found is None or changes is None or len(changes) * _FEW > len(found.keys):
             named = {key_of(one): one for one in self._store.select(kind)}
             keys = sorted(named)
-            found = Snapshot(keys, [named[key] for key in keys])
+            found = ListSnapshot(keys, [named[key] for key in keys])
         else:
             found = _after(found, changes)
         self._present[kind] = self._store.version, found
         return found
 
-    def at(self, kind: Kind, version: int) -> Snapshot:
+    def at(self, kind: Kind, version: int) -> ListSnapshot:
         """Return the objects of a kind at a version. Raises Expired if it is too old."""
         history = self._store.history
         if version != history.version:
@@ -98,7 +98,7 @@ class Snapshots:
             self._earlier.put((kind, version), found)
         return found
 
-    def _changes(self, kind: Kind, version: int) -> list[Change] | None:
+    def _changes(self, kind: Kind, version: int) -> list[StoreChange] | None:
         """Return the changes of a kind after a version, None if some have expired."""
         history = self._store.history
         if version < history.oldest:
@@ -106,21 +106,21 @@ class Snapshots:
         return [c for c in history.since(version, 2**31) if c.new.resource.key == kind]
 
 
-def _after(found: Snapshot, changes: Iterable[Change]) -> Snapshot:
+def _after(found: ListSnapshot, changes: Iterable[StoreChange]) -> ListSnapshot:
     """Return what changes have made of a snapshot."""
     keys, objects = list(found.keys), list(found.objects)
     for change in changes:
         _put(keys, objects, change.new, there=change.type != DELETED)
-    return Snapshot(keys, objects)
+    return ListSnapshot(keys, objects)
 
 
-def _before(found: Snapshot, changes: Sequence[Change]) -> Snapshot:
+def _before(found: ListSnapshot, changes: Sequence[StoreChange]) -> ListSnapshot:
     """Return of what changes have made a snapshot."""
     keys, objects = list(found.keys), list(found.objects)
     for change in reversed(changes):
         old = change.new if change.old is None else change.old
         _put(keys, objects, old, there=change.type != ADDED)
-    return Snapshot(keys, objects)
+    return ListSnapshot(keys, objects)
 
 
 def _put(keys: list[str], objects: list[Stored], one: Stored, *, there: bool) -> None:
@@ -182,7 +182,7 @@ class Listed:
         return meta
 
 
-class Lists:
+class ListRequests:
     """Lists of a store's objects."""
 
     def __init__(self, store: ObjectStore) -> None:
@@ -195,7 +195,7 @@ class Lists:
         found = self._snapshots.present(wanted.kind)
         return _selected(found, found.span(wanted.namespace, ""), wanted)
 
-    async def page(self, target: Target, options: Options) -> Listed:
+    async def page(self, target: RequestTarget, options: RequestOptions) -> Listed:
         """Return the result of a list request. Raises ApiError."""
         wanted = selection(target, options)
         limit = max(options.number("limit") or 0, 0)
@@ -222,7 +222,7 @@ class Lists:
             chosen.append(one)
         return Listed(version, chosen)
 
-    def _start(self, options: Options, token: str, limit: int) -> tuple[int, str]:
+    def _start(self, options: RequestOptions, token: str, limit: int) -> tuple[int, str]:
         """Return the version of a list, and the key at which it begins."""
         current, text = self._store.version, options.text("resourceVersion")
         match = options.text("resourceVersionMatch")
@@ -271,7 +271,7 @@ def number_of(text: str) -> int:
     return int(text or 0)
 
 
-def check_match(options: Options, token: str = "") -> None:
+def check_match(options: RequestOptions, token: str = "") -> None:
     """Check resourceVersionMatch and sendInitialEvents of a list request. Raises ApiError."""
     field, match = "resourceVersionMatch", options.text("resourceVersionMatch")
     text = options.text("resourceVersion")
@@ -293,7 +293,7 @@ def check_match(options: Options, token: str = "") -> None:
         raise options.refused(field, "FieldValueNotSupported", why)
 
 
-def selection(target: Target, options: Options) -> Filter:
+def selection(target: RequestTarget, options: RequestOptions) -> Filter:
     """Return which objects a request is for. Raises ApiError if a selector cannot be read."""
     matches = []
     if labels := options.text("labelSelector"):
@@ -307,7 +307,7 @@ def selection(target: Target, options: Options) -> Filter:
 
 
 def pieces(
-    served: registry.Served, listed: Listed, form: Accepted, now: int, included: str
+    served: registry.ServedResource, listed: Listed, form: Accepted, now: int, included: str
 ) -> Iterator[bytes]:
     """Yield the JSON of a list in pieces; ``now`` in ns since 1970."""
     head: Plain = {"kind": f"{served.kind}List", "apiVersion": served.group_version}
@@ -341,7 +341,7 @@ def bounded(parts: Iterable[bytes], between: bytes = b"") -> Iterator[bytes]:
 
 
 def _item(
-    served: registry.Served, stored: Stored, form: Accepted, now: int, included: str
+    served: registry.ServedResource, stored: Stored, form: Accepted, now: int, included: str
 ) -> bytes:
     if form.shown_as == TABLE:
         return encoded(row(served.kind, served.form.data(stored), now, included))
@@ -350,7 +350,9 @@ def _item(
     return served.form.item(stored)
 
 
-def _selected(found: Snapshot, span: tuple[int, int], wanted: Filter) -> Iterator[Stored | None]:
+def _selected(
+    found: ListSnapshot, span: tuple[int, int], wanted: Filter
+) -> Iterator[Stored | None]:
     """Yield the selected objects of a part of a snapshot, and None after each batch."""
     for begin in range(*span, LOOKED_AT):
         objects = found.objects[begin : min(begin + LOOKED_AT, span[1])]

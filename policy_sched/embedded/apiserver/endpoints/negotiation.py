@@ -182,7 +182,7 @@ def _known(shown: str, options: dict[str, str], forms: tuple[str, ...]) -> bool:
     return shown in forms and options.get("v") in versions
 
 
-def object_of(body: bytes, content_type: str, served: registry.Served) -> Plain:
+def object_of(body: bytes, content_type: str, served: registry.ServedResource) -> Plain:
     """Return the object that a body holds, complete with kind and apiVersion.
 
     Raises ApiError if it is none of the resource.
@@ -196,7 +196,7 @@ def object_of(body: bytes, content_type: str, served: registry.Served) -> Plain:
     return checked(data, served)
 
 
-def checked(given: Any, served: registry.Served) -> Plain:
+def checked(given: Any, served: registry.ServedResource) -> Plain:
     """Return what is to be stored of an object. Raises ApiError if it is none of the resource."""
     if not isinstance(given, dict):
         raise bad_request(f"expected an object of kind {served.kind}")
@@ -209,7 +209,7 @@ def checked(given: Any, served: registry.Served) -> Plain:
     return data
 
 
-def check_kind(data: Plain, served: registry.Served) -> None:
+def check_kind(data: Plain, served: registry.ServedResource) -> None:
     """Raise ApiError if an object is of another kind or version than a resource's."""
     version, kind = data.get("apiVersion"), data.get("kind")
     if version != served.group_version:
@@ -250,7 +250,7 @@ def unknown(message: str, data: Plain, path: str = "") -> Iterator[str]:
         yield from _inside(field, value, place)
 
 
-def _inside(field: schema.Field, value: Any, place: str) -> Iterator[str]:
+def _inside(field: schema.MessageField, value: Any, place: str) -> Iterator[str]:
     if isinstance(value, list):
         for number, item in enumerate(value):
             if isinstance(item, dict):

@@ -22,17 +22,17 @@ from policy_sched.embedded.admission import not_found
 from policy_sched.embedded.apiserver import registry, security
 from policy_sched.embedded.apiserver.endpoints import negotiation, watch
 from policy_sched.embedded.apiserver.endpoints.computed import DEPRECATED, computed
-from policy_sched.embedded.apiserver.endpoints.list import Listed, Lists, pieces, selection
+from policy_sched.embedded.apiserver.endpoints.list import Listed, ListRequests, pieces, selection
 from policy_sched.embedded.apiserver.endpoints.subresources import PATHS, Subresources, refusal
-from policy_sched.embedded.apiserver.endpoints.well_known import TEXT, Document, document
+from policy_sched.embedded.apiserver.endpoints.well_known import TEXT, ResponseBody, document
 from policy_sched.embedded.apiserver.endpoints.write import APPLY_PATCH, Writing, deleted
 from policy_sched.embedded.apiserver.printers import definitions, metadata, row
 from policy_sched.embedded.apiserver.request import (
     ANONYMOUS,
-    Options,
+    RequestOptions,
+    RequestTarget,
     Sent,
-    Target,
-    User,
+    UserInfo,
     is_set,
     target_of,
 )
@@ -74,11 +74,11 @@ class RequestHandler:
     def __init__(self, store: ObjectStore, wakening: watch.Wakening, parts: Parts) -> None:
         self._store = store
         self._wakening = wakening
-        self._lists = Lists(store)
+        self._lists = ListRequests(store)
         self._places = watch.Places()
         self._parts = parts
 
-    async def handle(self, request: web.BaseRequest, user: User) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest, user: UserInfo) -> web.StreamResponse:
         """Handle a request. Raises ApiError, or NoSuchPage."""
         accept = ", ".join(request.headers.getall("Accept", []))
         path = request.rel_url.raw_path
@@ -101,7 +101,7 @@ class RequestHandler:
                 with self._places.taken(user):
                     return await self._watch(request, target, accept)
             return await self._read(request, target, accept, verb)
-        options = Options(request.query, _OPTIONS.get(verb, "DeleteOptions"))
+        options = RequestOptions(request.query, _OPTIONS.get(verb, "DeleteOptions"))
         headers = request.headers
         content_type, agent = headers.get("Content-Type", ""), headers.get("User-Agent", "")
         sent = Sent(target, options, await _body(request), content_type, user, agent)
@@ -124,9 +124,9 @@ class RequestHandler:
     # Reading.
 
     async def _read(
-        self, request: web.BaseRequest, target: Target, accept: str, verb: str
+        self, request: web.BaseRequest, target: RequestTarget, accept: str, verb: str
     ) -> web.StreamResponse:
-        options = Options(request.query, "ListOptions")
+        options = RequestOptions(request.query, "ListOptions")
         if verb == "list":
             form = negotiation.accepted(accept, (negotiation.TABLE, negotiation.METADATA_LIST))
             listed = await self._lists.page(target, options)
@@ -139,9 +139,9 @@ class RequestHandler:
         return self._object(200, target, stored, accept, options.text("includeObject"))
 
     async def _computed(
-        self, request: web.BaseRequest, target: Target, accept: str, verb: str
+        self, request: web.BaseRequest, target: RequestTarget, accept: str, verb: str
     ) -> web.StreamResponse:
-        options = Options(request.query, "ListOptions")
+        options = RequestOptions(request.query, "ListOptions")
         if is_set(request.query, "watch"):
             raise registry.not_allowed()
         wanted = selection(target, options)
@@ -158,7 +158,7 @@ class RequestHandler:
             response.headers.add("Warning", f"299 - {registry.quoted(warning)}")
         return response
 
-    def _scale(self, target: Target, accept: str, options: Options) -> web.Response:
+    def _scale(self, target: RequestTarget, accept: str, options: RequestOptions) -> web.Response:
         found = self._parts.subresources.scale(target)
         form = negotiation.accepted(accept, (negotiation.TABLE, negotiation.METADATA))
         if form.shown_as != negotiation.TABLE:
@@ -172,10 +172,10 @@ class RequestHandler:
     async def _list(
         self,
         request: web.BaseRequest,
-        target: Target,
+        target: RequestTarget,
         listed: Listed,
         form: negotiation.Accepted,
-        options: Options,
+        options: RequestOptions,
     ) -> web.StreamResponse:
         included = options.text("includeObject")
         parts = pieces(target.served, listed, form, self._store.now(), included)
@@ -193,12 +193,12 @@ class RequestHandler:
         return response
 
     async def _watch(
-        self, request: web.BaseRequest, target: Target, accept: str
+        self, request: web.BaseRequest, target: RequestTarget, accept: str
     ) -> web.StreamResponse:
         form = negotiation.accepted(
             accept.replace(";stream=watch", ""), (negotiation.TABLE, negotiation.METADATA)
         )
-        options = Options(request.query, "ListOptions")
+        options = RequestOptions(request.query, "ListOptions")
         wanted = watch.watch_request(target, options, form)
         stream = watch.Stream(wanted, self._store, self._lists, self._wakening)
         response = web.StreamResponse(headers=headers_of(registry.JSON))
@@ -259,7 +259,7 @@ class RequestHandler:
         return await self._list(request, target, listed, negotiation.Accepted(), sent.options)
 
     def _object(
-        self, status: int, target: Target, stored: Stored, accept: str, included: str = ""
+        self, status: int, target: RequestTarget, stored: Stored, accept: str, included: str = ""
     ) -> web.Response:
         """Return one object in the accepted form."""
         form = negotiation.accepted(accept, (negotiation.TABLE, negotiation.METADATA))
@@ -296,7 +296,7 @@ def _json(status: int, body: Plain) -> web.Response:
     )
 
 
-def _document(found: Document) -> web.Response:
+def _document(found: ResponseBody) -> web.Response:
     headers = headers_of(found.content_type)
     return web.Response(status=found.status, body=found.body, headers=headers)
 

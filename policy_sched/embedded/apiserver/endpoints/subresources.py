@@ -21,7 +21,7 @@ from policy_sched.embedded.admission import forbidden, invalid, set_condition
 from policy_sched.embedded.apiserver.endpoints.negotiation import object_of_kind
 from policy_sched.embedded.apiserver.endpoints.write import Writing, patch_of, patched
 from policy_sched.embedded.apiserver.printers import selector_text
-from policy_sched.embedded.apiserver.request import Sent, Target
+from policy_sched.embedded.apiserver.request import RequestTarget, Sent
 from policy_sched.embedded.apiserver.security import TOKEN_REQUEST, AccountTokens, token_for
 from policy_sched.embedded.schema import typed
 from policy_sched.embedded.store import ENDED, DeleteOptions, Key, ObjectStore
@@ -38,7 +38,7 @@ PATHS: Final = {
 _PORT: Final = 10250
 
 
-def refusal(target: Target, stored: Stored, query: Mapping[str, str]) -> ApiError:
+def refusal(target: RequestTarget, stored: Stored, query: Mapping[str, str]) -> ApiError:
     """Return why a pod's container cannot be reached."""
     pod = stored.typed
     assert isinstance(pod, Pod)
@@ -208,7 +208,7 @@ class Subresources:
         self._evictions.evict(sent)
         return DONE
 
-    def scale(self, target: Target) -> Plain:
+    def scale(self, target: RequestTarget) -> Plain:
         """Return how many pods a workload shall have, and has."""
         stored = self._store.get(*_parts(target.key))
         data = stored.data

@@ -18,15 +18,15 @@ from typing import Final
 from policy_sched.client.apimachinery import ApiError, Stored, encoded
 from policy_sched.embedded.apiserver.endpoints.list import (
     PIECE,
-    Lists,
+    ListRequests,
     bounded,
     number_of,
     selection,
 )
 from policy_sched.embedded.apiserver.endpoints.negotiation import METADATA, TABLE, Accepted
 from policy_sched.embedded.apiserver.printers import definitions, metadata, row
-from policy_sched.embedded.apiserver.request import Options, Target, User
-from policy_sched.embedded.store import Change, Filter, ObjectStore, Watch
+from policy_sched.embedded.apiserver.request import RequestOptions, RequestTarget, UserInfo
+from policy_sched.embedded.store import Filter, ObjectStore, StoreChange, Watch
 from policy_sched.manifests import Plain
 from policy_sched.model import Kind
 
@@ -53,7 +53,7 @@ class Places:
         self._taken: Counter[str] = Counter()
 
     @contextmanager
-    def taken(self, user: User) -> Iterator[None]:
+    def taken(self, user: UserInfo) -> Iterator[None]:
         """Take a place for as long as the context lasts. Raises ApiError if none is free."""
         others = self._taken.total() >= self._most
         if others or (self._taken[user.name] >= self._of_one and not user.master):
@@ -139,7 +139,7 @@ def _done(waiting: asyncio.Future[int], version: int) -> None:
 class WatchRequest:
     """The parameters of a watch."""
 
-    target: Target
+    target: RequestTarget
     wanted: Filter
     form: Accepted
     included: str
@@ -149,7 +149,7 @@ class WatchRequest:
     seconds: int
 
 
-def watch_request(target: Target, options: Options, form: Accepted) -> WatchRequest:
+def watch_request(target: RequestTarget, options: RequestOptions, form: Accepted) -> WatchRequest:
     """Return the parameters of a watch request. Raises ApiError."""
     match, text = options.text(MATCH), options.text("resourceVersion")
     initial = options.flag("sendInitialEvents")
@@ -183,7 +183,7 @@ class Stream:
     """The lines of one watch."""
 
     def __init__(
-        self, request: WatchRequest, store: ObjectStore, lists: Lists, wake: Wakening
+        self, request: WatchRequest, store: ObjectStore, lists: ListRequests, wake: Wakening
     ) -> None:
         self._request = request
         self._store = store
@@ -254,7 +254,7 @@ class Stream:
         if self._request.bookmarks and watch.version <= self._store.version:
             yield self._bookmark(watch.version)
 
-    def _seen(self, changes: Iterable[Change]) -> Iterable[bytes]:
+    def _seen(self, changes: Iterable[StoreChange]) -> Iterable[bytes]:
         for change in changes:
             seen = self._request.wanted.seen(change)
             if seen is not None:

@@ -17,7 +17,7 @@ _CHECKS: Final = ("ping", "log", _STORAGE)
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ResponseBody:
     """The body of a response, and its media type."""
 
     body: bytes
@@ -27,7 +27,7 @@ class Document:
 
 def document(
     path: str, accept: str, host: str, trouble: Callable[[], str], *, verbose: bool
-) -> Document | None:
+) -> ResponseBody | None:
     """Return what is under a path, None if it is none of these.
 
     Raises ApiError if it is not in an accepted form. ``host``: host and port that were reached.
@@ -56,43 +56,45 @@ def document(
     return None
 
 
-def _json(value: object) -> Document:
-    return Document(encoded(value) + b"\n")
+def _json(value: object) -> ResponseBody:
+    return ResponseBody(encoded(value) + b"\n")
 
 
-def _found(value: object | None, accept: str) -> Document:
+def _found(value: object | None, accept: str) -> ResponseBody:
     if value is None:
         raise NoSuchPage
     accepted(accept, ())
     return _json(value)
 
 
-def _discovered(accept: str, classic: Callable[[], object], *, core: bool) -> Document:
+def _discovered(accept: str, classic: Callable[[], object], *, core: bool) -> ResponseBody:
     form: Accepted = accepted(accept, (DISCOVERY,))
     if form.shown_as == DISCOVERY:
-        return Document(encoded(discovery.aggregated(core=core)) + b"\n", form.content_type)
+        return ResponseBody(encoded(discovery.aggregated(core=core)) + b"\n", form.content_type)
     return _json(classic())
 
 
-def _health(name: str, rest: list[str], trouble: Callable[[], str], *, verbose: bool) -> Document:
+def _health(
+    name: str, rest: list[str], trouble: Callable[[], str], *, verbose: bool
+) -> ResponseBody:
     """Report at a health path. A server that cannot write is not ready, and lives on."""
     if rest and rest[0] not in _CHECKS:
         raise NoSuchPage
     failed = name == "readyz" and (not rest or rest[0] == _STORAGE) and bool(trouble())
     if not failed and (not verbose or rest):
-        return Document(b"ok", TEXT)
+        return ResponseBody(b"ok", TEXT)
     lines = [f"[+]{check} ok" for check in _CHECKS if not (failed and check == _STORAGE)]
     if failed:
         lines.append(f"[-]{_STORAGE} failed: reason withheld")
     lines += [f"{name} check {'failed' if failed else 'passed'}", ""]
-    return Document("\n".join(lines).encode(), TEXT, 500 if failed else 200)
+    return ResponseBody("\n".join(lines).encode(), TEXT, 500 if failed else 200)
 
 
-def _openapi(rest: list[str], accept: str) -> Document:
+def _openapi(rest: list[str], accept: str) -> ResponseBody:
     match rest:
         case ["v2"]:
             if "protobuf" in accept.partition(",")[0]:
-                return Document(discovery.openapi_v2_protobuf(), discovery.OPENAPI_V2_PROTOBUF)
+                return ResponseBody(discovery.openapi_v2_protobuf(), discovery.OPENAPI_V2_PROTOBUF)
             return _json(discovery.openapi_v2())
         case ["v3"]:
             return _json(discovery.openapi_v3_index())

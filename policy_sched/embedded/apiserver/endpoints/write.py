@@ -16,8 +16,14 @@ from policy_sched.embedded.admission import conflict, forbidden, invalid
 from policy_sched.embedded.apiserver import registry
 from policy_sched.embedded.apiserver.endpoints import negotiation
 from policy_sched.embedded.apiserver.endpoints.list import selection
-from policy_sched.embedded.apiserver.managedfields import APPLY, UPDATE, Entry, applied, updated
-from policy_sched.embedded.apiserver.request import Sent, Target
+from policy_sched.embedded.apiserver.managedfields import (
+    APPLY,
+    UPDATE,
+    ManagedFieldsEntry,
+    applied,
+    updated,
+)
+from policy_sched.embedded.apiserver.request import RequestTarget, Sent
 from policy_sched.embedded.apiserver.security import Granting
 from policy_sched.embedded.apiserver.validation import checks
 from policy_sched.embedded.schema import typed
@@ -150,11 +156,11 @@ class Writing:
         if _MANAGED in old.raw:
             updated(old.data, data, self._entry(sent, UPDATE))
 
-    def _entry(self, sent: Sent, operation: str) -> Entry:
+    def _entry(self, sent: Sent, operation: str) -> ManagedFieldsEntry:
         """Return the manager, the time and the operation; without fields."""
         version, time = sent.target.served.group_version, apimachinery.timestamp(self._store.now())
         part = sent.target.subresource
-        return Entry(sent.manager, operation, version, time, frozenset(), part)
+        return ManagedFieldsEntry(sent.manager, operation, version, time, frozenset(), part)
 
     def delete(self, sent: Sent) -> tuple[int, apimachinery.Stored, bool]:
         """Delete an object. Return status code, its last state, and whether to show it."""
@@ -166,7 +172,7 @@ class Writing:
             last = self._store.delete(target.key, given.options)
         return 200, last, self._shown(target, last, given)
 
-    def _shown(self, target: Target, last: apimachinery.Stored, given: _Deletion) -> bool:
+    def _shown(self, target: RequestTarget, last: apimachinery.Stored, given: _Deletion) -> bool:
         key = target.key
         stays = self._store.find(key.kind, key.namespace, key.name)
         waits = stays is not None and stays.uid == last.uid and not given.dry
@@ -196,7 +202,7 @@ class Writing:
         return result
 
 
-def deleted(target: Target, last: apimachinery.Stored) -> Plain:
+def deleted(target: RequestTarget, last: apimachinery.Stored) -> Plain:
     """Return the Status of a deletion."""
     served = target.served
     details: Plain = {"name": last.name}
@@ -268,7 +274,7 @@ def _check_uid(stored: apimachinery.Stored, data: Plain) -> None:
         raise invalid(stored.resource, stored.name, "metadata.uid", "FieldValueInvalid", why)
 
 
-def _place(data: Plain, target: Target) -> None:
+def _place(data: Plain, target: RequestTarget) -> None:
     """Complete name and namespace from the path. Raises ApiError if they say something else."""
     meta = data["metadata"]
     if target.served.resource.namespaced:

@@ -6,7 +6,7 @@ Field sets, owners and merging, as structured-merge-diff does for the kinds serv
 from policy_sched.embedded.apiserver.managedfields.managers import (
     APPLY as APPLY,
     UPDATE as UPDATE,
-    Entry as Entry,
+    ManagedFieldsEntry as ManagedFieldsEntry,
     applied as applied,
     updated as updated,
 )

@@ -47,7 +47,7 @@ _UNOWNED: Final = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ManagedFieldsEntry:
     """One manager and its fields. ``time`` is when they were last changed, RFC 3339."""
 
     manager: str
@@ -86,20 +86,22 @@ class Entry:
         return found
 
 
-def entries_of(data: Plain) -> list[Entry]:
+def entries_of(data: Plain) -> list[ManagedFieldsEntry]:
     """Return the managers of an object."""
     given = (data.get("metadata") or {}).get(FIELD)
     return [_entry(one) for one in given or () if isinstance(one, dict)]
 
 
-def _entry(one: Plain) -> Entry:
+def _entry(one: Plain) -> ManagedFieldsEntry:
     words = [str(one.get(key) or "") for key in ("manager", "operation", "apiVersion", "time")]
     manager, operation, version, time = words
     fields = from_fields_v1(one.get("fieldsV1"))
-    return Entry(manager, operation, version, time, fields, str(one.get("subresource") or ""))
+    return ManagedFieldsEntry(
+        manager, operation, version, time, fields, str(one.get("subresource") or "")
+    )
 
 
-def _write(data: Plain, entries: Iterable[Entry]) -> None:
+def _write(data: Plain, entries: Iterable[ManagedFieldsEntry]) -> None:
     kept = [one for one in entries if one.fields]
     kept.sort(key=lambda one: (one.operation, one.time, one.manager, one.subresource))
     if kept:
@@ -118,7 +120,7 @@ def owned(kind: str, data: Plain, *, status: bool, strict: bool = False) -> Fiel
     }
 
 
-def applied(live: Plain, given: Plain, entry: Entry, *, force: bool) -> Plain:
+def applied(live: Plain, given: Plain, entry: ManagedFieldsEntry, *, force: bool) -> Plain:
     """Return an object as it is once a manager's file is applied; ``entry``: whose, and when.
 
     ``live`` is {} if the object is not there. Raises ApiError if others have fields that it
@@ -148,7 +150,7 @@ def applied(live: Plain, given: Plain, entry: Entry, *, force: bool) -> Plain:
     return result
 
 
-def _before(live: Plain, version: str, time: str) -> list[Entry]:
+def _before(live: Plain, version: str, time: str) -> list[ManagedFieldsEntry]:
     """Return the managers of the fields of an object that is applied for the first time.
 
     What a client-side apply has written is its own, by its annotation; kubectl takes that
@@ -167,7 +169,9 @@ def _before(live: Plain, version: str, time: str) -> list[Entry]:
             noted = ("f:metadata", "f:annotations", f"f:{LAST_APPLIED}")
             mine = everything & {*owned(kind, last_applied, status=False), noted}
     parts = ((CLIENT_SIDE, mine), (BEFORE, everything - mine))
-    return [Entry(name, UPDATE, version, time, fields) for name, fields in parts if fields]
+    return [
+        ManagedFieldsEntry(name, UPDATE, version, time, fields) for name, fields in parts if fields
+    ]
 
 
 _NOTHING: Final = object()
@@ -180,7 +184,9 @@ def _part(given: Plain, *, status: bool) -> Plain:
     return {key: value for key, value in given.items() if key != "status"}
 
 
-def _pruned(gone: frozenset[Path], wanted: frozenset[Path], others: list[Entry]) -> list[Path]:
+def _pruned(
+    gone: frozenset[Path], wanted: frozenset[Path], others: list[ManagedFieldsEntry]
+) -> list[Path]:
     """Return those of some fields that neither a file nor another manager has."""
     held = {
         path[:length]
@@ -191,7 +197,7 @@ def _pruned(gone: frozenset[Path], wanted: frozenset[Path], others: list[Entry])
     return [path for path in gone if path not in held]
 
 
-def _check(others: list[Entry], changed: set[Path]) -> None:
+def _check(others: list[ManagedFieldsEntry], changed: set[Path]) -> None:
     """Raise ApiError if others have fields that are changed."""
     conflicts = [(one, path) for one in others for path in sorted(one.fields & changed)]
     if not conflicts:
@@ -216,7 +222,7 @@ def _check(others: list[Entry], changed: set[Path]) -> None:
     raise ApiError(409, "Conflict", f"Apply failed with {words}", {"causes": causes})
 
 
-def updated(live: Plain, data: Plain, entry: Entry) -> None:
+def updated(live: Plain, data: Plain, entry: ManagedFieldsEntry) -> None:
     """Note in an object, in place, the manager of the fields that changed since ``live``.
 
     ``entry``: the manager and the time; without fields. Managers that the request gives replace

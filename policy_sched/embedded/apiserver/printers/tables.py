@@ -17,7 +17,7 @@ from policy_sched.manifests import Plain
 _ZEROS: Final = {"string": "", "integer": 0, "boolean": False, "date": None}
 
 
-class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PrinterColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One column: its definition, and what fills it."""
 
     name: str
@@ -83,19 +83,20 @@ def _found(data: Any, path: str) -> Any:
     return [x for one in inner for x in one] if "*" in rest else inner
 
 
-NAME: Final = Column("Name", path="metadata.name")
-AGE: Final = Column("Age", since="metadata.creationTimestamp")
-OTHER: Final = (NAME, Column("Created At", type="date", path="metadata.creationTimestamp"))
+NAME: Final = PrinterColumn("Name", path="metadata.name")
+AGE: Final = PrinterColumn("Age", since="metadata.creationTimestamp")
+OTHER: Final = (NAME, PrinterColumn("Created At", type="date", path="metadata.creationTimestamp"))
 
 
 @cache
-def tables() -> Mapping[str, tuple[Column, ...]]:
+def tables() -> Mapping[str, tuple[PrinterColumn, ...]]:
     """Return the columns by kind."""
     text = Path(__file__).with_name("columns.yaml").read_text(encoding="utf-8")
     shared = {"Name": NAME, "Age": AGE}
     return {
         kind: tuple(
-            shared[one] if isinstance(one, str) else msgspec.convert(one, Column) for one in columns
+            shared[one] if isinstance(one, str) else msgspec.convert(one, PrinterColumn)
+            for one in columns
         )
         for kind, columns in yaml.load(text, yaml.CSafeLoader).items()
     }
@@ -111,7 +112,7 @@ def row(kind: str, data: Plain, now: int, included: str) -> Plain:
     return found
 
 
-def _cells(columns: tuple[Column, ...], data: Plain, now: int) -> list[Any]:
+def _cells(columns: tuple[PrinterColumn, ...], data: Plain, now: int) -> list[Any]:
     """Return an object's cells; of one that is not shaped like its kind only the name."""
     try:
         return [column.value(data, now) for column in columns]

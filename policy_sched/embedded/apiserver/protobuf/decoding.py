@@ -70,7 +70,7 @@ def _message(data: memoryview, name: str, depth: int, *, raw: bool = False) -> P
     return found
 
 
-def _entry(data: Any, field: schema.Field, depth: int) -> tuple[str, Any]:
+def _entry(data: Any, field: schema.MessageField, depth: int) -> tuple[str, Any]:
     """Return key and value of a map's entry."""
     key, item = "", _value(_empty(field.type), field.type, depth)
     for number, _, value in fields(data):

@@ -26,7 +26,7 @@ from policy_sched.embedded.apiserver.registry.errors import (
 from policy_sched.embedded.apiserver.registry.resources import (
     BY_PATH as BY_PATH,
     VERSIONS as VERSIONS,
-    Served as Served,
+    ServedResource as ServedResource,
     Subresource as Subresource,
     field_selector as field_selector,
 )

@@ -7,8 +7,13 @@ import hashlib
 from functools import cache
 from typing import Any, Final
 
-from policy_sched.embedded.apiserver.registry.resources import SERVED, VERSIONS, Served, Subresource
-from policy_sched.embedded.schema import MESSAGES, Field, message_of
+from policy_sched.embedded.apiserver.registry.resources import (
+    SERVED,
+    VERSIONS,
+    ServedResource,
+    Subresource,
+)
+from policy_sched.embedded.schema import MESSAGES, MessageField, message_of
 from policy_sched.manifests import Plain
 
 AGGREGATED = "apidiscovery.k8s.io/v2"
@@ -72,7 +77,7 @@ def resource_list(name: str, version: str) -> Plain | None:
     return {**head, "resources": found}
 
 
-def _classic(one: Served) -> Plain:
+def _classic(one: ServedResource) -> Plain:
     return {
         "name": one.name,
         "singularName": one.singular,
@@ -85,7 +90,7 @@ def _classic(one: Served) -> Plain:
     }
 
 
-def _hash(one: Served) -> str:
+def _hash(one: ServedResource) -> str:
     """Return the hash of the stored version (StorageVersionHash of the API server).
 
     An API server stores events in their older form.
@@ -96,7 +101,7 @@ def _hash(one: Served) -> str:
     return base64.b64encode(hashlib.sha256(text).digest()[:8]).decode()
 
 
-def _classic_part(one: Served, part: Subresource) -> Plain:
+def _classic_part(one: ServedResource, part: Subresource) -> Plain:
     of = {"group": part.of[0], "version": part.of[1]} if part.of else {}
     return {
         "name": f"{one.name}/{part.name}",
@@ -133,7 +138,7 @@ def _aggregated_group(name: str) -> Plain:
     return {"metadata": {"name": name} if name else {}, "versions": versions}
 
 
-def _aggregated(one: Served) -> Plain:
+def _aggregated(one: ServedResource) -> Plain:
     return {
         "resource": one.name,
         "responseKind": {"group": "", "version": "", "kind": one.kind},
@@ -234,7 +239,7 @@ def openapi_v3(path: str) -> Plain | None:
     return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": components}
 
 
-def _add_kind(one: Served, kind: Plain, schemas: dict[str, Plain]) -> None:
+def _add_kind(one: ServedResource, kind: Plain, schemas: dict[str, Plain]) -> None:
     """Add the schema of a kind, and those that it refers to."""
     message = message_of(one.group_version, one.kind)
     name = message or f"{one.group_version}/{one.kind}"
@@ -275,7 +280,7 @@ def _add(message: str, schemas: dict[str, Plain]) -> None:
             properties[field.name] = _schema(field)
 
 
-def _schema(field: Field) -> Plain:
+def _schema(field: MessageField) -> Plain:
     item = _SCALARS.get(field.type) or _reference(field.type)
     if field.mapped:
         return {"type": "object", "additionalProperties": item}

@@ -92,7 +92,7 @@ class Subresource:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedResource:
     """One resource of one group and version; ``resource`` is how the store names it."""
 
     group: str
@@ -162,19 +162,19 @@ def _subresources(found: apimachinery.Resource) -> tuple[Subresource, ...]:
     return tuple(result)
 
 
-def _served(key: Kind, form: Form | None = None) -> Served:
+def _served(key: Kind, form: Form | None = None) -> ServedResource:
     found = apimachinery.resource(key)
     form = form or Form(found.api_version, found.kind, found.api_version, {}, as_stored)
     group, _, version = form.api_version.rpartition("/")
     if key in _COMPUTED:
-        return Served(group, version, found, form, (), ("get", "list"), computed=True)
+        return ServedResource(group, version, found, form, (), ("get", "list"), computed=True)
     verbs = ALL_VERBS
     if key == apimachinery.NAMESPACE:
         verbs = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
-    return Served(group, version, found, form, _subresources(found), verbs)
+    return ServedResource(group, version, found, form, _subresources(found), verbs)
 
 
-def _review(group: str, kind: str) -> Served:
+def _review(group: str, kind: str) -> ServedResource:
     api_version = f"{group}/v1"
     found = apimachinery.Resource(
         key=(api_version, kind),
@@ -190,10 +190,10 @@ def _review(group: str, kind: str) -> Served:
         struct=ApiObject,
     )
     form = Form(api_version, kind, api_version, {}, as_stored)
-    return Served(group, "v1", found, form, (), ("create",), review=True)
+    return ServedResource(group, "v1", found, form, (), ("create",), review=True)
 
 
-def _table() -> tuple[Served, ...]:
+def _table() -> tuple[ServedResource, ...]:
     keys = sorted({*KINDS, *SKIPPED_KINDS} - _NOT_SERVED)
     found = [_served(key) for key in keys]
     found.append(
@@ -248,7 +248,7 @@ _RENAMED: Final = {
 }
 
 
-def field_selector(served: Served, text: str) -> apimachinery.Match:
+def field_selector(served: ServedResource, text: str) -> apimachinery.Match:
     """Return a test of the fields that a selector names. Raises ApiError if it may not."""
     parts = []
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -264,7 +264,7 @@ def field_selector(served: Served, text: str) -> apimachinery.Match:
     return apimachinery.field_match(",".join(parts))
 
 
-def _unknown(served: Served, path: str) -> str:
+def _unknown(served: ServedResource, path: str) -> str:
     if served.kind in SELECTABLE:
         return f"field label not supported: {path}"
     known = ", ".join(f'"{name}"' for name in _ALWAYS)

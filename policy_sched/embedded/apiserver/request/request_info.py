@@ -23,7 +23,7 @@ Extra = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class UserInfo:
     """A name, and the groups that it belongs to."""
 
     name: str
@@ -48,16 +48,16 @@ class User:
         return info
 
 
-ANONYMOUS: Final = User("system:anonymous", groups=(UNAUTHENTICATED,))
+ANONYMOUS: Final = UserInfo("system:anonymous", groups=(UNAUTHENTICATED,))
 """The user of a request without credentials."""
-UNSECURED: Final = User("system:unsecured", groups=(MASTERS, AUTHENTICATED))
+UNSECURED: Final = UserInfo("system:unsecured", groups=(MASTERS, AUTHENTICATED))
 """The user of all requests to a server that is open to this machine."""
 
 
-def account_user(namespace: str, name: str, uid: str = "", extra: Extra = ()) -> User:
+def account_user(namespace: str, name: str, uid: str = "", extra: Extra = ()) -> UserInfo:
     """Return the user that a service account is."""
     groups = (ACCOUNTS, f"{ACCOUNTS}:{namespace}", AUTHENTICATED)
-    return User(f"{ACCOUNT_PREFIX}{namespace}:{name}", uid, groups, extra)
+    return UserInfo(f"{ACCOUNT_PREFIX}{namespace}:{name}", uid, groups, extra)
 
 
 def account_of(user_name: str) -> tuple[str, str] | None:
@@ -83,10 +83,10 @@ _VERBS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestTarget:
     """What a path names; ``namespace`` and ``name`` are empty where none is named."""
 
-    served: registry.Served
+    served: registry.ServedResource
     namespace: str = ""
     name: str = ""
     part: registry.Subresource | None = None
@@ -116,7 +116,7 @@ class Target:
         return verb
 
 
-def target_of(path: str) -> Target:
+def target_of(path: str) -> RequestTarget:
     """Return what a path (percent-encoded) names. Raises ApiError or NoSuchPage."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
     group, version, rest = _group_of(parts)
@@ -125,7 +125,7 @@ def target_of(path: str) -> Target:
     namespace = ""
     if group == "" and rest[0] == "namespaces" and rest[2:] == ["bindings"]:
         pods = registry.BY_PATH["", "v1", "pods"]
-        return Target(pods, rest[1], "", pods.subresource("binding"))
+        return RequestTarget(pods, rest[1], "", pods.subresource("binding"))
     if rest[0] == "namespaces" and len(rest) > 2:
         inner = registry.BY_PATH.get((group, version, rest[2]))
         if inner is not None and inner.resource.namespaced:
@@ -139,7 +139,7 @@ def target_of(path: str) -> Target:
     part = served.subresource(rest[2]) if len(rest) > 2 else None
     if len(rest) > 2 and part is None:
         raise registry.no_such_resource()
-    return Target(served, namespace, name, part)
+    return RequestTarget(served, namespace, name, part)
 
 
 def _group_of(parts: list[str]) -> tuple[str, str, list[str]]:
@@ -156,7 +156,7 @@ def is_set(query: Mapping[str, str], name: str) -> bool:
     return name in query and query[name] in _TRUE
 
 
-class Options:
+class RequestOptions:
     """The query of a request. ``kind`` is how its options are called: ListOptions."""
 
     def __init__(self, query: Mapping[str, str], kind: str) -> None:
@@ -203,11 +203,11 @@ class Options:
 class Sent:
     """A request that writes: its target, body and user."""
 
-    target: Target
-    options: Options
+    target: RequestTarget
+    options: RequestOptions
     body: bytes
     content_type: str
-    user: User
+    user: UserInfo
     agent: str = ""
     warnings: list[str] = field(default_factory=list)
     """What the response warns of."""

@@ -20,7 +20,7 @@ import msgspec
 from policy_sched.client import apimachinery
 from policy_sched.embedded.admission import conflict
 from policy_sched.embedded.apiserver.registry import quoted, unreadable
-from policy_sched.embedded.apiserver.request import User, account_user
+from policy_sched.embedded.apiserver.request import UserInfo, account_user
 from policy_sched.embedded.store import ObjectStore
 from policy_sched.manifests import Plain
 from policy_sched.model import ApiValue, Kind
@@ -103,7 +103,7 @@ class AccountTokens:
         unsigned = f"{self._head}.{_text(msgspec.json.encode(claims))}"
         return f"{unsigned}.{self._signature(unsigned)}"
 
-    def verify(self, token: str) -> tuple[User, tuple[str, ...]] | None:
+    def verify(self, token: str) -> tuple[UserInfo, tuple[str, ...]] | None:
         """Return the user and audiences of a token; None if it is not valid here, or expired."""
         unsigned, _, signature = token.rpartition(".")
         given = signature.encode("utf-8", "surrogateescape")

@@ -22,7 +22,7 @@ from policy_sched.embedded.apiserver.registry import unauthorized
 from policy_sched.embedded.apiserver.request import (
     ANONYMOUS,
     UNSECURED,
-    User,
+    UserInfo,
     account_of,
     account_user,
     with_authenticated,
@@ -45,12 +45,12 @@ class Tokens:
 
     def __init__(self, rows: list[list[str]]) -> None:
         self.first = rows[0][0].strip()
-        self._users: dict[bytes, User] = {}
+        self._users: dict[bytes, UserInfo] = {}
         for row in rows:
             token, name, uid = (cell.strip() for cell in row[:3])
             given = row[3].split(",") if len(row) > 3 else []
             groups = tuple(group.strip() for group in given if group.strip())
-            user = User(name, uid, with_authenticated(groups))
+            user = UserInfo(name, uid, with_authenticated(groups))
             self._users.setdefault(_digest(token), user)
 
     @classmethod
@@ -67,7 +67,7 @@ class Tokens:
             raise ClusterError(f"{path}: {_FORM}")
         return cls(rows)
 
-    def user(self, token: str) -> User | None:
+    def user(self, token: str) -> UserInfo | None:
         """Return the user of a token, None if it is unknown."""
         return self._users.get(_digest(token))
 
@@ -82,7 +82,9 @@ class Authenticator:
         self._accounts = accounts
         self._anonymous = anonymous
 
-    def sender(self, header: str, transport: asyncio.BaseTransport | None = None) -> User | None:
+    def sender(
+        self, header: str, transport: asyncio.BaseTransport | None = None
+    ) -> UserInfo | None:
         """Return the user of an Authorization header and a connection, None if it is unknown.
 
         A certificate takes precedence over a header. Raises ApiError if the token is unknown.
@@ -99,19 +101,19 @@ class Authenticator:
             raise unauthorized()
         return found[0]
 
-    def user(self, token: str) -> tuple[User, tuple[str, ...]] | None:
+    def user(self, token: str) -> tuple[UserInfo, tuple[str, ...]] | None:
         """Return the user of a token, and its audiences; None if it is unknown."""
         found = self._verified(token)
         return found if found is not None and account_tokens.AUDIENCE in found[1] else None
 
-    def _verified(self, token: str) -> tuple[User, tuple[str, ...]] | None:
+    def _verified(self, token: str) -> tuple[UserInfo, tuple[str, ...]] | None:
         if self._tokens is not None and (user := self._tokens.user(token)) is not None:
             return user, (account_tokens.AUDIENCE,)
         return self._accounts.verify(token) if token.count(".") == 2 else None
 
     def reviewed(
         self, token: str, audiences: tuple[str, ...]
-    ) -> tuple[User, tuple[str, ...]] | None:
+    ) -> tuple[UserInfo, tuple[str, ...]] | None:
         """Return whose a token is, and for which of some audiences; None if for none of them."""
         found = self._verified(token)
         if found is None:
@@ -146,7 +148,7 @@ class Gate:
         self._authenticator = authenticator
         self._rbac = rbac
 
-    def admit(self, request: web.BaseRequest) -> User:
+    def admit(self, request: web.BaseRequest) -> UserInfo:
         """Return whose request it is. Raises ApiError if it may not be sent."""
         headers = request.headers
         if self._open and not from_here(request.host, headers.get("Origin")):
@@ -163,14 +165,14 @@ class Gate:
             self._check(user, attributes_of(request.method, path, request.query))
         return user
 
-    def _check(self, user: User, attributes: Attributes) -> None:
+    def _check(self, user: UserInfo, attributes: Attributes) -> None:
         if self._rbac is None:
             return
         decision = self._rbac.decide(user, attributes)
         if not decision.allowed:
             raise refusal(user, attributes, decision.reason)
 
-    def _impersonated(self, user: User, request: web.BaseRequest) -> User:
+    def _impersonated(self, user: UserInfo, request: web.BaseRequest) -> UserInfo:
         """Return the user of a request. Raises ApiError if it is not authorized."""
         headers = request.headers
         name = headers.get(_AS_USER, "")
@@ -185,8 +187,8 @@ class Gate:
         if account is not None and not groups:
             return account_user(*account, uid, kept)
         if name == ANONYMOUS.name:
-            return User(name, uid, groups or ANONYMOUS.groups, kept)
-        return User(name, uid, with_authenticated(groups), kept)
+            return UserInfo(name, uid, groups or ANONYMOUS.groups, kept)
+        return UserInfo(name, uid, with_authenticated(groups), kept)
 
 
 def _extra(headers: Mapping[str, str]) -> dict[str, tuple[str, ...]]:

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from policy_sched.client.apimachinery import NAMESPACE, SECOND
-from policy_sched.embedded.apiserver.request import User, with_authenticated
+from policy_sched.embedded.apiserver.request import UserInfo, with_authenticated
 from policy_sched.embedded.store import ObjectStore
 from policy_sched.errors import ClusterError
 from policy_sched.manifests import Plain
@@ -35,7 +35,7 @@ Name = tuple[tuple[tuple[str, str], ...], ...]
 """A distinguished name, as the ssl module gives it."""
 
 
-def certified(transport: asyncio.BaseTransport | None) -> User | None:
+def certified(transport: asyncio.BaseTransport | None) -> UserInfo | None:
     """Return the user that the certificate of a connection names, None without one."""
     found = None if transport is None else transport.get_extra_info("peercert")
     if not found:
@@ -46,7 +46,7 @@ def certified(transport: asyncio.BaseTransport | None) -> User | None:
 
 
 @lru_cache(maxsize=1024)
-def user_of(subject: Name, certificate: bytes) -> User | None:
+def user_of(subject: Name, certificate: bytes) -> UserInfo | None:
     """Return the user of a subject, None if it has no common name. ``certificate``: in DER."""
     fields = [pair for name in subject for pair in name]
     names = [value for key, value in fields if key == "commonName" and value]
@@ -54,7 +54,7 @@ def user_of(subject: Name, certificate: bytes) -> User | None:
         return None
     groups = tuple(value for key, value in fields if key == "organizationName")
     digest = hashlib.sha256(certificate).hexdigest()
-    return User(
+    return UserInfo(
         names[-1], groups=with_authenticated(groups), extra=((_ID, (f"X509SHA256={digest}",)),)
     )
 

@@ -15,7 +15,7 @@ import yaml
 from policy_sched.client.apimachinery import Stored, encoded, resource
 from policy_sched.embedded.admission import forbidden, invalid, not_found
 from policy_sched.embedded.apiserver.registry import quoted, too_large
-from policy_sched.embedded.apiserver.request import Target, User
+from policy_sched.embedded.apiserver.request import RequestTarget, UserInfo
 from policy_sched.embedded.apiserver.security.rbac import (
     ALL,
     CLUSTER_ROLE,
@@ -23,11 +23,11 @@ from policy_sched.embedded.apiserver.security.rbac import (
     KINDS,
     ROLE,
     Attributes,
-    Binding,
+    PolicyRule,
     Rbac,
     Role,
+    RoleBinding,
     RoleRef,
-    Rule,
     completed,
     refusal,
 )
@@ -49,7 +49,7 @@ class Granting:
     def __init__(self, rbac: Rbac | None) -> None:
         self._rbac = rbac
 
-    def check(self, user: User, target: Target, data: Plain, old: Stored | None) -> None:
+    def check(self, user: UserInfo, target: RequestTarget, data: Plain, old: Stored | None) -> None:
         """Complete a role or binding that is to be stored; other objects stay as they are.
 
         Raises ApiError if it is not valid, or grants more than the user may do.
@@ -58,7 +58,7 @@ class Granting:
         if found.key not in KINDS:
             return
         read = completed(found, data)
-        if isinstance(read, Binding) and old is not None:
+        if isinstance(read, RoleBinding) and old is not None:
             before = old.data.get("roleRef")
             if before != data["roleRef"]:
                 shown = encoded(data["roleRef"]).decode()
@@ -71,7 +71,7 @@ class Granting:
         else:
             self._check_binding(self._rbac, user, target, data, read.role_ref)
 
-    def check_create(self, user: User, target: Target) -> None:
+    def check_create(self, user: UserInfo, target: RequestTarget) -> None:
         """Raise ApiError if a user may not create what it may patch or update."""
         if self._rbac is None or user.master:
             return
@@ -82,14 +82,16 @@ class Granting:
         if not decision.allowed:
             raise refusal(user, attributes, decision.reason)
 
-    def _check_role(self, rbac: Rbac, user: User, target: Target, data: Plain, role: Role) -> None:
+    def _check_role(
+        self, rbac: Rbac, user: UserInfo, target: RequestTarget, data: Plain, role: Role
+    ) -> None:
         found, name = target.served.resource, data["metadata"].get("name") or ""
         attributes = Attributes("escalate", "", GROUP, found.plural, "", target.namespace, name)
         if rbac.decide(user, attributes).allowed:
             return
         if role.aggregation_rule is not None:
-            everything = (Rule(verbs=(ALL,), api_groups=(ALL,), resources=(ALL,)),
-                          Rule(verbs=(ALL,), non_resource_urls=(ALL,)))  # fmt: skip
+            everything = (PolicyRule(verbs=(ALL,), api_groups=(ALL,), resources=(ALL,)),
+                          PolicyRule(verbs=(ALL,), non_resource_urls=(ALL,)))  # fmt: skip
             if missing := _missing(everything, tuple(rbac.rules(user, ""))):
                 what = "must have cluster-admin privileges to use an aggregationRule"
                 raise forbidden(found, name, f"{what}: {_words(user, missing)}")
@@ -98,7 +100,7 @@ class Granting:
             raise forbidden(found, name, _words(user, missing))
 
     def _check_binding(
-        self, rbac: Rbac, user: User, target: Target, data: Plain, ref: RoleRef
+        self, rbac: Rbac, user: UserInfo, target: RequestTarget, data: Plain, ref: RoleRef
     ) -> None:
         found, name = target.served.resource, data["metadata"].get("name") or ""
         key = CLUSTER_ROLE if ref.kind == "ClusterRole" else ROLE
@@ -113,7 +115,7 @@ class Granting:
             raise forbidden(found, name, _words(user, missing))
 
 
-def _missing(wanted: Iterable[Rule], held: tuple[Rule, ...]) -> list[Rule]:
+def _missing(wanted: Iterable[PolicyRule], held: tuple[PolicyRule, ...]) -> list[PolicyRule]:
     """Return the parts of rules that no rule held covers, each of one verb on one thing."""
     if sum(map(_count, wanted := list(wanted))) > PARTS:
         raise too_large(f"the rules have more than {PARTS} combinations of verb and resource")
@@ -121,26 +123,26 @@ def _missing(wanted: Iterable[Rule], held: tuple[Rule, ...]) -> list[Rule]:
     return [part for part in parts if not any(_covers(one, part) for one in held)]
 
 
-def _count(rule: Rule) -> int:
+def _count(rule: PolicyRule) -> int:
     """Return how many parts a rule has."""
     things = len(rule.api_groups or ()) * len(rule.resources or ())
     things *= len(rule.resource_names or ("",))
     return len(rule.verbs or ()) * (len(rule.non_resource_urls or ()) + things)
 
 
-def _parts(rule: Rule) -> Iterator[Rule]:
+def _parts(rule: PolicyRule) -> Iterator[PolicyRule]:
     for verb in rule.verbs or ():
         for url in rule.non_resource_urls or ():
-            yield Rule(verbs=(verb,), non_resource_urls=(url,))
+            yield PolicyRule(verbs=(verb,), non_resource_urls=(url,))
         for group, one in product(rule.api_groups or (), rule.resources or ()):
             for name in rule.resource_names or ("",):
                 names = (name,) if name else ()
-                yield Rule(
+                yield PolicyRule(
                     verbs=(verb,), api_groups=(group,), resources=(one,), resource_names=names
                 )
 
 
-def _covers(held: Rule, part: Rule) -> bool:
+def _covers(held: PolicyRule, part: PolicyRule) -> bool:
     """Return whether a rule covers one verb on one thing."""
     if not _all_in(part.verbs, held.verbs):
         return False
@@ -157,7 +159,7 @@ def _covers(held: Rule, part: Rule) -> bool:
     )
 
 
-def _named(part: Rule, held: Rule) -> bool:
+def _named(part: PolicyRule, held: PolicyRule) -> bool:
     names = part.resource_names or ()
     return bool(names) and set(names) <= set(held.resource_names or ())
 
@@ -172,14 +174,14 @@ def _covers_url(held: str, wanted: str) -> bool:
     return held.endswith(ALL) and wanted.startswith(held.rstrip(ALL))
 
 
-def _words(user: User, missing: list[Rule]) -> str:
+def _words(user: UserInfo, missing: list[PolicyRule]) -> str:
     groups = _go(user.groups)
     lines = "\n".join(sorted({_compact(rule) for rule in missing}))
     described = f"user {quoted(user.name)} (groups={groups})"
     return f"{described} is attempting to grant RBAC permissions not currently held:\n{lines}"
 
 
-def _compact(rule: Rule) -> str:
+def _compact(rule: PolicyRule) -> str:
     parts = [(shown, getattr(rule, field)) for shown, field in _PARTS]
     return "{" + ", ".join(f"{shown}:{_go(words)}" for shown, words in parts if words) + "}"
 

@@ -22,7 +22,7 @@ import msgspec
 from policy_sched.client.apimachinery import ApiError, Resource, Stored, cannot_be_handled, encoded
 from policy_sched.embedded.admission import invalid
 from policy_sched.embedded.apiserver.registry import quoted
-from policy_sched.embedded.apiserver.request import ACCOUNT_PREFIX, User, is_set
+from policy_sched.embedded.apiserver.request import ACCOUNT_PREFIX, UserInfo, is_set
 from policy_sched.embedded.store import ObjectStore
 from policy_sched.manifests import Plain
 from policy_sched.model import ApiValue, Kind, LabelSelector
@@ -39,7 +39,7 @@ Words = tuple[str, ...] | None
 _REQUIRED: Final = "FieldValueRequired"
 
 
-class Rule(ApiValue, frozen=True):
+class PolicyRule(ApiValue, frozen=True):
     """What may be done to what."""
 
     verbs: Words = ()
@@ -63,7 +63,7 @@ class Aggregation(ApiValue, frozen=True):
 class Role(ApiValue, frozen=True):
     """A role of a namespace or of the cluster."""
 
-    rules: tuple[Rule, ...] | None = ()
+    rules: tuple[PolicyRule, ...] | None = ()
     aggregation_rule: Aggregation | None = None
 
 
@@ -84,7 +84,7 @@ class RoleRef(ApiValue, frozen=True):
     name: str = ""
 
 
-class Binding(ApiValue, frozen=True):
+class RoleBinding(ApiValue, frozen=True):
     """Gives a role to subjects."""
 
     subjects: tuple[Subject, ...] | None = ()
@@ -92,7 +92,7 @@ class Binding(ApiValue, frozen=True):
 
 
 _ROLE: Final = msgspec.json.Decoder(Role)
-_BINDING: Final = msgspec.json.Decoder(Binding)
+_BINDING: Final = msgspec.json.Decoder(RoleBinding)
 
 
 def role_of(stored: Stored) -> Role:
@@ -103,15 +103,15 @@ def role_of(stored: Stored) -> Role:
         return Role()
 
 
-def binding_of(stored: Stored) -> Binding:
+def binding_of(stored: Stored) -> RoleBinding:
     """Return a stored binding; one that came past the API and cannot be read gives nothing."""
     try:
         return _BINDING.decode(stored.raw)
     except msgspec.ValidationError:
-        return Binding()
+        return RoleBinding()
 
 
-def completed(resource: Resource, data: Plain) -> Role | Binding:
+def completed(resource: Resource, data: Plain) -> Role | RoleBinding:
     """Complete what is to be stored as a role or binding, in place, and return it.
 
     Raises ApiError if it is not valid.
@@ -120,13 +120,13 @@ def completed(resource: Resource, data: Plain) -> Role | Binding:
         role: Role = _read(resource, data, _ROLE)
         _check_rules(resource, data, role)
         return role
-    read: Binding = _read(resource, data, _BINDING)
+    read: RoleBinding = _read(resource, data, _BINDING)
     ref = data.setdefault("roleRef", {})
     ref["apiGroup"] = read.role_ref.api_group or GROUP
     for subject in data.get("subjects") or ():
         if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
             subject["apiGroup"] = GROUP
-    binding: Binding = _read(resource, data, _BINDING)
+    binding: RoleBinding = _read(resource, data, _BINDING)
     _check_reference(resource, data, binding)
     for place, subject in enumerate(binding.subjects or ()):
         _check_subject(resource, data, place, subject)
@@ -169,7 +169,7 @@ def _check_rules(resource: Resource, data: Plain, role: Role) -> None:
             raise _refuse(resource, data, f"{at}.resources", _REQUIRED, why)
 
 
-def _check_reference(resource: Resource, data: Plain, binding: Binding) -> None:
+def _check_reference(resource: Resource, data: Plain, binding: RoleBinding) -> None:
     ref = binding.role_ref
     kinds = ("ClusterRole", "Role") if resource.namespaced else ("ClusterRole",)
     for field, value, known in (("apiGroup", ref.api_group, (GROUP,)), ("kind", ref.kind, kinds)):
@@ -263,7 +263,7 @@ def _named(selector: str) -> str:
     return ""
 
 
-def refusal(user: User, attributes: Attributes, reason: str = "") -> ApiError:
+def refusal(user: UserInfo, attributes: Attributes, reason: str = "") -> ApiError:
     """Return the message of a request that is forbidden."""
     cannot = f"User {quoted(user.name)} cannot {attributes.verb}"
     if not attributes.resource:
@@ -297,11 +297,11 @@ class Granted:
     """Rules of one binding that apply to a user; ``why`` names binding, role and subject."""
 
     namespace: str
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
     why: str
 
 
-def allows(rule: Rule, attributes: Attributes) -> bool:
+def allows(rule: PolicyRule, attributes: Attributes) -> bool:
     """Return whether a rule allows a request."""
     if not _has(rule.verbs, attributes.verb):
         return False
@@ -337,10 +337,10 @@ class Rbac:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._version = -1
-        self._bindings: list[tuple[Stored, Binding]] = []
-        self._granted: dict[User, tuple[list[Granted], list[str]]] = {}
+        self._bindings: list[tuple[Stored, RoleBinding]] = []
+        self._granted: dict[UserInfo, tuple[list[Granted], list[str]]] = {}
 
-    def decide(self, user: User, attributes: Attributes) -> Decision:
+    def decide(self, user: UserInfo, attributes: Attributes) -> Decision:
         """Return whether a user may do something, and why."""
         if user.master:
             return Decision(allowed=True)
@@ -355,20 +355,20 @@ class Rbac:
         text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
         return Decision(False, f"RBAC: {text}")
 
-    def rules(self, user: User, namespace: str) -> Iterator[Rule]:
+    def rules(self, user: UserInfo, namespace: str) -> Iterator[PolicyRule]:
         """Yield the rules that apply to a user in a namespace; "" for the cluster's alone."""
         for one in self._of(user)[0]:
             if not one.namespace or one.namespace == namespace:
                 yield from one.rules
 
-    def role_rules(self, kind: str, namespace: str, name: str) -> tuple[Rule, ...] | None:
+    def role_rules(self, kind: str, namespace: str, name: str) -> tuple[PolicyRule, ...] | None:
         """Return the rules of a role, None if there is no such role."""
         cluster = kind == "ClusterRole"
         key = CLUSTER_ROLE if cluster else ROLE
         stored = self._store.find(key, "" if cluster else namespace, name)
         return None if stored is None else role_of(stored).rules or ()
 
-    def _of(self, user: User) -> tuple[list[Granted], list[str]]:
+    def _of(self, user: UserInfo) -> tuple[list[Granted], list[str]]:
         """Return what bindings give a user, and which roles are missing."""
         version = max(self._store.changed_at(kind) for kind in KINDS)
         if version != self._version:
@@ -386,7 +386,7 @@ class Rbac:
             found = self._granted[user] = self._worked_out(user)
         return found
 
-    def _worked_out(self, user: User) -> tuple[list[Granted], list[str]]:
+    def _worked_out(self, user: UserInfo) -> tuple[list[Granted], list[str]]:
         granted, problems = [], []
         for stored, binding in self._bindings:
             subject = _subject_of(binding, user, stored.namespace)
@@ -406,7 +406,7 @@ class Rbac:
         return granted, problems
 
 
-def _subject_of(binding: Binding, user: User, namespace: str) -> Subject | None:
+def _subject_of(binding: RoleBinding, user: UserInfo, namespace: str) -> Subject | None:
     for one in binding.subjects or ():
         match one.kind:
             case "User":

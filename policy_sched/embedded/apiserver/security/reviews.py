@@ -13,9 +13,15 @@ import msgspec
 
 from policy_sched.client.apimachinery import ApiError, bad_request
 from policy_sched.embedded.apiserver.registry import quoted, unreadable
-from policy_sched.embedded.apiserver.request import User
+from policy_sched.embedded.apiserver.request import UserInfo
 from policy_sched.embedded.apiserver.security.authentication import Authenticator
-from policy_sched.embedded.apiserver.security.rbac import ALL, Attributes, Decision, Rbac, Rule
+from policy_sched.embedded.apiserver.security.rbac import (
+    ALL,
+    Attributes,
+    Decision,
+    PolicyRule,
+    Rbac,
+)
 from policy_sched.manifests import Plain
 from policy_sched.model import ApiValue
 
@@ -23,8 +29,8 @@ AUTHORIZATION: Final = "authorization.k8s.io"
 _INVALID: Final = "FieldValueInvalid"
 _EITHER: Final = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 _EVERYTHING: Final = (
-    Rule(verbs=(ALL,), api_groups=(ALL,), resources=(ALL,)),
-    Rule(verbs=(ALL,), non_resource_urls=(ALL,)),
+    PolicyRule(verbs=(ALL,), api_groups=(ALL,), resources=(ALL,)),
+    PolicyRule(verbs=(ALL,), non_resource_urls=(ALL,)),
 )
 
 
@@ -66,7 +72,7 @@ class Reviews:
     def __init__(self, authenticator: Authenticator, rbac: Rbac | None) -> None:
         self._authenticator = authenticator
         self._rbac = rbac
-        self._reviewers: dict[str, Callable[[_Spec, User, str], Plain]] = {
+        self._reviewers: dict[str, Callable[[_Spec, UserInfo, str], Plain]] = {
             "TokenReview": self._token,
             "SelfSubjectReview": _self,
             "SubjectAccessReview": self._access,
@@ -75,7 +81,7 @@ class Reviews:
             "SelfSubjectRulesReview": self._rules,
         }
 
-    def review(self, kind: str, data: Plain, user: User, namespace: str) -> Plain:
+    def review(self, kind: str, data: Plain, user: UserInfo, namespace: str) -> Plain:
         """Return a review with its status; ``namespace`` is the path's. Raises ApiError."""
         try:
             spec = msgspec.convert(data, _Review).spec or _Spec()
@@ -87,13 +93,13 @@ class Reviews:
         shown = {} if kind == "SelfSubjectReview" else {"spec": data.get("spec") or {}}
         return {**head, **shown, "status": status}
 
-    def decide(self, user: User, attributes: Attributes) -> Decision:
+    def decide(self, user: UserInfo, attributes: Attributes) -> Decision:
         """Return whether a user may do something."""
         if self._rbac is None:
             return Decision(allowed=True)
         return self._rbac.decide(user, attributes)
 
-    def _token(self, spec: _Spec, _user: User, _namespace: str) -> Plain:
+    def _token(self, spec: _Spec, _user: UserInfo, _namespace: str) -> Plain:
         if not spec.token:
             raise bad_request("token is required for TokenReview in authentication")
         found = self._authenticator.reviewed(spec.token, spec.audiences or ())
@@ -102,11 +108,11 @@ class Reviews:
         user, audiences = found
         return {"authenticated": True, "user": user.info(), "audiences": list(audiences)}
 
-    def _access(self, spec: _Spec, _user: User, _namespace: str) -> Plain:
+    def _access(self, spec: _Spec, _user: UserInfo, _namespace: str) -> Plain:
         _check("SubjectAccessReview", spec)
         return self._decided(spec)
 
-    def _local_access(self, spec: _Spec, _user: User, namespace: str) -> Plain:
+    def _local_access(self, spec: _Spec, _user: UserInfo, namespace: str) -> Plain:
         kind = "LocalSubjectAccessReview"
         _check(kind, spec)
         if spec.non_resource_attributes is not None or spec.resource_attributes is None:
@@ -116,18 +122,18 @@ class Reviews:
             raise _invalid(kind, "spec.resourceAttributes.namespace", why)
         return self._decided(spec)
 
-    def _self_access(self, spec: _Spec, user: User, _namespace: str) -> Plain:
+    def _self_access(self, spec: _Spec, user: UserInfo, _namespace: str) -> Plain:
         _check("SelfSubjectAccessReview", spec, subject=False)
         return _shown(self.decide(user, _attributes_of(spec)))
 
     def _decided(self, spec: _Spec) -> Plain:
-        user = User(spec.user, spec.uid, spec.groups or ())
+        user = UserInfo(spec.user, spec.uid, spec.groups or ())
         return _shown(self.decide(user, _attributes_of(spec)))
 
-    def _rules(self, spec: _Spec, user: User, _namespace: str) -> Plain:
+    def _rules(self, spec: _Spec, user: UserInfo, _namespace: str) -> Plain:
         if not spec.namespace:
             raise bad_request("no namespace on request")
-        rules: Iterator[Rule] = iter(_EVERYTHING)
+        rules: Iterator[PolicyRule] = iter(_EVERYTHING)
         if self._rbac is not None and not user.master:
             rules = self._rbac.rules(user, spec.namespace)
         status: Plain = {"resourceRules": [], "nonResourceRules": [], "incomplete": False}
@@ -137,7 +143,7 @@ class Reviews:
         return status
 
 
-def _self(_spec: _Spec, user: User, _namespace: str) -> Plain:
+def _self(_spec: _Spec, user: UserInfo, _namespace: str) -> Plain:
     return {"userInfo": user.info()}
 
 

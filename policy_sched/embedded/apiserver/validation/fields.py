@@ -19,7 +19,7 @@ from policy_sched.embedded.apiserver.validation.problems import (
     inside,
     items,
 )
-from policy_sched.embedded.apiserver.validation.rules import Check, Rules
+from policy_sched.embedded.apiserver.validation.rules import Check, FieldRules
 from policy_sched.manifests import Plain
 from policy_sched.model import LabelSelector, formats, label_selector, nanos
 
@@ -460,7 +460,7 @@ _CHECKS: Final[dict[str, Check]] = {
     "workload": pod_groups.check_workload,
 }
 """The functions that rules.yaml names."""
-_RULES: Final = Rules(_CHECKS)
+_RULES: Final = FieldRules(_CHECKS)
 
 
 def check_fields(problems: Problems, kind: str, data: Plain) -> None:

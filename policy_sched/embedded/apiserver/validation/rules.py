@@ -16,7 +16,7 @@ Check = Callable[[Problems, str, Any], None]
 """A function that checks the value at a path."""
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class FieldRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What holds for the value of one field. A value that is missing or empty is not checked.
 
     ``required``: it must not be empty, or why not. ``unique``: no two items of the list have the
@@ -37,13 +37,13 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     empty: bool = False
 
 
-class Rules:
+class FieldRules:
     """The rules of all types. ``checks`` has the functions that they name."""
 
     def __init__(self, checks: Mapping[str, Check]) -> None:
         text = Path(__file__).with_name("rules.yaml").read_text(encoding="utf-8")
         found = yaml.load(text, yaml.CSafeLoader)
-        self._types = msgspec.convert(found, dict[str, dict[str, Rule]])
+        self._types = msgspec.convert(found, dict[str, dict[str, FieldRule]])
         self._checks = checks
 
     def apply(self, problems: Problems, at: str, value: Any, kind: str) -> None:
@@ -55,7 +55,7 @@ class Rules:
                     _check_unique(problems, f"{place}.{rule.unique}", one.get(rule.unique), seen)
                 self._apply(problems, place, one, rule)
 
-    def _apply(self, problems: Problems, at: str, value: Any, rule: Rule) -> None:
+    def _apply(self, problems: Problems, at: str, value: Any, rule: FieldRule) -> None:
         if rule.required and not value:
             problems.required(at, rule.required if isinstance(rule.required, str) else "")
             return

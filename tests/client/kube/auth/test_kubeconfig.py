@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from policy_sched.client.kube.auth.credentials import Access, AccessError, Grant
+from policy_sched.client.kube.auth.credentials import AccessError, ClusterAccess, Grant
 from policy_sched.client.kube.auth.kubeconfig import in_cluster_config, load, paths_in
 from policy_sched.client.kube.time.work_queue import Clocks
 from policy_sched.errors import PolicyError
@@ -56,18 +56,20 @@ def write(path: Path, value: Any) -> Path:
     return path
 
 
-def loaded(tmp_path: Path, value: Any, clock: Clock | None = None, context: str = "") -> Access:
+def loaded(
+    tmp_path: Path, value: Any, clock: Clock | None = None, context: str = ""
+) -> ClusterAccess:
     """Load a kubeconfig."""
     path = write(tmp_path / "config", value)
     return load([path], (clock or Clock()).both, context)
 
 
-def granted(access: Access) -> Grant:
+def granted(access: ClusterAccess) -> Grant:
     """Return what the next request would be sent with."""
     return asyncio.run(_grant(access))
 
 
-async def _grant(access: Access) -> Grant:
+async def _grant(access: ClusterAccess) -> Grant:
     return await access.credentials.grant()
 
 

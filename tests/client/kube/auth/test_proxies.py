@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.client.kube.auth.credentials import Access, AccessError, Trust
+from policy_sched.client.kube.auth.credentials import AccessError, ClusterAccess, Trust
 from policy_sched.client.kube.auth.kubeconfig import in_cluster_config
 from policy_sched.client.kube.auth.proxies import proxy_of_environment, proxy_problem
 from policy_sched.client.kube.rest.client import Api
@@ -118,7 +118,7 @@ def fetched(
             relay.port = int(here.url.rpartition(":")[2])
             async with relayed(relay):
                 proxy = f"{scheme}://{relay.url}"
-                access = Access(server, trust or Trust(), proxy=proxy)
+                access = ClusterAccess(server, trust or Trust(), proxy=proxy)
                 async with Api(access, here.environment, SOON if relay.silent else ONCE) as api:
                     for _ in range(2):
                         assert server.partition("://")[2].encode() in await api.get("/x")
@@ -136,7 +136,7 @@ def test_requests_go_through_a_proxy_with_the_whole_url() -> None:
 
     async def play() -> None:
         async with stage(script) as here:
-            access = Access("http://k8s.invalid", proxy=here.url)
+            access = ClusterAccess("http://k8s.invalid", proxy=here.url)
             async with Api(access, here.environment) as api:
                 await api.get("/x")
 
@@ -172,7 +172,9 @@ def test_socks_proxies_with_credentials() -> None:
         async with stage(ok) as here:
             relay.port = int(here.url.rpartition(":")[2])
             async with relayed(relay):
-                access = Access("http://x.invalid", proxy=f"socks5://{credentials}{relay.url}")
+                access = ClusterAccess(
+                    "http://x.invalid", proxy=f"socks5://{credentials}{relay.url}"
+                )
                 async with Api(access, here.environment, ONCE) as api:
                     await api.get("/x")
 

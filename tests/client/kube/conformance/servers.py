@@ -21,14 +21,14 @@ import yaml
 
 from policy_sched.client.apimachinery.object import Stored
 from policy_sched.client.apimachinery.resources import CLAIM, DEVICE_CLAIM, POD, VOLUME, Expired
-from policy_sched.client.kube.auth.credentials import Access
+from policy_sched.client.kube.auth.credentials import ClusterAccess
 from policy_sched.client.kube.auth.kubeconfig import load
 from policy_sched.client.kube.time.work_queue import Clocks
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
 from policy_sched.embedded.apiserver.security.authentication import kubeconfig
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.embedded.store.store import ObjectStore
-from policy_sched.embedded.store.watch_history import ADDED, DELETED, Change
+from policy_sched.embedded.store.watch_history import ADDED, DELETED, StoreChange
 from policy_sched.http.access import RBAC, Access as Guard, Address
 
 VARIABLE: Final = "POLICY_SCHED_KUBECONFIG"
@@ -63,7 +63,7 @@ class Served:
     """
 
     kubeconfig: Path
-    access: Access
+    access: ClusterAccess
     forget: Callable[[], None]
 
 
@@ -122,7 +122,7 @@ async def _embedded() -> AsyncIterator[Served]:
 
 
 @asynccontextmanager
-async def _meddled(seen: Callable[[ObjectStore, Change], None]) -> AsyncIterator[Served]:
+async def _meddled(seen: Callable[[ObjectStore, StoreChange], None]) -> AsyncIterator[Served]:
     """Serve a cluster in which each change is observed."""
     cluster = EmbeddedCluster.open(None, time.time_ns)
     store, changed = cluster.store, asyncio.Event()
@@ -148,14 +148,14 @@ async def _meddled(seen: Callable[[ObjectStore, Change], None]) -> AsyncIterator
         meddling.cancel()
 
 
-def _keep(store: ObjectStore, change: Change) -> None:
+def _keep(store: ObjectStore, change: StoreChange) -> None:
     """Put a finalizer on each new claim and volume."""
     finalizer = _PROTECTED.get(change.new.resource.key)
     if finalizer is not None and change.type == ADDED:
         _revise(store, change, {"finalizers": [finalizer]})
 
 
-def _disturb(store: ObjectStore, change: Change) -> None:
+def _disturb(store: ObjectStore, change: StoreChange) -> None:
     """Keep claims and volumes, and write into objects of others."""
     _keep(store, change)
     disturbed = change.new.resource.key in (POD, CLAIM, VOLUME, DEVICE_CLAIM)
@@ -169,7 +169,7 @@ def _mark(one: Stored | None) -> str:
     return "" if one is None else one.typed.metadata.annotations.get(_MARK, "")
 
 
-def _revise(store: ObjectStore, change: Change, meta: dict[str, Any]) -> None:
+def _revise(store: ObjectStore, change: StoreChange, meta: dict[str, Any]) -> None:
     """Write into an object, if it has not changed again or gone."""
     found = store.find(change.new.resource.key, *change.new.place)
     if found is not None and found.uid == change.new.uid and not found.deleting:

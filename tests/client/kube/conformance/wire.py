@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager
 from random import Random
 from typing import Any
 
-from policy_sched.client.kube.auth.credentials import Access
+from policy_sched.client.kube.auth.credentials import ClusterAccess
 from policy_sched.client.kube.rest.client import Api
-from policy_sched.client.kube.rest.settings import Environment, Settings
+from policy_sched.client.kube.rest.settings import ClientEnvironment, Settings
 from policy_sched.client.kube.time.work_queue import Clocks
 
 WRITES = frozenset({"POST", "PUT", "PATCH"})
@@ -23,8 +23,8 @@ class Wire(Api):
     the next question which names them is asked with, in place of its own.
     """
 
-    def __init__(self, access: Access, clocks: Clocks, seed: str) -> None:
-        super().__init__(access, Environment(clocks, Random(seed)), Settings(qps=0))
+    def __init__(self, access: ClusterAccess, clocks: Clocks, seed: str) -> None:
+        super().__init__(access, ClientEnvironment(clocks, Random(seed)), Settings(qps=0))
         self.lists: list[Query] = []
         self.streams: list[Query] = []
         self.instead: dict[str, str] = {}

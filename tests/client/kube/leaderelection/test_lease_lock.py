@@ -10,7 +10,7 @@ from typing import Any
 
 from policy_sched.client.kube.leaderelection import lease_lock, state_machine
 from policy_sched.client.kube.rest.retry import RetryPolicy
-from policy_sched.client.kube.rest.settings import Environment, Settings
+from policy_sched.client.kube.rest.settings import ClientEnvironment, Settings
 from tests.client.kube.stage import LONGEST, Asked, Stage, Wire, acted, bookmark, stage, status
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -144,7 +144,9 @@ def test_a_released_lease_is_acquired_on_its_watch_event() -> None:
         async with stage(kept) as here, here.api(ONCE) as api:
             a = elector(here, api, "a", told)
             assert await a.try_once()
-            api.environment = Environment(api.environment.clocks, api.environment.random, sleep)
+            api.environment = ClientEnvironment(
+                api.environment.clocks, api.environment.random, sleep
+            )
             task = asyncio.create_task(elector(here, api, "b", told).run())
             while "b: a" not in told or not kept.watches:
                 await asyncio.sleep(0.001)
@@ -166,7 +168,9 @@ def test_a_leader_does_not_stir_for_what_it_wrote_itself() -> None:
             await asyncio.Event().wait()
 
         async with stage(kept) as here, here.api(ONCE) as api:
-            api.environment = Environment(api.environment.clocks, api.environment.random, sleep)
+            api.environment = ClientEnvironment(
+                api.environment.clocks, api.environment.random, sleep
+            )
             one = elector(here, api, "a", [])
             task = asyncio.create_task(one.run())
             while not (one.watch.following and one.election.leading):

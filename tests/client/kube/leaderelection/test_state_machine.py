@@ -44,7 +44,7 @@ class Candidate:
             return (
                 state_machine.NotThere()
                 if server.record is None
-                else state_machine.Found(server.record)
+                else state_machine.ObservedLease(server.record)
             )
         missing = server.record is None
         if missing is not isinstance(request, state_machine.Create):
@@ -54,7 +54,7 @@ class Candidate:
         server.version += 1
         server.record, self.seen = request.record, server.version
         server.writes.append(request.record.holder)
-        return state_machine.Found(request.record)
+        return state_machine.ObservedLease(request.record)
 
     def attempt(self) -> bool:
         """Make one attempt."""

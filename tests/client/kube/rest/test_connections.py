@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.client.kube.auth.credentials import Access, AccessError, Fixed, Grant
+from policy_sched.client.kube.auth.credentials import AccessError, ClusterAccess, Fixed, Grant
 from policy_sched.client.kube.rest.client import ASIDE, Api, NotBegun
 from policy_sched.client.kube.rest.connections import TOGETHER
 from policy_sched.client.kube.rest.errors import Malformed, Unreachable
@@ -405,7 +405,7 @@ def test_headers_are_those_of_the_access() -> None:
     async def play() -> None:
         async with stage(script) as here:
             url = f"{here.url}/below/"
-            access = Access(url, credentials=Fixed(Grant("Bearer t")), headers=headers)
+            access = ClusterAccess(url, credentials=Fixed(Grant("Bearer t")), headers=headers)
             async with Api(access, here.environment, ONCE) as api:
                 await api.request(
                     "PATCH", "/x", {"a": 1}, content_type="application/merge-patch+json"
@@ -444,7 +444,7 @@ def test_an_api_without_a_server_says_so() -> None:
     async def play() -> None:
         async with stage(ok) as here:
             url = here.url
-        access = Access(url)
+        access = ClusterAccess(url)
         async with Api(access, here.environment, ONCE) as api:
             with pytest.raises(
                 Unreachable, match=r"cannot connect to 127.0.0.1:\d+: Conn"

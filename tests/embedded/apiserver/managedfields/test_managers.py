@@ -20,7 +20,7 @@ from policy_sched.embedded.apiserver.managedfields.fields import (
 from policy_sched.embedded.apiserver.managedfields.managers import (
     APPLY,
     UPDATE,
-    Entry,
+    ManagedFieldsEntry,
     applied,
     updated,
 )
@@ -33,9 +33,11 @@ def deployment(**spec: Any) -> Plain:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
 
 
-def by(manager: str, operation: str = APPLY, time: str = "t1", part: str = "") -> Entry:
+def by(
+    manager: str, operation: str = APPLY, time: str = "t1", part: str = ""
+) -> ManagedFieldsEntry:
     """Return the entry of a manager, without fields."""
-    return Entry(manager, operation, "apps/v1", time, frozenset(), part)
+    return ManagedFieldsEntry(manager, operation, "apps/v1", time, frozenset(), part)
 
 
 def containers(*given: Plain) -> Plain:

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
-from policy_sched.embedded.apiserver.request.request_info import User
+from policy_sched.embedded.apiserver.request.request_info import UserInfo
 from policy_sched.embedded.apiserver.security import authentication
 from policy_sched.errors import ClusterError
 from policy_sched.http.access import Access, Address, address_of, from_here
@@ -68,7 +68,7 @@ def test_a_file_without_tokens_is_refused(tmp_path: Path, text: str) -> None:
 def test_tokens_are_compared_whole() -> None:
     """No part of a token, and nothing that only looks like one."""
     tokens = authentication.Tokens([["secret", "jane", "1", "dev"]])
-    assert tokens.user("secret") == User("jane", "1", ("dev", "system:authenticated"))
+    assert tokens.user("secret") == UserInfo("jane", "1", ("dev", "system:authenticated"))
     for other in ("", "secre", "secrets", "Secret", "sécret", "\udc80"):
         assert tokens.user(other) is None
 
