@@ -388,9 +388,7 @@ class Cache:
             nodes.pods_without_node.setdefault(node_name, {})[uid] = info
         else:
             nodes.add_pod(row, info)
-            counts = self.counts
-            if info.has_pod_affinity or counts.selected.by_match:
-                counts.add(row, info)
+            self.counts.add(row, info)
         self._records[uid] = Record(info, node_name, state, self.pods.add(info, row))
         if info.pod_group:
             self.groups.add(info)
@@ -422,9 +420,7 @@ class Cache:
                 del nodes.pods_without_node[record.node_name]
         else:
             nodes.remove_pod(row, record.info)
-            counts = self.counts
-            if record.info.has_pod_affinity or counts.selected.by_match:
-                counts.remove(row, record.info)
+            self.counts.remove(row, record.info)
         self.pods.remove(record.row)
         if record.info.pod_group:
             self.groups.remove(record.info)

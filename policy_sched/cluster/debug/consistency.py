@@ -194,7 +194,7 @@ def _value(nodes: NodeTable, key: Key, node: Node, infos: list[PodInfo]) -> int 
             allocatable = _read(nodes, ("allocatable", resource), node)
             return allocatable - (_value(nodes, ("requested", resource), node, infos) or 0)
         case ("deviceAllocatable" | "deviceRequested" as family, resource):
-            return nodes.device_amount(family, resource, node)
+            return nodes.devices.amount(family, resource, node)
         case ("usedPorts",):
             ports = {port for info in infos for port in info.host_ports}
             return nodes.port_sets.set_id(tuple(sorted(ports)))

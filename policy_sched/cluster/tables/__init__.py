@@ -19,7 +19,7 @@ from policy_sched.cluster.tables.journal import (
     Journal as Journal,
 )
 from policy_sched.cluster.tables.node_readers import reader as reader
-from policy_sched.cluster.tables.node_table import NodeTable as NodeTable
+from policy_sched.cluster.tables.node_table import Devices as Devices, NodeTable as NodeTable
 from policy_sched.cluster.tables.node_view import NodeView as NodeView
 from policy_sched.cluster.tables.pod_table import (
     NO_NODE as NO_NODE,

@@ -14,7 +14,7 @@ separately.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -37,6 +37,25 @@ IMAGE_FAMILIES: Final = ("imagePresent", "imageSize")
 """Families of columns over the nodes that have an image."""
 
 
+class Devices:
+    """The devices that nodes reach, as of resource slices and claims; here there are none."""
+
+    @property
+    def resources(self) -> Collection[str]:
+        """Extended resources that device classes serve: a node needs none of its own then."""
+        return ()
+
+    def amount(self, family: str, resource: str, node: Node) -> int:
+        """Return what a column of DEVICE_FAMILIES has of an extended resource on a node."""
+        del family, resource, node
+        return 0
+
+    def facts_of(self, node: Node) -> Sequence[Any]:
+        """Return the devices of a node as rules see them."""
+        del node
+        return ()
+
+
 class NodeTable:
     """Columns over the rows ``[0, n)``; rows that are not ``live`` hold zeros.
 
@@ -56,12 +75,8 @@ class NodeTable:
         self.pods_without_node: dict[str, dict[str, PodInfo]] = {}
         self.static_version = 0
         """Rises with every change of a node, whichever column it is in, and of row structure."""
-        self.device_resources: frozenset[str] = frozenset()
-        """Extended resources that device classes serve: a node needs none of its own then."""
-        self.device_amount: Callable[[str, str, Node], int] = lambda _family, _resource, _node: 0
-        self.node_devices: Callable[[Node], Sequence[Any]] = lambda _node: ()
-        """Returns the devices of a node as rules see them."""
-        """Of a family in DEVICE_FAMILIES and an extended resource, what holds for a node."""
+        self.devices = Devices()
+        """The devices of the cluster; the plugin that allocates them puts its own in place."""
         self._pods: list[dict[str, PodInfo]] = []
         self.pods_on: Callable[[int], Mapping[str, PodInfo]] = self._pods.__getitem__
         """Returns the pods on a row by uid, in order of arrival; the mapping stays current."""
@@ -325,7 +340,7 @@ class NodeTable:
         if family.argument == "image name":
             return self._new_image_column(key)
         if name in DEVICE_FAMILIES:
-            read: Reader = partial(self._device_amount, name, argument)
+            read: Reader = partial(self._device_amount, name, argument)  # of the devices then
         else:
             read = reader(key, self.strings, self.taint_sets)
         column = self._new_column(key)
@@ -351,7 +366,7 @@ class NodeTable:
         return 0 if size is None else min(max(size, 0), schema.MAX_IMAGE)
 
     def _device_amount(self, family: str, resource: str, node: Node) -> int:
-        return self.device_amount(family, resource, node)
+        return self.devices.amount(family, resource, node)
 
     def refresh_devices(self, rows: Iterable[int] | None = None) -> None:
         """Read the columns of DEVICE_FAMILIES anew, on some rows or on all; nothing is noted."""

@@ -80,7 +80,7 @@ class Runtime:
     @property
     def device_resources(self) -> list[str]:
         """Extended resources that device classes serve, in order."""
-        return sorted(self.table.table.device_resources)
+        return sorted(self.table.table.devices.resources)
 
     def _names(self, family: str) -> set[str]:
         rows = np.flatnonzero(self.table.live.values[: self.table.n])
@@ -119,7 +119,7 @@ class Runtime:
 
     def devices_at(self, row: int) -> Sequence[DeviceFacts]:
         """Return the devices of a row's node, in the order in which they are tried."""
-        return self.table.table.node_devices(self.node(row))
+        return self.table.table.devices.facts_of(self.node(row))
 
     # Rows.
 
@@ -376,7 +376,7 @@ def fits_row(rt: Runtime, family: str, wanted: Mapping[str, int], row: int) -> b
     column = rt.table.lookup
     for name, amount in wanted.items():
         if amount > 0 and amount > column((family, name)).view[row]:
-            served = rt.table.table.device_resources
+            served = rt.table.table.devices.resources
             if name in served and not column(("allocatable", name)).view[row]:
                 continue
             return False
@@ -386,7 +386,7 @@ def fits_row(rt: Runtime, family: str, wanted: Mapping[str, int], row: int) -> b
 def fits_rows(rt: Runtime, family: str, wanted: Mapping[str, int], rows: RowSet) -> Mask:
     """Do as `fits_row` for many rows."""
     mask: npt.NDArray[np.bool_] | None = None
-    column, served = rt.table.lookup, rt.table.table.device_resources
+    column, served = rt.table.lookup, rt.table.table.devices.resources
     for name, amount in wanted.items():
         if amount > 0:
             fits = column((family, name)).values[rows] >= amount

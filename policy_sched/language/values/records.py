@@ -108,13 +108,13 @@ class NodeFacts:
         if self._table is None:
             return {}
         table = self._table.table
-        names = sorted(table.device_resources)
-        return {name: table.device_amount(family, name, self._node) for name in names}
+        names = sorted(table.devices.resources)
+        return {name: table.devices.amount(family, name, self._node) for name in names}
 
     @property
     def devices(self) -> Sequence[DeviceFacts]:
         """Its devices, in the order in which they are tried."""
-        return () if self._table is None else self._table.table.node_devices(self._node)
+        return () if self._table is None else self._table.table.devices.facts_of(self._node)
 
     @property
     def free(self) -> dict[str, int]:

@@ -47,7 +47,6 @@ class ExtendedResources:
 
     def __init__(self, handle: Handle) -> None:
         self._objects = objects = handle.objects
-        self._table = handle.nodes
         self._classes: dict[str, DeviceClass] = {}
         for one in objects.of(DeviceClass):
             self._seen(None, one)
@@ -78,7 +77,6 @@ class ExtendedResources:
         elif isinstance(old, DeviceClass):
             self._classes.pop(before or "", None)
             self._classes.pop(DEVICE_CLASS_PREFIX + old.metadata.name, None)
-        self._table.device_resources = frozenset(self._classes)
 
     def _add(self, one: DeviceClass, name: str | None) -> None:
         if name:

@@ -10,10 +10,10 @@ journal: a kept evaluation is refreshed for these rows only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from policy_sched.cluster.tables import DYNAMIC, STRUCTURE
+from policy_sched.cluster.tables import DYNAMIC, STRUCTURE, Devices
 from policy_sched.errors import PolicySchedError
 from policy_sched.framework import Handle
 from policy_sched.language.values import DeviceFacts
@@ -158,7 +158,7 @@ def _use(allocation: AllocationResult | None) -> _Use:
     return _Use(tuple(devices), tuple(shares), allocation)
 
 
-class ResourceClaims:
+class ResourceClaims(Devices):
     """Claims with what is assumed of them; ``version`` rises with every change of one.
 
     ``in_flight``: by UID, claims with the allocation that pods have reserved and none has written
@@ -190,8 +190,7 @@ class ResourceClaims:
         """What selectors return; attempts pay for it."""
         self._of_classes = SelectorResults()
         self._extended = handle.shared(ExtendedResources)
-        self._table.device_amount = self._amount
-        self._table.node_devices = self._facts_of
+        self._table.devices = self
         for claim in self._objects.of(ResourceClaim):
             self._changed(claim)
         self._objects.listen(ResourceClaim, self._seen)
@@ -334,11 +333,17 @@ class ResourceClaims:
         for row in sorted(rows):
             journal.append(row, DYNAMIC)
 
-    def _facts_of(self, node: Node) -> list[DeviceFacts]:
+    @property
+    def resources(self) -> Collection[str]:
+        """Extended resources that device classes serve."""
+        return self._extended.names()
+
+    def facts_of(self, node: Node) -> list[DeviceFacts]:
+        """Return the devices of a node as rules see them."""
         row = self._table.row_of.get(node.metadata.name)
         return [] if row is None else [one.facts for one in self.node_devices.on(row)]
 
-    def _amount(self, family: str, resource: str, node: Node) -> int:
+    def amount(self, family: str, resource: str, node: Node) -> int:
         """Return how many devices of a node serve an extended resource, or are in use of them."""
         name = self._extended.class_of(resource)
         served = None if name is None else self._extended.device_class(name)
