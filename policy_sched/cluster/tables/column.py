@@ -47,7 +47,6 @@ class Column:
     """
 
     __slots__ = (
-        "_distinct",
         "family",
         "held",
         "key",
@@ -67,7 +66,6 @@ class Column:
         self.held = False
         self.values: Values = np.full(capacity, fill, dtype=family.dtype)
         self.view = _view(self.values)
-        self._distinct: tuple[int, int, Distinct] | None = None
 
     def grow(self, capacity: int, fill: int = 0) -> None:
         """Move to an array of ``capacity`` elements; the new ones hold ``fill``."""
@@ -84,16 +82,6 @@ class Column:
         view[row] = value
         self.version += 1
         return True
-
-    def distinct(self, n: int) -> Distinct:
-        """Return the `distinct` values of the first ``n`` rows of a static column.
-
-        It is worked out when the column has changed; it must not be written to.
-        """
-        known = self._distinct
-        if known is None or known[0] != self.version or known[1] != n:
-            known = self._distinct = self.version, n, distinct(self.values[:n])
-        return known[2]
 
 
 def sum_of(amounts: Values) -> int:

@@ -131,7 +131,7 @@ class Runtime:
 
     def distinct_one(self, rep: str, function: OfEach, column: tables.Column, rows: RowSet) -> Any:
         """Call ``function`` with the distinct values of a column; return the result per row."""
-        values, positions = self._values(column, rows)
+        values, positions = tables.distinct(column.values[rows])
         if len(values) == 1 and rep in "bife":
             return function(values)[0]
         results = _array(rep, function(values))
@@ -143,7 +143,7 @@ class Runtime:
         self, rep: str, function: OfEach, column: tables.Column, rows: RowSet
     ) -> tuple[Any, Any]:
         """Do as `distinct_one` for a function that returns a (value, error) for each value."""
-        values, positions = self._values(column, rows)
+        values, positions = tables.distinct(column.values[rows])
         pairs = function(values)
         if len(values) == 1 and rep in "bife":
             value, error = pairs[0]
@@ -154,13 +154,6 @@ class Runtime:
         if isinstance(results, list):
             return [results[i] for i in positions.tolist()], errors
         return results.take(positions), errors
-
-    def _values(self, column: tables.Column, rows: RowSet) -> tuple[list[int], Any]:
-        """Return a column's distinct values, and for each row the position of its value."""
-        if not column.static:
-            return tables.distinct(column.values[rows])
-        values, positions = column.distinct(self.table.n)
-        return values, positions if isinstance(rows, slice) else positions[rows]
 
     def ends(self, column: tables.Column) -> tuple[int, int]:
         """Return the least and the greatest value of a static column, over all rows."""
