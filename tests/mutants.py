@@ -92,10 +92,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         f"{EVALUATE}/evaluator.py",
-        "if reads_cluster and not passes.pre_filter_unchanged(entry, pod):",
-        "if False:",
+        "            return False\n        if not updates.update(entry, pod, rows):",
+        "            pass\n        if not updates.update(entry, pod, rows):",
     ),
-    Mutant(f"{EVALUATE}/evaluator.py", "        if not done:\n            return False\n", ""),
+    Mutant(
+        f"{EVALUATE}/evaluator.py",
+        "        if not updates.update(entry, pod, rows):\n            return False\n",
+        "        updates.update(entry, pod, rows)\n",
+    ),
     Mutant(
         f"{EVALUATE}/evaluator.py",
         "if entry is None or entry.version < self._table.journal.static_version:",
@@ -109,109 +113,127 @@ MUTANTS: Final = (
     Mutant(
         f"{EVALUATE}/nominated_pods.py", "if self.version == self._nominator.version:", "if True:"
     ),
-    # Few changed rows.
+    # Updates of changed rows.
+    Mutant(f"{EVALUATE}/updates.py", "            entry.own_scores()\n", "            pass\n"),
+    Mutant(f"{EVALUATE}/updates.py", "entry.totals.add(scored, gains)", "pass"),
+    Mutant(f"{EVALUATE}/updates.py", "                        view.raw[row] = score\n", ""),
     Mutant(
-        f"{EVALUATE}/few_rows.py", "                unshut[row] += gain\n", "                pass\n"
-    ),
-    Mutant(
-        f"{EVALUATE}/few_rows.py", "                total[row] += gain\n", "                pass\n"
-    ),
-    Mutant(
-        f"{EVALUATE}/few_rows.py", "plugin.raw, plugin.shared = plugin.raw.copy(), False", "pass"
-    ),
-    Mutant(f"{EVALUATE}/few_rows.py", "entry.ranking.changed(feasible)", "pass"),
-    Mutant(f"{EVALUATE}/few_rows.py", "entry.ranking.changed(gone)", "pass"),
-    Mutant(
-        f"{EVALUATE}/few_rows.py",
-        "            entry.total[row] = -1\n        for row in come:",
-        "            pass\n        for row in come:",
-    ),
-    Mutant(f"{EVALUATE}/few_rows.py", "entry.outdated[scored] = False", "pass"),
-    Mutant(
-        f"{EVALUATE}/few_rows.py", "changed = np.union1d(changed, np.array(rows, np.intp))", "pass"
-    ),
-    Mutant(
-        f"{EVALUATE}/few_rows.py",
-        "        entry.total[rows] = -1\n        entry.ranking",
-        "        entry.ranking",
-    ),
-    Mutant(
-        f"{EVALUATE}/few_rows.py",
-        "if entry.outdated is not None and entry.outdated[rows].any():",
-        "if False:",
-    ),
-    Mutant(
-        f"{EVALUATE}/few_rows.py",
-        "or (plugin.whole and (plugin.part is None or plugin.flat))",
-        "or True",
-    ),
-    Mutant(
-        f"{EVALUATE}/few_rows.py",
-        "plugin.part is None or plugin.facts.scope > Scope.NODE or plugin.is_between(rows, first)",
-        "True",
-    ),
-    Mutant(
-        f"{EVALUATE}/few_rows.py",
-        "            return None  # they see the nominated pods of other rows\n",
+        f"{EVALUATE}/updates.py",
+        "            if not incremental.holds():\n                return False\n",
         "            pass\n",
     ),
     Mutant(
-        f"{EVALUATE}/few_rows.py",
+        f"{EVALUATE}/updates.py",
+        "changed = np.union1d(changed, differ) if changed.size else differ\n            nominated",
+        "changed = differ\n            nominated",
+    ),
+    Mutant(f"{EVALUATE}/updates.py", "            nominated = entry.nominated is not None\n", ""),
+    Mutant(
+        f"{EVALUATE}/updates.py",
+        "self._passes.override(entry, pod, None if filters.cluster_scoped else rows)",
+        "pass",
+    ),
+    Mutant(
+        f"{EVALUATE}/updates.py",
+        "            entry.result.state.write(Feasible(first=entry.first))\n",
+        "            pass\n",
+    ),
+    Mutant(f"{EVALUATE}/updates.py", "entry.totals.close(closed)", "pass"),
+    Mutant(f"{EVALUATE}/updates.py", "entry.totals.open(opened, scoring.views)", "pass"),
+    Mutant(f"{EVALUATE}/updates.py", "self._renormalize(entry, view, pod, opened)", "pass"),
+    Mutant(f"{EVALUATE}/updates.py", "if not view.whole and view.grouped is None:", "if False:"),
+    Mutant(
+        f"{EVALUATE}/updates.py",
+        "if not plugin.plain and (moved or changed.size or plugin.by_row):",
+        "if not plugin.plain and (changed.size or plugin.by_row):",
+    ),
+    Mutant(
+        f"{EVALUATE}/updates.py",
+        "if not plugin.plain and (moved or changed.size or plugin.by_row):",
+        "if not plugin.plain and moved:",
+    ),
+    Mutant(
+        f"{EVALUATE}/updates.py",
+        "if entry.pre_score and not self._pre_score_unchanged(entry, pod):",
+        "if False:",
+    ),
+    Mutant(
+        f"{EVALUATE}/updates.py",
+        "if bounds is None or not view.same_bounds(entry.first):",
+        "if bounds is None:",
+    ),
+    Mutant(
+        f"{EVALUATE}/updates.py",
+        "if rows.size and (raw.min() < bounds[0] or raw.max() > bounds[1]):",
+        "if False:",
+    ),
+    Mutant(f"{EVALUATE}/updates.py", "            view.find_bounds(feasible.rows)\n", ""),
+    Mutant(
+        f"{EVALUATE}/updates.py",
         "if overrides and not overrides.keys().isdisjoint(rows):",
         "if False:",
     ),
     Mutant(
-        f"{EVALUATE}/few_rows.py",
+        f"{EVALUATE}/updates.py",
         "return nominated is not None and nominated.any_on(rows)",
         "return False",
     ),
-    # Changed rows by calling plugins.
-    Mutant(f"{EVALUATE}/patches.py", "if not incremental.holds():", "if False:"),
-    Mutant(f"{EVALUATE}/patches.py", "entry.note_scored(rows, touched[~now])", "pass"),
-    Mutant(
-        f"{EVALUATE}/patches.py",
-        "            entry.combine()\n            filtering.explanations.forget()\n",
-        "            filtering.explanations.forget()\n",
-    ),
-    Mutant(
-        f"{EVALUATE}/patches.py",
-        "            entry.combine()\n            filtering.explanations.forget()\n",
-        "            entry.combine()\n",
-    ),
-    Mutant(
-        f"{EVALUATE}/patches.py", "            entry.combine_rows(touched)\n", "            pass\n"
-    ),
-    Mutant(f"{EVALUATE}/patches.py", "filtering.explanations.forget(touched.tolist())", "pass"),
-    Mutant(f"{EVALUATE}/patches.py", "entry.ranking.changed(touched.tolist())", "pass"),
-    Mutant(
-        f"{EVALUATE}/patches.py", "self.override(entry, pod, None if everywhere else rows)", "pass"
-    ),
-    Mutant(
-        f"{EVALUATE}/patches.py",
-        "if entry.wide_pre_score and not self.pre_score_unchanged(entry, pod):",
-        "if False:",
-    ),
-    Mutant(f"{EVALUATE}/patches.py", "entry.total[touched[~now]] = -1", "pass"),
-    Mutant(f"{EVALUATE}/patches.py", "elif plugin.facts.by_row or gain.any():", "elif False:"),
-    Mutant(f"{EVALUATE}/patches.py", "added[first != FEASIBLE] = 0", "pass"),
-    # Entries.
+    # Entries and views.
     Mutant(
         f"{EVALUATE}/entry.py",
-        " -1)\n        self.ranking.forget()\n",
-        " -1)\n",
+        "first[rows] = by_plugins[rows] = number",
+        "first[rows] = number",
     ),
     Mutant(
         f"{EVALUATE}/entry.py",
-        "self.result.filtering.explanations.forget([one[0] for one in changed])",
-        "pass",
+        "            self.result.filtering.explanations.forget()\n",
+        "",
     ),
+    Mutant(f"{EVALUATE}/entry.py", "self.result.filtering.explanations.forget(few)", "pass"),
     Mutant(
         f"{EVALUATE}/entry.py",
         "self.result.filtering.explanations.forget([*before, *rejections])",
         "pass",
     ),
-    Mutant(f"{EVALUATE}/results.py", "part[first != FEASIBLE] = 0", "pass"),
-    Mutant(f"{EVALUATE}/entry.py", "        self.outdated[rows] = False\n", ""),
+    Mutant(
+        f"{EVALUATE}/entry.py",
+        "        self.pre_filter = self.active.cluster_pre_filter\n",
+        "",
+    ),
+    Mutant(
+        f"{EVALUATE}/entry.py",
+        "            if self.shares_scores:\n                self.own_scores()\n",
+        "",
+    ),
+    Mutant(f"{EVALUATE}/entry.py", "view.grouped = update.scores", "pass"),
+    Mutant(f"{EVALUATE}/entry.py", "                view.own()\n", "                pass\n"),
+    Mutant(
+        f"{EVALUATE}/views.py", "            self.codes = self.codes.copy()\n", "            pass\n"
+    ),
+    Mutant(
+        f"{EVALUATE}/views.py",
+        "if first.item(row) == FEASIBLE and self.raw.item(row) == score:",
+        "if self.raw.item(row) == score:",
+    ),
+    # Totals.
+    Mutant(
+        f"{EVALUATE}/totals.py",
+        "                    sums[row] += gain\n",
+        "                    pass\n",
+    ),
+    Mutant(
+        f"{EVALUATE}/totals.py",
+        "                if first.item(row) != FEASIBLE:\n                    continue\n",
+        "",
+    ),
+    Mutant(f"{EVALUATE}/totals.py", "gain[self._first != FEASIBLE] = 0", "pass"),
+    Mutant(
+        f"{EVALUATE}/totals.py",
+        "        self.values += gain\n        self._forget()\n",
+        "        self.values += gain\n",
+    ),
+    Mutant(f"{EVALUATE}/totals.py", "self._sums = None  # groups", "pass  # groups"),
+    Mutant(f"{EVALUATE}/totals.py", "                del left[bisect_left(left, row)]\n", ""),
     # Static results.
     Mutant(
         f"{EVALUATE}/static_part.py",
@@ -220,15 +242,11 @@ MUTANTS: Final = (
     ),
     Mutant(
         f"{EVALUATE}/static_part.py",
-        "return all(one.among(first) for one in self.extremes)",
+        "return all(v.same_bounds(first) for v in views if v.plugin.normalizer is not None)",
         "return True",
     ),
+    Mutant(f"{EVALUATE}/passes.py", "views = [view.copy() for view in views]", "pass"),
     Mutant(f"{EVALUATE}/sampling.py", "if self._version != version:", "if self._version < 0:"),
-    Mutant(
-        f"{EVALUATE}/results.py",
-        "self.normalized = self.extremes = self.extreme_rows = None",
-        "pass",
-    ),
     # Columns and counts of rules.
     Mutant(
         "language/runtime/incremental.py",

@@ -67,8 +67,8 @@ def select_host(evaluation: Evaluation, rng: Random) -> int | None:
         return None
     if scoring.only is not None:
         return scoring.only
-    ranking = scoring.ranking
-    best = evaluation.best() if ranking is None else ranking.best()
+    totals = scoring.totals
+    best = evaluation.best() if totals is None else totals.best()
     count = len(best)
     return int(best[0 if count == 1 else rng.randrange(count)])
 

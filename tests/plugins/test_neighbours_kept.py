@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from policy_sched.cluster.cache import Cache
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.evaluate.evaluator import Evaluation, Evaluator
-from policy_sched.framework.evaluate.ranking import SEARCHES
+from policy_sched.framework.evaluate.totals import SEARCHES
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.runtime.pipeline import Pipeline, freeze, implementations, points_of

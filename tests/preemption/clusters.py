@@ -13,7 +13,7 @@ import pytest
 from hypothesis import strategies as st
 
 from policy_sched.framework.evaluate.nominated_pods import Nominations
-from policy_sched.framework.evaluate.results import FEASIBLE
+from policy_sched.framework.evaluate.views import FEASIBLE
 from policy_sched.model.cluster_objects import PodDisruptionBudget
 from policy_sched.model.pod_info import PodInfo, QueuedPod
 from policy_sched.plugins.rules import bind

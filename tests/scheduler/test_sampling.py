@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from policy_sched.framework.evaluate.results import NOT_ASKED
+from policy_sched.framework.evaluate.views import NOT_ASKED
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler.attempt import Bind
 from policy_sched.scheduler.scheduler import Scheduler

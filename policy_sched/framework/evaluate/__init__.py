@@ -19,13 +19,10 @@ from policy_sched.framework.evaluate.placement import (
     placement_scores as placement_scores,
 )
 from policy_sched.framework.evaluate.pod_signature import Key as Key, key_getter as key_getter
-from policy_sched.framework.evaluate.results import (
-    FEASIBLE as FEASIBLE,
-    NOT_ASKED as NOT_ASKED,
-    Evaluation as Evaluation,
-)
+from policy_sched.framework.evaluate.results import Evaluation as Evaluation
 from policy_sched.framework.evaluate.sampling import (
     Rotation as Rotation,
     Sample as Sample,
     looks_at_all as looks_at_all,
 )
+from policy_sched.framework.evaluate.views import FEASIBLE as FEASIBLE, NOT_ASKED as NOT_ASKED

@@ -25,8 +25,7 @@ and a property test compares. What happens to a kept result depends on what chan
 A pod that passes on the node that it is nominated to goes there, as upstream: where only pods
 changed, that row is filtered alone, and the kept result is brought up to date another time.
 
-Results are kept by the 2Q policy (caches.py). Few changed rows, the most frequent
-case, are up to few_rows.py.
+Results are kept by the 2Q policy (caches.py), and brought up to date by updates.py.
 """
 
 from __future__ import annotations
@@ -44,14 +43,15 @@ from policy_sched.errors import PluginError
 from policy_sched.framework import Code, Extender, Scope
 from policy_sched.framework.evaluate import results
 from policy_sched.framework.evaluate.caches import EvaluationCache
-from policy_sched.framework.evaluate.entry import Entry, read_only
+from policy_sched.framework.evaluate.entry import Entry
 from policy_sched.framework.evaluate.extenders import interested, passing, preferences
-from policy_sched.framework.evaluate.few_rows import FewRows
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods, Nominations
-from policy_sched.framework.evaluate.patches import Patches
+from policy_sched.framework.evaluate.passes import Passes
 from policy_sched.framework.evaluate.pod_signature import Key, key_getter
 from policy_sched.framework.evaluate.results import Evaluation
 from policy_sched.framework.evaluate.sampling import Sample
+from policy_sched.framework.evaluate.updates import Updates
+from policy_sched.framework.evaluate.views import FEASIBLE, NO_NODE, NOT_ASKED, OUTSIDE
 from policy_sched.framework.runtime import Runner, broken
 from policy_sched.model import PodInfo
 
@@ -85,7 +85,7 @@ class Evaluator:
     plugins; neither changes a result that pods share.
     """
 
-    def __init__(  # what differs from profile to profile
+    def __init__(
         self,
         runner: Runner,
         table: NodeTable,
@@ -100,8 +100,8 @@ class Evaluator:
         self._extenders = tuple(extenders)
         self._runner = runner
         self._table = table
-        self._passes = Patches(runner, table, cached=cached)
-        self._few_rows = FewRows(runner, self._passes)
+        self._passes = Passes(runner, table, cached=cached)
+        self._updates = Updates(runner, self._passes)
         signature = runner.pipeline.signature() if cached else None
         if signature is not None and signature.scope is Scope.VOLATILE:
             signature = None
@@ -243,20 +243,13 @@ class Evaluator:
             return False
         if entry.result.filtering.rejection is not None:
             return False
-        passes, reads_cluster = self._passes, entry.wide_pre_filter or entry.incremental
-        if reads_cluster and not passes.pre_filter_unchanged(entry, pod):
+        updates = self._updates
+        if (entry.pre_filter or entry.incremental) and not updates.pre_filter_unchanged(entry, pod):
             return False
-        done = self._few_rows.patch(entry, pod, rows)
-        if done is None:
-            if entry.incremental:
-                entry.call_all_plugins()
-                if not passes.pre_filter_unchanged(entry, pod):
-                    return False
-            done = passes.patch(entry, pod, rows)
-        if not done:
+        if not updates.update(entry, pod, rows):
             return False
-        if entry.incremental is None and (entry.wide_pre_filter or entry.wide_pre_score):
-            passes.update_with(entry, pod)
+        if entry.incremental is None and (entry.pre_filter or entry.pre_score):
+            updates.find_incremental(entry, pod)
         entry.version = journal.version
         for row in rows:
             seen[row] = stamps[row]
@@ -267,33 +260,9 @@ class Evaluator:
     # Results that are not shared.
 
     def _scoped(self, entry: Entry, pod: PodInfo, outside: NDArray[np.intp]) -> Entry:
-        """Return a copy without these live rows.
-
-        It can be updated if there are no nominated pods.
-        """
-        found = entry.result
-        state = found.state.clone()
-        copy = Entry(entry.fixed.copy(), entry.nominated, entry.version)
-        copy.stamps = self._table.journal.stamps[:]  # the entry is up to date
-        copy.first, copy.by_plugins = entry.first.copy(), entry.by_plugins.copy()
-        copy.codes = [None if codes is None else codes.copy() for codes in entry.codes]
-        copy.describes, copy.fatal = list(entry.describes), dict(entry.fatal)
-        copy.overrides = dict(entry.overrides)
-        copy.scopes, copy.moving, copy.wide = entry.scopes, entry.moving, entry.wide
-        copy.wide_pre_filter, copy.wide_pre_score = entry.wide_hooks
-        copy.exclude(outside)
-        filtering = replace(
-            found.filtering,
-            first=read_only(copy.first),
-            by_plugins=read_only(copy.by_plugins),
-            codes=copy.codes,
-            describes=copy.describes,
-            fatal=copy.fatal,
-            overrides=copy.overrides,
-            explanations=results.Explanations(len(copy.fixed)),
-        )
-        copy.result = Evaluation(state, filtering)
-        if filtering.rejection is None:
+        """Return a copy without these live rows; the entry is up to date."""
+        copy = entry.without(outside, self._table.journal.stamps)
+        if copy.result.filtering.rejection is None:
             self._passes.score_all(copy, pod)
         return copy
 
@@ -307,13 +276,7 @@ class Evaluator:
         left = filtering.feasible_rows()
         if left.size == 1 and found.scoring is not None:
             return Evaluation(state, filtering, found.scoring.restricted(left.item()), found.broken)
-        return self._scored_again(Evaluation(state, filtering), pod)
-
-    def _scored_again(self, found: Evaluation, pod: PodInfo) -> Evaluation:
-        entry = Entry(found.filtering.first)
-        entry.result = found
-        self._passes.score_all(entry, pod)
-        return entry.result
+        return self._passes.scored_again(Evaluation(state, filtering), pod)
 
     def _with_row(
         self, found: Evaluation, pod: PodInfo, row: int, rejection: results.Override | None
@@ -328,17 +291,17 @@ class Evaluator:
             first[row] = rejection[0]
         # As upstream, what rejects the nominated node is named among the plugins that leave out
         # the others.
-        also = filtering.narrowing and first[row] > results.FEASIBLE
+        also = filtering.narrowing and first[row] > FEASIBLE
         explanations = None if also else filtering.explanations.clone([row])
         copy = filtering.restricted(
             first, filtering.by_plugins, overrides=overrides, explanations=explanations
         )
         if also:
-            plugin = filtering.plugins[first[row] - 1].plugin
+            plugin = filtering.views[first[row] - 1].hook.plugin
             copy = replace(copy, narrowing=(*filtering.narrowing, plugin))
-        if (first[row] == results.FEASIBLE) == (filtering.first[row] == results.FEASIBLE):
+        if (first[row] == FEASIBLE) == (filtering.first[row] == FEASIBLE):
             return replace(found, filtering=copy)
-        return self._scored_again(Evaluation(found.state.clone(), copy), pod)
+        return self._passes.scored_again(Evaluation(found.state.clone(), copy), pod)
 
     def _nominated_alone(self, pod: PodInfo, nominations: Nominations) -> Evaluation | None:
         """Return the evaluation of the nominated row alone if the pod passes there.
@@ -357,7 +320,7 @@ class Evaluator:
         if entry is None or entry.version < self._table.journal.static_version:
             return None
         start = runner.began()
-        if not self._few_rows.passes(entry, pod, own):
+        if not self._updates.fits(entry, pod, own):
             return None
         if runner.recorder is not None:
             runner.ended("filter", Code.SUCCESS, start)
@@ -376,7 +339,7 @@ class Evaluator:
         filtering, state = found.filtering, found.state
         nominated = self._nominations.nominated_pods(pod.priority)
         others = tuple(one for one in nominated.on([row]).get(row, ()) if one.uid != pod.uid)
-        outside = filtering.by_plugins[row] == results.OUTSIDE
+        outside = filtering.by_plugins[row] == OUTSIDE
         rejection = None
         try:
             dry_run = filtering.filter_dry_run
@@ -389,7 +352,7 @@ class Evaluator:
             if not outside:
                 raise
             return None, False
-        feasible = bool(outside) or filtering.by_plugins[row].item() == results.FEASIBLE
+        feasible = bool(outside) or filtering.by_plugins[row].item() == FEASIBLE
         return rejection, rejection is None and feasible
 
     def _extended(
@@ -409,7 +372,7 @@ class Evaluator:
                 if shares:
                     total = sum(shares.values(), found.scoring.total)
                     total = np.where(found.scoring.total < 0, results.NOWHERE, total)
-                    scoring = replace(found.scoring, total=total, shares=shares, ranking=None)
+                    scoring = replace(found.scoring, total=total, shares=shares, totals=None)
                     found = replace(found, scoring=scoring)
         except PluginError:
             if strict:
@@ -421,8 +384,8 @@ class Evaluator:
 def _only_row(found: Evaluation, row: int) -> Evaluation:
     """Return a copy in which only `row` was evaluated; it is not scored, as there is no choice."""
     filtering = found.filtering
-    first = np.full(filtering.by_plugins.size, results.NOT_ASKED, np.int16)
-    first[filtering.by_plugins == results.NO_NODE] = results.NO_NODE
-    first[row] = results.FEASIBLE
+    first = np.full(filtering.by_plugins.size, NOT_ASKED, np.int16)
+    first[filtering.by_plugins == NO_NODE] = NO_NODE
+    first[row] = FEASIBLE
     scoring = results.Scoring.of_one(row, first.size)
     return Evaluation(found.state, filtering.restricted(first, overrides={}), scoring)

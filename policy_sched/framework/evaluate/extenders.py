@@ -20,7 +20,8 @@ from policy_sched.client import Client, begun
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import ClusterError, PluginError
 from policy_sched.framework import SKIP, SUCCESS, Code, Extender, PendingStatus, Scores, Status
-from policy_sched.framework.evaluate.results import FEASIBLE, NOT_ASKED, FilteredNodes
+from policy_sched.framework.evaluate.results import FilteredNodes
+from policy_sched.framework.evaluate.views import FEASIBLE, NOT_ASKED
 from policy_sched.model import Node, PodInfo
 
 LOG: Final = logging.getLogger(__name__)

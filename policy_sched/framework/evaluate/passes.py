@@ -1,14 +1,14 @@
-"""Passes: runs filter and score plugins over all rows; patches.py does for those that changed.
+"""Passes: runs filter and score plugins over all rows; updates.py does so for changed rows.
 
-The results are written into an `Entry`; whether a pass is needed at all is up to the Evaluator,
-whose table of changes says which one.
+The results are written into an `Entry`. Static plugins are not run where a `StaticPart` has
+their results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Final, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
@@ -30,16 +30,17 @@ from policy_sched.framework import (
 from policy_sched.framework.evaluate import static_part
 from policy_sched.framework.evaluate.entry import UNKNOWN, Entry, read_only
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
-from policy_sched.framework.evaluate.plugin_sets import NONE, Busy, Filters, PluginSets, Scorers
+from policy_sched.framework.evaluate.plugin_sets import NONE, ActivePlugins, PluginSets, Scorers
 from policy_sched.framework.evaluate.pod_signature import Key
-from policy_sched.framework.evaluate.ranking import Ranking
-from policy_sched.framework.evaluate.results import (
+from policy_sched.framework.evaluate.results import Evaluation, Scoring
+from policy_sched.framework.evaluate.totals import Totals
+from policy_sched.framework.evaluate.views import (
+    CLOSED,
     FEASIBLE,
     NO_NODE,
     OUTSIDE,
-    Evaluation,
-    PluginScores,
-    Scoring,
+    FilterView,
+    ScoreView,
     check_range,
 )
 from policy_sched.framework.runtime import Hook, Runner
@@ -51,11 +52,15 @@ _NO_RESULTS: Final[Mapping[str, FilterResult]] = MappingProxyType({})
 _NO_SCORES: Final[Mapping[str, RawScores]] = MappingProxyType({})
 
 
+_Pending: TypeAlias = tuple[Scorers, Sequence[ScoreView], Sequence[int], Scores]
+"""What is left to score: the views in some places, which add to the total of the others."""
+
+
 class Passes:
-    """The plugins of one pipeline over one node table; results are cached if ``cached``."""
+    """The plugins of one pipeline over one node table; static results are kept if ``cached``."""
 
     def __init__(self, runner: Runner, table: NodeTable, *, cached: bool) -> None:
-        self.runner = runner
+        self._runner = runner
         self._table = table
         self._sets = PluginSets(runner)
         self._cached = cached
@@ -66,67 +71,64 @@ class Passes:
         )
         self._everywhere: NDArray[np.intp] = np.empty(0, np.intp)
 
-    # All rows.
-
     def fresh(self, pod: PodInfo, key: Key | None, nominated: NominatedPods | None) -> Entry:
         """Return the evaluation of a pod on all nodes.
 
         ``key``: the signature of the pods that share it, None where none do.
         """
-        state, parts, part = CycleState(), self._parts, None
+        parts, part = self._parts, None
         if key is None:
-            busy = self._sets.busy(NONE)
+            active = self._sets.active(NONE)
         else:
-            busy = self._sets.busy_with(key)
+            active = self._sets.active_with(key)
             part = None if parts is None else parts.of(key, pod)
-        entry = self._filter_all(state, pod, key, nominated, busy, part)
+        entry = self._filter_all(pod, key, nominated, active, part)
         if entry.result.filtering.rejection is None:
             if nominated is not None:
                 self.override(entry, pod)
-            self.score_all(entry, pod, busy, part)
+            self.score_all(entry, pod, part)
             scored = entry.result.scoring is not None
             unknown = part is None or (part.scores is None and scored)
             if unknown and key is not None and parts is not None:
                 parts.learn(key, entry, pod)
         return entry
 
+    # Filters.
+
     def _filter_all(
         self,
-        state: CycleState,
         pod: PodInfo,
         key: Key | None,
         nominated: NominatedPods | None,
-        busy: Busy,
+        active: ActivePlugins,
         part: static_part.StaticPart | None,
     ) -> Entry:
-        runner, table = self.runner, self._table
+        runner, table, state = self._runner, self._table, CycleState()
         version = table.journal.version
-        hooks = busy.pre_filter if part is None else busy.preparing_pre_filter
-        found = runner.run("pre_filter", state, pod, hooks=hooks)
-        rejected = found.status.code is not Code.SUCCESS
-        rows: Rows = None
-        base: static_part.StaticFilters | None = None
+        hooks = active.pre_filter if part is None else active.preparing_pre_filter
+        result = runner.run("pre_filter", state, pod, hooks=hooks)
+        rejected = result.status.code is not Code.SUCCESS
         if part is None:
-            filters = self._sets.filters(found.skipped, busy.idle)
+            filters = self._sets.filters(result.skipped, active.inactive)
         else:
-            filters = part.filters(found, busy, self._sets)
-        if part is not None and not rejected and found.node_names is None:
+            filters = part.filters(result, active, self._sets)
+        rows, last, places = None, 0, filters.dynamic
+        if part is not None and not rejected and result.node_names is None:
             base = part.base(filters.plugins)
             entry = Entry(part.fixed, nominated, version, base.first.copy())
-            entry.rejects = base.rejects
-            entry.codes, entry.describes = base.codes.copy(), base.describes.copy()
-            if base.fatal:
-                entry.fatal = base.fatal.copy()
+            entry.rejects, entry.fatal, last = base.rejects, {**base.fatal}, base.last
+            static: Sequence[FilterView | None] = base.views
         else:
-            rows = _named(table, found.node_names)
+            rows = _named(table, result.node_names)
             entry = Entry(self._fixed(rows, rejected=rejected), nominated, version)
-        entry.publish(state, found, filters.dry_run, key, table.names, busy.hooks)
-        entry.wide_pre_filter, entry.wide_pre_score = busy.wide_pre_filter, busy.wide_pre_score
-        entry.scopes, entry.moving, entry.wide = filters.scopes, filters.moving, filters.wide
-        if base is not None:
-            runner.measure("filter", self._ask_moving_filters, entry, pod, base.last, filters)
-        elif not rejected:
-            runner.measure("filter", self._ask_filters, entry, pod, rows, filters)
+            static = [None] * len(filters.plugins)
+            places = [] if rejected else list(range(len(static)))
+        entry.filters, entry.active = filters, active
+        for hook, scope, view in zip(filters.plugins, filters.scopes, static, strict=True):
+            entry.views.append(FilterView(hook, scope) if view is None else view)
+        entry.publish(state, result, key, table.names)
+        if not rejected:
+            runner.measure("filter", self._run_filters, entry, pod, rows, places, last)
         return entry
 
     def _fixed(self, named: Rows, *, rejected: bool) -> Codes:
@@ -141,99 +143,91 @@ class Passes:
             fixed[outside] = OUTSIDE
         return fixed
 
-    def _ask_moving_filters(self, entry: Entry, pod: PodInfo, last: int, filters: Filters) -> None:
-        """Run the filters that a static part has no results of."""
-        plugins, state = filters.plugins, entry.result.state
-        fused = self._fused_filters(pod, filters)
-        for index in entry.moving:
-            hook = plugins[index]
-            verdict = fused.get(hook.plugin) or self.ask_filter(hook, state, pod, None)
-            if verdict is PASSES:
+    def _run_filters(
+        self, entry: Entry, pod: PodInfo, rows: Rows, places: Sequence[int], last: int
+    ) -> None:
+        """Run filters; ``last``: the number of the last other one that rejects a row."""
+        state, fused = entry.result.state, self._fused_filters(entry, pod, rows)
+        for place in places:
+            hook = entry.views[place].hook
+            result = fused.get(hook.plugin) or self.run_filter(hook, state, pod, rows)
+            if result is PASSES:
                 continue
-            entry.describes[index] = verdict.describe
-            if verdict.fatal:
-                entry.fatal[index] = verdict.fatal, verdict.names_node
-            if verdict.codes is not None:
-                codes = of_all_rows(verdict.codes, None, len(entry.fixed))
-                assert codes is not None, "the filter rejects rows"
-                entry.reject(index, codes, last)
-                last = max(last, index + 1)
+            entry.take(place, result, rows)
+            if entry.views[place].codes is not None:
+                entry.reject(place, last)
+                last = max(last, place + 1)
+        if entry.by_plugins is not entry.first:
+            np.copyto(entry.by_plugins, entry.first)
 
-    def _fused_filters(self, pod: PodInfo, filters: Filters) -> Mapping[str, FilterResult]:
+    def _fused_filters(self, entry: Entry, pod: PodInfo, rows: Rows) -> Mapping[str, FilterResult]:
         """Return the results of the filters that run as one, for all rows; none are left out.
 
         Plugins are called where each is measured, and for results that kept ones are compared with.
         """
-        fused = filters.fused
-        if fused is None or self.runner.sampling or not self._cached:
+        fused = entry.filters.fused
+        if fused is None or rows is not None or self._runner.sampling or not self._cached:
             return _NO_RESULTS
         try:
             return fused(pod)
         except Exception:  # noqa: BLE001 - calling the plugins one by one shows which one failed
             return _NO_RESULTS
 
-    def _ask_filters(self, entry: Entry, pod: PodInfo, rows: Rows, filters: Filters) -> None:
-        fused = self._fused_filters(pod, filters) if rows is None else _NO_RESULTS
-        for index, hook in enumerate(filters.plugins):
-            verdict = fused.get(hook.plugin) or self.ask_filter(hook, entry.result.state, pod, rows)
-            entry.codes.append(of_all_rows(verdict.codes, rows, len(entry.fixed)))
-            entry.describes.append(verdict.describe)
-            if verdict.fatal:
-                entry.fatal[index] = verdict.fatal, verdict.names_node
-        entry.combine()
-
-    def ask_filter(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
+    def run_filter(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
         """Return a filter's result for some rows, or all (None). PluginError if it breaks."""
-        verdict: FilterResult = self.runner.call("filter", hook, state, pod, rows, self._table)
-        if verdict.error is not None:
-            raise PluginError(f'running "{hook.plugin}" filter plugin: {verdict.error}')
-        return verdict
+        result: FilterResult = self._runner.call("filter", hook, state, pod, rows, self._table)
+        if result.error is not None:
+            raise PluginError(f'running "{hook.plugin}" filter plugin: {result.error}')
+        return result
 
     def override(self, entry: Entry, pod: PodInfo, rows: Sequence[int] | None = None) -> None:
         """Reject the rows (None: of all) where the pod does not fit with the nominated pods."""
         nominated = entry.nominated
         assert nominated is not None, "the pod gives way to nominated pods"
-        there = nominated.on(rows)
-        if there or entry.overrides:
-            found = entry.result
-            dry_run, state = found.filtering.filter_dry_run, found.state
-            passed = {row: pods for row, pods in there.items() if not entry.by_plugins[row]}
+        pods_on = nominated.on(rows)
+        if pods_on or entry.overrides:
+            result = entry.result
+            dry_run, state = result.filtering.filter_dry_run, result.state
+            passed = {row: pods for row, pods in pods_on.items() if not entry.by_plugins[row]}
             rejections = nominated.rejections(dry_run, state, pod, passed, passed=True)
-            if len(passed) < len(there):
-                others = {row: pods for row, pods in there.items() if row not in passed}
+            if len(passed) < len(pods_on):
+                others = {row: pods for row, pods in pods_on.items() if row not in passed}
                 rejections |= nominated.rejections(dry_run, state, pod, others)
             entry.override(rejections, rows)
 
+    # Scores.
+
     def score_all(
-        self,
-        entry: Entry,
-        pod: PodInfo,
-        busy: Busy | None = None,
-        part: static_part.StaticPart | None = None,
+        self, entry: Entry, pod: PodInfo, part: static_part.StaticPart | None = None
     ) -> None:
-        """Score all feasible rows; ``busy``: the plugins that have to do with the pod, None: all.
+        """Score all feasible rows.
 
         As upstream does not score where there is no choice, a plugin that fails then does no harm.
         """
         result = entry.result
         feasible = self._feasible(entry)
         entry.call_all_plugins()
-        entry.rejects = True  # rows may be shut from now on
+        entry.rejects = True  # rows may become infeasible from now on
         if result.scoring is not None or result.broken is not None:
             entry.result = Evaluation(result.state, result.filtering)
-        entry.moving_scores, entry.wide_scores, entry.row_functions = [], [], UNKNOWN
-        entry.outdated = None
+        entry.row_functions, entry.shares_scores = UNKNOWN, True
         if not feasible.size:
             return
         try:
-            static = None if part is None else part.scores
-            self._score_rows(entry, pod, feasible, busy or self._sets.busy(NONE), static)
+            self._score_rows(entry, pod, feasible, part)
         except PluginError as error:
             if feasible.size == 1:
                 scoring = Scoring.of_one(feasible.item(), len(entry.fixed))
                 entry.result = replace(result, scoring=scoring, broken=None)
             else:
                 entry.result = replace(result, scoring=None, broken=error)
+
+    def scored_again(self, result: Evaluation, pod: PodInfo) -> Evaluation:
+        """Return a result with other feasible rows, which are scored anew."""
+        entry = Entry(result.filtering.first)
+        entry.result, entry.active = result, self._sets.active(NONE)
+        self.score_all(entry, pod)
+        return entry.result
 
     def _feasible(self, entry: Entry) -> NDArray[np.intp]:
         """Return the feasible rows, which may be shared by evaluations."""
@@ -251,172 +245,121 @@ class Passes:
         entry: Entry,
         pod: PodInfo,
         feasible: NDArray[np.intp],
-        busy: Busy,
-        static: static_part.StaticScores | None,
+        part: static_part.StaticPart | None,
     ) -> None:
-        runner, state = self.runner, entry.result.state
+        runner, state, n, active = self._runner, entry.result.state, len(entry.fixed), entry.active
+        static = None if part is None else part.scores
         state.write(Feasible(feasible))
-        hooks = busy.hooks["pre_score"] if static is None else busy.preparing_pre_score
-        found = runner.run("pre_score", state, pod, hooks=hooks)
-        if found.status.code is not Code.SUCCESS:
-            status = found.status
+        hooks = active.hooks["pre_score"] if static is None else active.preparing_pre_score
+        result = runner.run("pre_score", state, pod, hooks=hooks)
+        if result.status.code is not Code.SUCCESS:
+            status = result.status
             raise PluginError(f'running PreScore plugin "{status.plugin}": {status.message()}')
         if static is None:
-            skipped = found.skipped | busy.scores_nothing
+            skipped = result.skipped | active.scores_nothing
             scorers = self._sets.scorers(skipped)
-            plugins = tuple([PluginScores(one) for one in scorers.plugins])
+            views = [ScoreView(plugin, plugin.hook.weight) for plugin in scorers.plugins]
+            places, total = list(range(len(views))), np.zeros(n, np.int64)
         else:
-            placed = static.placed(found.skipped, busy, self._sets)
+            placed = static.placed(result.skipped, active, self._sets)
             skipped, scorers = placed.skipped, placed.scorers
-            each = [*placed.known]
-            for place in scorers.changing:
-                each[place] = PluginScores(scorers.plugins[place])
-            plugins = tuple(cast("list[PluginScores]", each))
-        entry.moving_scores = [plugins[place] for place in scorers.moving]
-        if scorers.wide:
-            entry.wide_scores = [plugins[place] for place in scorers.wide]
-        if static is not None and static.hold(entry.first, feasible.size):
-            args = (entry, scorers, plugins, pod, feasible, static.total)
-            entry.total = runner.measure("score", self._ask_moving_scores, *args)
-            entry.ranking = Ranking(entry.total)
-            scoring = Scoring(read_only(entry.total), plugins, skipped, ranking=entry.ranking)
-            entry.result = Evaluation(state, entry.result.filtering, scoring)
-            return
-        entry.total = np.zeros(len(entry.fixed), np.int64)
-        entry.ranking = Ranking(entry.total)
-        scoring = Scoring(read_only(entry.total), plugins, skipped, ranking=entry.ranking)
-        entry.result = replace(entry.result, scoring=scoring)
-        if static is not None:
-            entry.own_scores()
-        runner.measure("score", self._ask_scores, entry, scorers, pod, feasible)
+            places, total = scorers.dynamic, static.total
+            views = [
+                ScoreView(plugin, plugin.hook.weight) if view is None else view
+                for plugin, view in zip(scorers.plugins, placed.views, strict=True)
+            ]
+            if not static.hold(entry.first, feasible.size):
+                # The raw scores are the same, but other rows are feasible.
+                views = [view.copy() for view in views]
+                places, total = list(range(len(views))), np.zeros(n, np.int64)
+        pending = scorers, views, places, total
+        total = runner.measure("score", self._run_scores, entry, pod, pending, feasible)
+        entry.totals = Totals(total, entry.first)
+        scoring = Scoring(read_only(total), tuple(views), skipped, totals=entry.totals)
+        entry.result = Evaluation(state, entry.result.filtering, scoring)
 
-    def _ask_moving_scores(
+    def _run_scores(
         self,
         entry: Entry,
-        scorers: Scorers,
-        plugins: tuple[PluginScores, ...],
         pod: PodInfo,
+        pending: _Pending,
         feasible: NDArray[np.intp],
-        total: Scores,
     ) -> Scores:
-        """Run the score plugins that a static part has no scores of; return the whole total.
-
-        ``total``: that of the part, which is not changed.
-        """
+        """Run the score plugins that are pending; return the whole total."""
+        scorers, views, places, total = pending
         state, n = entry.result.state, len(entry.fixed)
         rows = None if feasible.size >= GATHER_BELOW * n else feasible
         fused = self._fused_scores(scorers, pod, rows)
         added = False
-        for place in scorers.changing:
-            plugin = plugins[place]
-            raw, facts = fused.get(plugin.hook.plugin), plugin.facts
-            if raw is None:
-                own = feasible if facts.metered and feasible.size < n else rows
-                self.ask_score(plugin, state, pod, own, n)
-            else:
-                plugin.raw, plugin.shared, plugin.whole = raw, True, True
-            if facts.normalizer is not None or not facts.proved:
-                self.normalize(entry, plugin, pod, feasible)
-            plain = plugin.part is None and plugin.hook.weight == 1
-            own_part = plugin.raw if plain else plugin.weighted()
-            total = np.add(total, own_part, out=total if added else None)
+        for place in places:
+            view = views[place]
+            plugin = view.plugin
+            if not view.whole:
+                raw = fused.get(plugin.hook.plugin)
+                if raw is None:
+                    own = feasible if plugin.metered and feasible.size < n else rows
+                    self.run_score(view, state, pod, own, n)
+                else:
+                    view.raw, view.shared, view.whole = raw, True, True
+            if not plugin.plain:
+                self.normalize(entry, view, pod, feasible)
+            weighted = view.raw if plugin.plain and view.weight == 1 else view.weighted()
+            total = np.add(total, weighted, out=total if added else None)
             added = True
         if not added:
             total = total.copy()
         if feasible.size < n:
-            np.putmask(total, entry.first != FEASIBLE, -1)  # half the time of an assignment
+            np.putmask(total, entry.first != FEASIBLE, CLOSED)  # half the time of an assignment
         return total
 
     def _fused_scores(self, scorers: Scorers, pod: PodInfo, rows: Rows) -> Mapping[str, RawScores]:
         """Return the scores of the plugins that run as one; none of them for a part of all rows."""
         fused = scorers.fused
-        if fused is None or rows is not None or self.runner.sampling or not self._cached:
+        if fused is None or rows is not None or self._runner.sampling or not self._cached:
             return _NO_SCORES
         try:
             return fused(pod)
         except Exception:  # noqa: BLE001 - calling the plugins one by one shows which one failed
             return _NO_SCORES
 
-    def _ask_scores(
-        self, entry: Entry, scorers: Scorers, pod: PodInfo, feasible: NDArray[np.intp]
-    ) -> None:
-        scoring, state, n = entry.result.scoring, entry.result.state, len(entry.fixed)
-        assert scoring is not None, "it is being made"
-        rows = None if feasible.size >= GATHER_BELOW * n else feasible
-        fused = self._fused_scores(scorers, pod, rows)
-        for plugin in scoring.plugins:
-            own = feasible if plugin.facts.metered and feasible.size < n else rows
-            raw = fused.get(plugin.hook.plugin)
-            if raw is not None:
-                plugin.raw, plugin.shared, plugin.whole = raw, True, True
-                plugin.known_flat = None
-            elif not plugin.whole:
-                self.ask_score(plugin, state, pod, own, n)
-            self.normalize(entry, plugin, pod, feasible)
-        entry.add_up(feasible)
-
-    def ask_score(
-        self, plugin: PluginScores, state: CycleState, pod: PodInfo, rows: Rows, n: int
+    def run_score(
+        self, view: ScoreView, state: CycleState, pod: PodInfo, rows: Rows, n: int
     ) -> None:
         """Write a plugin's raw scores of some rows, or of all (None)."""
-        plugin.known_flat = None
+        fresh: RawScores = self._runner.call("score", view.plugin.hook, state, pod, rows)
         if rows is None:
-            plugin.raw = self.runner.call("score", plugin.hook, state, pod, None)
-            plugin.shared = plugin.whole = True
+            view.take(fresh)
             return
-        fresh: RawScores = self.runner.call("score", plugin.hook, state, pod, rows)
-        dtype = np.int64 if plugin.facts.normalizer is None else fresh.dtype
-        plugin.raw, plugin.shared, plugin.whole = np.zeros(n, dtype), False, rows.size == n
-        plugin.raw[rows] = fresh
+        dtype = np.int64 if view.plugin.normalizer is None else fresh.dtype
+        view.raw, view.shared, view.whole = np.zeros(n, dtype), False, rows.size == n
+        view.raw[rows] = fresh
 
     def normalize(
-        self,
-        entry: Entry,
-        plugin: PluginScores,
-        pod: PodInfo,
-        feasible: NDArray[np.intp],
-        *,
-        moved: bool = True,
+        self, entry: Entry, view: ScoreView, pod: PodInfo, feasible: NDArray[np.intp]
     ) -> None:
-        """Compute a plugin's part of the total from its raw scores.
-
-        ``moved``: whether other rows may be feasible than when it was computed the last time.
-        """
-        facts = plugin.facts
-        plugin.extremes = plugin.extreme_rows = None
-        if facts.normalizer is None and facts.proved:
-            return
-        n, state = len(entry.fixed), entry.result.state
+        """Compute a plugin's part of the total from its raw scores of the feasible rows."""
+        n = len(entry.fixed)
         everyone = feasible.size == n
-        scores = plugin.raw if everyone else plugin.raw[feasible]
-        if facts.normalizer is not None and feasible.size:
-            known = state.read(Feasible)
-            if known is None or not known.holds(feasible):
-                state.write(Feasible(feasible))
-            scores = self.runner.call("normalize_score", facts.normalizer, state, pod, scores)
-            if scores is plugin.normalized and not (moved or scores.flags.writeable):
-                return
-            plugin.normalized = scores
-        if not facts.proved:
-            check_range(plugin.hook.plugin, scores)
+        scores = view.raw if everyone else view.raw[feasible]
+        if feasible.size:
+            scores = self.normalized(entry, view, pod, scores)
         if everyone:
-            plugin.part = scores * plugin.hook.weight
+            view.part = scores * view.weight
         else:
-            weight = plugin.hook.weight
-            if feasible.size and plugin.flat:
-                plugin.part = np.full(n, scores.item(0) * weight, np.int64)
-            else:
-                plugin.part = np.zeros(n, np.int64)
-                plugin.part[feasible] = scores if weight == 1 else scores * weight
+            view.part = np.zeros(n, np.int64)
+            view.part[feasible] = scores if view.weight == 1 else scores * view.weight
 
-
-def of_all_rows(codes: Codes | None, rows: Rows, n: int) -> Codes | None:
-    """Return the codes of `rows` as codes of all rows; the plugin's own only if it is read-only."""
-    if codes is None or rows is None:
-        return codes.copy() if codes is not None and codes.flags.writeable else codes
-    full = np.zeros(n, np.int16)
-    full[rows] = codes
-    return full
+    def normalized(
+        self, entry: Entry, view: ScoreView, pod: PodInfo, scores: RawScores
+    ) -> RawScores:
+        """Return raw scores normalised; the state has the feasible rows."""
+        plugin = view.plugin
+        if plugin.normalizer is not None:
+            state = entry.result.state
+            scores = self._runner.call("normalize_score", plugin.normalizer, state, pod, scores)
+        if not plugin.proved:
+            check_range(view.name, scores)
+        return scores
 
 
 def _named(table: NodeTable, names: frozenset[str] | None) -> Rows:

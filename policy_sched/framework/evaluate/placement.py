@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework import Code, CycleState, Placement, Placements, Scores
-from policy_sched.framework.evaluate.results import MAX_NODE_SCORE
+from policy_sched.framework.evaluate.views import MAX_NODE_SCORE
 from policy_sched.framework.runtime import Runner
 from policy_sched.model import PodInfo
 

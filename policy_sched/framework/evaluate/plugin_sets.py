@@ -10,7 +10,7 @@ import msgspec
 from policy_sched.framework import FilterResult, RawScores, Scope
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.framework.evaluate.pod_signature import Key
-from policy_sched.framework.evaluate.results import ScorePlugin
+from policy_sched.framework.evaluate.views import ScorePlugin
 from policy_sched.framework.runtime import Hook, Hooks, Runner
 from policy_sched.model import PodInfo
 
@@ -21,53 +21,49 @@ FusedScores: TypeAlias = Callable[[PodInfo], Mapping[str, RawScores]]
 
 
 class Filters(msgspec.Struct, frozen=True, eq=False):
-    """The filters that are not skipped.
-
-    ``moving``: the places of those that read more than static fields; ``wide``: of those that read
-    more than the row. ``dry_run`` runs them again on hypothetical pods. ``fused`` runs
-    those that are compiled together; None if there are none.
-    """
+    """The filters that are not skipped."""
 
     plugins: tuple[Hook, ...]
     scopes: list[Scope]
-    moving: list[int]
-    wide: list[int]
+    node_scoped: list[int]
+    """The places of those that read the row and its pods."""
+    cluster_scoped: list[int]
+    """The places of those that read more."""
+    dynamic: list[int]
+    """Both, in order."""
     dry_run: FilterDryRun
-    fused: FusedFilters | None = None
+    """Runs them again on hypothetical pods."""
+    fused: FusedFilters | None
+    """Runs those that are compiled together; None if there are none."""
 
 
 class Scorers(msgspec.Struct, frozen=True, eq=False):
-    """The score plugins that are not skipped.
-
-    ``moving``: the places of those that read the row, ``wide``: of those that read more;
-    ``changing``: of both. ``fused``: as in `Filters`.
-    """
+    """The score plugins that are not skipped."""
 
     plugins: tuple[ScorePlugin, ...]
-    moving: tuple[int, ...]
-    wide: tuple[int, ...]
-    changing: tuple[int, ...]
-    fused: FusedScores | None = None
+    dynamic: list[int]
+    """The places of those that read more than static fields."""
+    fused: FusedScores | None
+    """As in `Filters`."""
 
 
-class Busy(msgspec.Struct, frozen=True, eq=False):
-    """The hooks of the plugins that have anything to do with a pod.
-
-    ``pre_filter``: those of PreFilter, and those whose PostFilter expects that it ran. ``idle``:
-    the others, and ``scores_nothing`` those of them with PreScore. ``preparing_pre_filter``:
-    the hooks of PreFilter that run where the results of static filters are known,
-    ``preparing_pre_score``: those of PreScore that run where the static scores are.
-    ``wide_pre_filter``, ``wide_pre_score``: those whose result may depend on the cluster.
-    """
+class ActivePlugins(msgspec.Struct, frozen=True, eq=False):
+    """The hooks of the plugins that have anything to do with a pod."""
 
     hooks: Hooks
     pre_filter: tuple[Hook, ...]
-    idle: frozenset[str]
+    """Those of PreFilter, and those whose PostFilter expects that it ran."""
+    inactive: frozenset[str]
+    """The other plugins."""
     scores_nothing: frozenset[str]
+    """Those of them with PreScore."""
     preparing_pre_filter: tuple[Hook, ...]
+    """Those of PreFilter that run even where the results of static filters are kept."""
     preparing_pre_score: tuple[Hook, ...]
-    wide_pre_filter: tuple[Hook, ...]
-    wide_pre_score: tuple[Hook, ...]
+    """Those of PreScore that run even where the static scores are."""
+    cluster_pre_filter: tuple[Hook, ...]
+    """Those of PreFilter whose result may depend on the cluster."""
+    cluster_pre_score: tuple[Hook, ...]
 
 
 class PluginSets:
@@ -88,45 +84,45 @@ class PluginSets:
         ]
         self._filters_by_skips: dict[tuple[frozenset[str], frozenset[str]], Filters] = {}
         self._scorers_by_skips: dict[frozenset[str], Scorers] = {}
-        self._busy_by_idle: dict[frozenset[str], Busy] = {}
-        self._busy_by_keys: dict[tuple[bool, ...], Busy] = {}
-        self._least_busy: Busy | None = None
+        self._active_by_inactive: dict[frozenset[str], ActivePlugins] = {}
+        self._active_by_keys: dict[tuple[bool, ...], ActivePlugins] = {}
+        self._least_active: ActivePlugins | None = None
         """Those that have to do with pods of which no plugin has a key."""
 
-    def busy_with(self, key: Key) -> Busy:
+    def active_with(self, key: Key) -> ActivePlugins:
         """Return the plugins that have anything to do with pods of a signature."""
         if key[-self._keys :].count(None) == self._keys > 0:
-            busy = self._least_busy
-            if busy is None:
-                idle = frozenset([plugin for plugin, _ in self._keyed])
-                busy = self._least_busy = self.busy(idle)
-            return busy
+            active = self._least_active
+            if active is None:
+                inactive = frozenset([plugin for plugin, _ in self._keyed])
+                active = self._least_active = self.active(inactive)
+            return active
         found = tuple([key[place] is None for _, places in self._keyed for place in places])
-        busy = self._busy_by_keys.get(found)
-        if busy is None:
-            idle = frozenset(
+        active = self._active_by_keys.get(found)
+        if active is None:
+            inactive = frozenset(
                 [
                     plugin
                     for plugin, places in self._keyed
                     if all(key[place] is None for place in places)
                 ]
             )
-            busy = self._busy_by_keys[found] = self.busy(idle)
-        return busy
+            active = self._active_by_keys[found] = self.active(inactive)
+        return active
 
-    def busy(self, idle: frozenset[str]) -> Busy:
+    def active(self, inactive: frozenset[str]) -> ActivePlugins:
         """Return the plugins that have anything to do with a pod."""
-        found = self._busy_by_idle.get(idle)
+        found = self._active_by_inactive.get(inactive)
         if found is None:
-            hooks, scope = self._runner.without(idle), self._runner.pipeline.scope
+            hooks, scope = self._runner.without(inactive), self._runner.pipeline.scope
             scoring = {hook.plugin for hook in self._runner.hooks["pre_score"]}
-            silent = idle - {hook.plugin for hook in self._runner.hooks["post_filter"]}
-            pre_filter = [h for h in self._runner.hooks["pre_filter"] if h.plugin not in silent]
-            found = self._busy_by_idle[idle] = Busy(
+            left_out = inactive - {hook.plugin for hook in self._runner.hooks["post_filter"]}
+            pre_filter = [h for h in self._runner.hooks["pre_filter"] if h.plugin not in left_out]
+            found = self._active_by_inactive[inactive] = ActivePlugins(
                 hooks,
                 tuple(pre_filter),
-                idle,
-                idle & scoring,
+                inactive,
+                inactive & scoring,
                 tuple(hook for hook in pre_filter if self._prepares(hook)),
                 tuple(hook for hook in hooks["pre_score"] if self._prepares(hook)),
                 tuple(hook for hook in hooks["pre_filter"] if scope(hook.plugin) > Scope.NODE),
@@ -139,20 +135,23 @@ class PluginSets:
         signature = self._runner.pipeline.signatures.get(hook.plugin)
         return signature is None or signature.scope > Scope.STATIC or signature.writes_state
 
-    def filters(self, skips: frozenset[str], idle: frozenset[str]) -> Filters:
-        """Return the filters without those that skip, and without idle ones, which would."""
-        found = self._filters_by_skips.get((skips, idle))
+    def filters(self, skips: frozenset[str], inactive: frozenset[str]) -> Filters:
+        """Return the filters without those that skip, and without inactive ones, which would."""
+        found = self._filters_by_skips.get((skips, inactive))
         if found is None:
-            skipped = skips | idle
+            skipped = skips | inactive
             plugins = self._runner.active("filter", skipped)
             scopes = [self._runner.pipeline.scope(hook.plugin) for hook in plugins]
-            moving = [i for i, scope in enumerate(scopes) if scope is not Scope.STATIC]
-            wide = [i for i, scope in enumerate(scopes) if scope > Scope.NODE]
-            dry_run = FilterDryRun(self._runner, plugins, skipped)
             rules = self._runner.pipeline.rules
-            fused = None if rules is None else rules.filters([hook.plugin for hook in plugins])
-            found = Filters(plugins, scopes, moving, wide, dry_run, fused)
-            self._filters_by_skips[skips, idle] = found
+            found = self._filters_by_skips[skips, inactive] = Filters(
+                plugins,
+                scopes,
+                [place for place, scope in enumerate(scopes) if scope is Scope.NODE],
+                [place for place, scope in enumerate(scopes) if scope > Scope.NODE],
+                [place for place, scope in enumerate(scopes) if scope is not Scope.STATIC],
+                FilterDryRun(self._runner, plugins, skipped),
+                None if rules is None else rules.filters([hook.plugin for hook in plugins]),
+            )
         return found
 
     def scorers(self, skipped: frozenset[str]) -> Scorers:
@@ -163,14 +162,9 @@ class PluginSets:
                 ScorePlugin.of(hook, self._normalizers.get(hook.plugin), self._runner)
                 for hook in self._runner.active("score", skipped)
             )
-            places = list(enumerate(plugins))
+            dynamic = [i for i, one in enumerate(plugins) if one.durability is not Scope.STATIC]
             rules = self._runner.pipeline.rules
             names = [one.hook.plugin for one in plugins]
-            found = self._scorers_by_skips[skipped] = Scorers(
-                plugins,
-                tuple(place for place, one in places if one.scope is Scope.NODE),
-                tuple(place for place, one in places if one.scope > Scope.NODE),
-                tuple(place for place, one in places if one.scope is not Scope.STATIC),
-                None if rules is None else rules.scores(names),
-            )
+            fused = None if rules is None else rules.scores(names)
+            found = self._scorers_by_skips[skipped] = Scorers(plugins, dynamic, fused)
         return found

@@ -12,7 +12,6 @@ result that pods share is valid until the node table changes. There are three ki
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from typing import Final, TypeAlias
 
 import msgspec
@@ -24,20 +23,10 @@ from policy_sched import framework
 from policy_sched.errors import PluginError
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.framework.evaluate.pod_signature import Key
-from policy_sched.framework.evaluate.ranking import Ranking
-from policy_sched.framework.runtime import Hook, Hooks, Parts, Runner, broken
+from policy_sched.framework.evaluate.totals import Totals
+from policy_sched.framework.evaluate.views import FEASIBLE, OUTSIDE, FilterView, ScoreView
+from policy_sched.framework.runtime import Hooks, Parts, Runner, broken
 
-FEASIBLE: Final = 0
-NO_NODE: Final = -1
-OUTSIDE: Final = -2
-NOT_ASKED: Final = -3
-"""Values of `first`: the row is feasible, is no live node, no PreFilter plugin named it, or it
-was left out after the plugins: enough others were found before, or an extender rejected it.
-
-Positive values are one more than the index of the filter plugin that rejected the row.
-"""
-_NO_SCORES: Final = np.empty(0, np.int64)
-MAX_NODE_SCORE: Final = 100
 #: Total of a row on which the pod cannot run, where extenders may make a total negative.
 NOWHERE: Final = -(2**63)
 
@@ -45,6 +34,8 @@ Explained: TypeAlias = Iterable[
     tuple[NDArray[np.intp], Sequence[framework.Status]] | tuple[NDArray[np.bool_], framework.Status]
 ]
 """See `Groups`."""
+FatalCodes: TypeAlias = tuple[frozenset[int], bool]
+"""A filter's codes of rows on which it broke, and whether the error names the node."""
 Override: TypeAlias = tuple[int, framework.Status]
 """Another rejection of a row than the plugins': the number of a plugin, or NOT_ASKED, and why."""
 
@@ -95,35 +86,32 @@ class Explanations(msgspec.Struct, eq=False):
 
 
 class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
-    """The results of the filter plugins for one pod over all rows [0, n) of the node table.
-
-    ``first``: int16, shape (n,), the plugin that rejected the row, with nominated pods and
-    extenders; ``by_plugins`` is the same without them, and ``overrides`` the difference.
-    ``codes[i]`` is plugin i's own result (None: every row passes), ``describes[i]`` explains it,
-    and ``fatal[i]`` are its codes of rows on which it broke, and whether
-    the error names the node. ``rejection``: why the whole pod was
-    rejected before any node was looked at, or None. ``skipped``: the plugins that PreFilter left
-    out; ``narrowing``: those that named nodes. ``hooks``: the plugins of every point that have
-    anything to do with the pod. ``extended``: whether extenders rejected rows. ``key``: the
-    signature of the pods that get this result, None where only this one does.
-    """
+    """The results of the filter plugins for one pod over all rows [0, n) of the node table."""
 
     first: framework.Codes
+    """int16, shape (n,): the plugin that rejected the row, with nominated pods and extenders."""
     by_plugins: framework.Codes
-    plugins: tuple[Hook, ...]
-    codes: Sequence[framework.Codes | None]
-    describes: Sequence[framework.Describe]
-    fatal: Mapping[int, tuple[frozenset[int], bool]]
+    """The same without them; ``overrides`` is the difference."""
+    views: Sequence[FilterView]
+    """What each filter returned, in order."""
+    fatal: Mapping[int, FatalCodes]
+    """By the place of a filter, its codes of rows on which it broke."""
     overrides: Mapping[int, Override]
     filters: FilterDryRun
     names: Sequence[str]
     explanations: Explanations
     rejection: framework.Status | None = None
+    """Why the whole pod was rejected before any node was looked at."""
     skipped: frozenset[str] = frozenset()
+    """The plugins that PreFilter left out."""
     narrowing: tuple[str, ...] = ()
+    """The PreFilter plugins that named nodes."""
     hooks: Hooks = msgspec.field(default_factory=dict)
+    """The plugins of every point that have anything to do with the pod."""
     extended: bool = False
+    """Whether extenders rejected rows."""
     key: Key | None = None
+    """The signature of the pods that get this result, None where only this one does."""
 
     @property
     def filter_dry_run(self) -> FilterDryRun:
@@ -146,7 +134,8 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
     def failure(self, runner: Runner) -> PluginError | None:
         """Return what ends the attempt: a plugin that broke on a row that no other had rejected."""
         for index, (fatal, names_node) in self.fatal.items():
-            codes = self.codes[index]
+            view = self.views[index]
+            codes = view.codes
             if codes is None:
                 continue
             where = (self.by_plugins == index + 1) & np.isin(codes, list(fatal))
@@ -155,13 +144,12 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
                 where[place] &= not FEASIBLE < number <= index
             if where.any():
                 row = np.flatnonzero(where)[:1]
-                (status,) = self.describes[index](row, codes[row])
-                hook = self.plugins[index]
-                runner.count_failure("filter", hook)
+                (status,) = view.describe(row, codes[row])
+                runner.count_failure("filter", view.hook)
                 text = status.message()
                 if names_node:
                     text = f"{text} (node {self.names[row.item()]})"
-                return PluginError(broken("filter", hook.plugin, text))
+                return PluginError(broken("filter", view.hook.plugin, text))
         return None
 
     def statuses(self) -> framework.Rejections:
@@ -179,7 +167,7 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
                     return
         everywhere = wanted.size == self.by_plugins.size
         firsts = self.by_plugins if everywhere else self.by_plugins[wanted]
-        rejecting = [i + 1 for i, codes in enumerate(self.codes) if codes is not None]
+        rejecting = [i for i, view in enumerate(self.views, 1) if view.codes is not None]
         for value in (OUTSIDE, *rejecting):
             mask = firsts == value
             if everywhere and value != OUTSIDE:
@@ -195,19 +183,20 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
             if value == OUTSIDE:
                 yield group, [self._outside()] * group.size
             else:
-                codes = self.codes[value - 1]
-                assert codes is not None, "the plugin rejected these rows"
-                found = self.describes[value - 1](group, codes[group])
-                yield group, _attributed(found, self.plugins[value - 1].plugin)
+                view = self.views[value - 1]
+                assert view.codes is not None, "the plugin rejected these rows"
+                statuses = view.describe(group, view.codes[group])
+                yield group, _attributed(statuses, view.hook.plugin)
 
     def _explain_masked(self, index: int, mask: NDArray[np.bool_]) -> framework.Masked | None:
         """Return why a plugin rejected rows, flags over all rows; None if it is too much."""
-        describe, codes = self.describes[index], self.codes[index]
+        view = self.views[index]
+        describe, codes = view.describe, view.codes
         if not isinstance(describe, framework.DescribeMasked) or codes is None:
             return None
         if not np.count_nonzero(mask):
             return ()
-        masked, plugin = describe.masked(mask, codes), self.plugins[index].plugin
+        masked, plugin = describe.masked(mask, codes), view.hook.plugin
         return None if masked is None else [(own, status.by(plugin)) for own, status in masked]
 
     def _outside(self) -> framework.Status:
@@ -244,8 +233,7 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
             self,
             first=self.first.copy(),
             by_plugins=self.by_plugins.copy(),
-            codes=[None if codes is None else codes.copy() for codes in self.codes],
-            describes=list(self.describes),
+            views=[view.copy() for view in self.views],
             fatal=dict(self.fatal),
             overrides=dict(self.overrides),
             explanations=Explanations(len(self.first)),
@@ -257,178 +245,24 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
         return self.restricted(first, overrides=dict(self.overrides))
 
 
-class ScorePlugin(msgspec.Struct, frozen=True, eq=False):
-    """What is known of a score plugin.
-
-    ``proved``: scores are within 0..100. ``by_row``: normalisation reads more than the scores;
-    ``by_extremes``: no more of all scores than the least and the greatest. ``metered``: the rule
-    runs loops row by row, so only feasible rows are worth it.
-    """
-
-    hook: Hook
-    normalizer: Hook | None
-    scope: framework.Scope
-    proved: bool = False
-    by_row: bool = False
-    by_extremes: bool = False
-    metered: bool = False
-
-    @staticmethod
-    def of(hook: Hook, normalizer: Hook | None, runner: Runner) -> ScorePlugin:
-        """Return what a pipeline knows of a plugin."""
-        signature = runner.pipeline.signatures.get(hook.plugin)
-        if signature is None:
-            return ScorePlugin(hook, normalizer, framework.Scope.VOLATILE)
-        kernel = signature.kernel
-        return ScorePlugin(
-            hook,
-            normalizer,
-            signature.scope,
-            signature.proved,
-            kernel.normalizes_by_row,
-            kernel.normalizes_by_extremes,
-            kernel.score is not None and kernel.score.limited is not None,
-        )
-
-
-class PluginScores:
-    """One score plugin's scores, shape (n,): int64, or raw float64 that is normalised.
-
-    ``part`` is the plugin's part of the total, None where it is ``raw`` times the weight. ``raw``
-    may be ``shared``: then it is copied before it is changed. Only feasible rows are meaningful,
-    or all live ones where it is ``whole``. ``normalized``: what normalisation returned for the
-    feasible rows. ``extremes``: their lowest and their highest raw score, and ``extreme_rows`` a
-    row that has each; None: not known yet. ``known_flat``: see `flat`; None: not looked at yet.
-    ``grouped``: what ``raw`` and ``part`` are made of when they are first read after `group`;
-    ``made``: whether one of them was.
-    """
-
-    __slots__ = (
-        "extreme_rows",
-        "extremes",
-        "facts",
-        "grouped",
-        "hook",
-        "known_flat",
-        "made",
-        "normalized",
-        "part",
-        "raw",
-        "shared",
-        "whole",
-    )
-
-    def __init__(self, facts: ScorePlugin) -> None:
-        self.facts = facts
-        self.hook = facts.hook
-        self.grouped: framework.GroupedScores | None = None
-        self.made = True
-        self.extremes: tuple[float, float] | None = None
-        self.extreme_rows: tuple[int, int] | None = None
-        self.known_flat: bool | None = None
-        self.normalized: framework.Scores | None = None
-        self.raw: framework.RawScores = _NO_SCORES
-        self.part: framework.Scores | None = None
-        self.shared = False
-        self.whole = False
-
-    def group(self, grouped: framework.GroupedScores) -> None:
-        """Note that the scores are those of groups, until arrays are written again."""
-        if self.made or self.grouped is not grouped:
-            for name in ("raw", "part"):
-                if hasattr(self, name):
-                    delattr(self, name)
-            self.normalized = self.extremes = self.extreme_rows = None
-            self.shared = self.made = False
-            self.grouped = grouped
-
-    def ungroup(self, first: framework.Codes) -> None:
-        """Write the arrays, which change on their own from now on; see `group`."""
-        if self.grouped is not None:
-            part = self.part
-            assert part is not None, "groups have normalised scores"
-            part[first != FEASIBLE] = 0  # groups without feasible rows have anything
-            _ = self.raw
-            self.grouped = None
-
-    def __getattr__(self, name: str) -> framework.Scores:
-        """Return the raw scores, or the part, made of those of groups."""
-        if name not in ("raw", "part") or self.grouped is None:
-            raise AttributeError(name=name, obj=self)
-        groups, self.made = self.grouped.groups, True
-        if name == "raw":
-            self.raw = np.array(self.grouped.raw, np.int64)[groups]
-            return self.raw
-        self.part = part = np.array(self.grouped.normalized, np.int64)[groups] * self.hook.weight
-        return part
-
-    def weighted(self) -> framework.Scores:
-        """Return the plugin's part of the total, row by row."""
-        if self.part is not None:
-            return self.part
-        return self.raw if self.hook.weight == 1 else self.raw * self.hook.weight
-
-    def weighted_at(self, rows: NDArray[np.intp]) -> framework.Scores:
-        """Return the plugin's part of the total in some rows."""
-        if not self.made and self.grouped is not None:
-            normalized = np.array(self.grouped.normalized, np.int64) * self.hook.weight
-            return normalized[self.grouped.groups[rows]]
-        if self.part is not None:
-            return self.part[rows]
-        return self.raw[rows] * self.hook.weight
-
-    @property
-    def flat(self) -> bool:
-        """Whether all rows have one raw score, for good, which alone decides the normalised one."""
-        if self.known_flat is None:
-            raw, facts = self.raw, self.facts
-            fixed = facts.scope is framework.Scope.STATIC and facts.by_extremes and self.whole
-            self.known_flat = fixed and bool(raw.size and (raw == raw[0]).all())
-        return self.known_flat
-
-    def is_between(self, rows: NDArray[np.intp], first: framework.Codes) -> bool:
-        """Return whether the other nodes' parts stay the same if these feasible rows are shut.
-
-        They may be shut already.
-        """
-        if not self.facts.by_extremes:
-            return False
-        if self.flat:
-            return True
-        raw = self.raw
-        if self.extremes is None:
-            feasible = raw[first == FEASIBLE]
-            self.extremes = feasible.min().item(), feasible.max().item()
-        low, high = self.extremes
-        scores = raw[rows]
-        if low == high:
-            return bool((scores == low).all())
-        return bool(((low < scores) & (scores < high)).all())
-
-    def snapshot(self) -> PluginScores:
-        """Return a copy-on-write copy."""
-        _ = self.raw, self.part  # written before ``made`` is copied
-        self.shared = True
-        return copy(self)
-
-
 class Scoring(msgspec.Struct, frozen=True, eq=False):
     """The scores of one pod over all rows [0, n).
 
     ``total``: int64, shape (n,), the sum of weighted scores, below all others where not feasible.
-    ``skipped``: the plugins that PreScore left out; None if no plugin ran, as there was no choice.
-    ``shares``: scores of extenders, by name. ``note``: in a summary, one row's part of the total
-    by plugin. ``ranking``: the rows by ``total``, where that is the array that the Evaluator
-    updates; no copy has it. ``only``: the single feasible row, where none was scored.
     """
 
     total: framework.Scores
-    plugins: tuple[PluginScores, ...] = ()
+    views: tuple[ScoreView, ...] = ()
     skipped: frozenset[str] | None = None
+    """The plugins that PreScore left out; None if no plugin ran, as there was no choice."""
     shares: Mapping[str, framework.Scores] = msgspec.field(default_factory=dict)
+    """Scores of extenders, by name."""
     note: Mapping[str, int] | None = None
-    ranking: Ranking | None = None
+    """In a summary, one row's part of the total by plugin."""
+    totals: Totals | None = None
+    """Ranks the rows, where ``total`` is the array that is kept up to date; no copy has it."""
     only: int | None = None
+    """The single feasible row, where none was scored."""
 
     @staticmethod
     def of_one(row: int, n: int) -> Scoring:
@@ -442,44 +276,35 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
         if self.note is not None:
             plugins = {plugin: [part] * rows.size for plugin, part in self.note.items()}
         else:
-            plugins = {one.hook.plugin: one.weighted_at(rows).tolist() for one in self.plugins}
+            plugins = {view.name: view.weighted_at(rows).tolist() for view in self.views}
         return plugins | {name: share[rows].tolist() for name, share in self.shares.items()}
 
     def shares_of(self, row: int) -> dict[str, int]:
         """Return each plugin's normalised and weighted score of one row, as `weighted` does."""
-        if self.note is not None:
-            found = dict(self.note)
-        else:
-            found = {}
-            for one in self.plugins:
-                part = one.part
-                found[one.hook.plugin] = (
-                    one.raw.item(row) * one.hook.weight if part is None else part.item(row)
-                )
-        for name, share in self.shares.items():
-            found[name] = share.item(row)
-        return found
+        scores = self.weighted(np.array((row,), np.intp))
+        return {name: score for name, (score,) in scores.items()}
 
     def raw(self, rows: NDArray[np.intp]) -> dict[str, list[float]]:
         """Return each plugin's raw scores of some rows."""
-        return {one.hook.plugin: one.raw[rows].tolist() for one in self.plugins}
+        return {view.name: view.raw_at(rows).tolist() for view in self.views}
 
     def restricted(self, row: int) -> Scoring:
         """Return a copy in which only one row was scored."""
         total = np.full(len(self.total), -1, np.int64)
         total[row] = self.total[row]
-        return replace(self, total=total, ranking=None)
+        return replace(self, total=total, totals=None)
 
     def snapshot(self) -> Scoring:
         """Return a copy that later changes do not affect."""
-        plugins = tuple([one.snapshot() for one in self.plugins])
-        return replace(self, total=self.total.copy(), plugins=plugins, ranking=None)
+        views = tuple([view.copy() for view in self.views])
+        for view in views:
+            view.own()
+        return replace(self, total=self.total.copy(), views=views, totals=None)
 
     def summary(self, row: int) -> Scoring:
         """Return a copy of one row's scores by plugin."""
-        rows = np.array([row], np.intp)
-        note = {one.hook.plugin: one.weighted_at(rows).item(0) for one in self.plugins}
-        return replace(self.restricted(row), plugins=(), note=note)
+        note = replace(self, shares={}).shares_of(row)
+        return replace(self.restricted(row), views=(), note=note)
 
 
 class Evaluation(msgspec.Struct, frozen=True, eq=False):
@@ -523,19 +348,6 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
         """Return a small copy of one row's result that later changes do not affect."""
         scoring = None if self.scoring is None else self.scoring.summary(row)
         return Evaluation(self.state.clone(), self.filtering.summary(), scoring, self.broken)
-
-
-def check_range(plugin: str, scores: framework.Scores) -> None:
-    """Refuse scores outside 0..100, as upstream does after normalisation."""
-    if not scores.size:
-        return
-    low, high = int(scores.min()), int(scores.max())
-    if low < 0 or high > MAX_NODE_SCORE:
-        wrong = low if low < 0 else high
-        raise PluginError(
-            f'applying score defaultWeights on Score plugins: plugin "{plugin}" returns an invalid '
-            f"score {wrong}, it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
-        )
 
 
 def _attributed(statuses: Sequence[framework.Status], plugin: str) -> Sequence[framework.Status]:

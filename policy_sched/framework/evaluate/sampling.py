@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.framework.evaluate import results
+from policy_sched.framework.evaluate.views import FEASIBLE, NOT_ASKED, OUTSIDE
 from policy_sched.framework.runtime import Percentage
 
 ADAPTIVE: Final = "adaptive"
@@ -76,13 +77,13 @@ class Sample:
     def of(self, filtering: results.FilteredNodes) -> results.FilteredNodes:
         """Return a copy that stops when enough feasible nodes were found."""
         order = self._in_order()
-        order = order[filtering.first[order] != results.OUTSIDE]
+        order = order[filtering.first[order] != OUTSIDE]
         if not order.size:
             return filtering
         start = self._rotation.start
         turned = np.roll(order, -(start % order.size))
         wanted = 1 if self.any_will_do else enough(self._percentage, order.size)
-        feasible = np.flatnonzero(filtering.first[turned] == results.FEASIBLE)
+        feasible = np.flatnonzero(filtering.first[turned] == FEASIBLE)
         # As upstream, the search stops at the feasible node after the last wanted one.
         end = feasible.item(wanted) if feasible.size > wanted else order.size
         self._rotation.start = (start + end) % self._table.live_count
@@ -115,7 +116,7 @@ class Sample:
 def _without(filtering: results.FilteredNodes, rows: NDArray[np.intp]) -> results.FilteredNodes:
     """Return a copy in which these rows were not evaluated."""
     first, by_plugins = filtering.first.copy(), filtering.by_plugins.copy()
-    first[rows] = by_plugins[rows] = results.NOT_ASKED
+    first[rows] = by_plugins[rows] = NOT_ASKED
     unseen = set(rows.tolist()) if filtering.overrides else set()
     overrides = {
         row: override for row, override in filtering.overrides.items() if row not in unseen

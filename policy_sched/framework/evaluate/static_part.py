@@ -28,11 +28,12 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.framework import Codes, Describe, Feasible, RawScores, Scope, Scores, Signature
+from policy_sched.framework import Codes, Feasible, Scope, Scores, Signature
 from policy_sched.framework.evaluate.entry import Entry
-from policy_sched.framework.evaluate.plugin_sets import Busy, Filters, PluginSets, Scorers
+from policy_sched.framework.evaluate.plugin_sets import ActivePlugins, Filters, PluginSets, Scorers
 from policy_sched.framework.evaluate.pod_signature import Key, part_getter
-from policy_sched.framework.evaluate.results import FEASIBLE, PluginScores, check_range
+from policy_sched.framework.evaluate.results import FatalCodes
+from policy_sched.framework.evaluate.views import FEASIBLE, FilterView, ScoreView, check_range
 from policy_sched.framework.runtime import Hook, Pipeline, PointResult, Runner
 from policy_sched.model import PodInfo, Taint, Toleration
 
@@ -43,110 +44,85 @@ FEW_TAINTS: Final = 64
 _TOLERATIONS: Final = ("tolerations",)
 
 
-class _Verdict(msgspec.Struct, frozen=True):
-    """What a static filter returned for all rows."""
-
-    codes: Codes | None
-    describe: Describe
-    fatal: tuple[frozenset[int], bool] | None
-
-
 class StaticFilters(msgspec.Struct, frozen=True, eq=False):
-    """The results of static filters, in the places that they have among filters.
+    """The results of static filters, in the places that they have among filters."""
 
-    ``first``: the plugin that rejects each row, as in FilteredNodes. ``last``: the number of the
-    last of them that rejects a row. ``rejects``: whether any row is not feasible.
-    """
-
-    codes: list[Codes | None]
-    describes: list[Describe]
-    fatal: dict[int, tuple[frozenset[int], bool]]
+    views: list[FilterView | None]
+    """None for the other filters."""
+    fatal: dict[int, FatalCodes]
     first: Codes
+    """The plugin that rejects each row, as in FilteredNodes."""
     last: int
+    """The number of the last of them that rejects a row."""
     rejects: bool
-
-
-class _Extremes:
-    """Rows that hold the least and the greatest raw score of a plugin."""
-
-    def __init__(self, raw: RawScores, rows: NDArray[np.intp]) -> None:
-        self._raw = raw
-        scores = raw[rows]
-        self._rows = [rows.item(scores.argmin()), rows.item(scores.argmax())]
-
-    def among(self, first: Codes) -> bool:
-        """Return whether feasible rows hold both."""
-        for place, row in enumerate(self._rows):
-            if first[row] != FEASIBLE:
-                rows = np.flatnonzero((self._raw == self._raw[row]) & (first == FEASIBLE))
-                if not rows.size:
-                    return False
-                self._rows[place] = rows.item(0)
-        return True
+    """Whether any row is not feasible."""
 
 
 class PlacedScores(msgspec.Struct, frozen=True, eq=False):
-    """The scores of static plugins in the places that they have among score plugins.
-
-    ``skipped``: the plugins that are not among them. ``known``: None for those that change.
-    """
+    """The scores of static plugins in the places that they have among score plugins."""
 
     skipped: frozenset[str]
+    """The plugins that are not among them."""
     scorers: Scorers
-    known: Sequence[PluginScores | None]
+    views: Sequence[ScoreView | None]
+    """None for the other score plugins."""
 
 
 class StaticScores(msgspec.Struct, frozen=True, eq=False):
-    """The scores of the static plugins over all rows that the static filters pass.
+    """The scores of the static plugins over all rows that the static filters pass."""
 
-    ``skipped``: those that PreScore left out. ``total``: the sum of the parts. ``size``: the number
-    of rows.
-    """
-
-    plugins: dict[str, PluginScores]
+    views: dict[str, ScoreView]
     skipped: frozenset[str]
+    """The plugins that PreScore left out."""
     total: Scores
-    extremes: tuple[_Extremes, ...]
+    """The sum of the parts."""
     size: int
-    _placed: dict[tuple[frozenset[str], Busy], PlacedScores] = msgspec.field(default_factory=dict)
+    """The number of rows."""
+    _placed: dict[tuple[frozenset[str], ActivePlugins], PlacedScores] = msgspec.field(
+        default_factory=dict
+    )
 
-    def placed(self, skipped: frozenset[str], busy: Busy, sets: PluginSets) -> PlacedScores:
+    def placed(
+        self, skipped: frozenset[str], active: ActivePlugins, sets: PluginSets
+    ) -> PlacedScores:
         """Return the scores in their places; ``skipped``: what the other plugins' PreScore did."""
-        found = self._placed.get((skipped, busy))
-        if found is None:
-            everyone = skipped | busy.scores_nothing | self.skipped
+        placed = self._placed.get((skipped, active))
+        if placed is None:
+            everyone = skipped | active.scores_nothing | self.skipped
             scorers = sets.scorers(everyone)
-            known = [self.plugins.get(one.hook.plugin) for one in scorers.plugins]
-            found = self._placed[skipped, busy] = PlacedScores(everyone, scorers, known)
-        return found
+            views = [self.views.get(one.hook.plugin) for one in scorers.plugins]
+            placed = self._placed[skipped, active] = PlacedScores(everyone, scorers, views)
+        return placed
 
     def hold(self, first: Codes, feasible: int) -> bool:
         """Return whether the scores are those that the feasible rows would get now."""
         if feasible == self.size:
             return True
-        return all(one.among(first) for one in self.extremes)
+        views = self.views.values()
+        return all(v.same_bounds(first) for v in views if v.plugin.normalizer is not None)
 
 
 class StaticPart(msgspec.Struct, eq=False):
-    """What the static plugins returned; ``skipped``: those that PreFilter left out.
-
-    ``scores``: None until a pod was scored on all rows that the static filters pass.
-    """
+    """What the static plugins returned."""
 
     fixed: Codes
     skipped: frozenset[str]
-    verdicts: dict[str, _Verdict]
+    """Those that PreFilter left out."""
+    views: dict[str, tuple[FilterView, FatalCodes | None]]
     scores: StaticScores | None = None
+    """None until a pod was scored on all rows that the static filters pass."""
     _bases: dict[tuple[Hook, ...], StaticFilters] = msgspec.field(default_factory=dict)
-    _filters: dict[tuple[frozenset[str], str, Busy], Filters] = msgspec.field(default_factory=dict)
+    _filters: dict[tuple[frozenset[str], str, ActivePlugins], Filters] = msgspec.field(
+        default_factory=dict
+    )
 
-    def filters(self, found: PointResult, busy: Busy, sets: PluginSets) -> Filters:
+    def filters(self, result: PointResult, active: ActivePlugins, sets: PluginSets) -> Filters:
         """Return the filters that take part, by what the other plugins' PreFilter returned."""
-        key = found.skipped, found.plugin, busy
+        key = result.skipped, result.plugin, active
         filters = self._filters.get(key)
         if filters is None:
-            skipped = found.skipped | self._skipped_before(found.plugin, busy.pre_filter)
-            filters = self._filters[key] = sets.filters(skipped, busy.idle)
+            skipped = result.skipped | self._skipped_before(result.plugin, active.pre_filter)
+            filters = self._filters[key] = sets.filters(skipped, active.inactive)
         return filters
 
     def base(self, filters: tuple[Hook, ...]) -> StaticFilters:
@@ -157,20 +133,18 @@ class StaticPart(msgspec.Struct, eq=False):
         return found
 
     def _placed(self, filters: tuple[Hook, ...]) -> StaticFilters:
-        codes: list[Codes | None] = []
-        describes: list[Describe] = []
-        fatal = {}
+        views: list[FilterView | None] = []
+        fatal: dict[int, FatalCodes] = {}
         first, last = self.fixed.copy(), 0
         for number, hook in enumerate(filters, start=1):
-            verdict = self.verdicts.get(hook.plugin, _PASSES)
-            codes.append(verdict.codes)
-            describes.append(verdict.describe)
-            if verdict.fatal is not None:
-                fatal[number - 1] = verdict.fatal
-            if verdict.codes is not None and verdict.codes.any():
-                first[(verdict.codes != 0) & (first == FEASIBLE)] = number
+            view, fatal_codes = self.views.get(hook.plugin, (None, None))
+            views.append(view)
+            if fatal_codes is not None:
+                fatal[number - 1] = fatal_codes
+            if view is not None and view.codes is not None and view.codes.any():
+                first[(view.codes != 0) & (first == FEASIBLE)] = number
                 last = number
-        return StaticFilters(codes, describes, fatal, first, last, bool(first.any()))
+        return StaticFilters(views, fatal, first, last, bool(first.any()))
 
     def _skipped_before(self, plugin: str, order: tuple[Hook, ...]) -> frozenset[str]:
         """Return the skipped plugins that PreFilter runs before one; all if it is not there."""
@@ -179,13 +153,6 @@ class StaticPart(msgspec.Struct, eq=False):
         names = [hook.plugin for hook in order]
         end = names.index(plugin) if plugin in names else len(names)
         return self.skipped.intersection(names[:end])
-
-
-def _passes(_rows: NDArray[np.intp], _codes: Codes) -> list[object]:
-    raise AssertionError("the plugin rejected no row")
-
-
-_PASSES: Final = _Verdict(None, _passes, None)  # type: ignore[arg-type]  # it is never called
 
 
 def _asked_taints(pipeline: Pipeline) -> frozenset[Taint] | None:
@@ -272,12 +239,12 @@ class StaticParts:
         place = self._place(key, pod)
         part = self._kept.get(place)
         if part is None:
-            verdicts = {}
-            for number, hook in enumerate(filtering.plugins):
-                if hook.plugin in self._plugins:
-                    codes, describe = entry.codes[number], entry.describes[number]
-                    verdicts[hook.plugin] = _Verdict(codes, describe, entry.fatal.get(number))
-            part = StaticPart(entry.fixed, filtering.skipped & self._plugins, verdicts)
+            views = {
+                view.hook.plugin: (view, entry.fatal.get(number))
+                for number, view in enumerate(entry.views)
+                if view.durability is Scope.STATIC
+            }
+            part = StaticPart(entry.fixed, filtering.skipped & self._plugins, views)
             self._kept[place] = part
             if len(self._kept) > LIMIT:
                 self._kept.popitem(last=False)
@@ -289,44 +256,40 @@ class StaticParts:
         scoring = entry.result.scoring
         if scoring is None or scoring.skipped is None:
             return None
-        static = [one for one in scoring.plugins if one.facts.scope is Scope.STATIC]
-        if not all(one.whole for one in static):
+        static = [view for view in scoring.views if view.plugin.durability is Scope.STATIC]
+        if not all(view.whole for view in static):
             return None
-        rows = np.flatnonzero(part.base(entry.result.filtering.plugins).first == FEASIBLE)
-        plugins, extremes = {}, []
+        rows = np.flatnonzero(part.base(entry.filters.plugins).first == FEASIBLE)
+        views = {}
         total = np.zeros(len(entry.fixed), np.int64)
-        for one in static:
-            facts = one.facts
-            fresh = plugins[facts.hook.plugin] = PluginScores(facts)
-            fresh.raw, fresh.shared, fresh.whole = one.raw, True, True
-            one.shared = True
-            if facts.normalizer is None and facts.proved:
-                total += fresh.weighted()
-                continue
-            scores = self._normalized(fresh, entry, pod, rows)
-            if scores is None:
-                return None
-            fresh.part = np.zeros(len(total), np.int64)
-            fresh.part[rows] = scores * facts.hook.weight
-            total += fresh.part
-            if facts.normalizer is not None:
-                extremes.append(_Extremes(fresh.raw, rows))
+        for view in static:
+            fresh = views[view.name] = ScoreView(view.plugin, view.weight)
+            fresh.take(view.raw)
+            view.shared = True
+            if not view.plugin.plain:
+                scores = self._normalized(fresh, entry, pod, rows)
+                if scores is None:
+                    return None
+                fresh.part = np.zeros(len(total), np.int64)
+                fresh.part[rows] = scores * view.weight
+                if view.plugin.normalizer is not None:
+                    fresh.find_bounds(rows)
+            total += fresh.weighted()
         total.flags.writeable = False
-        skipped = scoring.skipped & self._plugins
-        return StaticScores(plugins, skipped, total, tuple(extremes), rows.size)
+        return StaticScores(views, scoring.skipped & self._plugins, total, rows.size)
 
     def _normalized(
-        self, one: PluginScores, entry: Entry, pod: PodInfo, rows: NDArray[np.intp]
+        self, view: ScoreView, entry: Entry, pod: PodInfo, rows: NDArray[np.intp]
     ) -> Scores | None:
         """Return a plugin's scores of some rows, normalised; None if they are not to be kept."""
-        facts, scores, state = one.facts, one.raw[rows], entry.result.state.clone()
-        if facts.normalizer is not None and not facts.by_extremes:
+        plugin, scores, state = view.plugin, view.raw[rows], entry.result.state.clone()
+        if plugin.normalizer is not None and not plugin.by_extremes:
             return None
         try:
-            if facts.normalizer is not None:
+            if plugin.normalizer is not None:
                 state.write(Feasible(rows))
-                scores = self._runner.call("normalize_score", facts.normalizer, state, pod, scores)
-            check_range(facts.hook.plugin, scores)
+                scores = self._runner.call("normalize_score", plugin.normalizer, state, pod, scores)
+            check_range(view.name, scores)
         except PluginError:
             return None
         return scores

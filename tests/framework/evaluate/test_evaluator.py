@@ -15,8 +15,8 @@ from policy_sched.cluster.tables.journal import FAR_BEHIND
 from policy_sched.framework import PreFilterResult, Scope, Signature
 from policy_sched.framework.evaluate.evaluator import Domain, Evaluator
 from policy_sched.framework.evaluate.pod_signature import key_getter
-from policy_sched.framework.evaluate.ranking import SEARCHES
 from policy_sched.framework.evaluate.results import Evaluation
+from policy_sched.framework.evaluate.totals import SEARCHES
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl

@@ -12,7 +12,7 @@ from policy_sched.client.memory import MemoryClient
 from policy_sched.cluster.cache import Cache
 from policy_sched.framework.evaluate import sampling
 from policy_sched.framework.evaluate.evaluator import Evaluation, Evaluator
-from policy_sched.framework.evaluate.results import NOT_ASKED
+from policy_sched.framework.evaluate.views import NOT_ASKED
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.runtime.pipeline import Percentage, freeze, implementations, points_of

@@ -1,4 +1,4 @@
-"""Ranking: the best rows are those of a search over all totals, whatever happened before."""
+"""Totals: the best rows are those of a search over all totals, whatever happened before."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from random import Random
 import numpy as np
 from hypothesis import given, strategies as st
 
-from policy_sched.framework.evaluate.ranking import MANY, MOST_GROUPS, SEARCHES, Ranking
 from policy_sched.framework.evaluate.results import Evaluation, Scoring
+from policy_sched.framework.evaluate.totals import MANY, MOST_GROUPS, SEARCHES, Totals
 from policy_sched.scheduler.scheduling_cycle import select_host
 
 ROWS = 12
 changes = st.lists(
     st.one_of(
         st.tuples(st.integers(0, ROWS - 1), st.integers(-1, 4)),
-        st.just("forget"),
+        st.just("all"),
         st.just("search"),
     )
 )
@@ -26,12 +26,12 @@ def searched(total: np.ndarray) -> list[int]:
     return [row for row, value in enumerate(total.tolist()) if value == max(total.tolist())]
 
 
-def grouped(total: np.ndarray) -> Ranking:
-    """Return a ranking that has grouped its rows."""
-    ranking = Ranking(total)
+def grouped(total: np.ndarray) -> Totals:
+    """Return totals of feasible rows that have grouped their rows."""
+    totals = Totals(total, np.zeros(len(total), np.int16))
     for _ in range(SEARCHES):
-        ranking.best()
-    return ranking
+        totals.best()
+    return totals
 
 
 @given(st.lists(st.integers(-1, 4), min_size=ROWS, max_size=ROWS), changes)
@@ -40,35 +40,31 @@ def test_best_rows_are_those_of_a_search(
 ) -> None:
     """After any changes of rows, and after all totals changed, groups and a search agree."""
     total = np.array(values, np.int64)
-    ranking = grouped(total)
+    totals = grouped(total)
     for step in steps:
         if isinstance(step, tuple):
-            total[step[0]] = step[1]
-            ranking.changed([step[0]])
-        elif step == "forget":
-            total += 1
-            ranking.forget()
+            totals.add([step[0]], [step[1]])
+        elif step == "all":
+            totals.add_all(np.arange(ROWS))
         for _ in range(SEARCHES if step == "search" else 1):
-            assert list(ranking.best()) == searched(total)
+            assert list(totals.best()) == searched(total)
 
 
 def test_many_changes_at_once_are_found() -> None:
     """Totals that all change together are searched, and grouped again later."""
     total = np.zeros(2 * MANY, np.int64)
-    ranking = grouped(total)
-    total[::2] = 1
-    ranking.changed(range(2 * MANY))
+    totals = grouped(total)
+    totals.add_some(np.arange(2 * MANY), np.arange(1, 2 * MANY + 1) % 2)
     for _ in range(2 * SEARCHES):
-        assert list(ranking.best()) == list(range(0, 2 * MANY, 2))
+        assert list(totals.best()) == list(range(0, 2 * MANY, 2))
 
 
 def test_totals_that_all_differ_are_searched() -> None:
     """So many values make no groups, and the best row is found all the same."""
     total = np.arange(2 * MOST_GROUPS)
-    ranking = grouped(total)
-    total[7] = 10 * MOST_GROUPS
-    ranking.changed([7])
-    assert list(ranking.best()) == [7]
+    totals = grouped(total)
+    totals.add([7], [10 * MOST_GROUPS])
+    assert list(totals.best()) == [7]
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=ROWS), st.integers())
@@ -76,7 +72,7 @@ def test_a_tie_is_broken_alike(values: list[int], seed: int) -> None:
     """Grouped or searched, the same seed chooses the same row and reads as many numbers."""
     total = np.array(values, np.int64)
     plain = Evaluation(None, None, Scoring(total))  # type: ignore[arg-type]
-    kept = Evaluation(None, None, Scoring(total, ranking=grouped(total)))  # type: ignore[arg-type]
+    kept = Evaluation(None, None, Scoring(total, totals=grouped(total)))  # type: ignore[arg-type]
     one, other = Random(seed), Random(seed)
     for _ in range(5):
         assert select_host(plain, one) == select_host(kept, other)

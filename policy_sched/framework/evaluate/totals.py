@@ -1,0 +1,199 @@
+"""Totals: the total score of each row, which rows are feasible, and which have the highest.
+
+Theory of operation. Nothing else writes totals. `add` takes by how much the scores of rows rose,
+`close` and `open` take rows that became infeasible or feasible; an infeasible row has total -1.
+Where a filter of the whole cluster closes and opens the rows of whole zones, their totals without
+that are a private column (``_sums``), so that opening a row is a copy.
+
+A pod that is bound changes the total of one row, and the next equal pod wants the best rows again.
+The first few times they are searched. Totals that are read more often are grouped: for each value
+the rows that have it, ascending. A changed row moves from one group to another: two binary searches
+and two short moves of memory. Groups are dropped when many totals change at once, and made anew
+after some more searches: after twice as many as before, if they were read too few times to pay for
+themselves.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched import framework
+from policy_sched.framework.evaluate.views import CLOSED, FEASIBLE, ScoreView
+
+#: Making the groups costs about as much as so many searches.
+SEARCHES: Final = 32
+#: And the most searches before that, if groups were hardly read.
+MOST_SEARCHES: Final = 1024
+#: If more totals change at once the groups are dropped.
+MANY: Final = 64
+#: Totals with more values are searched each time.
+MOST_GROUPS: Final = 4096
+
+
+class Totals(msgspec.Struct, eq=False):
+    """The totals of the rows [0, n)."""
+
+    values: framework.Scores
+    """int64, shape (n,); to be read only."""
+    _first: framework.Codes
+    """0 for each row that is feasible."""
+    _sums: framework.Scores | None = None
+    """What the views add up to, also on rows that are not feasible; None until it is needed."""
+    _groups: dict[int, array[int]] = msgspec.field(default_factory=dict)
+    """By value the rows that have it, ascending; a group may be empty. Empty: not grouped."""
+    _order: list[int] = msgspec.field(default_factory=list)
+    """A heap of the values of all groups, negated."""
+    _searches: int = 0
+    _due: int = SEARCHES
+    """After so many searches rows are grouped."""
+    _reads: int = 0
+    """How often the groups were read."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes at most."""
+        return (array("i").itemsize + 2 * self.values.itemsize) * len(self.values)
+
+    def best(self) -> Sequence[int] | NDArray[np.intp]:
+        """Return the rows with the highest total, ascending; they hold until a total changes."""
+        groups, order = self._groups, self._order
+        if groups:
+            self._reads += 1
+            while not (rows := groups[-order[0]]):
+                del groups[-heappop(order)]
+            return rows
+        total = self.values
+        self._searches += 1
+        if self._searches == self._due:
+            self._group()
+        best: NDArray[np.intp] = (total == total.item(total.argmax())).nonzero()[0]
+        return best
+
+    # Changes.
+
+    def add(self, rows: Sequence[int], gains: Sequence[int], *, moved: bool = False) -> None:
+        """Add to the totals of a few rows by how much their scores rose.
+
+        ``moved``: they were opened or closed instead.
+        """
+        total, first, groups, sums = self.values, self._first, self._groups, self._sums
+        for row, gain in zip(rows, gains, strict=True):
+            if not moved:
+                if sums is not None:
+                    sums[row] += gain
+                if first.item(row) != FEASIBLE:
+                    continue
+            if not gain:
+                continue
+            before = total.item(row)
+            total[row] = now = before + gain
+            if groups:
+                left = groups[before]
+                del left[bisect_left(left, row)]
+                group = groups.get(now)
+                if group is None:
+                    groups[now] = array("i", (row,))
+                    heappush(self._order, -now)
+                else:
+                    insort(group, row)
+
+    def add_all(self, gain: framework.Scores) -> None:
+        """Add to the totals of all rows by how much their scores rose; ``gain`` is used up."""
+        if self._sums is not None:
+            self._sums += gain
+        if np.count_nonzero(self._first):
+            gain[self._first != FEASIBLE] = 0
+        self.values += gain
+        self._forget()
+
+    def add_some(self, rows: NDArray[np.intp], gain: framework.Scores) -> None:
+        """Add to the totals of rows by how much their scores rose."""
+        if rows.size <= MANY:
+            self.add(rows.tolist(), gain.tolist())
+        else:
+            if self._sums is not None:
+                self._sums[rows] += gain
+            self.values[rows] += gain * (self._first[rows] == FEASIBLE)
+            self._forget()
+
+    def add_groups(
+        self, grouped: framework.GroupedScores, rescored: framework.Rescored, weight: int
+    ) -> None:
+        """Add by how much the scores of groups of rows rose, and of rows that changed groups."""
+        gains, groups = rescored.gains, grouped.groups
+        if gains is not None:
+            gain = np.array(gains, np.int64)
+            gain *= weight
+            self.add_all(gain.take(groups, mode="clip"))
+        if rescored.moved:
+            rows, more = list[int](), list[int]()
+            for row, own in rescored.moved:
+                rows.append(row)
+                more.append(
+                    own * weight if gains is None else (own - gains[groups.item(row)]) * weight
+                )
+            self.add(rows, more)
+
+    def close(self, rows: NDArray[np.intp]) -> None:
+        """Note rows that became infeasible."""
+        if self._groups and rows.size <= MANY:
+            self.add(rows.tolist(), (CLOSED - self.values[rows]).tolist(), moved=True)
+            return
+        self.values[rows] = CLOSED
+        if rows.size > MANY:
+            self._forget()
+
+    def open(self, rows: NDArray[np.intp], views: Sequence[ScoreView]) -> None:
+        """Note rows that became feasible; what is known of their scores makes their totals."""
+        grouped = False
+        for view in views:
+            grouped |= view.grouped is not None
+        if grouped:
+            self._sums = None  # groups without feasible rows have any scores
+            total = np.zeros(rows.size, np.int64)
+            for view in views:
+                total += view.weighted_at(rows)
+        else:
+            if self._sums is None:
+                self._sums = np.zeros(len(self.values), np.int64)
+                for view in views:
+                    self._sums += view.weighted()
+            total = self._sums[rows]
+        if self._groups and rows.size <= MANY:
+            self.add(rows.tolist(), (total - self.values[rows]).tolist(), moved=True)
+            return
+        self.values[rows] = total
+        if rows.size > MANY:
+            self._forget()
+
+    # Groups of equal totals.
+
+    def _forget(self) -> None:
+        """Drop the groups: any total may be another now."""
+        self._searches = 0
+        if not self._groups:
+            return
+        self._groups, self._order = {}, []
+        self._due = min(2 * self._due, MOST_SEARCHES) if self._reads < SEARCHES else SEARCHES
+        self._reads = 0
+
+    def _group(self) -> None:
+        total = self.values
+        rows = np.argsort(total, kind="stable").astype(np.int32)
+        ordered = total[rows]
+        starts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+        if starts.size >= MOST_GROUPS:
+            return
+        for group in np.split(rows, starts):
+            same = self._groups[total.item(group[0])] = array("i")
+            same.frombytes(group.tobytes())
+        self._order = [-value for value in self._groups]
+        heapify(self._order)

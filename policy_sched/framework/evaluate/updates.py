@@ -1,0 +1,456 @@
+"""Updates: brings a kept evaluation up to date after changes of some rows.
+
+Theory of operation. Each view says on which rows its result is another one now, and only that is
+combined with the others:
+
+- Filters and scores of scope STATIC are as before.
+- Those of scope NODE are worked out for the changed rows: for a few rows by the compiled functions
+  of `FusedRules.rows`, otherwise by calling the plugins.
+- Plugins of scope CLUSTER say themselves which results change with these rows (`Incremental`), or
+  run again for all rows and are compared. The same read-only array again is no change.
+- Rows that the filters open or close get their totals from what is known of their scores, which is
+  worked out on all changed rows that the filters of scope NODE pass.
+- A normalised score is worked out for the rows whose raw score changed, as long as the bounds stay;
+  otherwise for all rows.
+
+Where anything else happens the evaluation is made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.errors import PluginError
+from policy_sched.framework import (
+    SAME_CODES,
+    Code,
+    Feasible,
+    Incremental,
+    PreFilterResult,
+    RawScores,
+    Refiltered,
+    Rejection,
+    Rescored,
+    RowFunctions,
+    Scope,
+    Scores,
+    Status,
+)
+from policy_sched.framework.evaluate.entry import NO_ROWS, UNKNOWN, Entry
+from policy_sched.framework.evaluate.passes import Passes
+from policy_sched.framework.evaluate.plugin_sets import NONE
+from policy_sched.framework.evaluate.totals import MANY
+from policy_sched.framework.evaluate.views import FEASIBLE, ScoreView
+from policy_sched.framework.runtime import Hook, Runner
+from policy_sched.model import PodInfo
+
+#: Up to this many changed rows the functions of rows run.
+FEW_ROWS: Final = 32
+_ALL_PASS: Final = ()
+
+
+Moves: TypeAlias = tuple[list[int], NDArray[np.intp], NDArray[np.intp]]
+"""The changed rows that filters of scope NODE pass, the rows that became feasible, and those that
+became infeasible."""
+
+
+class Updates:
+    """Updates the entries of one pipeline."""
+
+    def __init__(self, runner: Runner, passes: Passes) -> None:
+        self._runner = runner
+        self._passes = passes
+        self._functions: dict[
+            tuple[frozenset[str], frozenset[str] | None], RowFunctions | None
+        ] = {}
+
+    def update(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool:  # noqa: C901, PLR0912 - it runs for every pod, and a call less is worth it
+        """Bring the entry up to date after a change of ``rows``; False if it must be made anew.
+
+        Raises PluginError if a filter breaks.
+        """
+        runner, functions = self._runner, entry.row_functions
+        if functions is UNKNOWN:
+            functions = entry.row_functions = self._functions_of(entry)
+        if entry.shares_scores:
+            entry.own_scores()
+        start = 0.0 if runner.recorder is None else runner.recorder.timer()
+        rejections: Sequence[Rejection] | None = None
+        scores: Sequence[Sequence[int]] | None = None
+        if functions is not None and len(rows) <= FEW_ROWS and not runner.sampling:
+            rejections, scores = functions.update(pod, rows, entry.by_plugins)
+        scored, opened, closed = rows, NO_ROWS, NO_ROWS
+        nominated = entry.nominated is not None and _concern_nominated_pods(entry, rows)
+        if rejections != _ALL_PASS or entry.filters.cluster_scoped or nominated:
+            moves = self._refilter(entry, pod, rows, rejections, nominated=nominated)
+            if moves is None:
+                return False
+            scored, opened, closed = moves
+        if runner.recorder is not None:
+            runner.ended("filter", Code.SUCCESS, start)
+            start = runner.recorder.timer()
+        if scores is None and functions and rejections is not None and functions.score:
+            scores = functions.score(pod, scored, entry.first)[1]
+        scoring = entry.result.scoring
+        if (
+            scoring is None
+            or scoring.skipped is None
+            or (closed.size and FEASIBLE not in entry.first)
+        ):
+            if scoring is not None or opened.size:
+                self._passes.score_all(entry, pod)
+            return entry.result.broken is None
+        try:
+            moved = bool(opened.size or closed.size)
+            if moved:
+                self._reopen(entry, pod, opened, closed)
+            if scores is None:
+                self._score_rows(entry, pod, scored, opened, moved=moved)
+            else:
+                gains = []
+                for row, fresh in zip(scored, scores, strict=True):
+                    gain = 0
+                    for view, score in zip(entry.node_scores, fresh, strict=True):
+                        gain += (score - view.raw.item(row)) * view.weight
+                        view.raw[row] = score
+                    gains.append(gain)
+                entry.totals.add(scored, gains)
+            if (entry.cluster_scores or entry.pre_score) and not self._score_cluster(
+                entry, pod, rows, opened, moved=moved
+            ):
+                return False
+        except PluginError:
+            return False  # a fresh evaluation says which plugin breaks, and whether it matters
+        if runner.recorder is not None:
+            runner.ended("score", Code.SUCCESS, start)
+        return True
+
+    def _functions_of(self, entry: Entry) -> RowFunctions | None:
+        """Return what updates a few rows; None where plugins run one by one."""
+        filtering, scoring = entry.result.filtering, entry.result.scoring
+        key = filtering.skipped, None if scoring is None else scoring.skipped
+        rules = self._runner.pipeline.rules
+        if rules is None:
+            return None
+        if key not in self._functions:
+            filters = [
+                (place, entry.views[place].hook.plugin) for place in entry.filters.node_scoped
+            ]
+            views = [] if scoring is None else scoring.views
+            node = [view.plugin for view in views if view.plugin.durability is Scope.NODE]
+            plain = scoring is not None and all(plugin.plain for plugin in node)
+            names = [plugin.hook.plugin for plugin in node] if plain else None
+            self._functions[key] = rules.rows(filters, names)
+        return self._functions[key]
+
+    def fits(self, entry: Entry, pod: PodInfo, row: int) -> bool:
+        """Return whether a row passes all filters now, whatever the entry knows of it.
+
+        False where that is up to the plugins. Nothing but pods changed since the entry's version.
+        """
+        if entry.filters.cluster_scoped or entry.active.cluster_pre_filter:
+            return False
+        if entry.result.filtering.rejection is not None:
+            return False
+        functions = entry.row_functions
+        if functions is UNKNOWN:
+            functions = entry.row_functions = self._functions_of(entry)
+        if functions is None:
+            return False
+        static = [
+            place for place, view in enumerate(entry.views) if view.durability is Scope.STATIC
+        ]
+        if entry.rejecting(np.array((row,), np.intp), static).item() != FEASIBLE:
+            return False
+        rejections = functions.filter(pod, [row], entry.by_plugins)[0]
+        return rejections is not None and not any(rejections)
+
+    # Filters.
+
+    def pre_filter_unchanged(self, entry: Entry, pod: PodInfo) -> bool:
+        """Run PreFilter of plugins that read the whole cluster; False if a result changed."""
+        for incremental in (entry.incremental or {}).values():
+            if not incremental.holds():
+                return False
+        if not entry.pre_filter:
+            return True
+        filtering = entry.result.filtering
+        results = self._runner.call_all("pre_filter", entry.pre_filter, entry.result.state, pod)
+        for hook, result in zip(entry.pre_filter, results, strict=True):
+            assert isinstance(result, PreFilterResult), "PreFilter returns one"
+            skips = hook.plugin in filtering.skipped
+            if result.status.code is not (Code.SKIP if skips else Code.SUCCESS):
+                return False
+            if result.node_names is not None or hook.plugin in filtering.narrowing:
+                return False
+        return True
+
+    def _refilter(
+        self,
+        entry: Entry,
+        pod: PodInfo,
+        rows: list[int],
+        rejections: Sequence[Rejection] | None,
+        *,
+        nominated: bool,
+    ) -> Moves | None:
+        """Bring the filters up to date after a change of ``rows``; None: PreFilter must run again.
+
+        ``rejections``: of the filters of scope NODE, None if only they can tell. ``nominated``:
+        whether nominated pods have to do with one of the rows.
+        """
+        filters, passed, changed = entry.filters, rows, NO_ROWS
+        if rejections != _ALL_PASS:
+            changed = np.array(rows, np.intp)
+            if rejections is not None and entry.put_rejections(rows, rejections):
+                passed = [row for row, one in zip(rows, rejections, strict=True) if one is None]
+            else:
+                for place in filters.node_scoped:
+                    hook = filters.plugins[place]
+                    result = self._passes.run_filter(hook, entry.result.state, pod, changed)
+                    entry.take(place, result, changed)
+                passing = entry.rejecting(changed, filters.node_scoped) == FEASIBLE
+                passed = changed[passing].tolist()
+        if filters.cluster_scoped:
+            differ = self._refilter_cluster(entry, pod, rows)
+            if differ is None:
+                return None
+            changed = np.union1d(changed, differ) if changed.size else differ
+            nominated = entry.nominated is not None
+        if nominated:
+            # What pods fit with the nominated ones may change elsewhere, too.
+            before = entry.first == FEASIBLE
+            entry.combine(changed)
+            self._passes.override(entry, pod, None if filters.cluster_scoped else rows)
+            now = entry.first == FEASIBLE
+            opened, closed = (now & ~before).nonzero()[0], (before & ~now).nonzero()[0]
+        elif changed.size:
+            opened, closed = entry.combine(changed)
+        else:
+            return passed, NO_ROWS, NO_ROWS
+        if opened.size or closed.size:
+            entry.result.state.write(Feasible(first=entry.first))
+        return passed, opened, closed
+
+    def _refilter_cluster(
+        self, entry: Entry, pod: PodInfo, rows: Sequence[int]
+    ) -> NDArray[np.intp] | None:
+        """Run the filters that read the whole cluster; return the rows whose codes differ.
+
+        ``rows``: those that were changed. None if PreFilter must run again.
+        """
+        runner, state, incremental = self._runner, entry.result.state, entry.incremental
+        changed = NO_ROWS
+        for place in entry.filters.cluster_scoped:
+            view = entry.views[place]
+            update = incremental.get(view.hook.plugin) if incremental else None
+            if update is not None:
+                refilter: Callable[..., Refiltered | None] = update.filter
+                if runner.sampling:
+                    refilter = partial(runner.call, "filter", Hook(view.hook.plugin, update.filter))
+                try:
+                    refiltered = refilter(state, rows)
+                except Exception:  # noqa: BLE001 - the plugin is foreign code; its filter says why
+                    return None
+                if refiltered is SAME_CODES:
+                    continue
+                if refiltered is None:
+                    return None
+                entry.take(place, refiltered.result, refiltered.rows)
+                differ = refiltered.rows
+            else:
+                result = self._passes.run_filter(view.hook, state, pod, None)
+                if result.codes is view.codes:
+                    continue
+                none = np.zeros(len(entry.fixed), np.int16)
+                before, now = (
+                    none if codes is None else codes for codes in (view.codes, result.codes)
+                )
+                differ = (before != now).nonzero()[0]
+                entry.take(place, result, None)
+            changed = np.union1d(changed, differ) if changed.size else differ
+        return changed
+
+    # Scores.
+
+    def _reopen(
+        self, entry: Entry, pod: PodInfo, opened: NDArray[np.intp], closed: NDArray[np.intp]
+    ) -> None:
+        """Write the totals of rows that became feasible, or are no longer."""
+        scoring, state = entry.result.scoring, entry.result.state
+        assert scoring is not None, "it was scored before"
+        if closed.size:
+            entry.totals.close(closed)
+        if opened.size:
+            for view in scoring.views:
+                if not view.whole and view.grouped is None:
+                    hook = view.plugin.hook
+                    gain = view.put(opened, self._runner.call("score", hook, state, pod, opened))
+                    if view.plugin.plain:
+                        entry.totals.add_some(opened, gain * view.weight)
+            entry.totals.open(opened, scoring.views)
+        for view in entry.normalized:
+            self._renormalize(entry, view, pod, opened)
+
+    def _score_rows(
+        self,
+        entry: Entry,
+        pod: PodInfo,
+        rows: Sequence[int],
+        opened: NDArray[np.intp],
+        *,
+        moved: bool,
+    ) -> None:
+        """Run the plugins of scope NODE for rows; ``moved``: whether other rows are feasible."""
+        touched, state = np.array(rows, np.intp), entry.result.state
+        for view in entry.node_scores:
+            plugin, changed = view.plugin, NO_ROWS
+            if touched.size:
+                gain = view.put(
+                    touched, self._runner.call("score", plugin.hook, state, pod, touched)
+                )
+                if plugin.plain:
+                    entry.totals.add_some(touched, gain * view.weight)
+                changed = touched[(gain != 0) & (entry.first[touched] == FEASIBLE)]
+            if not plugin.plain and (moved or changed.size or plugin.by_row):
+                self._renormalize(entry, view, pod, np.union1d(changed, opened))
+
+    def _score_cluster(
+        self,
+        entry: Entry,
+        pod: PodInfo,
+        rows: Sequence[int],
+        opened: NDArray[np.intp],
+        *,
+        moved: bool,
+    ) -> bool:
+        """Bring the scores up to date that read the whole cluster; False if that is not possible.
+
+        ``rows``: those that were changed. ``moved``: whether other rows are feasible.
+        """
+        runner, state, incremental = self._runner, entry.result.state, entry.incremental
+        if entry.pre_score and not self._pre_score_unchanged(entry, pod):
+            return False
+        for view in entry.cluster_scores:
+            hook = view.plugin.hook
+            update = incremental.get(hook.plugin) if incremental else None
+            if update is None:
+                if not self._score_again(entry, view, pod, opened, moved=moved):
+                    return False
+                continue
+            rescore: Callable[..., Rescored | None] = update.score
+            if runner.sampling:
+                rescore = partial(runner.call, "score", Hook(hook.plugin, update.score))
+            try:
+                rescored = rescore(state, rows)
+            except Exception:  # noqa: BLE001 - the plugin is foreign code; its score says why
+                return False
+            if rescored is None or update.scores is None:
+                return False
+            entry.totals.add_groups(update.scores, rescored, view.weight)
+        return True
+
+    def _pre_score_unchanged(self, entry: Entry, pod: PodInfo) -> bool:
+        """Run PreScore of plugins that read the whole cluster; False if a result changed."""
+        scoring = entry.result.scoring
+        skipped = NONE if scoring is None else scoring.skipped or NONE
+        results = self._runner.call_all("pre_score", entry.pre_score, entry.result.state, pod)
+        for hook, result in zip(entry.pre_score, results, strict=True):
+            assert isinstance(result, Status), "PreScore returns one"
+            if result.code is not (Code.SKIP if hook.plugin in skipped else Code.SUCCESS):
+                return False
+        return True
+
+    def _score_again(
+        self, entry: Entry, view: ScoreView, pod: PodInfo, opened: NDArray[np.intp], *, moved: bool
+    ) -> bool:
+        """Run a score plugin for all rows; False if it may have written to what it returned before.
+
+        ``moved``: whether other rows than before are feasible.
+        """
+        plugin, before, changed = view.plugin, view.raw, NO_ROWS
+        raw: RawScores = self._runner.call("score", plugin.hook, entry.result.state, pod, None)
+        if raw is not before:
+            changed = (raw != before).nonzero()[0]
+            view.take(raw)
+        elif raw.flags.writeable:
+            return False
+        if plugin.plain:
+            if changed.size:
+                entry.totals.add_some(changed, (raw - before)[changed] * view.weight)
+        elif changed.size or moved or plugin.by_row:
+            changed = changed[entry.first[changed] == FEASIBLE]
+            self._renormalize(entry, view, pod, np.union1d(changed, opened))
+        return True
+
+    def _renormalize(
+        self, entry: Entry, view: ScoreView, pod: PodInfo, rows: NDArray[np.intp]
+    ) -> None:
+        """Normalise a plugin's scores again.
+
+        ``rows``: the feasible ones that have another raw score or were not feasible before.
+        """
+        before, feasible = view.part, entry.result.state.read(Feasible)
+        assert before is not None, "it was normalised before"
+        assert feasible is not None, "it is there from PreScore on"
+        alone = self._normalized_alone(entry, view, pod, rows, feasible.rows.size)
+        if alone is None:
+            self._passes.normalize(entry, view, pod, feasible.rows)
+            view.find_bounds(feasible.rows)
+            gain = view.weighted() - before
+            rows = gain.nonzero()[0]
+        else:
+            part = view.part = before.copy() if view.shared else before
+            gain = alone * view.weight - part[rows]
+            part[rows] += gain
+        if alone is not None or rows.size <= MANY:
+            entry.totals.add_some(rows, gain if alone is not None else gain[rows])
+        else:
+            entry.totals.add_all(gain)
+
+    def _normalized_alone(
+        self, entry: Entry, view: ScoreView, pod: PodInfo, rows: NDArray[np.intp], feasible: int
+    ) -> Scores | None:
+        """Return the normalised scores of rows; None if other rows may have another one, too."""
+        plugin, bounds, raw = view.plugin, view.bounds, view.raw[rows]
+        if plugin.normalizer is None:
+            return self._passes.normalized(entry, view, pod, raw)
+        # A plugin may keep what it returned for as many rows as there are feasible ones.
+        if plugin.by_row or rows.size + 2 == feasible:
+            return None
+        if bounds is None or not view.same_bounds(entry.first):
+            return None
+        if rows.size and (raw.min() < bounds[0] or raw.max() > bounds[1]):
+            return None
+        if not rows.size:
+            return np.empty(0, np.int64)
+        return self._passes.normalized(entry, view, pod, np.append(raw, bounds[:2]))[:-2]
+
+    # Plugins that update results themselves.
+
+    def find_incremental(self, entry: Entry, pod: PodInfo) -> None:
+        """Look for what updates the results of plugins of the whole cluster from now on."""
+        scoring, incremental = entry.result.scoring, dict[str, Incremental]()
+        if entry.nominated is not None or scoring is None or scoring.skipped is None:
+            return
+        signatures = self._runner.pipeline.signatures
+        for plugin in {hook.plugin: None for hook in (*entry.pre_filter, *entry.pre_score)}:
+            signature = signatures.get(plugin)
+            if signature is not None and signature.incremental is not None:
+                update = signature.incremental(entry.result.state, pod)
+                if update is not None:
+                    incremental[plugin] = update
+        entry.update_with(incremental)
+
+
+def _concern_nominated_pods(entry: Entry, rows: list[int]) -> bool:
+    """Return whether there are nominated pods on one of the rows, or it was rejected for some."""
+    overrides, nominated = entry.overrides, entry.nominated
+    if overrides and not overrides.keys().isdisjoint(rows):
+        return True
+    return nominated is not None and nominated.any_on(rows)
