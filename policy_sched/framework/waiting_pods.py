@@ -288,7 +288,7 @@ class WaitingPods:
             return True
         return False
 
-    def ask_again(self) -> None:
+    def recheck(self) -> None:
         """Permit the plugins of waiting pods again for which something has changed."""
         self._rechecker.recheck()
 

@@ -32,11 +32,11 @@ from policy_sched.policytest import coverage_probes
 from policy_sched.policytest.scenario import Scenario
 from policy_sched.preemption import (
     CandidateLimit,
+    CandidateNodes,
     Case,
     NodeKey,
     PreemptionAttempt,
     PreemptionSearch,
-    Spots,
     rules_of,
 )
 from policy_sched.profiles.build import CompiledPlan
@@ -312,7 +312,12 @@ def observe_search(
 
 
 def _observed(  # the first four are bound
-    number: int, key: NodeKey, handle: Handle, observe: KeyObserver, pod: PodInfo, candidates: Spots
+    number: int,
+    key: NodeKey,
+    handle: Handle,
+    observe: KeyObserver,
+    pod: PodInfo,
+    candidates: CandidateNodes,
 ) -> npt.NDArray[Any]:
     """Call the observer for each candidate, and return the values of the key."""
     places = zip(candidates.rows.tolist(), np.asarray(candidates.violations).tolist(), strict=True)

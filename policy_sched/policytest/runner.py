@@ -318,7 +318,7 @@ class Observation:
             plugin, first = next(iter(waits.items()))
             status = first.status.by(plugin)
         self.outcome = replace(self.outcome, permit=plugin_outcome(status))
-        handle.waiting_pods.ask_again()
+        handle.waiting_pods.recheck()
         for waiting in handle.waiting_pods:
             if waiting.ended:
                 handle.waiting_pods.remove(waiting.pod.uid)

@@ -11,8 +11,8 @@ from policy_sched.preemption.group_units import (
 )
 from policy_sched.preemption.policy_section import (
     BoundPreemption as BoundPreemption,
+    CandidateNodes as CandidateNodes,
     Case as Case,
-    Spots as Spots,
 )
 from policy_sched.preemption.rules import NodeKey as NodeKey, rules_of as rules_of
 from policy_sched.preemption.search import (

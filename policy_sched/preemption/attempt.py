@@ -36,7 +36,7 @@ class Victims(msgspec.Struct, frozen=True):
 
     ``rows``: rows of the node table, shape (m,). ``pods``: all possible victims, the most important
     first, shape (depth, m). ``breaking``: which of them break a disruption budget, None if none
-    does; these are spared first.
+    does; these are reprieved first.
     """
 
     rows: NDArray[np.intp]
@@ -55,7 +55,7 @@ class Victims(msgspec.Struct, frozen=True):
         return Victims(self.rows[places], self.pods.at(places), breaking)
 
     def column(self, place: int) -> list[tuple[int, int]]:
-        """Return the victims of one node in the order in which they are spared.
+        """Return the victims of one node in the order in which they are reprieved.
 
         They are pairs of a line and a row of the pod table.
         """
@@ -66,15 +66,15 @@ class Victims(msgspec.Struct, frozen=True):
             found.sort(key=lambda one: not first[one[0]])
         return found
 
-    def in_order_of_sparing(self) -> PodRows:
-        """Return the pods in the order in which they are spared."""
+    def in_order_of_reprieve(self) -> PodRows:
+        """Return the pods in the order in which they are reprieved."""
         if self.breaking is None:
             return self.pods
-        return _InOrderOfSparing(self.pods, self.breaking)
+        return _InOrderOfReprieve(self.pods, self.breaking)
 
     def in_order_of_importance(self, flags: NDArray[np.bool_], pods: PodRows) -> NDArray[np.bool_]:
-        """Return flags of pods in the order in which they are spared in the order that is here."""
-        if isinstance(pods, _InOrderOfSparing):
+        """Return flags of pods in order of reprieve in the order that is here."""
+        if isinstance(pods, _InOrderOfReprieve):
             return pods.back(flags)
         return flags
 
@@ -85,7 +85,7 @@ class Victims(msgspec.Struct, frozen=True):
         return count_down(gone & self.breaking)
 
 
-class _InOrderOfSparing(PodRows):
+class _InOrderOfReprieve(PodRows):
     """Possible victims, those first that break a budget."""
 
     def __init__(self, pods: PodRows, breaking: NDArray[np.bool_]) -> None:
@@ -133,8 +133,8 @@ class DryRunResult(msgspec.Struct, frozen=True):
     """What a dry run on m nodes found.
 
     ``fits``: the pod fits when all victims are gone, shape (m,). ``gone``: victims that could not
-    be spared then, shape (depth, m). ``statuses``: why it fits nowhere, by row; where that was not
-    asked the row is missing.
+    be reprieved then, shape (depth, m). ``statuses``: why it fits nowhere, by row; where that was
+    not asked the row is missing.
     """
 
     fits: NDArray[np.bool_]

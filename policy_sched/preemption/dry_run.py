@@ -33,7 +33,7 @@ def search_each(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
     for place, row in enumerate(victims.rows.tolist()):
         column = victims.column(place)
         pods = [pod for _, i in column if (pod := infos[i]) is not None]
-        found = _OneNode(attempt, row, promised.get(row, ())).spare(pods)
+        found = _OneNode(attempt, row, promised.get(row, ())).reprieve(pods)
         if isinstance(found, Status):
             statuses[row] = found
         else:
@@ -43,7 +43,7 @@ def search_each(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
 
 
 class _OneNode:
-    """One node from which pods go; everything is as before when `spare` returns."""
+    """One node from which pods go; everything is as before when `reprieve` returns."""
 
     def __init__(self, attempt: PreemptionAttempt, row: int, rivals: tuple[PodInfo, ...]) -> None:
         self._attempt = attempt
@@ -52,7 +52,7 @@ class _OneNode:
         self._rivals = rivals
         self._state: CycleState = attempt.state.clone()
 
-    def spare(self, pods: list[PodInfo]) -> list[int] | Status:
+    def reprieve(self, pods: list[PodInfo]) -> list[int] | Status:
         """Return the positions of the pods that must go, or why all of them do not suffice."""
         with self._nodes:
             for pod in pods:
@@ -142,7 +142,7 @@ def _fits(
 
 def search_all(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
     """Return what becomes of the pod on each node; without the reasons where it does not fit."""
-    pods = victims.in_order_of_sparing()
+    pods = victims.in_order_of_reprieve()
     gone = np.zeros(pods.there.shape, np.bool_)
     with attempt.cache.overlay as nodes:
         nodes.remove_block(victims.rows, pods, attempt.filter_dry_run.reads)

@@ -27,7 +27,7 @@ from policy_sched.preemption import dry_run
 from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
 from policy_sched.preemption.budgets import Budgets
 from policy_sched.preemption.evictable import EvictableRows
-from policy_sched.preemption.policy_section import Spots
+from policy_sched.preemption.policy_section import CandidateNodes
 from policy_sched.preemption.rules import Candidates, PreemptionRules
 
 NO_VICTIMS: Final = Status(
@@ -92,8 +92,8 @@ class Search:
     def node_key(self, number: int, pod: PodInfo, candidates: Candidates) -> NDArray[Any]:
         """Return a key of the order of nodes."""
         listed = partial(self.ordered_victims, pod, candidates)
-        spots = Spots(candidates.rows, candidates.victims, candidates.violations, listed)
-        return self._rules.node_order[number](pod, spots)
+        nodes = CandidateNodes(candidates.rows, candidates.victims, candidates.violations, listed)
+        return self._rules.node_order[number](pod, nodes)
 
     def ordered_victims(
         self, pod: PodInfo, candidates: Candidates, place: int
@@ -436,9 +436,9 @@ class DryRun:
 
     def rejections(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> Rejections:
         """Return why rows, ascending, that were looked at and are no candidates are none."""
-        silent = rows[self._reasons[rows] == NOTHING]
-        if silent.size:
-            victims = self._search.victims(attempt.pod, silent)
+        unexplained = rows[self._reasons[rows] == NOTHING]
+        if unexplained.size:
+            victims = self._search.victims(attempt.pod, unexplained)
             found = dry_run.why_not(attempt, victims.at(np.flatnonzero(victims.some)))
             self._reasons[list(found)] = self._table.numbers(list(found.values()))
         numbers = np.zeros(self._found.size, np.intp)

@@ -79,11 +79,11 @@ def in_order_of_reprieve(cache: Cache, objects: ApiObjects, units: Sequence[Unit
     if broken is None:
         return list(units)
     flags = iter(broken[:, 0].tolist())
-    spared: tuple[list[Unit], list[Unit]] = ([], [])
+    reprieved: tuple[list[Unit], list[Unit]] = ([], [])
     for unit in units:
         violates = [next(flags) for _ in unit.pods]
-        spared[not any(violates)].append(unit)
-    return [*spared[0], *spared[1]]
+        reprieved[not any(violates)].append(unit)
+    return [*reprieved[0], *reprieved[1]]
 
 
 def _pods_on_nodes(cache: Cache) -> Iterator[PodInfo]:

@@ -36,7 +36,7 @@ class Case(msgspec.Struct, frozen=True):
     pdb_violations: int = 0
 
 
-class Spots(msgspec.Struct, frozen=True):
+class CandidateNodes(msgspec.Struct, frozen=True):
     """Nodes with their victims: m of them.
 
     ``rows``: rows of the node table. ``victims``: shape (depth, m). ``violations``: int64, shape
@@ -88,8 +88,8 @@ class BoundPreemption:
         return tuple(key.ordered(key.of_pods(pod, 0, pods)) for key in self._victim_order)
 
     @property
-    def node_keys(self) -> tuple[Callable[[PodInfo, int, Spots], Keys], ...]:
-        """The keys of nodes, the deciding one first: pod, time and spots to keys, shape (m,)."""
+    def node_keys(self) -> tuple[Callable[[PodInfo, int, CandidateNodes], Keys], ...]:
+        """The keys of nodes, the deciding one first: pod, time and nodes to keys, shape (m,)."""
         return tuple(key.node_key for key in self._node_order)
 
 
@@ -141,18 +141,18 @@ class _BoundChoice:
         ]
         return _array(found).reshape(rows.shape)
 
-    def node_key(self, pod: PodInfo, now: int, spots: Spots) -> Keys:
+    def node_key(self, pod: PodInfo, now: int, nodes: CandidateNodes) -> Keys:
         """Return the keys of nodes."""
-        shape = spots.rows.shape
+        shape = nodes.rows.shape
         if self._together is not None:
-            scope = VictimScope(spots.victims, spots.rows, spots.violations)
+            scope = VictimScope(nodes.victims, nodes.rows, nodes.violations)
             value, error = self._together(pod, Case(now), scope)
             if error is None or not np.any(error):
                 return self.ordered(self._numbers(value, shape))
         found = [
-            self.one(pod, Case(now, None, spots.listed(place), violations), row)
+            self.one(pod, Case(now, None, nodes.listed(place), violations), row)
             for place, (row, violations) in enumerate(
-                zip(spots.rows.tolist(), spots.violations.tolist(), strict=True)
+                zip(nodes.rows.tolist(), nodes.violations.tolist(), strict=True)
             )
         ]
         return self.ordered(_array(found))

@@ -19,7 +19,7 @@ from policy_sched.cluster.tables import PodRows, PodTable
 from policy_sched.framework import Scope, Signature
 from policy_sched.framework.evaluate import key_getter
 from policy_sched.model import PodInfo
-from policy_sched.preemption.policy_section import BoundPreemption, Spots
+from policy_sched.preemption.policy_section import BoundPreemption, CandidateNodes
 
 Rows: TypeAlias = NDArray[np.intp]
 
@@ -55,7 +55,7 @@ class Candidates(msgspec.Struct, frozen=True):
 
 Order: TypeAlias = Callable[[PodInfo | None], Keys]
 """From the pod that evicts to the sort keys of its victims; None where they do not read it."""
-NodeKey: TypeAlias = Callable[[PodInfo, Spots], NDArray[Any]]
+NodeKey: TypeAlias = Callable[[PodInfo, CandidateNodes], NDArray[Any]]
 """From the pod that evicts and nodes with their victims to one number each, shape (m,); a smaller
 one is better."""
 
@@ -65,7 +65,7 @@ class PreemptionRules(msgspec.Struct, frozen=True):
 
     ``eligible``: whether the pod may evict at all. ``victim``: which of many pods it may evict, as
     bools of their shape; where there is no pod the value does not count. ``victim_order``: the most
-    important pod has the smallest key; it is the first to be spared; ``order_reads_pod``: it is
+    important pod has the smallest key; it is the first to be reprieved; ``order_reads_pod``: it is
     another one for each pod that evicts. ``node_order``: keys of candidates, the deciding one
     first; a later one is computed only for those that share the smallest value so far;
     ``stable_keys`` are the places of those that depend on nothing but the node and its victims.
@@ -96,7 +96,7 @@ def rules_of(bound: BoundPreemption, pods: PodTable, now: Callable[[], int]) -> 
 
         return keys
 
-    def node_key(key: Callable[[PodInfo, int, Spots], NDArray[Any]]) -> NodeKey:
+    def node_key(key: Callable[[PodInfo, int, CandidateNodes], NDArray[Any]]) -> NodeKey:
         return lambda pod, spots: key(pod, now(), spots)
 
     return PreemptionRules(

@@ -76,7 +76,7 @@ class PreemptionSearch:
         self._cache = cache
         self._extenders = extenders
         self._rules = rules
-        self._shortlist = candidate_limit
+        self._candidate_limit = candidate_limit
         budgets = Budgets(objects, cache.pods)
         self._on_rows = dry_runs.Search(cache, rules, budgets, _orders(cache, rules))
         self._runs = dry_runs.DryRuns(self._on_rows)
@@ -172,7 +172,7 @@ class PreemptionSearch:
         self, run: dry_runs.DryRun, attempt: PreemptionAttempt, rows: NDArray[np.intp], rng: Random
     ) -> NDArray[np.intp]:
         """Return the rows of enough candidates, those that break no budget first."""
-        wanted = max(self._shortlist.size(rows.size), 1)
+        wanted = max(self._candidate_limit.size(rows.size), 1)
         offset = rng.randrange(rows.size)
         turned = np.concatenate((rows[offset:], rows[:offset]))
         while True:

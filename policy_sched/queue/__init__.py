@@ -9,7 +9,7 @@ from policy_sched.queue.heap import SortKey as SortKey
 from policy_sched.queue.hints import HintTable as HintTable
 from policy_sched.queue.nominator import Nominator as Nominator
 from policy_sched.queue.scheduling_queue import (
-    TAKEN_ALONG as TAKEN_ALONG,
+    SCHEDULABLE_WITH_GROUP as SCHEDULABLE_WITH_GROUP,
     Gate as Gate,
     SchedulingQueue as SchedulingQueue,
 )

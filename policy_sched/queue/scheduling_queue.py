@@ -45,11 +45,11 @@ name of the plugin that rejects the pod, or an empty string."""
 
 PUT_OFF: Final = "PutOff"
 """The cause of coming to backoffQ for a pod whose decision would take long, after one that did."""
-TAKEN_ALONG: Final = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
+SCHEDULABLE_WITH_GROUP: Final = (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.UNSCHEDULABLE)
 """Places from which a pod may be tried along with another one of its group."""
-_POOL: Final = (QueueState.UNSCHEDULABLE, QueueState.GATED)
+_UNSCHEDULABLE: Final = (QueueState.UNSCHEDULABLE, QueueState.GATED)
 _UNDER_WAY: Final = (QueueState.IN_FLIGHT, QueueState.BINDING)
-_ON_ITS_WAY: Final = (QueueState.ACTIVE, QueueState.BINDING)
+_NOT_ACTIVATED: Final = (QueueState.ACTIVE, QueueState.BINDING)
 
 
 class SchedulingQueue:
@@ -118,7 +118,7 @@ class SchedulingQueue:
         None if it cannot be tried: a pod that is gated, or under way already, stays where it is.
         """
         queued = self.by_uid.get(uid)
-        if queued is None or queued.place not in TAKEN_ALONG:
+        if queued is None or queued.place not in SCHEDULABLE_WITH_GROUP:
             return None
         self._take_out(queued)
         self._begin_attempt(queued)
@@ -236,7 +236,7 @@ class SchedulingQueue:
                 if not queued.activated:  # once is enough: a group's pods activate each other
                     queued.activated = True
                     self._in_flight.note(FORCE_ACTIVATE, None, queued.info)
-            elif queued.place not in _ON_ITS_WAY:
+            elif queued.place not in _NOT_ACTIVATED:
                 self._to_active(queued, FORCE_ACTIVATE.label, self._clock())
 
     @property
@@ -248,13 +248,13 @@ class SchedulingQueue:
     # Many pods: events, timeouts, reloads.
 
     def move_all_to_active_or_backoff(
-        self, event: ClusterEvent, old: object = None, new: object = None, *, but: str = ""
+        self, event: ClusterEvent, old: object = None, new: object = None, *, except_uid: str = ""
     ) -> None:
         """Move pods that the event may make schedulable to activeQ or backoffQ.
 
         ``old`` and ``new``: the object before and after (None: it was not there, or is gone).
-        ``but`` is the UID of a pod that stays where it is. Pods in flight are judged when they
-        come back.
+        ``except_uid`` is the UID of a pod that stays where it is. Pods in flight are judged when
+        they come back.
         """
         hints = self.hints
         if not self._unschedulable_pods.group_of and not self._in_flight.pods:
@@ -262,7 +262,7 @@ class SchedulingQueue:
         if not hints.concerns_any_plugin(event):
             return
         groups = self._unschedulable_pods.groups(
-            lambda rejection: hints.concerns(rejection, event), but
+            lambda rejection: hints.concerns(rejection, event), except_uid
         )
         self._move(groups, event, old, new)
 
@@ -272,7 +272,7 @@ class SchedulingQueue:
         now = self._clock()
         for uid in uids:
             queued = self.by_uid.get(uid)
-            if queued is not None and queued.place in _POOL:
+            if queued is not None and queued.place in _UNSCHEDULABLE:
                 strategy = self.hints.judge(queued, event, None, new)
                 self._move_one(queued, strategy, event.label, now)
 
@@ -509,7 +509,7 @@ class SchedulingQueue:
 
     def _requeue(self, queued: QueuedPod, strategy: Strategy, cause: str, now: int) -> None:
         if strategy is Strategy.SKIP:
-            if queued.place not in _POOL:
+            if queued.place not in _UNSCHEDULABLE:
                 transition(queued, QueueState.UNSCHEDULABLE)
                 self._unschedulable_pods.add(queued, cause)
                 self._set_timer(queued, now)
@@ -554,7 +554,7 @@ class SchedulingQueue:
         return True
 
     def _keep_gated(self, queued: QueuedPod, plugin: str, cause: str, now: int) -> None:
-        was_in_pool = queued.place in _POOL
+        was_in_pool = queued.place in _UNSCHEDULABLE
         queued.gated_by, queued.flushed = plugin, False
         queued.rejected_by |= {plugin}
         transition(queued, QueueState.GATED)
@@ -592,7 +592,7 @@ class SchedulingQueue:
         for event in pod_changes(before, pod):
             strategy = self.hints.judge(queued, event, before, pod)
             self._requeue(queued, strategy, event.label, now)
-            if queued.place not in _POOL:
+            if queued.place not in _UNSCHEDULABLE:
                 break
 
 

@@ -100,13 +100,13 @@ class UnschedulablePods:
             self._drop_empty_groups()
 
     def groups(
-        self, concerned: Callable[[Rejection], bool], but: str = ""
+        self, concerned: Callable[[Rejection], bool], except_uid: str = ""
     ) -> Iterator[list[QueuedPod]]:
-        """Yield the pods of each group that is concerned; ``but``: the UID of one to leave out."""
+        """Yield the pods of each group that is concerned, without the pod of ``except_uid``."""
         for rejection in [one for one in self._groups if concerned(one)]:
             group = self._groups[rejection]
-            if but in group:
-                yield [queued for uid, queued in group.items() if uid != but]
+            if except_uid in group:
+                yield [queued for uid, queued in group.items() if uid != except_uid]
             else:
                 yield list(group.values())
 
@@ -134,7 +134,7 @@ class UnschedulablePods:
 _TICKET: Callable[[QueuedPod], int] = attrgetter("ticket")
 
 
-_POOL = (QueueState.UNSCHEDULABLE, QueueState.GATED)
+_UNSCHEDULABLE = (QueueState.UNSCHEDULABLE, QueueState.GATED)
 
 
 class Timers:
@@ -163,7 +163,7 @@ class Timers:
             due, uid = self._heap[0]
             known = self._pods.get(uid)
             if known is not None and known[0] == due:
-                if known[1].place in _POOL:
+                if known[1].place in _UNSCHEDULABLE:
                     return due
                 del self._pods[uid]
             heappop(self._heap)

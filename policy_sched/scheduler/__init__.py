@@ -14,7 +14,7 @@ from policy_sched.scheduler.attempt import (
     Reject as Reject,
 )
 from policy_sched.scheduler.event_handlers import (
-    Happened as Happened,
+    ClusterChange as ClusterChange,
     node_gone as node_gone,
     node_seen as node_seen,
     object_changed as object_changed,

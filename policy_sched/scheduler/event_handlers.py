@@ -14,14 +14,14 @@ from policy_sched.cluster import PodState
 from policy_sched.queue import node_changes, pod_changes
 from policy_sched.scheduler.scheduler import Scheduler
 
-Happened: TypeAlias = tuple[model.ClusterEvent, ...]
+ClusterChange: TypeAlias = tuple[model.ClusterEvent, ...]
 _NODE_DELETE: Final = model.ClusterEvent(model.EventResource.NODE, model.ActionType.DELETE)
 _POD_UPDATE: Final = model.ClusterEvent(model.EventResource.UNSCHEDULABLE_POD, model.UPDATE)
 _POD_DELETE: Final = model.ClusterEvent(
     model.EventResource.UNSCHEDULABLE_POD, model.ActionType.DELETE
 )
-_NOTHING: Final[Happened] = ()
-_ASSIGNED_POD_DELETED: Final[Happened] = (model.ASSIGNED_POD_DELETE,)
+_NOTHING: Final[ClusterChange] = ()
+_ASSIGNED_POD_DELETED: Final[ClusterChange] = (model.ASSIGNED_POD_DELETE,)
 _RESOURCES: Final[dict[type[model.ApiObject], model.EventResource]] = {
     model.Namespace: model.EventResource.NAMESPACE,
     model.PersistentVolume: model.EventResource.PERSISTENT_VOLUME,
@@ -42,7 +42,7 @@ _RESOURCES: Final[dict[type[model.ApiObject], model.EventResource]] = {
 
 def object_changed(
     scheduler: Scheduler, old: model.ApiObject | None, new: model.ApiObject | None
-) -> Happened:
+) -> ClusterChange:
     """Hand a change of any kind to its handler.
 
     ``old`` is None for an object that came, ``new`` for one that was deleted.
@@ -58,7 +58,7 @@ def object_changed(
     return _NOTHING if old is None else object_gone(scheduler, old)
 
 
-def node_seen(scheduler: Scheduler, node: model.Node) -> Happened:
+def node_seen(scheduler: Scheduler, node: model.Node) -> ClusterChange:
     """Handle an added or updated node."""
     table = scheduler.cache.nodes
     row = table.row_of.get(node.metadata.name)
@@ -73,14 +73,14 @@ def node_seen(scheduler: Scheduler, node: model.Node) -> Happened:
     return events
 
 
-def node_gone(scheduler: Scheduler, node: model.Node) -> Happened:
+def node_gone(scheduler: Scheduler, node: model.Node) -> ClusterChange:
     """Handle a deleted node."""
     scheduler.cache.remove_node(node)
     scheduler.queue.move_all_to_active_or_backoff(_NODE_DELETE, node, None)
     return (_NODE_DELETE,)
 
 
-def pod_seen(scheduler: Scheduler, pod: model.PodInfo) -> Happened:
+def pod_seen(scheduler: Scheduler, pod: model.PodInfo) -> ClusterChange:
     """A pod came or changed; it has a node, or waits for one.
 
     A pod of another scheduler is passed over, one whose profile is gone is not.
@@ -135,7 +135,7 @@ def pod_ended(scheduler: Scheduler, pod: model.PodInfo) -> None:
     scheduler.queue.move_all_to_active_or_backoff(model.ASSIGNED_POD_DELETE, pod, None)
 
 
-def pod_gone(scheduler: Scheduler, pod: model.PodInfo) -> Happened:
+def pod_gone(scheduler: Scheduler, pod: model.PodInfo) -> ClusterChange:
     """A pod was deleted, or has ended; ``pod`` may be an older form of it.
 
     A pod that is assumed and was never bound is taken back by its attempt, if that ends now; if the
@@ -159,7 +159,7 @@ def pod_gone(scheduler: Scheduler, pod: model.PodInfo) -> Happened:
 
 def object_seen(
     scheduler: Scheduler, old: model.ApiObject | None, new: model.ApiObject
-) -> Happened:
+) -> ClusterChange:
     """An object that is neither node nor pod came (``old`` is None) or changed."""
     if isinstance(new, model.Namespace):
         scheduler.cache.set_namespace(new)
@@ -170,7 +170,7 @@ def object_seen(
     )
 
 
-def object_gone(scheduler: Scheduler, old: model.ApiObject) -> Happened:
+def object_gone(scheduler: Scheduler, old: model.ApiObject) -> ClusterChange:
     """An object that is neither node nor pod was deleted."""
     if isinstance(old, model.Namespace):
         scheduler.cache.remove_namespace(old.metadata.name)
@@ -184,7 +184,7 @@ def _broadcast(
     kind: type[model.ApiObject],
     action: model.ActionType,
     objects: tuple[object, object],
-) -> Happened:
+) -> ClusterChange:
     resource = _RESOURCES.get(kind)
     if resource is None:
         return _NOTHING

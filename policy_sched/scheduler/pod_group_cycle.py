@@ -24,7 +24,7 @@ from policy_sched.framework import Code, CycleState, Handle, Status
 from policy_sched.framework.evaluate import Domains, domains
 from policy_sched.framework.runtime import Pipeline, Runner
 from policy_sched.model import NO_PLUGINS, SCHEDULED, PodGroup, PodInfo, QueuedPod, QueueState
-from policy_sched.queue import TAKEN_ALONG, SchedulingQueue
+from policy_sched.queue import SCHEDULABLE_WITH_GROUP, SchedulingQueue
 from policy_sched.scheduler.api_calls import group_scheduled
 from policy_sched.scheduler.attempt import Attempt, Profile
 from policy_sched.scheduler.placement_search import GroupPlan, try_all_nodes, try_placements
@@ -274,7 +274,7 @@ def _siblings(queued: QueuedPod, queue: SchedulingQueue, handle: Handle) -> Iter
     """Yield the other pods of the group that can be tried now."""
     for uid in handle.groups.siblings(queued.info):
         other = queue.get(uid)
-        if other is None or other is queued or other.place not in TAKEN_ALONG:
+        if other is None or other is queued or other.place not in SCHEDULABLE_WITH_GROUP:
             continue
         if not other.info.terminating:
             yield other

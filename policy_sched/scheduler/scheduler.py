@@ -197,7 +197,7 @@ class Scheduler:
         if paid:
             budget.end()
         if self.handle.waiting_pods.pods:
-            self.handle.waiting_pods.ask_again()
+            self.handle.waiting_pods.recheck()
         return outcome
 
     def execute_group(self, attempt: Attempt, chosen: GroupDecision) -> Iterator[Outcome]:
@@ -214,7 +214,7 @@ class Scheduler:
             told(attempt.queued.info, chosen)
         self.handle.budget.end()
         if self.handle.waiting_pods.pods:
-            self.handle.waiting_pods.ask_again()
+            self.handle.waiting_pods.recheck()
 
     def _bind(self, attempt: Attempt, decision: Bind, *, grouped: bool = False) -> Outcome:
         # Pods with equal signatures may share the evaluation; reservations belong to this pod
@@ -309,7 +309,7 @@ class Scheduler:
         bindings, waiting_pods = self._bindings, self.handle.waiting_pods
         while bindings:
             if waiting_pods.pods:
-                waiting_pods.ask_again()
+                waiting_pods.recheck()
             due = bindings.due(now)
             if not due:
                 break
@@ -399,7 +399,9 @@ class Scheduler:
             self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, None)
         outcome = self._handle_binding_failure(attempt, decision, status)
         if status.rejected:
-            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, None, but=pod.uid)
+            self.queue.move_all_to_active_or_backoff(
+                ASSIGNED_POD_DELETE, gone, None, except_uid=pod.uid
+            )
         return outcome
 
     def _handle_binding_failure(self, attempt: Attempt, decision: Bind, status: Status) -> Outcome:
@@ -525,7 +527,7 @@ class Scheduler:
         pod = self.handle.nominator.clear(uid)
         if pod is not None:
             self.queue.move_all_to_active_or_backoff(
-                ASSIGNED_POD_DELETE, pod.on(node), None, but=uid
+                ASSIGNED_POD_DELETE, pod.on(node), None, except_uid=uid
             )
 
     def _activate(self, wanted: PodsToActivate) -> None:

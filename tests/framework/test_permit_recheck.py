@@ -42,10 +42,10 @@ def test_permit_is_not_evaluated_again_without_a_change() -> None:
     plugin.hold("a")
     plugin.hold("b")
     for _ in range(5):
-        plugin.pods.ask_again()
+        plugin.pods.recheck()
     assert plugin.asked == 2
     plugin.version = 1
-    plugin.pods.ask_again()
+    plugin.pods.recheck()
     assert plugin.asked == 4
 
 
@@ -55,7 +55,7 @@ def test_permit_is_evaluated_once_for_equal_pods() -> None:
     for name in "abc":
         plugin.hold(name)
     plugin.hold("d", "star")
-    plugin.pods.ask_again()
+    plugin.pods.recheck()
     assert plugin.asked == 2
 
 
@@ -65,7 +65,7 @@ def test_success_allows_all_equal_pods(alike: bool) -> None:
     plugin = Plugin(alike=alike)
     held = [plugin.hold(name) for name in "abc"]
     plugin.answer = status.SUCCESS
-    plugin.pods.ask_again()
+    plugin.pods.recheck()
     assert [waiting.status_at(0) for waiting in held] == [status.SUCCESS] * 3
 
 
@@ -74,7 +74,7 @@ def test_a_rejection_rejects_the_waiting_pod() -> None:
     plugin = Plugin()
     held = plugin.hold("a")
     plugin.answer = status.Status(status.Code.UNSCHEDULABLE, ("too late",))
-    plugin.pods.ask_again()
+    plugin.pods.recheck()
     assert held.status_at(0) == status.Status(status.Code.UNSCHEDULABLE, ("too late",), "Plugin")
 
 
@@ -85,8 +85,8 @@ def test_a_function_without_a_condition_is_called_every_time() -> None:
     again = plugin.hold("b").again["Plugin"]
     assert isinstance(again, PermitCondition)
     plugin.pods.add(WaitingPod(pod, "n1", {"Other": 60.0}, 0, {"Other": again.permit}))
-    plugin.pods.ask_again()
-    plugin.pods.ask_again()
+    plugin.pods.recheck()
+    plugin.pods.recheck()
     assert plugin.asked == 3
 
 
@@ -98,7 +98,7 @@ def test_a_pod_that_waits_no_longer_is_forgotten() -> None:
     plugin.pods.remove(held.pod.uid)
     plugin.pods.remove(held.pod.uid)
     assert not plugin.pods.of_group(("default", "ring"))
-    plugin.pods.ask_again()
+    plugin.pods.recheck()
     assert plugin.asked == 0
 
 
@@ -112,7 +112,7 @@ def test_an_exception_rejects_the_waiting_pod() -> None:
 
     held.again["Plugin"] = PermitCondition(broken, "ring", lambda: plugin.version)
     plugin.pods.add(held)
-    plugin.pods.ask_again()
+    plugin.pods.recheck()
     answer = held.status_at(0)
     assert answer is not None
     assert answer.reasons == ('running Permit plugin "Plugin": no idea',)

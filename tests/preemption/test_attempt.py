@@ -46,7 +46,7 @@ def test_victims_that_break_a_budget_are_spared_first(
         pods = pods.holding(kinds > STAYS)
     breaking = kinds == BREAKS
     victims = Victims(np.arange(len(columns)), pods, breaking if breaking.any() else None)
-    spared = victims.in_order_of_sparing()
+    spared = victims.in_order_of_reprieve()
     picked = np.random.default_rng(0).random(spared.there.shape) < 0.5
     picked &= spared.there
     back = victims.in_order_of_importance(picked, spared)

@@ -20,7 +20,7 @@ from policy_sched.language.compile import compile_policy
 from policy_sched.language.sections import Choice, PreemptionChoices
 from policy_sched.language.values.limits import RuleError
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.preemption.policy_section import BoundPreemption, Spots
+from policy_sched.preemption.policy_section import BoundPreemption, CandidateNodes
 from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
 from tests.finite import chooser, numbers
@@ -222,7 +222,7 @@ def test_node_order(text: str, situation: Situation, data: st.DataObject) -> Non
         for line, one in enumerate(order):
             block[line, place] = cache.pod_row(one.uid)
     broken = [data.draw(numbers(3)) for _ in places]
-    spots = Spots(
+    nodes = CandidateNodes(
         np.array(places, np.intp),
         PodRows(cache.pods, block),
         np.array(broken, np.int64),
@@ -237,7 +237,7 @@ def test_node_order(text: str, situation: Situation, data: st.DataObject) -> Non
     ]
     for bound in ways(choices, cache):
         (key,) = bound.node_keys
-        keys = attempt(lambda k=key: k(pod, world.now, spots))  # type: ignore[misc]
+        keys = attempt(lambda k=key: k(pod, world.now, nodes))  # type: ignore[misc]
         assert agree(keys, expected), (text, keys, expected)
 
 

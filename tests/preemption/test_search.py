@@ -277,7 +277,7 @@ def test_dry_runs_of_many_kinds_of_pods_take_no_more_than_they_may(
     assert 2 < len(runs._kept) < 59
 
 
-class TestShortlist:
+class TestCandidateLimit:
     """The number of candidates to find."""
 
     @pytest.mark.parametrize(

@@ -288,7 +288,7 @@ class TestEvents:
         rejected(queue, ROOM, "a")
         rejected(queue, ROOM, "b")
         queue.move_all_to_active_or_backoff(
-            cluster_event.ASSIGNED_POD_DELETE, None, None, but="default/a"
+            cluster_event.ASSIGNED_POD_DELETE, None, None, except_uid="default/a"
         )
         assert (names(queue.unschedulable()), names(queue.backoff())) == (["a"], ["b"])
 

@@ -20,7 +20,7 @@ from policy_sched.model.cluster_objects import Node
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.scheduler.event_handlers import Happened
+from policy_sched.scheduler.event_handlers import ClusterChange
 from policy_sched.scheduler.scheduler import Scheduler
 
 
@@ -139,11 +139,11 @@ class Overheard(Informer):
         pods = [one.typed for one in self._store.select(POD) if isinstance(one.typed, Pod)]
         adopt(self._scheduler, pods, profiles)
 
-    def _dispatch(self, change: StoreChange) -> Happened:
+    def _dispatch(self, change: StoreChange) -> ClusterChange:
         if change.type != DELETED:
             self._witness.came(change.new.typed)
         return super()._dispatch(change)
 
-    def _gone(self, old: ApiObject) -> Happened:
+    def _gone(self, old: ApiObject) -> ClusterChange:
         self._witness.went(old)
         return super()._gone(old)

@@ -33,7 +33,7 @@ from policy_sched.instance.observability import (
 )
 from policy_sched.model import ApiObject, Pod
 from policy_sched.profiles.reload import PolicyFiles, PolicyStore
-from policy_sched.scheduler import Happened, Scheduler, object_changed
+from policy_sched.scheduler import ClusterChange, Scheduler, object_changed
 from policy_sched.scheduler.setup import ENDED
 
 
@@ -85,7 +85,7 @@ class Informer:
             self._gone(self._known.pop(key))
         return changes
 
-    def _dispatch(self, change: StoreChange) -> Happened:
+    def _dispatch(self, change: StoreChange) -> ClusterChange:
         key, new = _key(change.new), change.new.typed
         old = self._known.get(key)
         if change.type == DELETED:
@@ -98,7 +98,7 @@ class Informer:
             return object_changed(self._scheduler, new, None)
         return object_changed(self._scheduler, old, new)
 
-    def _gone(self, old: ApiObject) -> Happened:
+    def _gone(self, old: ApiObject) -> ClusterChange:
         return () if type(old) is ApiObject else object_changed(self._scheduler, old, None)
 
 

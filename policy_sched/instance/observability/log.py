@@ -29,8 +29,8 @@ from policy_sched.model import ApiObject, Node, Pod, PodInfo
 from policy_sched.scheduler import (
     Attempt,
     Bind,
+    ClusterChange,
     Decision,
-    Happened,
     Outcome,
     Preempt,
     Reject,
@@ -367,7 +367,7 @@ class VerboseLogging:
         _include(observers.decided, self._decided, level >= STEPS)
         _include(observers.evicted, self._evicted, level >= EVICTIONS)
 
-    def happened(self, old: ApiObject | None, new: ApiObject | None, events: Happened) -> None:
+    def happened(self, old: ApiObject | None, new: ApiObject | None, events: ClusterChange) -> None:
         """Log an event: an object before and after, None if absent."""
         thing = old if new is None else new
         what = _kind_of(thing) if events or new is not None else ""
