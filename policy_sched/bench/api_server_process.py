@@ -76,14 +76,14 @@ class Bindings:
     def report(self, *, whole: bool) -> Plain:
         """Return how many came and were bound; as a ``whole`` when, too, in ns."""
         bound = {uid: at for uid, at in self._bound.items() if uid in self._came}
-        found: Plain = {"came": len(self._came), "bound": len(bound)}
+        counts: Plain = {"came": len(self._came), "bound": len(bound)}
         if whole:
-            found["lease_gap"] = self._gap / 1e9
+            counts["lease_gap"] = self._gap / 1e9
         if whole and bound:
-            found["seconds"] = (max(bound.values()) - min(self._came.values())) / 1e9
-            found["creating"] = (max(self._came.values()) - min(self._came.values())) / 1e9
-            found["latencies"] = [at - self._came[uid] for uid, at in bound.items()]
-        return found
+            counts["seconds"] = (max(bound.values()) - min(self._came.values())) / 1e9
+            counts["creating"] = (max(self._came.values()) - min(self._came.values())) / 1e9
+            counts["latencies"] = [at - self._came[uid] for uid, at in bound.items()]
+        return counts
 
 
 class CountingServer(ApiServer):

@@ -76,18 +76,18 @@ def write_policies(directory: Path, count: int) -> int:
 
 def _vary(value: Any, number: int) -> int:
     """Give each rule below ``value`` a comment with a number; return how many there are."""
-    found = 0
+    rules = 0
     if isinstance(value, list):
-        return sum(_vary(one, number) for one in value)
+        return sum(_vary(item, number) for item in value)
     if not isinstance(value, dict):
         return 0
     for key, part in value.items():
         if key in _RULES and isinstance(part, str):
             value[key] = f"{part} // form {number}"
-            found += 1
+            rules += 1
         elif key in _LISTS:
-            value[key] = [f"{one} // form {number}" for one in part]
-            found += len(part)
+            value[key] = [f"{rule} // form {number}" for rule in part]
+            rules += len(part)
         elif key != "params":
-            found += _vary(part, number)
-    return found
+            rules += _vary(part, number)
+    return rules

@@ -100,7 +100,7 @@ class Beside(Result, frozen=True):
             times = (case.p50_ms, case.p99_ms, case.max_ms)
             yield (
                 f"  {case.lease_gap_ms / 1e3:7.2f} s {case.longest_block_ms / 1e3:6.2f} "
-                f"{' '.join(f'{one:8,.0f}' for one in times)}  {name}"
+                f"{' '.join(f'{ms:8,.0f}' for ms in times)}  {name}"
             )
         verdict = "below" if self.lease_gap_ms < MAY_TAKE_MS else "NOT below"
         gap = f"{self.lease_gap_ms / 1e3:.2f} s"
@@ -188,20 +188,20 @@ class HostilePods:
 
     def _claims(self, constraints: list[Manifest]) -> Objects:
         """Return claims of which no two are alike, and their pods."""
-        found: Objects = []
+        objects: Objects = []
         for index in self.numbers(self._count):
             requests = [_request("r1", 9), _request("r2", 8), _request(f"own-{index}", 1)]
-            found += self._with_pod(index, requests, constraints)
-        return found
+            objects += self._with_pod(index, requests, constraints)
+        return objects
 
     def _selectors(self) -> Objects:
-        found: Objects = []
+        objects: Objects = []
         numbers = ",".join(map(str, range(1, 46)))
         loops = f"[{numbers}].all(a,[{numbers}].all(b,[{numbers}].all(c,a+b+c>0)))"
         for index in self.numbers(self._count):
             expression = f'{loops} && device.attributes["{devices.DRIVER}"].u == -{index + 1}'
-            found += self._with_pod(index, [_request("r", 1, expression)], [])
-        return found
+            objects += self._with_pod(index, [_request("r", 1, expression)], [])
+        return objects
 
     def _with_pod(
         self, index: int, requests: list[Manifest], constraints: list[Manifest]
@@ -211,19 +211,19 @@ class HostilePods:
         return [claim, (api_processes.POD_PATH, _claiming(index, name))]
 
     def _wordy(self) -> Objects:
-        found: Objects = []
+        objects: Objects = []
         for index in self.numbers(self._count):
             made = api_processes.named(pod("wordy", index))
             metadata = made["metadata"]
             assert isinstance(metadata, dict)
             words = f"{index}," + ",".join("a" * _WORDS)
-            found.append(
+            objects.append(
                 (
                     api_processes.POD_PATH,
                     {**made, "metadata": {**metadata, "annotations": {"words": words}}},
                 )
             )
-        return found
+        return objects
 
     def _group(self) -> Objects:
         labels = {"scheduling.x-k8s.io/pod-group": "hostile"}
@@ -255,12 +255,12 @@ async def _case(running: api_processes.Session, made: HostilePods, hostile: Obje
 
 
 def _created(running: api_processes.Session, objects: Objects) -> Iterator[Awaitable[object]]:
-    return (running.api.request("POST", path, one) for path, one in objects)
+    return (running.api.request("POST", path, manifest) for path, manifest in objects)
 
 
 def _deleted(running: api_processes.Session, objects: Objects) -> Iterator[Awaitable[object]]:
-    for path, one in reversed(objects):
-        metadata = one["metadata"]
+    for path, manifest in reversed(objects):
+        metadata = manifest["metadata"]
         assert isinstance(metadata, dict)
         at_once = {"gracePeriodSeconds": 0}
         yield running.api.request("DELETE", f"{path}/{metadata['name']}", at_once)

@@ -181,13 +181,13 @@ def with_nodes(
     advance: Advance = unseen,
 ) -> Scheduler:
     """Return a scheduler with the workload's objects and nodes; see `Advance`."""
-    objects = [_decoded(one) for one in workload.objects]
+    objects = [_decoded(manifest) for manifest in workload.objects]
     if workload.slices is not None:
-        objects += [_decoded(one) for i in range(nodes) for one in workload.slices(i)]
+        objects += [_decoded(manifest) for i in range(nodes) for manifest in workload.slices(i)]
     scheduler = build(config, policies, objects=objects)
-    for one in objects:
-        if isinstance(one, Namespace):
-            scheduler.cache.set_namespace(one)
+    for decoded in objects:
+        if isinstance(decoded, Namespace):
+            scheduler.cache.set_namespace(decoded)
     decode = msgspec.json.Decoder(Node).decode
     for i in range(nodes):
         scheduler.cache.add_node(decode(workloads.node_json(workload, i)))
@@ -277,13 +277,13 @@ class _Phase:
             took = clock() - before
             if outcome is None:
                 return latencies, churn_latencies
-            for one in (outcome, *outcome.others):
+            for member in (outcome, *outcome.others):
                 share = took // (1 + len(outcome.others))
-                (churn_latencies if one.pod.uid in churning else latencies).append(share)
-                if one.node:
-                    bound.append(one.pod)
+                (churn_latencies if member.pod.uid in churning else latencies).append(share)
+                if member.node:
+                    bound.append(member.pod)
                 else:
-                    self._failed(one)
+                    self._failed(member)
 
     def _failed(self, outcome: Outcome) -> None:
         """Record an unbound pod, and remove its victims."""

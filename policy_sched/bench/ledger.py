@@ -126,9 +126,9 @@ def run_all(nodes: int | None, pods: int | None) -> Ledger:
 
     rows = []
     for name, size in plan(nodes):
-        found = _measured(name, size, pods)
+        document = _measured(name, size, pods)
         counted = calls_per_pod(workloads.WORKLOADS[name], COUNTED_NODES)
-        rows.append(_row(found, floor_of(found["nodes"]), counted))
+        rows.append(_row(document, floor_of(document["nodes"]), counted))
     dry_run = _measured(workloads.DRY_RUN.name, nodes, pods)
     bare = floor_of(dry_run["nodes"])
     ratio = round(1000 / dry_run["scratch_median_ms"] / bare, 3)
@@ -156,18 +156,18 @@ def _measured(name: str, nodes: int | None, pods: int | None) -> Document:
     return document
 
 
-def _row(found: Document, bare: float, calls: Calls) -> Row:
-    cpu_rate = round(found["pods"] / found["phases"]["warm"]["cpu_seconds"])
+def _row(document: Document, bare: float, calls: Calls) -> Row:
+    cpu_rate = round(document["pods"] / document["phases"]["warm"]["cpu_seconds"])
     return Row(
-        workload=found["workload"],
-        nodes=found["nodes"],
-        pods=found["pods"],
-        decisions_per_second=found["decisions_per_second"],
+        workload=document["workload"],
+        nodes=document["nodes"],
+        pods=document["pods"],
+        decisions_per_second=document["decisions_per_second"],
         decisions_per_cpu_second=cpu_rate,
-        cold_decisions_per_second=found["phases"]["cold"]["decisions_per_second"],
-        p50_us=found["p50_us"],
-        p99_us=found["p99_us"],
-        threshold=found["threshold"],
+        cold_decisions_per_second=document["phases"]["cold"]["decisions_per_second"],
+        p50_us=document["p50_us"],
+        p99_us=document["p99_us"],
+        threshold=document["threshold"],
         floor=round(bare),
         ratio_to_floor=round(cpu_rate / bare, 2),
         calls=calls.calls,

@@ -106,17 +106,19 @@ def run_dry_runs(nodes: int, searches: int, policies: Sequence[str] = ()) -> Dry
 
 def _config(policies: Sequence[str]) -> Mapping[str, object]:
     """Return a configuration in which policies of preemption, if there are any, search alone."""
-    found = [one.model for one in load_policies(policies)[0] if one.model.spec.preemption]
-    if not found:
+    preempting = [
+        loaded.model for loaded in load_policies(policies)[0] if loaded.model.spec.preemption
+    ]
+    if not preempting:
         return CONFIG
     plugins = {
-        "enabled": [{"name": one.metadata.name} for one in found],
+        "enabled": [{"name": policy.metadata.name} for policy in preempting],
         "disabled": [{"name": "DefaultPreemption"}],
     }
     arguments = [
-        {"name": one.metadata.name, "args": {SHARE: 100}}
-        for one in found
-        if SHARE in one.spec.params
+        {"name": policy.metadata.name, "args": {SHARE: 100}}
+        for policy in preempting
+        if SHARE in policy.spec.params
     ]
     profile = {
         "schedulerName": "default-scheduler",

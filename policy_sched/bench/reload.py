@@ -88,11 +88,11 @@ class Reloads(Result, frozen=True):
             yield f"  {name:<17}{rate}   {_milliseconds(phase.p50_us, phase.p99_us)}"
             if phase.reloads:
                 count = sum(phase.reloads.values())
-                found = ", ".join(
+                results = ", ".join(
                     f"{number} {name}" for name, number in sorted(phase.reloads.items())
                 )
                 held = _milliseconds(phase.reload_p50_us, phase.reload_p99_us)
-                yield f"    {count} reloads ({found}) held it up for {held}"
+                yield f"    {count} reloads ({results}) held it up for {held}"
         took = f"{self.directory_ms:.0f} ms"
         yield f"  a directory of {POLICIES} policies, all changed, is in force after {took}"
 
@@ -130,9 +130,9 @@ class _Load:
         self.form += 1
         os.replace(self._beside / str(self.form), self.file)
 
-    def commit(self, found: Compilation) -> ReloadResult:
+    def commit(self, compilation: Compilation) -> ReloadResult:
         """Put what was read in force; a broken form must be refused, others must not."""
-        reload = self.reloader.commit(found)
+        reload = self.reloader.commit(compilation)
         if (reload.result is ReloadResult.REFUSED) != (self.form % 3 == 0):
             raise PolicySchedError(f"form {self.form} of the policies was {reload.result}")
         self.forms.setdefault(reload.policies.generation, self.form)
@@ -258,9 +258,9 @@ class _Reloading:
         if not self._reading or not (wait or self._compiler.done()):
             return
         before = time.perf_counter_ns()
-        found = self._compiler.result()
+        compilation = self._compiler.result()
         self._reading = False
-        self._results[self._load.commit(found)] += 1
+        self._results[self._load.commit(compilation)] += 1
         self._held_up.append(time.perf_counter_ns() - before)
 
     def _phase(self, pods: int, took: int, latencies: list[int]) -> ReloadPhase:

@@ -24,13 +24,15 @@ class Latency(msgspec.Struct, frozen=True):
     @staticmethod
     def of(nanoseconds: Sequence[int]) -> Latency:
         """Return the percentiles of some durations."""
-        found = np.percentile(nanoseconds, (50, 99, 100)) / 1e3 if nanoseconds else np.zeros(3)
-        return Latency(*(round(float(one), 1) for one in found))
+        percentiles = (
+            np.percentile(nanoseconds, (50, 99, 100)) / 1e3 if nanoseconds else np.zeros(3)
+        )
+        return Latency(*(round(float(percentile), 1) for percentile in percentiles))
 
     @property
     def milliseconds(self) -> tuple[float, float, float]:
         """The three percentiles in milliseconds, to a tenth."""
-        p50, p99, longest = (round(one / 1e3, 1) for one in (self.p50_us, self.p99_us, self.max_us))
+        p50, p99, longest = (round(us / 1e3, 1) for us in (self.p50_us, self.p99_us, self.max_us))
         return p50, p99, longest
 
     def text(self) -> str:

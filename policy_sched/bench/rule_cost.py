@@ -69,10 +69,10 @@ class RuleCosts(Result, frozen=True):
         """Yield what was measured for people."""
         yield f"{NAME}: {self.nodes} nodes, a pass over all of them, microseconds"
         yield f"  {'RULE':<20}{'ESTIMATE':>10}{'MEASURED':>10}{'RATIO':>8}"
-        for one in self.rules:
-            mark = "" if one.within else f"  beyond a factor of {BOUND:g}"
-            numbers = f"{one.estimate_us:>10,.1f}{one.measured_us:>10,.1f}{one.ratio:>8.2f}"
-            yield f"  {one.rule:<20}{numbers}{mark}"
+        for rule in self.rules:
+            mark = "" if rule.within else f"  beyond a factor of {BOUND:g}"
+            numbers = f"{rule.estimate_us:>10,.1f}{rule.measured_us:>10,.1f}{rule.ratio:>8.2f}"
+            yield f"  {rule.rule:<20}{numbers}{mark}"
         yield f"  {self.within} of {len(self.rules)} within a factor of {BOUND:g}"
 
 
@@ -80,8 +80,8 @@ def run_rule_costs(nodes: int) -> RuleCosts:
     """Measure every rule on so many nodes."""
     cache, pod = _cluster(nodes)
     with quiet_collector():
-        rules = [_measured(*one, cache, pod) for one in RULES.items()]
-    return RuleCosts(NAME, nodes, BOUND, sum(one.within for one in rules), rules)
+        rules = [_measured(*named_rule, cache, pod) for named_rule in RULES.items()]
+    return RuleCosts(NAME, nodes, BOUND, sum(rule.within for rule in rules), rules)
 
 
 def _measured(rule: str, text: str, cache: Cache, pod: PodInfo) -> Measured:

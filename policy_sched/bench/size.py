@@ -60,11 +60,11 @@ class Size(Result, frozen=True):
 
     def text_lines(self) -> Iterator[str]:
         """Yield the result for people."""
-        counts = ", ".join(f"{one.count:,} {one.kind}" for one in self.loaded)
+        counts = ", ".join(f"{objects.count:,} {objects.kind}" for objects in self.loaded)
         yield f"{NAME}: {counts}; every node filtered and scored for every pod"
-        for one in self.loaded:
-            memory = f"{one.mebibytes:8,.1f} MiB, {one.bytes_each:7,} bytes each"
-            yield f"  {one.kind:<5} {memory}   loaded in {one.cpu_seconds:,.1f} s of CPU"
+        for objects in self.loaded:
+            memory = f"{objects.mebibytes:8,.1f} MiB, {objects.bytes_each:7,} bytes each"
+            yield f"  {objects.kind:<5} {memory}   loaded in {objects.cpu_seconds:,.1f} s of CPU"
         for name, phase in ((in_process.COLD, self.cold), (in_process.WARM, self.warm)):
             latency = f"p50 {phase.p50_us:,.1f} us   p99 {phase.p99_us:,.1f} us"
             yield f"  {name}  {phase.rate_text(self.pods)}   {latency}"

@@ -48,9 +48,9 @@ class Readings(Result, frozen=True):
     def text_lines(self) -> Iterator[str]:
         """Yield the result for people."""
         yield f"{NAME}: the same objects in each form, a fresh process each time"
-        for one in self.forms:
-            size, cpu = f"{one.megabytes:6.1f} MB", f"{one.cpu_seconds:6.2f} s of CPU"
-            yield f"  {one.form:<18} {size}  {cpu}  {one.peak_megabytes:5} MB"
+        for reading in self.forms:
+            size, cpu = f"{reading.megabytes:6.1f} MB", f"{reading.cpu_seconds:6.2f} s of CPU"
+            yield f"  {reading.form:<18} {size}  {cpu}  {reading.peak_megabytes:5} MB"
 
 
 def run_snapshot(nodes: int, pods: int) -> Readings:
@@ -92,21 +92,21 @@ def _written(directory: Path, nodes: int, pods: int) -> Iterator[tuple[str, Path
 def _lines(value: Any, depth: int, aliased: bool, number: int) -> Iterator[str]:
     """Yield a value as block YAML; the labels of an aliased object are written once."""
     indent = f"\n{'  ' * depth}"
-    for key, one in value.items():
+    for key, child in value.items():
         if aliased and key == "labels":
             yield f"{indent}labels: {'*labels' if number else '&labels'}"
             if number:
                 continue
-            yield from _lines(one, depth + 1, False, 0)
-        elif isinstance(one, dict):
+            yield from _lines(child, depth + 1, False, 0)
+        elif isinstance(child, dict):
             yield f"{indent}{key}:"
-            yield from _lines(one, depth + 1, aliased, number)
-        elif isinstance(one, list):
+            yield from _lines(child, depth + 1, aliased, number)
+        elif isinstance(child, list):
             yield f"{indent}{key}:"
-            for item in one:
+            for item in child:
                 yield f"{indent}-{''.join(_lines(item, depth + 1, False, 0))[len(indent) + 1 :]}"
         else:
-            yield f"{indent}{key}: {json.dumps(one)}"
+            yield f"{indent}{key}: {json.dumps(child)}"
 
 
 def _node(number: int) -> dict[str, Any]:

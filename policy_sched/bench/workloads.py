@@ -68,7 +68,7 @@ def churn_json(workload: Workload, first: int, pods: int) -> dict[int, bytes]:
         return {}
     churn = workload.churn
     places = range(0, pods, workload.churn_every)
-    return {place: msgspec.json.encode(churn(first + place)) for place in places}
+    return {position: msgspec.json.encode(churn(first + position)) for position in places}
 
 
 def claims_json(workload: Workload, first: int, pods: int) -> list[bytes]:
@@ -222,7 +222,7 @@ NEIGHBOURS: Final = (
 MIXED_BASE: Final = Workload(
     "MixedSchedulingBasePod",
     make.zoned_node,
-    (make.plain("init"), *(maker for one in _ATTRACTED for maker in one.init_pods)),
+    (make.plain("init"), *(maker for workload in _ATTRACTED for maker in workload.init_pods)),
     make.plain("pod"),
     nodes=5000,
     pods=5000,
@@ -361,10 +361,10 @@ def workload_from_test(workload: Workload, path: str) -> Workload:
     scenario = next(iter(load_scenarios(path)), None)
     objects = () if scenario is None else scenario.objects
     pending = () if scenario is None else scenario.pending
-    nodes = [_plain(one) for one in objects if isinstance(one, Node)]
+    nodes = [_plain(node) for node in objects if isinstance(node, Node)]
     if not nodes or not pending:
         raise PolicySchedError(f"{path}: no node or no pending pod in its first scenario")
-    others = tuple(_plain(one) for one in objects if not isinstance(one, Node | Pod))
+    others = tuple(_plain(other) for other in objects if not isinstance(other, Node | Pod))
     return replace(
         workload,
         node=_node_maker(workload.node, nodes),
@@ -420,15 +420,15 @@ def _dress(made: Manifest, model: Manifest, keys: tuple[str, ...]) -> None:
 
 
 def _part(manifest: Mapping[str, object], key: str) -> Manifest:
-    found = manifest.get(key, {})
-    assert isinstance(found, dict)
-    return found
+    part = manifest.get(key, {})
+    assert isinstance(part, dict)
+    return part
 
 
 def _containers(pod: Manifest) -> list[Manifest]:
-    found = _part(pod, "spec")["containers"]
-    assert isinstance(found, list)
-    return found
+    containers = _part(pod, "spec")["containers"]
+    assert isinstance(containers, list)
+    return containers
 
 
 def _devices(amounts: Manifest) -> Manifest:
