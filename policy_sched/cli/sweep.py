@@ -89,7 +89,7 @@ def sweep(  # noqa: PLR0913  # the options of the verb
         outcome.results,
         outcome.failures,
         str(store.folder),
-        outcome.found,
+        outcome.reused,
         as_run,
     )
     if figures or report:

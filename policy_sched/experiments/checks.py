@@ -201,32 +201,32 @@ def _check_axes(loaded: Loaded) -> None:
 
 
 def _check_search(loaded: Loaded) -> None:
-    for i, one in enumerate(loaded.spec.search):
+    for i, axis in enumerate(loaded.spec.search):
         at: Path = ("spec", "search", i)
-        limits = [key for key in ("least", "most", "step") if getattr(one, key) is not None]
+        limits = [key for key in ("least", "most", "step") if getattr(axis, key) is not None]
         for key in limits:
-            if not math.isfinite(getattr(one, key)):
+            if not math.isfinite(getattr(axis, key)):
                 loaded.problem((*at, key), BAD_VALUE, "it must be finite", "write a number")
-        if one.values and limits:
+        if axis.values and limits:
             hint = "leave out the values, or the range"
             loaded.problem((*at, limits[0]), BAD_VALUE, "there are values already", hint)
-        if one.step is not None and one.step <= 0:
+        if axis.step is not None and axis.step <= 0:
             hint = "step: 1 is the usual distance"
             loaded.problem((*at, "step"), BAD_VALUE, "it must be greater than 0", hint)
-        if one.weight is not None:
-            _check_weights(loaded, one, at)
-        if not one.values and (one.least is None or one.most is None):
+        if axis.weight is not None:
+            _check_weights(loaded, axis, at)
+        if not axis.values and (axis.least is None or axis.most is None):
             loaded.problem(at, MISSING_KEY, "values, or least and most", on_key=True)
-        elif one.least is not None and one.most is not None and one.least > one.most:
+        elif axis.least is not None and axis.most is not None and axis.least > axis.most:
             loaded.problem((*at, "most"), BAD_VALUE, "it is less than least")
-        elif one.log and (one.least is None or one.least <= 0):
+        elif axis.log and (axis.least is None or axis.least <= 0):
             hint = "the logarithm needs a least that is greater than 0"
             loaded.problem((*at, "log"), BAD_VALUE, "there is no such logarithm", hint)
 
 
 def _check_weights(loaded: Loaded, axis: SearchAxis, at: Path) -> None:
     """Check the weights that a search may try."""
-    tried: dict[Path, Any] = {(*at, "values", j): one for j, one in enumerate(axis.values)}
+    tried: dict[Path, Any] = {(*at, "values", j): value for j, value in enumerate(axis.values)}
     for key in ("least", "most"):
         if (limit := getattr(axis, key)) is not None:
             tried[*at, key] = limit
@@ -242,7 +242,7 @@ def _check_variants(loaded: Loaded) -> None:
     if spec.base.name is not None:
         hint = "name the variants"
         loaded.problem(("spec", "base", "name"), BAD_VALUE, "the base is no variant", hint)
-    _unique(loaded, ("spec", "variants"), [one.name or "" for one in spec.variants], "name")
+    _unique(loaded, ("spec", "variants"), [variant.name or "" for variant in spec.variants], "name")
     for i, variant in enumerate(spec.variants):
         needed = len(spec.variants) > 1 and variant.name is None
         if needed or (variant.name is not None and not variant.name.strip()):
@@ -251,12 +251,12 @@ def _check_variants(loaded: Loaded) -> None:
 
 
 def _check_computed(loaded: Loaded) -> None:
-    for i, one in enumerate(loaded.spec.computed):
+    for i, computed in enumerate(loaded.spec.computed):
         at: Path = ("spec", "computed", i)
-        if not one.by:
+        if not computed.by:
             hint = "name the columns whose values make the kind of a row"
             loaded.problem((*at, "by"), MISSING_KEY, "at least one column is needed", hint)
-        if not 0 < one.cover <= 100:
+        if not 0 < computed.cover <= 100:
             message = "it must be greater than 0 and at most 100"
             loaded.problem((*at, "cover"), BAD_VALUE, message, "cover: 100 lists all kinds")
 

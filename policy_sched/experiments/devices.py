@@ -42,26 +42,26 @@ def with_devices(loaded: Loaded, objects: Sequence[ApiObject]) -> list[ApiObject
     devices = loaded.spec.cluster.devices
     if devices is None:
         return list(objects)
-    found: list[ApiObject] = []
-    for one in objects:
-        if not isinstance(one, Node):
-            found.append(one)
+    split: list[ApiObject] = []
+    for decoded in objects:
+        if not isinstance(decoded, Node):
+            split.append(decoded)
             continue
-        count = _count(one, devices)
+        count = _count(decoded, devices)
         if count is None:
-            amount = one.status.allocatable.get(devices.resource)
-            message = f"node {one.metadata.name} has {amount} of {devices.resource}"
+            amount = decoded.status.allocatable.get(devices.resource)
+            message = f"node {decoded.metadata.name} has {amount} of {devices.resource}"
             hint = f"at most {MOST} devices of {devices.size}"
             loaded.problem(("spec", "cluster", "devices"), BAD_VALUE, message, hint)
             return list(objects)
         named = {f"{devices.resource}-{i}": str(devices.size) for i in range(count)}
         status = replace(
-            one.status,
-            allocatable={**one.status.allocatable, **named},
-            capacity={**one.status.capacity, **named},
+            decoded.status,
+            allocatable={**decoded.status.allocatable, **named},
+            capacity={**decoded.status.capacity, **named},
         )
-        found.append(replace(one, status=status))
-    return found
+        split.append(replace(decoded, status=status))
+    return split
 
 
 def _count(node: Node, devices: CountedDevices) -> int | None:
@@ -84,12 +84,14 @@ def compiled_devices(loaded: Loaded, variant: CompiledVariant) -> Expression | N
         return None
     if name is None:
         message = f"nothing says which devices pods of {variant.name} get"
-        known = [
+        policies = [
             key
-            for key, one in variant.policies.items()
-            if any(variable.name == "devices" for variable in one.variables)
+            for key, policy in variant.policies.items()
+            if any(variable.name == "devices" for variable in policy.variables)
         ]
-        hint = f"devices names a policy with a variable `devices`: {', '.join(known) or 'none has'}"
+        hint = (
+            f"devices names a policy with a variable `devices`: {', '.join(policies) or 'none has'}"
+        )
         loaded.problem(variant.changes.at, BAD_VALUE, message, hint)
         return None
     source = source_of(loaded, variant, name, at)
@@ -120,9 +122,9 @@ class Devices:
         Raises PolicySchedError if the rule fails.
         """
         cache = self.scheduler.cache
-        known = cache.pod(pod.uid)
-        if known is not None:
-            cache.remove_pod(known)
+        bound = cache.pod(pod.uid)
+        if bound is not None:
+            cache.remove_pod(bound)
         info = self.given(pod, node)
         cache.add_pod(info.on(node))
         return info
@@ -133,17 +135,17 @@ class Devices:
         Raises PolicySchedError if the rule fails.
         """
         amounts, error = self._amounts(pod, self.scheduler.cache.nodes.row_of[node])
-        if error or any(one < 0 for one in amounts):
+        if error or any(amount < 0 for amount in amounts):
             what = f"PS{error}" if error else f"{amounts} is below zero"
             raise PolicySchedError(f"no devices for pod {pod.key} on node {node}: {what}")
-        self.taken[pod.key] = tuple([i for i, one in enumerate(amounts) if one])
+        self.taken[pod.key] = tuple([i for i, amount in enumerate(amounts) if amount])
         if not any(amounts):
             return pod
         shape = id(pod.pod.spec), tuple(amounts)
-        known = self._with.get(shape)
-        if known is not None and known.without.pod.status == pod.pod.status:
-            return known.info.like(replace(pod.pod, spec=known.info.pod.spec))
-        given = {f"{self.resource}-{i}": str(one) for i, one in enumerate(amounts) if one}
+        kept = self._with.get(shape)
+        if kept is not None and kept.without.pod.status == pod.pod.status:
+            return kept.info.like(replace(pod.pod, spec=kept.info.pod.spec))
+        given = {f"{self.resource}-{i}": str(amount) for i, amount in enumerate(amounts) if amount}
         info = _with_requests(pod, given)
         if len(self._with) >= _KEPT:
             self._with.clear()
@@ -195,9 +197,9 @@ class RuleValues:
         if columns is None:
             return self._evaluate(pod, NO_CYCLE, row)
         key = (self._of_pod(pod), *[column.view[row] for column in columns])
-        found = self._kept.get(key)
-        if found is None:
+        value = self._kept.get(key)
+        if value is None:
             if len(self._kept) >= _KEPT_VALUES:
                 self._kept.clear()
-            found = self._kept[key] = self._evaluate(pod, NO_CYCLE, row)
-        return found
+            value = self._kept[key] = self._evaluate(pod, NO_CYCLE, row)
+        return value

@@ -33,7 +33,7 @@ def load_experiment(
     documents, problems = read_documents(FilePath(path))
     if problems:
         return None, problems
-    chosen = [one for one in documents if _is_experiment(one.value)] or documents
+    chosen = [document for document in documents if _is_experiment(document.value)] or documents
     if len(chosen) != 1:
         message = f"the file holds {len(chosen)} experiments; one is read at a time"
         return None, [Diagnostic(path, 1, 1, reading.UNREADABLE, message, "write each to a file")]
@@ -48,17 +48,19 @@ def of_document(
     marked: Marked, given: Mapping[str, str] | None = None
 ) -> tuple[reading.Loaded | None, list[Diagnostic]]:
     """Read a document as an Experiment, and check what its model cannot say."""
-    place = DocumentPosition(marked.file.path, marked)
+    position = DocumentPosition(marked.file.path, marked)
     problems: list[models.ModelProblem] = []
     value = _with_parameters(marked.value, given or {}, problems)
     model, shape = _read(value, marked, given or {})
-    found = place.diagnostics([*problems, *shape])
-    found += list(_unused(marked, given or {}))
+    diagnostics = position.diagnostics([*problems, *shape])
+    diagnostics += list(_unused(marked, given or {}))
     if model is None:
-        return None, found
+        return None, diagnostics
     folder = FilePath(marked.file.path).parent
-    broken = tuple(one.path for one in (*problems, *shape))
-    loaded = reading.Loaded(model, place, folder, given or {}, broken=broken, diagnostics=found)
+    broken = tuple(problem.path for problem in (*problems, *shape))
+    loaded = reading.Loaded(
+        model, position, folder, given or {}, broken=broken, diagnostics=diagnostics
+    )
     check_model(loaded)
     return loaded, loaded.diagnostics
 
@@ -69,12 +71,15 @@ def _read(
     """Read a document; a parameter that is a number is a text where a text is needed."""
     model, shape = read_experiment(value, marked)
     again = False
-    for one in shape:
-        text, number = reading.value_at(marked.value, one.path), reading.value_at(value, one.path)
+    for problem in shape:
+        text, number = (
+            reading.value_at(marked.value, problem.path),
+            reading.value_at(value, problem.path),
+        )
         name = reading.NAME.fullmatch(text) if isinstance(text, str) else None
-        if name and one.code == models.WRONG_TYPE and isinstance(number, int | float):
-            known = given.get(name[1], json.dumps(number))
-            reading.value_at(value, one.path[:-1])[one.path[-1]] = known
+        if name and problem.code == models.WRONG_TYPE and isinstance(number, int | float):
+            written = given.get(name[1], json.dumps(number))
+            reading.value_at(value, problem.path[:-1])[problem.path[-1]] = written
             again = True
     if not again:
         return model, shape
@@ -84,10 +89,12 @@ def _read(
 
 def _unused(marked: Marked, given: Mapping[str, str]) -> Iterator[Diagnostic]:
     """Yield a problem for each --set whose parameter the experiment does not have."""
-    known = reading.parameters_of(marked.value)
+    parameters = reading.parameters_of(marked.value)
     for name in given:
-        if name not in known:
-            hint = models.did_you_mean(name, known) or f"it has {', '.join(known) or 'none'}"
+        if name not in parameters:
+            hint = (
+                models.did_you_mean(name, parameters) or f"it has {', '.join(parameters) or 'none'}"
+            )
             message = f'--set {name}: the experiment has no parameter "{name}"'
             span = marked.key_span(("spec",))
             yield diagnostic(marked.file, span, models.UNKNOWN_KEY, message, hint=hint)
@@ -97,23 +104,23 @@ def _with_parameters(
     value: Any, given: Mapping[str, str], problems: list[models.ModelProblem]
 ) -> Any:
     """Return a document with values for ${NAME}; a default may name parameters before it."""
-    known = reading.parameters_of(value)
+    parameters = reading.parameters_of(value)
     values: dict[str, Any] = {}
     filled = _Filled(values, problems)
-    for name, default in known.items():
+    for name, default in parameters.items():
         at = ("spec", "parameters", name)
         text = given.get(name, default)
         own = isinstance(text, str) and name not in given
         values[name] = filled.text(text, at) if own else text
 
-    def put_in(one: Any, path: models.Path) -> Any:
+    def put_in(part: Any, path: models.Path) -> Any:
         if path == ("spec", "parameters"):
             return values
-        if isinstance(one, dict):
-            return {key: put_in(item, (*path, key)) for key, item in one.items()}
-        if isinstance(one, list):
-            return [put_in(item, (*path, i)) for i, item in enumerate(one)]
-        return filled.text(one, path) if isinstance(one, str) else one
+        if isinstance(part, dict):
+            return {key: put_in(item, (*path, key)) for key, item in part.items()}
+        if isinstance(part, list):
+            return [put_in(item, (*path, i)) for i, item in enumerate(part)]
+        return filled.text(part, path) if isinstance(part, str) else part
 
     return put_in(value, ())
 
@@ -150,7 +157,7 @@ class _Filled:
         if text == f"${{{names[0]}}}":
             value = values[names[0]]
             return _scalar(value) if isinstance(value, str) else value
-        return reading.NAME.sub(lambda one: str(values.get(one[1], one[0])), text)
+        return reading.NAME.sub(lambda match: str(values.get(match[1], match[0])), text)
 
 
 def _scalar(text: str) -> Any:

@@ -143,7 +143,7 @@ def _handed_out(
             future = pool.submit(_in_worker, queue[0])
             under_way[future] = queue.popleft()
         done, _ = wait(under_way, return_when=FIRST_COMPLETED)
-        for future in sorted(done, key=lambda one: under_way[one].number):
+        for future in sorted(done, key=lambda ended: under_way[ended].number):
             result = future.result()
             yield under_way.pop(future), result
 

@@ -62,12 +62,12 @@ def draw(spec: ExperimentSpec, results: Results) -> list[Drawn]:
     wanted = spec.figures or tuple(_fitting(spec, results))
     if not results:
         return []
-    found = []
+    drawn = []
     for number, figure in enumerate(wanted, start=1):
         name = f"{number:02}-{figure.kind.lower()}-{'-'.join(figure.measures)}"
         title = figure.title or _title(spec, figure)
-        found.append(Drawn(name, title, _writer(spec, results, figure, (name, title))))
-    return found
+        drawn.append(Drawn(name, title, _writer(spec, results, figure, (name, title))))
+    return drawn
 
 
 def _fitting(spec: ExperimentSpec, results: Results) -> Iterator[Figure]:
@@ -146,11 +146,11 @@ def _measure(spec: ExperimentSpec, name: str) -> Measure:
 def _curve(axes: Any, spec: ExperimentSpec, results: Results, figure: Figure) -> None:
     (name,) = figure.measures
     for number, (variant, runs) in enumerate(by_variant(results).items()):
-        found = [(x, distribution(values)) for x, values in points(runs, name)]
-        x = [at for at, _ in found]
-        low, high = [one.p25 for _, one in found], [one.p75 for _, one in found]
+        bands = [(x, distribution(values)) for x, values in points(runs, name)]
+        x = [at for at, _ in bands]
+        low, high = [band.p25 for _, band in bands], [band.p75 for _, band in bands]
         style = _style(number)
-        axes.plot(x, [one.median for _, one in found], label=variant, linewidth=1.6, **style)
+        axes.plot(x, [band.median for _, band in bands], label=variant, linewidth=1.6, **style)
         axes.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
     axes.set_xlabel(axis_label(spec))
     axes.set_ylabel(named(_measure(spec, name)))
@@ -159,23 +159,23 @@ def _curve(axes: Any, spec: ExperimentSpec, results: Results, figure: Figure) ->
 
 def _bars(axes: Any, spec: ExperimentSpec, results: Results, figure: Figure) -> None:
     (name,) = figure.measures
-    found = [
+    bars = [
         (variant, distribution(values))
         for variant, runs in by_variant(results).items()
         if (values := values_of(runs, name))
     ]
-    places = np.arange(len(found))
-    means = [one.mean for _, one in found]
-    below = [max(0.0, one.mean - one.p25) for _, one in found]
-    above = [max(0.0, one.p75 - one.mean) for _, one in found]
-    colours = [COLOURS[i % len(COLOURS)] for i in range(len(found))]
+    places = np.arange(len(bars))
+    means = [bar.mean for _, bar in bars]
+    below = [max(0.0, bar.mean - bar.p25) for _, bar in bars]
+    above = [max(0.0, bar.p75 - bar.mean) for _, bar in bars]
+    colours = [COLOURS[i % len(COLOURS)] for i in range(len(bars))]
     axes.barh(places, means, xerr=(below, above), color=colours, alpha=0.85, capsize=3)
-    axes.set_yticks(places, [variant for variant, _ in found])
+    axes.set_yticks(places, [variant for variant, _ in bars])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(named(_measure(spec, name)))
-    for place, mean, margin in zip(places, means, above, strict=True):
-        at = (max(mean + margin, 0.0), place)
+    for position, mean, margin in zip(places, means, above, strict=True):
+        at = (max(mean + margin, 0.0), position)
         axes.annotate(number_text(mean), at, xytext=(6, 0), textcoords="offset points", va="center")
     axes.margins(x=0.15)
 
@@ -194,8 +194,8 @@ def _heat_map(axes: Any, spec: ExperimentSpec, results: Results, figure: Figure)
     for (column, row), values in cells.items():
         means[rows.index(row), columns.index(column)] = distribution(values).mean
     image = axes.imshow(means, cmap="viridis", aspect="auto", origin="lower")
-    axes.set_xticks(range(len(columns)), [str(one) for one in columns])
-    axes.set_yticks(range(len(rows)), [str(one) for one in rows])
+    axes.set_xticks(range(len(columns)), [str(column) for column in columns])
+    axes.set_yticks(range(len(rows)), [str(row) for row in rows])
     axes.grid(visible=False)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
@@ -209,14 +209,14 @@ def _heat_map(axes: Any, spec: ExperimentSpec, results: Results, figure: Figure)
 
 def _pareto(axes: Any, spec: ExperimentSpec, results: Results, figure: Figure) -> None:
     first, second = (_measure(spec, name) for name in figure.measures)
-    found = pareto_points(spec, results, (first, second))
-    front = pareto_front(found, (first, second))
-    for number, (variant, (x, y)) in enumerate(found.items()):
+    front_points = pareto_points(spec, results, (first, second))
+    front = pareto_front(front_points, (first, second))
+    for number, (variant, (x, y)) in enumerate(front_points.items()):
         best = variant in front
         turn, colour = divmod(number, len(COLOURS))
         marker, size = _MARKERS[turn % len(_MARKERS)], 70 if best else 25
         axes.scatter([x], [y], color=COLOURS[colour], marker=marker, s=size, label=variant)
-    line = sorted(found[variant] for variant in front)
+    line = sorted(front_points[variant] for variant in front)
     axes.plot([x for x, _ in line], [y for _, y in line], color="#888888", linewidth=1, zorder=0)
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
     axes.margins(0.15)
@@ -228,24 +228,26 @@ def pareto_points(
     _spec: ExperimentSpec, results: Results, measures: Sequence[Measure]
 ) -> dict[str, tuple[float, ...]]:
     """Return the means of measures by variant, of those that have all of them."""
-    found = {}
+    front_points = {}
     for variant, runs in by_variant(results).items():
         each = [values_of(runs, measure.name) for measure in measures]
         if all(each):
-            found[variant] = tuple(distribution(values).mean for values in each)
-    return found
+            front_points[variant] = tuple(distribution(values).mean for values in each)
+    return front_points
 
 
-def pareto_front(found: Mapping[str, tuple[float, ...]], measures: Sequence[Measure]) -> list[str]:
+def pareto_front(
+    variants: Mapping[str, tuple[float, ...]], measures: Sequence[Measure]
+) -> list[str]:
     """Return the variants that no other one beats; lower is better unless a measure says Higher."""
     signs = [-1.0 if measure.better == "Higher" else 1.0 for measure in measures]
     costs = {
         variant: tuple(s * v for s, v in zip(signs, values, strict=True))
-        for variant, values in found.items()
+        for variant, values in variants.items()
     }
 
-    def beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-        return one != other and all(a <= b for a, b in zip(one, other, strict=True))
+    def beats(better: tuple[float, ...], other: tuple[float, ...]) -> bool:
+        return better != other and all(a <= b for a, b in zip(better, other, strict=True))
 
     return [
         variant

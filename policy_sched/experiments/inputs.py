@@ -60,11 +60,11 @@ def read_inputs(loaded: Loaded, seeds: Sequence[int]) -> Inputs | None:
     workload = _objects(loaded, spec.workload.files, ("spec", "workload", "files"), cluster)
     workload += _of_rows(loaded, Admission([*cluster, *workload]))
     cluster = with_devices(loaded, cluster)
-    nodes = [one for one in cluster if isinstance(one, Node)]
-    cluster += [one for one in workload if isinstance(one, Pod) and not simulate.waits(one)]
-    pods = [one for one in workload if isinstance(one, Pod) and simulate.waits(one)]
-    others = [one for one in workload if not isinstance(one, Pod)]
-    if any(isinstance(one, Node) for one in others):
+    nodes = [node for node in cluster if isinstance(node, Node)]
+    cluster += [pod for pod in workload if isinstance(pod, Pod) and not simulate.waits(pod)]
+    pods = [pod for pod in workload if isinstance(pod, Pod) and simulate.waits(pod)]
+    others = [other for other in workload if not isinstance(other, Pod)]
+    if any(isinstance(other, Node) for other in others):
         at: Path = ("spec", "workload", "files")
         loaded.problem(at, BAD_VALUE, "there are nodes among the pods", "cluster.files has nodes")
     arrivals, tie = spec.workload.arrivals, spec.tie_break
@@ -75,12 +75,12 @@ def read_inputs(loaded: Loaded, seeds: Sequence[int]) -> Inputs | None:
         orders = orders_of(loaded, arrivals.file, arrivals.column, at, seeds, len(pods))
     if tie.file is not None:
         ranks = orders_of(loaded, tie.file, tie.column, ("spec", "tieBreak"), seeds, len(nodes))
-        for column, found in ranks.items():
-            if sorted(found) != list(range(len(nodes))):
+        for column, ranking in ranks.items():
+            if sorted(ranking) != list(range(len(nodes))):
                 message = f"column {column} does not have every node once"
                 hint = f"a row for each of the {len(nodes)} nodes: its number, from 0"
                 loaded.problem(("spec", "tieBreak", "file"), BAD_VALUE, message, hint)
-    said = {one.severity for one in loaded.diagnostics[before:]}
+    said = {diagnostic.severity for diagnostic in loaded.diagnostics[before:]}
     if Severity.ERROR in said:
         return None
     if Severity.WARNING not in said:
@@ -104,7 +104,7 @@ def _check_objects(loaded: Loaded, nodes: Sequence[Node], pods: Sequence[Pod]) -
             ("spec", "workload"), BAD_VALUE, "no pod waits for a node", hint, on_key=True
         )
     for what, objects, key in (("nodes", nodes, "cluster"), ("pods", pods, "workload")):
-        times = Counter((one.metadata.namespace, one.metadata.name) for one in objects)
+        times = Counter((item.metadata.namespace, item.metadata.name) for item in objects)
         twice = next((name for name, count in times.items() if count > 1), None)
         if twice is not None:
             names = "/".join(filter(None, twice)) if what == "pods" else twice[1]
@@ -114,21 +114,22 @@ def _check_objects(loaded: Loaded, nodes: Sequence[Node], pods: Sequence[Pod]) -
             if key == "workload" and spec.workload.rows is not None:
                 at, hint = (*at, "rows", "pod"), "${row.number} makes names that differ"
             loaded.problem(at, DUPLICATE, message, hint, on_key=True)
-    known = sorted({name for node in nodes for name in node.status.allocatable})
+    resources = sorted({name for node in nodes for name in node.status.allocatable})
     arrivals, curve = spec.workload.arrivals, spec.curve
     named: dict[Path, str | None] = {
-        ("spec", "measures", i, "allocation"): one.allocation for i, one in enumerate(spec.measures)
+        ("spec", "measures", i, "allocation"): measure.allocation
+        for i, measure in enumerate(spec.measures)
     }
     named["spec", "curve", "arrived"] = None if curve is None else curve.arrived
     if arrivals is not None and arrivals.inflate is not None:
-        place = ("spec", "workload", "arrivals", "inflate", "resource")
-        named[place] = arrivals.inflate.resource
-        if pods and not any(PodInfo.of(pod).requests.get(named[place] or "") for pod in pods):
+        at_inflate = ("spec", "workload", "arrivals", "inflate", "resource")
+        named[at_inflate] = arrivals.inflate.resource
+        if pods and not any(PodInfo.of(pod).requests.get(named[at_inflate] or "") for pod in pods):
             hint = "pods are drawn until they request enough of it"
-            loaded.problem(place, BAD_VALUE, f"no pod requests {named[place]}", hint)
+            loaded.problem(at_inflate, BAD_VALUE, f"no pod requests {named[at_inflate]}", hint)
     for path, name in named.items():
-        if name is not None and nodes and name not in known:
-            hint = did_you_mean(name, known) or f"resources: {', '.join(known)}"
+        if name is not None and nodes and name not in resources:
+            hint = did_you_mean(name, resources) or f"resources: {', '.join(resources)}"
             loaded.problem(
                 path, BAD_VALUE, f"no node has {name or 'a resource without a name'}", hint
             )
@@ -138,8 +139,8 @@ def _objects(
     loaded: Loaded, references: Sequence[str], at: Path, cluster: Sequence[ApiObject] = ()
 ) -> list[ApiObject]:
     """Return the objects of files, workloads expanded; ``cluster`` has classes for their pods."""
-    found = [loaded.file(one, (*at, i)) for i, one in enumerate(references)]
-    paths = [one for one in found if one is not None]
+    resolved = [loaded.file(reference, (*at, i)) for i, reference in enumerate(references)]
+    paths = [path for path in resolved if path is not None]
     loaded.data[str(at[1])] = paths
     traces = simulate.load_traces(path for path in paths if simulate.is_trace(path))
     manifests = load([path for path in paths if not simulate.is_trace(path)], cluster=cluster)
@@ -180,21 +181,21 @@ def _of_rows(loaded: Loaded, admission: Admission) -> list[ApiObject]:
         message = f"{rows.file}: {len(table.rows):,} rows are more than {MAX_PODS:,} pods"
         loaded.problem((*at, "file"), BAD_VALUE, message, "take a part of it")
         return []
-    found: list[ApiObject] = []
+    pods: list[ApiObject] = []
     for number, row in enumerate(table.rows):
         cells = dict(zip(table.columns, row, strict=True))
         pod = _pod_of(loaded, cells, number, at, admission)
         if pod is None:
             return []
-        found.append(pod)
-    return found
+        pods.append(pod)
+    return pods
 
 
 def _row_names(value: Any) -> set[str]:
     if isinstance(value, dict):
-        return {name for one in value.items() for part in one for name in _row_names(part)}
+        return {name for entry in value.items() for part in entry for name in _row_names(part)}
     if isinstance(value, list):
-        return {name for one in value for name in _row_names(one)}
+        return {name for item in value for name in _row_names(item)}
     parts = value.split("${row.")[1:] if isinstance(value, str) else []
     return {part.partition("}")[0] for part in parts}
 
@@ -254,9 +255,9 @@ def _dotted(path: Sequence[str | int]) -> str:
 
 def _with_cells(value: Any, cells: Mapping[str, str], number: int) -> Any:
     if isinstance(value, dict):
-        return {key: _with_cells(one, cells, number) for key, one in value.items()}
+        return {key: _with_cells(item, cells, number) for key, item in value.items()}
     if isinstance(value, list):
-        return [_with_cells(one, cells, number) for one in value]
+        return [_with_cells(item, cells, number) for item in value]
     if not isinstance(value, str) or "${row." not in value:
         return value
     text = value.replace("${row.number}", str(number))
@@ -285,8 +286,8 @@ def ranked(inputs: Inputs, column: str) -> Inputs:
     ranks = inputs.ranks.get(column)
     if ranks is None:
         return inputs
-    nodes = [one for one in inputs.cluster if isinstance(one, Node)]
-    rest = [one for one in inputs.cluster if not isinstance(one, Node)]
+    nodes = [node for node in inputs.cluster if isinstance(node, Node)]
+    rest = [other for other in inputs.cluster if not isinstance(other, Node)]
     return replace(inputs, cluster=(*(nodes[i] for i in ranks), *rest))
 
 

@@ -31,12 +31,12 @@ HOUR: Final = 3600 * 1_000_000_000
 def check_size(loaded: Loaded) -> None:
     """Check how many variants and runs there are; no list of them is made."""
     spec = loaded.spec
-    for i, one in enumerate((spec.base, *spec.variants)):
-        place: Path = ("spec", "base") if i == 0 else ("spec", "variants", i - 1)
-        changed = len(one.params) + len(one.weights)
+    for i, variant in enumerate((spec.base, *spec.variants)):
+        at_variant: Path = ("spec", "base") if i == 0 else ("spec", "variants", i - 1)
+        changed = len(variant.params) + len(variant.weights)
         if changed > MAX_CHANGED:
             message = f"params and weights of {changed:,} plugins are more than {MAX_CHANGED}"
-            loaded.problem(place, BAD_VALUE, message, "write a configuration", on_key=True)
+            loaded.problem(at_variant, BAD_VALUE, message, "write a configuration", on_key=True)
     combinations = math.prod(len(axis.values) for axis in spec.matrix)
     variants = max(1, len(spec.variants)) * combinations
     seeds = spec.seeds
@@ -93,6 +93,6 @@ def _check_span(loaded: Loaded, span: int, at: Path) -> None:
 def _inflated(resource: str, percent: float, nodes: Sequence[Node], pods: Sequence[Pod]) -> int:
     """Return about how many pods request so many percent of the nodes."""
     requests = [PodInfo.of(pod).requests.get(resource, 0) for pod in pods]
-    whole = sum(units(resource, one.status.allocatable.get(resource, 0)) for one in nodes)
+    whole = sum(units(resource, node.status.allocatable.get(resource, 0)) for node in nodes)
     total = sum(requests)
     return int(whole * percent / 100 / total * len(pods)) if total else 0

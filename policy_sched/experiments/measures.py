@@ -49,7 +49,7 @@ def compiled_measures(loaded: Loaded, variant: CompiledVariant) -> Mapping[str, 
 
     Measures with the same rule share it. What is wrong is added to the problems of the experiment.
     """
-    found: dict[str, MeasureRules] = {}
+    rules: dict[str, MeasureRules] = {}
     made: dict[tuple[str | None, str], Expression | None] = {}
 
     def rule_of(text: Text, source: PolicySource, policy: str | None) -> Expression | None:
@@ -74,8 +74,8 @@ def compiled_measures(loaded: Loaded, variant: CompiledVariant) -> Mapping[str, 
             per = rule_of(divisor, source, measure.policy)
         rule = None if text is None else rule_of(text, source, measure.policy)
         if rule is not None and (per is not None or measure.percent_of is None):
-            found[measure.name] = MeasureRules(rule, per)
-    return found
+            rules[measure.name] = MeasureRules(rule, per)
+    return rules
 
 
 def source_of(
@@ -86,8 +86,11 @@ def source_of(
         return PolicySource("")
     source = variant.policies.get(name)
     if source is None:
-        known = sorted(variant.policies)
-        hint = models.did_you_mean(name, known) or f"policies of {variant.name}: {', '.join(known)}"
+        policies = sorted(variant.policies)
+        hint = (
+            models.did_you_mean(name, policies)
+            or f"policies of {variant.name}: {', '.join(policies)}"
+        )
         loaded.problem(at, models.BAD_VALUE, f"variant {variant.name} has no policy {name}", hint)
     return source
 
@@ -95,10 +98,10 @@ def source_of(
 def _stated(loaded: Loaded, source: PolicySource, name: str | None, at: models.Path) -> Text | None:
     if name is None:
         return None
-    stated = {one.name: one.expression for one in source.measures}
+    stated = {measure.name: measure.expression for measure in source.measures}
     if name not in stated:
-        known = f"measures: {', '.join(stated)}" if stated else "it states none"
-        hint = models.did_you_mean(name, stated) or known
+        names = f"measures: {', '.join(stated)}" if stated else "it states none"
+        hint = models.did_you_mean(name, stated) or names
         message = f"policy {source.name} states no measure {name}"
         loaded.problem((*at, "measure"), models.BAD_VALUE, message, hint)
     return stated.get(name)
@@ -109,7 +112,7 @@ def compiled_rule(
 ) -> Expression | None:
     """Return a rule beside a policy's definitions, None if something is wrong with it."""
     policy, problems = check_beside(text, section, source)
-    loaded.diagnostics += [one for one in problems if one not in loaded.diagnostics]
+    loaded.diagnostics += [problem for problem in problems if problem not in loaded.diagnostics]
     if policy is None:
         return None
     (checked,) = policy.match_conditions
@@ -121,8 +124,8 @@ def compiled_rule(
     except Refusal as refusal:
         span = refusal.span
         problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
-        found = diagnostic(problem, checked.text)
-        loaded.diagnostics += [] if found in loaded.diagnostics else [found]
+        as_diagnostic = diagnostic(problem, checked.text)
+        loaded.diagnostics += [] if as_diagnostic in loaded.diagnostics else [as_diagnostic]
         return None
 
 
@@ -229,11 +232,11 @@ class Sums:
         return lambda: percent(part(), whole())
 
     def _sum(self, name: str, rule: Expression) -> SumOverNodes:
-        found = self._made.get(id(rule))
-        if found is None:
-            found = SumOverNodes(name, rule, self._table, self._pods, self.recent)
-            self._made[id(rule)] = found
-        return found
+        total = self._made.get(id(rule))
+        if total is None:
+            total = SumOverNodes(name, rule, self._table, self._pods, self.recent)
+            self._made[id(rule)] = total
+        return total
 
 
 class Requested:
@@ -281,9 +284,9 @@ def rounded(level: Level, decimals: int) -> Level:
 
 def with_rounded_points(curve: Curve, measures: Sequence[models.Measure]) -> Curve:
     """Return a curve whose points have the digits that measures ask for, rounded as NumPy does."""
-    for one in measures:
-        if one.point_decimals is not None and one.name in curve:
-            curve[one.name] = np.round(curve[one.name], one.point_decimals).tolist()
+    for stated in measures:
+        if stated.point_decimals is not None and stated.name in curve:
+            curve[stated.name] = np.round(curve[stated.name], stated.point_decimals).tolist()
     return curve
 
 
@@ -350,11 +353,13 @@ class Series:
         """
         places = np.rint(np.array(self.x, np.float64) / step).astype(np.int64)
         points, first = np.unique(places, return_index=True)
-        found: Curve = {"x": [_plain(point * step) for point in points.tolist()]}
+        curve: Curve = {"x": [_plain(point * step) for point in points.tolist()]}
         for name, column in zip(self.names, self.values, strict=True):
             events = np.split(np.array(column, np.float64), first)[1:]
-            found[name] = [float(one[-1] if how == "Last" else one.mean()) for one in events]
-        return found
+            curve[name] = [
+                float(values[-1] if how == "Last" else values.mean()) for values in events
+            ]
+        return curve
 
     def by_time(self, start: int, end: int, step: int, how: str) -> Curve:
         """Return the points of a curve over time: hours since the start.
@@ -367,18 +372,18 @@ class Series:
         edges = start + step * np.arange(count + 1, dtype=np.int64)
         edges[-1] = max(end, start + 1)
         times = np.array([start, *self.times], np.int64)
-        found: Curve = {"x": ((edges[:-1] - start) / 3.6e12).tolist()}
+        curve: Curve = {"x": ((edges[:-1] - start) / 3.6e12).tolist()}
         for name, column in zip(self.names, self.values, strict=True):
             values = np.array([0.0, *column], np.float64)
             if how == "Last":
                 at = np.searchsorted(times, edges[1:], side="left") - 1
-                found[name] = values[at].tolist()
+                curve[name] = values[at].tolist()
                 continue
             total = np.concatenate(([0.0], np.cumsum(values[:-1] * (np.diff(times) / 1e9))))
             first = np.searchsorted(times, edges, side="right") - 1
             until = total[first] + values[first] * ((edges - times[first]) / 1e9)
-            found[name] = (np.diff(until) / (np.diff(edges) / 1e9)).tolist()
-        return found
+            curve[name] = (np.diff(until) / (np.diff(edges) / 1e9)).tolist()
+        return curve
 
 
 def _plain(value: float) -> float:

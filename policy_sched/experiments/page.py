@@ -28,20 +28,20 @@ def sweep_page(report: SweepReport, drawn: Sequence[Drawn]) -> web.Summary:
     sections = []
     if report.failures:
         texts = [f"{task.variant}, seed {task.seed}: {why}" for task, why in report.failures]
-        failed: list[web.Value] = [web.Text(one, tone="bad") for one in texts]
+        failed: list[web.Value] = [web.Text(text, tone="bad") for text in texts]
         sections.append(web.Section("Runs without a result", [web.Prose(failed, points=True)]))
     compared = _comparison(report)
     if compared is not None:
         sections.append(compared)
     if drawn:
-        pictures = [web.Picture(one.title, one.write("svg").strip()) for one in drawn]
+        pictures = [web.Picture(figure.title, figure.write("svg").strip()) for figure in drawn]
         sections.append(web.Section("Figures", pictures, beside=True))
     if report.results:
         sections.append(web.Section(MEASURES, [_measures(report)]))
     if report.as_run is not None:
         sections.append(web.Section(EXPERIMENT, [web.Source(report.name, report.as_run.text)]))
         sections.append(_origin(report, report.as_run))
-    verdicts = {one.verdict for *_, one in comparisons(report.spec, report.results)}
+    verdicts = {comparison.verdict for *_, comparison in comparisons(report.spec, report.results)}
     few = statistics.Significance.TOO_FEW in verdicts
     tone: web.Tone = "bad" if report.failures else "warn" if few else "good"
     facts = _numbers(report)
@@ -77,10 +77,12 @@ def _hash(digest: str) -> web.Text:
 
 def _lead(report: SweepReport) -> str:
     """Return how many of the differences are more than noise, or that too few seeds can tell."""
-    found = list(comparisons(report.spec, report.results))
-    if not found:
+    compared = list(comparisons(report.spec, report.results))
+    if not compared:
         return "There is one variant, or no seed that variants share: nothing is compared."
-    return statistics.told(found[0][0], [(pairs, one) for *_, pairs, one in found])
+    return statistics.told(
+        compared[0][0], [(pairs, comparison) for *_, pairs, comparison in compared]
+    )
 
 
 def _numbers(report: SweepReport) -> web.Facts:
@@ -100,19 +102,19 @@ def _numbers(report: SweepReport) -> web.Facts:
 
 def _comparison(report: SweepReport) -> web.Section | None:
     """Return the differences from the first variant, what is noise in grey."""
-    found = list(comparisons(report.spec, report.results))
-    if not found:
+    compared = list(comparisons(report.spec, report.results))
+    if not compared:
         return None
     measures = {measure.name: measure for measure in report.spec.measures}
     rows: list[list[web.Value]] = []
-    for _, variant, name, pairs, one in found:
-        words = statistics.verdict_text(one, measures[name], pairs)
-        interval = one.difference
+    for _, variant, name, pairs, comparison in compared:
+        words = statistics.verdict_text(comparison, measures[name], pairs)
+        interval = comparison.difference
         rows.append(
             [
                 variant,
                 statistics.named(measures[name]),
-                statistics.number_text(one.new),
+                statistics.number_text(comparison.new),
                 statistics.signed(interval.mean),
                 f"{statistics.signed(interval.low)} .. {statistics.signed(interval.high)}",
                 web.Badge(words, _TONES[words]) if words in _TONES else web.Text(words, tone="dim"),
@@ -123,7 +125,7 @@ def _comparison(report: SweepReport) -> web.Section | None:
         web.Column("Difference", True), web.Column("95 % interval", True),
         web.Column("What it says"),
     ]  # fmt: skip
-    title = f"Differences from {found[0][0]}"
+    title = f"Differences from {compared[0][0]}"
     return web.Section(title, [web.Table("Over equal seeds", columns, rows, sortable=True)])
 
 
@@ -133,9 +135,11 @@ def _measures(report: SweepReport) -> web.Table:
         for measure in report.spec.measures:
             values = values_of(runs, measure.name)
             if values:
-                one = statistics.distribution(values)
-                numbers = map(statistics.number_text, (one.mean, one.median, one.p25, one.p75))
-                rows.append([variant, statistics.named(measure), str(one.count), *numbers])
+                spread = statistics.distribution(values)
+                numbers = map(
+                    statistics.number_text, (spread.mean, spread.median, spread.p25, spread.p75)
+                )
+                rows.append([variant, statistics.named(measure), str(spread.count), *numbers])
     heads = ("Runs", "Mean", "Median", "25 %", "75 %")
     columns = [
         web.Column("Variant"),

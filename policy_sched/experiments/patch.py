@@ -32,9 +32,9 @@ def patch_of(loaded: Loaded, base: Changes, winner: Changes, values: Mapping[str
     texts = _Texts(base)
     changed = [texts.change(target, value) for target, value in values.items()]
     if not all(changed):
-        found = configuration_of(loaded, winner)
-        if found is not None:
-            texts.write_anew(base.config or NEW_FILE, found)
+        configuration = configuration_of(loaded, winner)
+        if configuration is not None:
+            texts.write_anew(base.config or NEW_FILE, configuration)
     return "".join(texts.patches())
 
 
@@ -87,8 +87,8 @@ class _Texts:
     def write_anew(self, file: str, value: Mapping[str, Any]) -> None:
         """Write a configuration anew."""
         if file not in self._old:
-            known = self._config == file
-            self._old[file] = FilePath(file).read_text(encoding="utf-8") if known else ""
+            same_file = self._config == file
+            self._old[file] = FilePath(file).read_text(encoding="utf-8") if same_file else ""
         self._new[file] = yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True)
 
     def patches(self) -> Iterator[str]:
@@ -107,12 +107,12 @@ def _in_config(marked: Marked, plugin: str, names: tuple[str, ...]) -> Iterator[
     value = marked.value if isinstance(marked.value, dict) else {}
     for i, profile in enumerate(value.get("profiles") or ()):
         if names:
-            for j, one in enumerate(profile.get("pluginConfig") or ()):
-                if one.get("name") == plugin:
+            for j, entry in enumerate(profile.get("pluginConfig") or ()):
+                if entry.get("name") == plugin:
                     yield ("profiles", i, "pluginConfig", j, "args", *names)
             continue
         for point in ("score", "multiPoint"):
             chosen = (profile.get("plugins") or {}).get(point) or {}
-            for j, one in enumerate(chosen.get("enabled") or ()):
-                if one.get("name") == plugin and one.get("weight") is not None:
+            for j, entry in enumerate(chosen.get("enabled") or ()):
+                if entry.get("name") == plugin and entry.get("weight") is not None:
                     yield ("profiles", i, "plugins", point, "enabled", j, "weight")

@@ -54,18 +54,20 @@ class Loaded:
     @property
     def sound(self) -> bool:
         """Whether no problem so far is an error."""
-        return not any(one.severity is Severity.ERROR for one in self.diagnostics)
+        return not any(diagnostic.severity is Severity.ERROR for diagnostic in self.diagnostics)
 
     def problem(
         self, path: models.Path, code: str, message: str, hint: str = "", *, on_key: bool = False
     ) -> None:
         """Note what is wrong at a path."""
-        if any(one[: len(path)] == path[: len(one)] for one in self.broken):
+        if any(prefix[: len(path)] == path[: len(prefix)] for prefix in self.broken):
             return
         text = f"{models.path_text(path)}: {message}"
-        found = self.place.diagnostic(models.ModelProblem(path, code, text, hint, on_key=on_key))
-        if found not in self.diagnostics:
-            self.diagnostics.append(found)
+        diagnostic = self.place.diagnostic(
+            models.ModelProblem(path, code, text, hint, on_key=on_key)
+        )
+        if diagnostic not in self.diagnostics:
+            self.diagnostics.append(diagnostic)
 
     def file(self, reference: str, path: models.Path) -> str | None:
         """Return the path of a file that the experiment names, None if it cannot be read."""
@@ -74,10 +76,12 @@ class Loaded:
             self.problem(path, NOT_REPEATABLE, "a run could not be repeated", hint)
             return None
         places = self._places(reference, path)
-        tried = [_unreadable(one) for one in places]
-        found = next((one for one, why in zip(places, tried, strict=True) if why is None), None)
-        if found is not None:
-            return str(found)
+        tried = [_unreadable(candidate) for candidate in places]
+        readable = next(
+            (candidate for candidate, why in zip(places, tried, strict=True) if why is None), None
+        )
+        if readable is not None:
+            return str(readable)
         text = self._written(path)
         by_parameter = any(not LATER.fullmatch(name) for name in NAME.findall(text))
         hint = f"paths are relative to {self.folder}"
@@ -99,14 +103,14 @@ class Loaded:
         """Return the path of a policy file, a directory, or of a shipped policy by its name."""
         shipped = models.policies_directory() / reference
         local = "/" in reference or "." in reference
-        local = local or any(one.exists() for one in self._places(reference, path))
+        local = local or any(candidate.exists() for candidate in self._places(reference, path))
         if not local and (shipped / "policy.yaml").is_file():
             return str(shipped)
         if not local:
-            known = sorted(
-                one.parent.name for one in models.policies_directory().glob("*/policy.yaml")
+            names = sorted(
+                file.parent.name for file in models.policies_directory().glob("*/policy.yaml")
             )
-            hint = models.did_you_mean(reference, known) or f"shipped policies: {', '.join(known)}"
+            hint = models.did_you_mean(reference, names) or f"shipped policies: {', '.join(names)}"
             message = f"there is no file, directory or shipped policy {reference}"
             self.problem(path, UNREADABLE, message, hint)
             return None
@@ -156,8 +160,8 @@ def _unreadable(path: FilePath) -> str | None:
 def parameters_of(value: object) -> dict[str, Any]:
     """Return the parameters of a document, and their defaults."""
     spec = value.get("spec") if isinstance(value, dict) else None
-    found = spec.get("parameters") if isinstance(spec, dict) else None
-    return found if isinstance(found, dict) else {}
+    parameters = spec.get("parameters") if isinstance(spec, dict) else None
+    return parameters if isinstance(parameters, dict) else {}
 
 
 def value_at(value: Any, path: models.Path) -> Any:

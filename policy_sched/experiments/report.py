@@ -48,7 +48,7 @@ from policy_sched.source import MAX_BYTES, read_bytes
 class SweepReport:
     """The results of an experiment, and the runs that have none.
 
-    ``folder``: where the tables are. ``found``: how many results were there already. ``as_run`` is
+    ``folder``: where the tables are. ``reused``: how many results were there already. ``as_run`` is
     None if it is not known.
     """
 
@@ -57,7 +57,7 @@ class SweepReport:
     results: Results
     failures: Sequence[tuple[Task, str]]
     folder: str
-    found: int = 0
+    reused: int = 0
     as_run: AsRun | None = None
 
     def text_lines(self) -> Iterator[str]:
@@ -82,24 +82,26 @@ class SweepReport:
             for measure in self.spec.measures:
                 values = values_of(runs, measure.name)
                 if values:
-                    one = distribution(values)
-                    shown = (one.mean, one.median, one.p25, one.p75)
-                    rows.append([variant, named(measure), str(one.count), *map(number_text, shown)])
+                    spread = distribution(values)
+                    shown = (spread.mean, spread.median, spread.p25, spread.p75)
+                    rows.append(
+                        [variant, named(measure), str(spread.count), *map(number_text, shown)]
+                    )
         yield from table(rows, range(2, 7))
 
     def _comparisons(self) -> Iterator[str]:
         rows = [["VARIANT", "MEASURE", "DIFFERENCE", "95 % INTERVAL", ""]]
         compared = list(comparisons(self.spec, self.results))
-        for _, variant, name, pairs, found in compared:
-            measure = next(one for one in self.spec.measures if one.name == name)
-            interval = found.difference
+        for _, variant, name, pairs, comparison in compared:
+            measure = next(candidate for candidate in self.spec.measures if candidate.name == name)
+            interval = comparison.difference
             rows.append(
                 [
                     variant,
                     named(measure),
                     signed(interval.mean),
                     f"{signed(interval.low)} .. {signed(interval.high)}",
-                    verdict_text(found, measure, pairs),
+                    verdict_text(comparison, measure, pairs),
                 ]
             )
         if compared:
@@ -108,7 +110,7 @@ class SweepReport:
             yield f"Differences from {first}, over equal seeds:"
             yield from table(rows, range(2, 4))
             yield ""
-            yield told(first, [(pairs, found) for *_, pairs, found in compared])
+            yield told(first, [(pairs, comparison) for *_, pairs, comparison in compared])
 
     def document(self) -> Document:
         """Return the report as plain data."""
@@ -132,12 +134,12 @@ class SweepReport:
                     "variant": variant,
                     "measure": measure,
                     "pairs": pairs,
-                    "difference": found.difference.mean,
-                    "low": found.difference.low,
-                    "high": found.difference.high,
-                    "verdict": str(found.verdict),
+                    "difference": comparison.difference.mean,
+                    "low": comparison.difference.low,
+                    "high": comparison.difference.high,
+                    "verdict": str(comparison.verdict),
                 }
-                for first, variant, measure, pairs, found in compared
+                for first, variant, measure, pairs, comparison in compared
             ],
             "seedsToTell": {"one": ENOUGH, "all": seeds_to_tell(max(1, len(compared)))},
             "failures": [
@@ -170,10 +172,10 @@ def folders_of_results(path: Path) -> list[Path]:
     if (path / FILE).is_file():
         return [path]
     try:
-        inside = sorted(one for one in path.iterdir() if one.is_dir())[:MOST]
+        inside = sorted(child for child in path.iterdir() if child.is_dir())[:MOST]
     except OSError as error:
         raise PolicySchedError(f"{path}: {error.strerror}") from None
-    return [one for one in inside if (one / FILE).is_file()]
+    return [child for child in inside if (child / FILE).is_file()]
 
 
 def stored_report(folder: Path) -> SweepReport:
@@ -203,20 +205,20 @@ def stored_report(folder: Path) -> SweepReport:
     results, failures, left = [], [], MAX_BYTES
     for task in tasks:
         left -= store.size(task.key)
-        found = store.known(task.key, spec) if left >= 0 else None
-        if found is None:
+        result = store.known(task.key, spec) if left >= 0 else None
+        if result is None:
             broken = "its file is not there, or broken"
             failures.append((task, broken if left >= 0 else _TOO_MUCH))
         else:
-            results.append((task, found))
+            results.append((task, result))
     return SweepReport(name, spec, results, failures, str(folder), as_run=as_run)
 
 
 def _tasks(rows: Iterator[Mapping[str, Any]], spec: ExperimentSpec) -> Iterator[Task]:
-    known = {"variant", "seed", "key", *(measure.name for measure in spec.measures)}
+    columns = {"variant", "seed", "key", *(measure.name for measure in spec.measures)}
     for number, row in enumerate(rows):
         key = row["key"]
         if not key.isalnum() or None in row or None in row.values() or number == MAX_RUNS:
             raise ValueError(key)
-        axes = {name: value for name, value in row.items() if name not in known}
+        axes = {name: value for name, value in row.items() if name not in columns}
         yield Task(number, row["variant"], axes, int(row["seed"]), key)

@@ -72,10 +72,10 @@ class Store:
             kept = _KEPT.decode(read_bytes(self._file(key), MAX_RESULT))
         except (OSError, ValueError, msgspec.MsgspecError):
             return None
-        found = RunResult(dict(kept.values), dict(kept.curve), list(kept.pods))
+        result = RunResult(dict(kept.values), dict(kept.curve), list(kept.pods))
         needed = {"x", *curve_names(spec)} if spec.curve is not None else set()
-        lengths = {len(column) for column in found.curve.values()}
-        return found if needed <= found.curve.keys() and len(lengths) < 2 else None
+        lengths = {len(column) for column in result.curve.values()}
+        return result if needed <= result.curve.keys() and len(lengths) < 2 else None
 
     def keep(self, key: str, result: RunResult) -> None:
         """Write the result of a run. Raises PolicySchedError if that is not possible."""
@@ -106,14 +106,14 @@ Results = Sequence[tuple[Task, RunResult]]
 
 def tables(spec: ExperimentSpec, results: Results) -> list[Table]:
     """Return all tables of the results, which are in the experiment's order."""
-    found = [runs_table(spec, results), summary_table(spec, results)]
+    made = [runs_table(spec, results), summary_table(spec, results)]
     if len({task.variant for task, _ in results}) > 1:
-        found.append(comparison_table(spec, results))
+        made.append(comparison_table(spec, results))
     if spec.curve is not None:
-        found += [curves_table(spec, results), bands_table(spec, results)]
+        made += [curves_table(spec, results), bands_table(spec, results)]
     if "Pods" in spec.record:
-        found.append(_pods_table(results))
-    return found
+        made.append(_pods_table(results))
+    return made
 
 
 def runs_table(spec: ExperimentSpec, results: Results) -> Table:
@@ -141,16 +141,16 @@ def axis_names(results: Results) -> tuple[str, ...]:
 
 def by_variant(results: Results) -> dict[str, dict[int, RunResult]]:
     """Return the results by variant and seed."""
-    found: dict[str, dict[int, RunResult]] = {}
+    by_seed: dict[str, dict[int, RunResult]] = {}
     for task, result in results:
-        found.setdefault(task.variant, {})[task.seed] = result
-    return found
+        by_seed.setdefault(task.variant, {})[task.seed] = result
+    return by_seed
 
 
 def values_of(runs: Mapping[int, RunResult], name: str) -> list[float]:
     """Return the values of a measure over the seeds, those that there are."""
-    found = (result.values.get(name) for result in runs.values())
-    return [value for value in found if value is not None]
+    values = (result.values.get(name) for result in runs.values())
+    return [value for value in values if value is not None]
 
 
 def summary_table(spec: ExperimentSpec, results: Results) -> Table:
@@ -160,9 +160,17 @@ def summary_table(spec: ExperimentSpec, results: Results) -> Table:
         for measure in spec.measures:
             values = values_of(runs, measure.name)
             if values:
-                one = distribution(values)
+                spread = distribution(values)
                 rows.append(
-                    [variant, measure.name, one.count, one.mean, one.median, one.p25, one.p75]
+                    [
+                        variant,
+                        measure.name,
+                        spread.count,
+                        spread.mean,
+                        spread.median,
+                        spread.p25,
+                        spread.p75,
+                    ]
                 )
     return Table("summary", ("variant", "measure", "runs", "mean", "median", "p25", "p75"), rows)
 
@@ -184,8 +192,8 @@ def comparisons(
             ]
             if pairs:
                 old_values, new_values = zip(*pairs, strict=True)
-                found = paired(old_values, new_values)
-                yield first, variant, measure.name, len(pairs), found
+                comparison = paired(old_values, new_values)
+                yield first, variant, measure.name, len(pairs), comparison
 
 
 def comparison_table(spec: ExperimentSpec, results: Results) -> Table:
@@ -197,14 +205,14 @@ def comparison_table(spec: ExperimentSpec, results: Results) -> Table:
             variant,
             measure,
             pairs,
-            found.old,
-            found.new,
-            found.difference.mean,
-            found.difference.low,
-            found.difference.high,
-            str(found.verdict),
+            comparison.old,
+            comparison.new,
+            comparison.difference.mean,
+            comparison.difference.low,
+            comparison.difference.high,
+            str(comparison.verdict),
         ]
-        for first, variant, measure, pairs, found in comparisons(spec, results)
+        for first, variant, measure, pairs, comparison in comparisons(spec, results)
     ]
     return Table("comparison", (*columns, "low", "high", "verdict"), rows)
 
@@ -230,37 +238,48 @@ def bands_table(spec: ExperimentSpec, results: Results) -> Table:
     for variant, runs in by_variant(results).items():
         for name in curve_names(spec):
             for x, values in points(runs, name):
-                one = distribution(values)
-                rows.append([variant, name, x, one.count, one.mean, one.median, one.p25, one.p75])
+                spread = distribution(values)
+                rows.append(
+                    [
+                        variant,
+                        name,
+                        x,
+                        spread.count,
+                        spread.mean,
+                        spread.median,
+                        spread.p25,
+                        spread.p75,
+                    ]
+                )
     columns = ("variant", "measure", "x", "runs", "mean", "median", "p25", "p75")
     return Table("bands", columns, rows)
 
 
 def points(runs: Mapping[int, RunResult], name: str) -> Iterator[tuple[float, list[float]]]:
     """Yield each point of a measure's curves, with the values of the runs that have it."""
-    found: dict[float, list[float]] = {}
+    by_x: dict[float, list[float]] = {}
     for result in runs.values():
         for x, value in zip(result.curve["x"], result.curve[name], strict=True):
-            found.setdefault(x, []).append(value)
-    yield from sorted(found.items())
+            by_x.setdefault(x, []).append(value)
+    yield from sorted(by_x.items())
 
 
 def _pods_table(results: Results) -> Table:
     columns = tuple(
-        dict.fromkeys(name for _, result in results for one in result.pods for name in one)
+        dict.fromkeys(name for _, result in results for record in result.pods for name in record)
     )
     rows: list[list[_CELL]] = [
-        [task.variant, task.seed, *(one.get(name) for name in columns)]
+        [task.variant, task.seed, *(record.get(name) for name in columns)]
         for task, result in results
-        for one in result.pods
+        for record in result.pods
     ]
     return Table("pods", ("variant", "seed", *columns), rows)
 
 
-def write_tables(found: Sequence[Table], folder: Path, *, parquet: bool) -> list[Path]:
+def write_tables(made: Sequence[Table], folder: Path, *, parquet: bool) -> list[Path]:
     """Write the tables as CSV, and as Parquet if asked for; return the files."""
     files = []
-    for table in found:
+    for table in made:
         file = folder / f"{table.name}.csv"
         write(file, table.csv().encode())
         files.append(file)
@@ -287,7 +306,7 @@ def parquet_of(table: Table) -> bytes:
 
 
 def _of_one_kind(cells: Iterator[_CELL]) -> bool:
-    kinds = {float if type(one) is int else type(one) for one in cells if one is not None}
+    kinds = {float if type(cell) is int else type(cell) for cell in cells if cell is not None}
     return len(kinds) <= 1
 
 
@@ -300,7 +319,7 @@ class Outcome:
 
     results: list[tuple[Task, RunResult]] = field(default_factory=list)
     failures: list[tuple[Task, str]] = field(default_factory=list)
-    found: int = 0
+    reused: int = 0
 
 
 def run_tasks(
@@ -314,10 +333,10 @@ def run_tasks(
 
     Raises PolicySchedError if a result cannot be written.
     """
-    known = {task.key: store.known(task.key, sweep.spec) for task in tasks}
-    outcome = Outcome(found=sum(known[task.key] is not None for task in tasks))
-    advance(outcome.found)
-    missing = {task.key: task for task in tasks if known[task.key] is None}
+    by_key = {task.key: store.known(task.key, sweep.spec) for task in tasks}
+    outcome = Outcome(reused=sum(by_key[task.key] is not None for task in tasks))
+    advance(outcome.reused)
+    missing = {task.key: task for task in tasks if by_key[task.key] is None}
     orders = [Order(task.number, task.variant, task.seed) for task in missing.values()]
     keys = {task.number: key for key, task in missing.items()}
     failed: dict[str, str] = {}
@@ -330,12 +349,12 @@ def run_tasks(
                 failed[key] = result.message
             else:
                 store.keep(key, result)
-                known[key] = result
+                by_key[key] = result
             advance(1)
     for task in tasks:
-        found = known[task.key]
-        if found is None:
+        kept = by_key[task.key]
+        if kept is None:
             outcome.failures.append((task, failed[task.key]))
         else:
-            outcome.results.append((task, found))
+            outcome.results.append((task, kept))
     return outcome

@@ -135,19 +135,19 @@ def arriving(inputs: Inputs, spec: ExperimentSpec, seed: int) -> list[Pod]:
         order: Sequence[int] = inputs.arrivals[arrivals.column.replace(SEED, str(seed))]
     else:
         order = _sampled(inputs, spec, Random(seed))  # noqa: S311 - a seed makes it repeatable
-    found: list[Pod] = []
+    arriving: list[Pod] = []
     times: Counter[int] = Counter()
-    for place, number in enumerate(order):
+    for position, number in enumerate(order):
         pod, before = pods[number], times[number]
         times[number] += 1
         if before:
             pod = renamed(pod, f"-{before + 1}")
         if arrivals.every is not None:
-            created = START + timedelta(microseconds=place * arrivals.every // 1000)
+            created = START + timedelta(microseconds=position * arrivals.every // 1000)
             metadata = msgspec.structs.replace(pod.metadata, creation_timestamp=created)
             pod = msgspec.structs.replace(pod, metadata=metadata)
-        found.append(pod)
-    return found
+        arriving.append(pod)
+    return arriving
 
 
 def _sampled(inputs: Inputs, spec: ExperimentSpec, rng: Random) -> list[int]:
@@ -181,7 +181,7 @@ def _sampled(inputs: Inputs, spec: ExperimentSpec, rng: Random) -> list[int]:
 def _capacity(inputs: Inputs, resource: str) -> int:
     """Return what the nodes have of a resource, in the scheduler's units."""
     cache = Cache()
-    load_cluster(cache, (one for one in inputs.cluster if isinstance(one, Node)))
+    load_cluster(cache, (node for node in inputs.cluster if isinstance(node, Node)))
     return cache.nodes.total_allocatable(resource)
 
 
@@ -230,7 +230,7 @@ class _Attempts:
         spec, series, stop = self._spec, Series.of(list(self._levels)), self._spec.stop
         set_creation_times(pods, EPOCH)
         journal, version = self._scheduler.cache.nodes.journal, -1
-        counted = {one.name for one in spec.measures if one.pods is not None}
+        counted = {measure.name for measure in spec.measures if measure.pods is not None}
         measured = [(name in counted, level) for name, level in self._levels.items()]
         where = self._axis()
         for pod in pods:
@@ -279,9 +279,9 @@ class _Attempts:
             return
         if turned_away(scheduler, info) is not None:
             return
-        while (found := scheduler.schedule_one()) is not None:
+        while (decided := scheduler.schedule_one()) is not None:
             retry = False
-            for outcome in (found, *found.others):
+            for outcome in (decided, *decided.others):
                 decision = outcome.decision
                 if isinstance(decision, Preempt) and client.leaving:
                     for deletion in client.leaving:
@@ -347,18 +347,18 @@ def levels(
 ) -> dict[str, Level]:
     """Return the measures that have a value at every event, by name."""
     table, pods = scheduler.cache.nodes, scheduler.cache.pods
-    found: dict[str, Level] = {}
+    levels: dict[str, Level] = {}
     sums = Sums(table, pods)
     for measure in spec.measures:
         if measure.allocation is not None:
-            found[measure.name] = of_allocation(measure.allocation, table, sums.recent)
+            levels[measure.name] = of_allocation(measure.allocation, table, sums.recent)
         elif measure.pods is not None:
-            found[measure.name] = counts[measure.pods]
+            levels[measure.name] = counts[measure.pods]
         elif measure.time is None:
-            found[measure.name] = sums.level(measure.name, variant.rules[measure.name])
-        if measure.decimals is not None and measure.name in found:
-            found[measure.name] = rounded(found[measure.name], measure.decimals)
-    return found
+            levels[measure.name] = sums.level(measure.name, variant.rules[measure.name])
+        if measure.decimals is not None and measure.name in levels:
+            levels[measure.name] = rounded(levels[measure.name], measure.decimals)
+    return levels
 
 
 def _values(spec: ExperimentSpec, series: Series, end: int) -> dict[str, float | None]:
@@ -418,7 +418,7 @@ def _timed(
     played = timeline.result(0.0)
     result = RunResult(values=_values(spec, series, played.end))
     result.values.update(_times(spec.measures, played))
-    result.values = {one.name: result.values[one.name] for one in spec.measures}
+    result.values = {measure.name: result.values[measure.name] for measure in spec.measures}
     if curve is not None:
         step = round(curve.step * HOUR)
         points = (
@@ -434,10 +434,10 @@ def _timed(
 
 def _times(measures: Sequence[Measure], played: TimelineResult) -> dict[str, float | None]:
     """Return the measures of time, in seconds."""
-    found: dict[str, float | None] = {}
+    values: dict[str, float | None] = {}
     for measure in measures:
         if measure.time == "Makespan":
-            found[measure.name] = (played.end - played.start) / _SECOND
+            values[measure.name] = (played.end - played.start) / _SECOND
         elif measure.time is not None:
             ends = [
                 life.bound if measure.time == "Waiting" else life.ended
@@ -454,8 +454,8 @@ def _times(measures: Sequence[Measure], played: TimelineResult) -> dict[str, flo
                 for begin, end in zip(begins, ends, strict=True)
                 if end is not None
             ]
-            found[measure.name] = of_times(lengths, measure.summary or "Mean")
-    return found
+            values[measure.name] = of_times(lengths, measure.summary or "Mean")
+    return values
 
 
 def _devices_of(devices: Devices | None, pod: str) -> dict[str, str]:

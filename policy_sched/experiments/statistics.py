@@ -106,19 +106,19 @@ def paired(old: Sequence[float], new: Sequence[float]) -> Paired:
     """Compare two sides, value by value."""
     differences = [b - a for a, b in zip(old, new, strict=True)]
     count = len(differences)
-    found = estimate(differences)
+    interval = estimate(differences)
     means = math.fsum(old) / count, math.fsum(new) / count
-    return Paired(*means, found, _verdict(differences, found))
+    return Paired(*means, interval, _verdict(differences, interval))
 
 
-def _verdict(differences: Sequence[float], found: Estimate) -> Significance:
+def _verdict(differences: Sequence[float], interval: Estimate) -> Significance:
     if not any(differences):
         return Significance.EQUAL
-    if found.low == found.high and len(differences) > 1:
+    if interval.low == interval.high and len(differences) > 1:
         return Significance.DIFFERENT
     if len(differences) < ENOUGH:
         return Significance.TOO_FEW
-    return Significance.NOISE if found.low <= 0 <= found.high else Significance.DIFFERENT
+    return Significance.NOISE if interval.low <= 0 <= interval.high else Significance.DIFFERENT
 
 
 # Words and numbers of reports.
@@ -138,9 +138,9 @@ def number_text(value: float) -> str:
     return f"{value:,.2f}" if abs(value) >= 1000 else f"{value:.5g}"
 
 
-def verdict_text(found: Paired, measure: Measure, pairs: int) -> str:
+def verdict_text(comparison: Paired, measure: Measure, pairs: int) -> str:
     """Return what a comparison says, in words."""
-    match found.verdict:
+    match comparison.verdict:
         case Significance.EQUAL:
             return "equal in every pair"
         case Significance.NOISE:
@@ -150,7 +150,7 @@ def verdict_text(found: Paired, measure: Measure, pairs: int) -> str:
         case Significance.DIFFERENT:
             if measure.better is None:
                 return "different"
-            higher = found.difference.mean > 0
+            higher = comparison.difference.mean > 0
             return "better" if higher == (measure.better == "Higher") else "worse"
 
 
@@ -167,12 +167,14 @@ def told(baseline: str, compared: Sequence[tuple[int, Paired]]) -> str:
     ``compared``: of each difference the number of pairs, and what they say; at least one.
     """
     total = len(compared)
-    different = sum(one.verdict is Significance.DIFFERENT for _, one in compared)
-    few = [pairs for pairs, one in compared if one.verdict is Significance.TOO_FEW]
+    different = sum(comparison.verdict is Significance.DIFFERENT for _, comparison in compared)
+    few = [pairs for pairs, comparison in compared if comparison.verdict is Significance.TOO_FEW]
     are = "is" if different == 1 else "are"
     text = f"{different} of {counted(total, 'difference')} from {baseline} {are} more than noise"
     if not few:
-        varying = sum(one.difference.low < one.difference.high for _, one in compared)
+        varying = sum(
+            comparison.difference.low < comparison.difference.high for _, comparison in compared
+        )
         chance = round((1 - LEVEL) * varying)
         return f"{text}; chance alone makes about {chance} look so." if chance else f"{text}."
     needed = f"{ENOUGH} can tell one" if total > 1 else f"{ENOUGH} can"
@@ -182,7 +184,7 @@ def told(baseline: str, compared: Sequence[tuple[int, Paired]]) -> str:
         needed += "; 2 are enough if seeds change nothing"
     are_few = f"{counted(max(few), 'seed')} {'is' if max(few) == 1 else 'are'} too few to tell"
     if len(few) < total:
-        counts = Counter(one.verdict for _, one in compared)
+        counts = Counter(comparison.verdict for _, comparison in compared)
         parts = [
             f"{counts[verdict]} {'is' if counts[verdict] == 1 else 'are'} {words}"
             for verdict, words in _KINDS.items()

@@ -114,10 +114,10 @@ class Sweep:
             dict(fingerprint(paths)),
             {
                 name: (
-                    content_hash([plan.content_hash for plan in one.plans]),
-                    {own: plan.hashes[own].whole for plan in one.plans for own in plan.own},
+                    content_hash([plan.content_hash for plan in variant.plans]),
+                    {own: plan.hashes[own].whole for plan in variant.plans for own in plan.own},
                 )
-                for name, one in self.variants.items()
+                for name, variant in self.variants.items()
             },
         )
 
@@ -127,7 +127,7 @@ class Sweep:
         devices = compiled_devices(self.loaded, variant)
         self.variants[variant.name] = RunVariant(variant.name, variant.plans, rules, devices)
         decides = _hash_of_variant(self.spec, variant)
-        found = [
+        inputs_of_runs = [
             Task(
                 len(self.tasks) + i,
                 variant.name,
@@ -137,8 +137,8 @@ class Sweep:
             )
             for i, seed in enumerate(seeds)
         ]
-        self.tasks += found
-        return found
+        self.tasks += inputs_of_runs
+        return inputs_of_runs
 
     def _key(self, decides: str, seed: int) -> str:
         spec, inputs = self.spec, self.inputs
@@ -222,10 +222,10 @@ def _check_names(loaded: Loaded, variants: Sequence[CompiledVariant]) -> None:
             message = f"two variants are called {variant.name}"
             loaded.problem(variant.changes.at, DUPLICATE, message, "values of an axis differ")
     policies = {name for variant in variants for name in variant.policies}
-    for i, one in enumerate(loaded.spec.computed):
-        if variants and one.policy not in policies:
+    for i, computed_param in enumerate(loaded.spec.computed):
+        if variants and computed_param.policy not in policies:
             at = ("spec", "computed", i, "policy")
-            loaded.problem(at, BAD_VALUE, f"no variant has a policy {one.policy}")
+            loaded.problem(at, BAD_VALUE, f"no variant has a policy {computed_param.policy}")
 
 
 def _hash_of_data(loaded: Loaded) -> str:
@@ -245,8 +245,8 @@ def _hash_of_data(loaded: Loaded) -> str:
 
 def _without_names(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_names(one) for key, one in value.items() if key not in _NOT_IN}
-    return [_without_names(one) for one in value] if isinstance(value, list) else value
+        return {key: _without_names(item) for key, item in value.items() if key not in _NOT_IN}
+    return [_without_names(item) for item in value] if isinstance(value, list) else value
 
 
 def _hash_of_file(file: FilePath) -> str:

@@ -32,27 +32,27 @@ class Table:
 
     def column(self, name: str) -> tuple[str, ...]:
         """Return the cells of a column."""
-        place = self.columns.index(name)
-        return tuple(row[place] for row in self.rows)
+        position = self.columns.index(name)
+        return tuple(row[position] for row in self.rows)
 
 
 def computed_params(loaded: Loaded) -> dict[str, dict[str, Any]]:
     """Return the parameters of policies that come from tables, by policy and name."""
-    found: dict[str, dict[str, Any]] = {}
-    for i, one in enumerate(loaded.spec.computed):
+    params: dict[str, dict[str, Any]] = {}
+    for i, computed in enumerate(loaded.spec.computed):
         at: Path = ("spec", "computed", i)
-        table = read_table(loaded, one.file, (*at, "file"))
-        if table is None or not has_columns(loaded, table, one.by, (*at, "by")):
+        table = read_table(loaded, computed.file, (*at, "file"))
+        if table is None or not has_columns(loaded, table, computed.by, (*at, "by")):
             continue
-        columns = [_zeros(table.column(name)) for name in one.by]
+        columns = [_zeros(table.column(name)) for name in computed.by]
         counts = Counter(zip(*columns, strict=True))
-        value = _groups(counts, one.by, one.cover)
+        value = _groups(counts, computed.by, computed.cover)
         if len(value) > MAX_KINDS:
             message = f"{len(value):,} kinds of rows are more than {MAX_KINDS:,}"
             loaded.problem((*at, "by"), BAD_VALUE, message, "fewer columns, or a smaller cover")
             continue
-        found.setdefault(one.policy, {})[one.param] = value
-    return found
+        params.setdefault(computed.policy, {})[computed.param] = value
+    return params
 
 
 def _groups(
@@ -61,7 +61,7 @@ def _groups(
     """Return the kinds of rows that cover enough of them, the most frequent first."""
     whole = counts.total()
     kinds = [(count, tuple(_number(cell) for cell in cells)) for cells, count in counts.items()]
-    kinds.sort(key=lambda one: tuple(map(_sortable, (one[0], *one[1]))), reverse=True)
+    kinds.sort(key=lambda kind: tuple(map(_sortable, (kind[0], *kind[1]))), reverse=True)
     kept: list[tuple[int, tuple[Any, ...]]] = []
     covered = 0
     for kind in kinds:
@@ -87,7 +87,7 @@ def _number(cell: str) -> int | str:
 def _zeros(cells: tuple[str, ...]) -> tuple[str, ...]:
     """Return the cells of a column; empty ones are 0 where all others are numbers."""
     written = set(cells) - {""}
-    if "" not in cells or not written or any(isinstance(_number(one), str) for one in written):
+    if "" not in cells or not written or any(isinstance(_number(cell), str) for cell in written):
         return cells
     return tuple(cell or "0" for cell in cells)
 
@@ -138,8 +138,8 @@ def has_columns(loaded: Loaded, table: Table, names: Sequence[str], path: Path) 
     """Return whether a table has columns; those that it has not are problems."""
     missing = [(i, name) for i, name in enumerate(names) if name not in table.columns]
     for i, name in missing:
-        known = ", ".join(table.columns)
-        hint = did_you_mean(name, table.columns) or f"columns: {known}"
+        columns = ", ".join(table.columns)
+        hint = did_you_mean(name, table.columns) or f"columns: {columns}"
         loaded.problem((*path, i) if len(names) > 1 else path, BAD_VALUE, f"no column {name}", hint)
     return not missing
 
@@ -151,7 +151,7 @@ def orders_of(
     table = read_table(loaded, reference, (*at, "file"))
     if table is None:
         return {}
-    found: dict[str, tuple[int, ...]] = {}
+    orders: dict[str, tuple[int, ...]] = {}
     names = list(dict.fromkeys(column.replace(SEED, str(seed)) for seed in seeds))
     missing = [name for name in names if name not in table.columns]
     if missing:
@@ -182,8 +182,8 @@ def orders_of(
             message, hint = f"column {name} is empty", "rows are numbers, from 0"
             loaded.diagnostics.append(Diagnostic(table.file, 1, 1, BAD_VALUE, message, hint))
             continue
-        found[name] = tuple(map(int, cells[:end]))
-    return found
+        orders[name] = tuple(map(int, cells[:end]))
+    return orders
 
 
 def _some(names: Sequence[str]) -> str:

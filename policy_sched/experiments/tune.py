@@ -73,8 +73,8 @@ class Winner:
     def better(self) -> bool:
         """Whether an objective is higher beyond noise, and none is lower beyond noise."""
         verdicts = [
-            (one.verdict is statistics.Significance.DIFFERENT, one.difference.mean)
-            for one in self.held_back
+            (paired.verdict is statistics.Significance.DIFFERENT, paired.difference.mean)
+            for paired in self.held_back
         ]
         higher = any(sure and mean > 0 for sure, mean in verdicts)
         return higher and not any(sure and mean < 0 for sure, mean in verdicts)
@@ -148,8 +148,8 @@ class Tuning:
             count = min(BATCH, budget - len(self._trials))
             self._batch(study, optuna, count)
             advance(count)
-        chosen = [one for one in self._trials if one.state == "complete"]
-        winners = [self._judged(one) for one in _front(chosen)] if chosen else []
+        chosen = [trial for trial in self._trials if trial.state == "complete"]
+        winners = [self._judged(trial) for trial in _front(chosen)] if chosen else []
         return Search(
             self._objectives,
             tuple(self._trials),
@@ -162,25 +162,27 @@ class Tuning:
     def _batch(self, study: Any, optuna: Any, count: int) -> None:
         asked = [study.ask() for _ in range(count)]
         trials = []
-        for one in asked:
-            values, changes = self._proposed(one)
+        for proposal in asked:
+            values, changes = self._proposed(proposal)
             trials.append(Trial(len(self._trials), values, changes))
             self._trials.append(trials[-1])
         single = len(self._objectives) == 1
         early = max(1, len(self._search) // _EARLY) if single else len(self._search)
         self._try(trials, self._search[:early])
-        for one, trial in zip(asked, trials, strict=True):
+        for proposal, trial in zip(asked, trials, strict=True):
             if single and trial.state == "complete" and early < len(self._search):
-                one.report(trial.means[0], early)
-                if one.should_prune():
+                proposal.report(trial.means[0], early)
+                if proposal.should_prune():
                     trial.state = "pruned"
-        self._try([one for one in trials if one.state == "complete"], self._search)
+        self._try([trial for trial in trials if trial.state == "complete"], self._search)
         states = optuna.trial.TrialState
-        for one, trial in zip(asked, trials, strict=True):
+        for proposal, trial in zip(asked, trials, strict=True):
             if trial.state == "complete":
-                study.tell(one, trial.means)
+                study.tell(proposal, trial.means)
             else:
-                study.tell(one, state=states.PRUNED if trial.state == "pruned" else states.FAIL)
+                study.tell(
+                    proposal, state=states.PRUNED if trial.state == "pruned" else states.FAIL
+                )
 
     def _try(self, trials: Sequence[Trial], seeds: Sequence[int]) -> None:
         """Run trials with seeds, and note their objectives or why there are none."""
@@ -209,15 +211,15 @@ class Tuning:
 
     def _compiled(self, name: str, trial: Trial) -> variants.CompiledVariant | None:
         loaded = self._sweep.loaded
-        known = len(loaded.diagnostics)
+        before = len(loaded.diagnostics)
         variant = self._sweep.compiled(name, trial.values, trial.changes)
-        found = loaded.diagnostics[known:]
-        del loaded.diagnostics[known:]
+        problems = loaded.diagnostics[before:]
+        del loaded.diagnostics[before:]
         if trial.number < 0 and variant is None:
-            raise PolicyError(found)
+            raise PolicyError(problems)
         if variant is None:
             trial.state = "failed"
-            trial.message = found[0].message if found else "it cannot be compiled"
+            trial.message = problems[0].message if problems else "it cannot be compiled"
         return variant
 
     def _proposed(self, trial: Any) -> tuple[dict[str, Any], variants.Changes]:
@@ -260,7 +262,7 @@ def _suggested(trial: Any, name: str, axis: SearchAxis, *, whole: bool) -> Any:
 
 def _front(trials: Sequence[Trial]) -> list[Trial]:
     """Return the trials that no other one beats; of equal ones the first."""
-    found: list[Trial] = []
+    front: list[Trial] = []
     for trial in trials:
         beaten = any(
             all(a >= b for a, b in zip(other.means, trial.means, strict=True))
@@ -268,14 +270,14 @@ def _front(trials: Sequence[Trial]) -> list[Trial]:
             for other in trials
             if other is not trial
         )
-        found += [] if beaten else [trial]
-    return found
+        front += [] if beaten else [trial]
+    return front
 
 
 def trials_table(search: Search) -> Table:
     """Return all trials as a table."""
     axes = list(search.trials[0].values) if search.trials else []
-    names = [one.text for one in search.objectives]
+    names = [objective.text for objective in search.objectives]
     rows: list[list[Any]] = []
     for trial in search.trials:
         complete = trial.objectives and all(trial.objectives)
@@ -333,9 +335,9 @@ def search_lines(search: Search) -> Iterator[str]:
         yield "none is better than the experiment's own variant on seeds held back, beyond noise"
 
 
-def _verdict(found: statistics.Paired, pairs: int) -> str:
+def _verdict(comparison: statistics.Paired, pairs: int) -> str:
     judged = Measure(name="objective", better="Higher")
-    return statistics.verdict_text(found, judged, pairs)
+    return statistics.verdict_text(comparison, judged, pairs)
 
 
 def _seeds(seeds: Sequence[int]) -> str:
@@ -375,22 +377,22 @@ class Objective:
     def __call__(self, values: Mapping[str, float | None]) -> float | None:
         """Return the value for a run's measures; None if one of them, or it, has none."""
         given = {name: values.get(name) for name in self._measures}
-        known = {name: value for name, value in given.items() if value is not None}
-        if len(known) < len(given) and any(given[n] is None for n in self._names(self.text)):
+        measured = {name: value for name, value in given.items() if value is not None}
+        if len(measured) < len(given) and any(given[n] is None for n in self._names(self.text)):
             return None
-        return self._evaluated({name: known.get(name, 0.0) for name in self._measures})
+        return self._evaluated({name: measured.get(name, 0.0) for name in self._measures})
 
     def _names(self, text: str) -> set[str]:
-        return {found[2] for found in _NAME.finditer(text) if found[2] in self._measures}
+        return {match[2] for match in _NAME.finditer(text) if match[2] in self._measures}
 
     def _with_params(self, text: str) -> str:
         """Return the expression with params.NAME for the name of a measure."""
 
-        def put_in(found: re.Match[str]) -> str:
-            if found[2] is None or found[2] not in self._measures:
-                return found[0]
-            self._shifts.append((found.start(), len("params.")))
-            return f"params.{found[2]}"
+        def put_in(match: re.Match[str]) -> str:
+            if match[2] is None or match[2] not in self._measures:
+                return match[0]
+            self._shifts.append((match.start(), len("params.")))
+            return f"params.{match[2]}"
 
         return _NAME.sub(put_in, text)
 
@@ -398,7 +400,7 @@ class Objective:
         source = PolicySource("", dict(values))
         policy, problems = check_beside(Text(self._rule, FILE), "any", source)
         if policy is None:
-            raise PolicyError(self._as_written(one) for one in problems)
+            raise PolicyError(self._as_written(problem) for problem in problems)
         core = policy.match_conditions[0].core
         if core.type not in (types.DOUBLE, types.INT):
             message = f"an objective is a number, and this is {core.type}"
@@ -412,30 +414,30 @@ class Objective:
         except Refusal as refusal:
             span = refusal.span
             problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
-            found = diagnostic(problem, policy.match_conditions[0].text)
-            raise PolicyError([self._as_written(found)]) from None
+            located = diagnostic(problem, policy.match_conditions[0].text)
+            raise PolicyError([self._as_written(located)]) from None
         return None if error or not math.isfinite(value) else float(value)
 
     def _diagnostic(self, code: str, message: str, hint: str) -> Diagnostic:
         width = len(self.text)
         return Diagnostic(FILE, 1, 1, code, message, hint, width=width, source_line=self.text)
 
-    def _as_written(self, one: Diagnostic) -> Diagnostic:
+    def _as_written(self, problem: Diagnostic) -> Diagnostic:
         """Return a problem with its place in the text that was given."""
-        column, before = one.column, 0
+        column, before = problem.column, 0
         for start, length in self._shifts:
-            if start + before < one.column - 1:
+            if start + before < problem.column - 1:
                 column -= length
                 before += length
-        hint = one.hint.replace("params.", "") or f"measures: {', '.join(self._measures)}"
+        hint = problem.hint.replace("params.", "") or f"measures: {', '.join(self._measures)}"
         return Diagnostic(
             FILE,
-            one.line,
+            problem.line,
             max(1, column),
-            one.code,
-            one.message.replace("params.", ""),
+            problem.code,
+            problem.message.replace("params.", ""),
             hint,
-            severity=one.severity,
-            width=one.width,
+            severity=problem.severity,
+            width=problem.width,
             source_line=self.text,
         )

@@ -103,12 +103,12 @@ def compiled_variants(
 
     ``computed``: parameters of policies that come from tables.
     """
-    found: list[CompiledVariant] = []
+    compiled: list[CompiledVariant] = []
     for name, axes, changes in _combinations(loaded):
-        one = compiled_variant(loaded, name, axes, changes, computed)
-        if one is not None:
-            found.append(one)
-    return tuple(found)
+        variant = compiled_variant(loaded, name, axes, changes, computed)
+        if variant is not None:
+            compiled.append(variant)
+    return tuple(compiled)
 
 
 def base_changes(loaded: Loaded) -> Changes:
@@ -142,7 +142,9 @@ def compiled_variant(
     plans = compilation.plans
     _refuse_outsiders(loaded, changes, plans)
     enabled = {n: source for plan in plans for n, source in plan.plan.policies.items()}
-    others = {one.name: load.policy_source(one) for one in load.load_policies(files.policies)[0]}
+    others = {
+        policy.name: load.policy_source(policy) for policy in load.load_policies(files.policies)[0]
+    }
     return CompiledVariant(name, axes, changes, plans, {**others, **enabled})
 
 
@@ -158,12 +160,12 @@ def check_search(
     axes = loaded.spec.search
     tried = [_tried(axis, variants, ("spec", "search", i)) for i, axis in enumerate(axes)]
     for i, axis in enumerate(axes):
-        for place, value in tried[i]:
+        for path, value in tried[i]:
             changes = base_changes(loaded)
             for other, (first, *_) in zip(axes, tried, strict=True):
                 if other is not axis:
                     changes = axis_changes(other, first[1], first[0]).over(changes)
-            changes = axis_changes(axis, value, place).over(changes)
+            changes = axis_changes(axis, value, path).over(changes)
             compiled_variant(loaded, axis_name(axis), {}, changes, computed)
 
 
@@ -176,9 +178,9 @@ def _tried(
     whole = is_whole(axis, variants)
     ends = {"least": axis.least, "most": axis.most}
     return [
-        ((*at, key), int(one) if whole and one.is_integer() else one)
-        for key, one in ends.items()
-        if one is not None
+        ((*at, key), int(end) if whole and end.is_integer() else end)
+        for key, end in ends.items()
+        if end is not None
     ]
 
 
@@ -226,8 +228,8 @@ def _combinations(loaded: Loaded) -> Iterator[tuple[str, dict[str, Any], Changes
         own = _changes(loaded, variant, at).over(base) if spec.variants else base
         for values in itertools.product(*choices):
             changes = own
-            for axis, (_, value, place) in zip(spec.matrix, values, strict=True):
-                changes = axis_changes(axis, value, place).over(changes)
+            for axis, (_, value, path) in zip(spec.matrix, values, strict=True):
+                changes = axis_changes(axis, value, path).over(changes)
             axes = {name: value for name, value, _ in values}
             words = [variant.name] if variant.name else []
             words += [f"{name}={_word(value)}" for name, value in axes.items()]
@@ -241,8 +243,9 @@ def _word(value: Any) -> str:
 def _changes(loaded: Loaded, variant: models.Variant, at: models.Path) -> Changes:
     config = variant.config
     path = None if config is None else loaded.file(config, (*at, "config"))
-    found = [
-        loaded.policy_path(one, (*at, "policies", i)) for i, one in enumerate(variant.policies)
+    paths = [
+        loaded.policy_path(reference, (*at, "policies", i))
+        for i, reference in enumerate(variant.policies)
     ]
     places: dict[tuple[str, str], models.Path] = {
         (section, name): (*at, section, name)
@@ -251,7 +254,7 @@ def _changes(loaded: Loaded, variant: models.Variant, at: models.Path) -> Change
     }
     return Changes(
         config=path,
-        policies=tuple(one for one in found if one is not None),
+        policies=tuple(path for path in paths if path is not None),
         params=dict(variant.params),
         weights=dict(variant.weights),
         at=at,
@@ -265,8 +268,8 @@ def _files(
     loaded: Loaded, changes: Changes, computed: Mapping[str, Mapping[str, Any]]
 ) -> PolicyFiles | None:
     """Return the files of a variant, with what it changes put into the configuration."""
-    known = {one.name for one in load.load_policies(changes.policies)[0]}
-    params = {name: value for name, value in computed.items() if name in known}
+    names = {policy.name for policy in load.load_policies(changes.policies)[0]}
+    params = {name: value for name, value in computed.items() if name in names}
     params = load.merge_over(params, changes.params)
     if not params and not changes.weights:
         return PolicyFiles(changes.config, changes.policies)
@@ -291,15 +294,15 @@ def _configuration(loaded: Loaded, changes: Changes) -> dict[str, Any] | None:
     """Return the data of a variant's configuration, None if the file has problems."""
     value: dict[str, Any]
     if changes.config is None:
-        names = [one.name for one in load.load_policies(changes.policies)[0]]
+        names = [policy.name for policy in load.load_policies(changes.policies)[0]]
         default = {name for name, _ in models.DEFAULT_PLUGINS}
         enabled = [{"name": name} for name in dict.fromkeys(names) if name not in default]
         profile = {"plugins": {"multiPoint": {"enabled": enabled}}} if enabled else {}
         return {**_HEAD, "profiles": [profile]}
     config, problems = load.read_config(changes.config)
-    loaded.diagnostics += [one for one in problems if one not in loaded.diagnostics]
+    loaded.diagnostics += [problem for problem in problems if problem not in loaded.diagnostics]
     marked = None if config is None else config.place.marked
-    if marked is None or any(one.severity is Severity.ERROR for one in problems):
+    if marked is None or any(problem.severity is Severity.ERROR for problem in problems):
         return None
     value = copy.deepcopy(marked.value)
     value["profiles"] = value.get("profiles") or [{}]
@@ -328,12 +331,14 @@ def _set_weight(
     score = plugins["score"] = dict(plugins.get("score") or {})
     if weight == 0:
         score["disabled"] = [*(score.get("disabled") or []), {"name": plugin}]
-        score["enabled"] = [one for one in score.get("enabled") or [] if one.get("name") != plugin]
+        score["enabled"] = [
+            entry for entry in score.get("enabled") or [] if entry.get("name") != plugin
+        ]
         return
-    listed = score["enabled"] = [dict(one) for one in score.get("enabled") or []]
-    for one in listed:
-        if one.get("name") == plugin:
-            one["weight"] = weight
+    listed = score["enabled"] = [dict(entry) for entry in score.get("enabled") or []]
+    for entry in listed:
+        if entry.get("name") == plugin:
+            entry["weight"] = weight
             return
     listed.append({"name": plugin, "weight": weight})
 
@@ -360,8 +365,8 @@ def _blame(loaded: Loaded, changes: Changes, problem: Diagnostic, config: object
             plugin = max(named, key=lambda key: len(key[1]))
             at = changes.places[plugin]
     if problem.code == models.UNKNOWN_PLUGIN and (argument is not None or at is not changes.at):
-        known = [*plugin_points(), *(n for n, _ in models.DEFAULT_PLUGINS)]
-        hint = models.did_you_mean(str(plugin), known) or hint
+        names = [*plugin_points(), *(n for n, _ in models.DEFAULT_PLUGINS)]
+        hint = models.did_you_mean(str(plugin), names) or hint
     if at[1:2] in (("matrix",), ("search",)) and problem.code in (
         models.UNKNOWN_KEY,
         models.UNKNOWN_PLUGIN,
@@ -382,8 +387,8 @@ def _place_of_argument(loaded: Loaded, changes: Changes, plugin: str, inside: st
         int(step) if step.isdecimal() else step for step in _STEP.findall(inside)
     ]
     if not steps or steps[0] not in changes.params.get(plugin, {}):
-        for i, one in enumerate(loaded.spec.computed):
-            if one.policy == plugin and steps[:1] in ([], [one.param]):
+        for i, computed in enumerate(loaded.spec.computed):
+            if computed.policy == plugin and steps[:1] in ([], [computed.param]):
                 return ("spec", "computed", i, "param")
     at = changes.places.get(("params", plugin), changes.at)
     return (*at, *steps) if at[-2:-1] == ("params",) else at

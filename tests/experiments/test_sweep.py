@@ -64,13 +64,13 @@ def test_a_second_call_runs_nothing(tmp_path: Path) -> None:
     """Results are found by what goes into them; a changed variant alone is run again."""
     sweep = prepared(tmp_path)
     store, serial = Store(tmp_path / "r"), engine_of(None, 1, print)
-    assert run_tasks(sweep, sweep.tasks, store, serial).found == 0
-    assert run_tasks(sweep, sweep.tasks, store, serial).found == 4
+    assert run_tasks(sweep, sweep.tasks, store, serial).reused == 0
+    assert run_tasks(sweep, sweep.tasks, store, serial).reused == 4
     changed = prepared(
         tmp_path,
         {"variants": [{"name": "renamed"}, {"name": "packed", "weights": {"ImageLocality": 3}}]},
     )
-    assert run_tasks(changed, changed.tasks, store, serial).found == 2
+    assert run_tasks(changed, changed.tasks, store, serial).reused == 2
 
 
 @pytest.mark.parametrize(
