@@ -40,7 +40,7 @@ from policy_sched.model import PodInfo
 from policy_sched.plugins.rules.bound_filter import BoundFilter
 from policy_sched.plugins.rules.bound_score import BoundScore
 
-MOST_OPERATIONS: Final = 10_000
+MOST_OPERATIONS: Final = 5_000
 """Operations of a program; the rules beyond are called one by one."""
 _INT64: Final = np.dtype(np.int64)
 
@@ -54,32 +54,33 @@ def fuse_policies(
     scores: Sequence[str],
     *,
     allocates: bool,
+    most: int = MOST_OPERATIONS,
 ) -> FusedProgram:
     """Return the program of a profile.
 
     ``filters``, ``scores``: the plugins at these points, in the order of the profile.
-    ``allocates``: rules that read what is allocated follow from more than a row.
+    ``allocates``: rules that read what is allocated follow from more than a row. ``most``: of
+    operations; plugins whose rules are beyond it, or in Python, are called between the others.
     """
-    left = MOST_OPERATIONS
-    found: tuple[list[FusedRule], list[FusedRule]] = [], []
+    fused: list[FusedRule] = []
+    scoring: list[FusedRule] = []
     places: dict[str, int] = {}
-    for rules, names in zip(found, (filters, scores), strict=True):
+    left = most
+    for names, rules, rule_of in ((filters, fused, _filter_rule), (scores, scoring, _score_rule)):
         for name in names:
             policy = policies.get(name)
-            if policy is not None and not by_row(policy, allocates=allocates):
+            if policy is not None and not _by_row(policy, allocates=allocates):
                 continue
-            rule = None
-            if policy is not None:
-                rule = _filter_rule(policy) if names is filters else _score_rule(policy)
+            rule = None if policy is None else rule_of(policy)
             if rule is not None and len(rule.recording.rows) <= left:
                 left -= len(rule.recording.rows)
                 rules.append(rule)
-            elif names is filters:
+            elif rules is fused:
                 places[name] = len(rules)
-    return fuse(*found, places)
+    return fuse(fused, scoring, places)
 
 
-def by_row(policy: CompiledPolicy, *, allocates: bool) -> bool:
+def _by_row(policy: CompiledPolicy, *, allocates: bool) -> bool:
     """Return whether a policy's filter and score are functions of the pod and a row."""
     return policy.reads.scope is Scope.NODE and not (allocates and policy.reads_allocation)
 

@@ -6,18 +6,34 @@ import pickle
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from msgspec.structs import replace
 
 from policy_sched.errors import PluginError
 from policy_sched.framework.evaluate import Evaluation, Evaluator
+from policy_sched.framework.runtime import Runner
 from policy_sched.language.codegen import FusedRule, RuleRoots, fuse
 from policy_sched.language.ir import Builder, Level, ops, recorded
 from policy_sched.model import PodInfo
+from policy_sched.plugins.rules import BoundFusedRules, fuse_policies
+from policy_sched.plugins.rules.fused_rules import MOST_OPERATIONS
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler.setup import assemble, read
 from policy_sched.testing import make_node, make_pod
 from tests.framework.evaluate.test_evaluator import assert_equal
 
 POLICY = """
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Some}
+spec:
+  matchConditions:
+  - pod.labels[?"app"].orValue("") == "some"
+  filter:
+  - expression: node.podCount < 3
+    message: enough
+  score:
+    expression: clamp(100 - 7 * node.podCount, 0, 100)
+---
 apiVersion: policysched.dev/v1alpha1
 kind: Policy
 metadata: {name: Crowds}
@@ -82,8 +98,12 @@ def _plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Compiled
 def test_fused_rules_answer_as_each_policy_alone(
     plans: dict[str, tuple[CompiledPlan, ...]], data: st.DataObject
 ) -> None:
-    """Statuses, scores and errors, also of rules that fail and of amounts beyond doubles."""
-    scheduler = assemble(plans[data.draw(st.sampled_from(sorted(plans)))])
+    """Statuses, scores and errors, also of rules that fail and of amounts beyond doubles.
+
+    Policies take part or not, and those beyond a number of operations are called.
+    """
+    (plan,) = plans[data.draw(st.sampled_from(sorted(plans)))]
+    scheduler = assemble([plan])
     cache = scheduler.cache
     amounts = st.sampled_from(["1Gi", "64Ti", "4Ei", "0"])
     names = [f"n{i}" for i in range(data.draw(st.integers(1, 5)))]
@@ -91,13 +111,19 @@ def test_fused_rules_answer_as_each_policy_alone(
         cpu = data.draw(st.sampled_from(["2", "4", "9223372036854775"]))
         cache.add_node(make_node(name, cpu=cpu, memory=data.draw(amounts)))
     profile = scheduler.profiles["default-scheduler"]
-    fused = Evaluator(profile.runner, cache.nodes)
+    filters, scores = ([name for name, _ in plan.plan.points[at]] for at in ("filter", "score"))
+    most = data.draw(st.sampled_from([MOST_OPERATIONS, 60, 20, 0]))
+    program = fuse_policies(plan.policies, filters, scores, allocates=True, most=most)
+    pipeline = profile.pipeline
+    rules = BoundFusedRules(program, pipeline.signatures, pipeline.scheduler_name, scheduler.handle)
+    fused = Evaluator(Runner(replace(pipeline, rules=rules)), cache.nodes)
     alone = Evaluator(profile.runner, cache.nodes, cached=False)
     running: list[PodInfo] = []
     for number in range(data.draw(st.integers(1, 12))):
         pod = PodInfo.of(
             make_pod(
                 f"p{number}",
+                labels={"app": data.draw(st.sampled_from(["some", "other"]))},
                 cpu=data.draw(st.sampled_from([None, "1", f"{number}m", "9223372036854775807m"])),
                 memory=data.draw(st.one_of(st.none(), amounts)),
             )
