@@ -156,8 +156,8 @@ class EmbeddedCluster:
         try:
             component.observe(change)
         except Exception as error:  # noqa: BLE001 - an object of whatever content is contained
-            one, name = change.new, type(component).__name__
-            self._retries.failed(f"{name}: {one.resource.kind} {one.place}", error)
+            stored, name = change.new, type(component).__name__
+            self._retries.failed(f"{name}: {stored.resource.kind} {stored.place}", error)
 
     def _run(self, component: Component, over: Over) -> bool:
         """Run a component. One that fails as a whole pauses, and the others go on."""
@@ -209,19 +209,19 @@ class EmbeddedCluster:
         A status is written where a file may give one (a node's, a volume's), and kept of an
         object that was read from a cluster, known by its uid. Raises ApiError if refused.
         """
-        found = resource((str(data.get("apiVersion") or ""), str(data.get("kind") or "")))
+        kind = resource((str(data.get("apiVersion") or ""), str(data.get("kind") or "")))
         wanted = annotated(data)
-        namespace = _namespace(wanted) if found.namespaced else ""
+        namespace = _namespace(wanted) if kind.namespaced else ""
         if namespace:
             self._need_namespace(namespace)
         name = str(wanted["metadata"].get("name") or "")
-        stored = self.store.find(found.key, namespace, name)
+        stored = self.store.find(kind.key, namespace, name)
         if stored is None:
             return self.store.create(wanted, recorded=bool(wanted["metadata"].get("uid")))
-        key = Key(found.key, namespace, name)
+        key = Key(kind.key, namespace, name)
         stored = self.store.patch(key, patch_of(stored, wanted), STRATEGIC)
         status = wanted.get(STATUS)
-        if status and found.has_status and not found.status_reported:
+        if status and kind.has_status and not kind.status_reported:
             stored = self.store.patch(key, {STATUS: status}, STRATEGIC, STATUS)
         return stored
 

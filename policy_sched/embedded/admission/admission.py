@@ -24,20 +24,20 @@ def admit_runtime(
     name = spec.get("runtimeClassName")
     if not name and not spec.get("overhead"):
         return
-    found = find(name) if name else None
-    if name and found is None:
+    runtime_class = find(name) if name else None
+    if name and runtime_class is None:
         raise forbidden(resource, pod, f'pod rejected: RuntimeClass "{name}" not found')
     typed = msgspec.convert(spec, model.PodSpec)
     try:
-        if found is not None:
-            model.admit(typed, found)
-        model.check_overhead(typed, found)
+        if runtime_class is not None:
+            model.admit(typed, runtime_class)
+        model.check_overhead(typed, runtime_class)
     except model.RejectedError as error:
         raise forbidden(resource, pod, str(error)) from None
     for field, value in (
         ("overhead", typed.overhead),
         ("nodeSelector", typed.node_selector),
-        ("tolerations", [msgspec.to_builtins(one) for one in typed.tolerations]),
+        ("tolerations", [msgspec.to_builtins(toleration) for toleration in typed.tolerations]),
     ):
         if value:
             spec[field] = value
@@ -92,9 +92,11 @@ def admit_priority_class(
             why = f"maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}"
             raise forbidden(resource, name, why)
     if data.get("globalDefault"):
-        for one in classes:
-            if one.global_default and one.metadata.name != name:
-                taken = f"PriorityClass {one.metadata.name} is already marked as default."
+        for priority_class in classes:
+            if priority_class.global_default and priority_class.metadata.name != name:
+                taken = (
+                    f"PriorityClass {priority_class.metadata.name} is already marked as default."
+                )
                 why = f"{taken} Only one default can exist"
                 raise forbidden(resource, name, why)
     else:
@@ -117,7 +119,7 @@ def admit_pod_group(
         if workload is None:
             raise forbidden(resource, name, f'PodGroup rejected: Workload "{of}" not found')
         templates = workload.get("spec", {}).get("podGroupTemplates") or ()
-        if all(one.get("name") != template for one in templates):
+        if all(entry.get("name") != template for entry in templates):
             why = f'PodGroup rejected: PodGroupTemplate "{template}" not found in Workload "{of}"'
             raise forbidden(resource, name, why)
     pod = model.Pod()
@@ -299,7 +301,7 @@ def _set_priority(resource: Resource, data: Plain, priorities: Priorities) -> No
     if not priorities.admit(probe):
         wanted = probe.spec.priority_class_name
         raise forbidden(resource, name, f"no PriorityClass with name {wanted} was found")
-    found = {
+    computed = {
         "priority": probe.spec.priority or 0,
         "preemptionPolicy": probe.spec.preemption_policy or PREEMPTS,
     }
@@ -307,12 +309,12 @@ def _set_priority(resource: Resource, data: Plain, priorities: Priorities) -> No
         ("priority", "the integer value of priority"),
         ("preemptionPolicy", "the string value of PreemptionPolicy"),
     ):
-        if given[key] not in (None, "", found[key]):
+        if given[key] not in (None, "", computed[key]):
             why = (
                 f"{words} ({given[key]}) must not be provided in pod spec; priority admission"
-                f" controller computed {found[key]} from the given PriorityClass name"
+                f" controller computed {computed[key]} from the given PriorityClass name"
             )
             raise forbidden(resource, name, why)
-    spec |= found
+    spec |= computed
     if probe.spec.priority_class_name:
         spec["priorityClassName"] = probe.spec.priority_class_name

@@ -50,10 +50,10 @@ def _wanted(request: Plain) -> Iterator[Plain]:
 
 def _objects(holder: Any, field: str) -> Iterator[Plain]:
     """Yield the objects of a list, as far as it is one."""
-    found = holder.get(field) if isinstance(holder, dict) else None
-    for one in found if isinstance(found, list) else ():
-        if isinstance(one, dict):
-            yield one
+    value = holder.get(field) if isinstance(holder, dict) else None
+    for item in value if isinstance(value, list) else ():
+        if isinstance(item, dict):
+            yield item
 
 
 _ROLLING: Final = "RollingUpdate"
@@ -182,10 +182,10 @@ def write_nulls(kind: Kind, data: Plain) -> None:
 
 def _holders(data: Plain, path: tuple[str, ...]) -> Iterable[Plain]:
     """Return the mappings that have the last step of a path as a field, or lack it."""
-    found: list[Any] = [data]
+    values: list[Any] = [data]
     for step in path[:-1]:
         if step == "[]":
-            found = [one for items in found if isinstance(items, list) for one in items]
+            values = [value for items in values if isinstance(items, list) for value in items]
         else:
-            found = [one.get(step) for one in found if isinstance(one, dict)]
-    return [one for one in found if isinstance(one, dict)]
+            values = [value.get(step) for value in values if isinstance(value, dict)]
+    return [value for value in values if isinstance(value, dict)]

@@ -144,8 +144,8 @@ def check_update(stored: Stored, data: Plain) -> None:
     gates = {gate.get("name") for gate in old.get("schedulingGates") or ()}
     for gate in new.get("schedulingGates") or ():
         if gate.get("name") not in gates:
-            found = f"found new scheduling gate '{gate.get('name')}'"
-            why = f"Forbidden: only deletion is allowed, but {found}"
+            added = f"found new scheduling gate '{gate.get('name')}'"
+            why = f"Forbidden: only deletion is allowed, but {added}"
             field = "spec.schedulingGates"
             raise invalid(stored.resource, stored.name, field, "FieldValueForbidden", why)
     tolerations = set(map(_mark, new.get("tolerations") or ()))
@@ -156,9 +156,9 @@ def check_update(stored: Stored, data: Plain) -> None:
         raise invalid(stored.resource, stored.name, "spec", "FieldValueForbidden", why)
 
 
-def _mark(one: Plain) -> bytes:
+def _mark(item: Plain) -> bytes:
     """Return what two equal mappings have in common."""
-    return msgspec.json.encode(one, order="deterministic")
+    return msgspec.json.encode(item, order="deterministic")
 
 
 def _fixed(spec: Plain, free: tuple[str, ...]) -> Plain:
@@ -195,9 +195,9 @@ def added_containers(stored: Stored, data: Plain) -> Plain:
             what = "removed" if new is None else "changed"
             text = f'existing ephemeral containers "{old["name"]}" may not be {what}'
             raise _refused(stored, _FIELD, "FieldValueForbidden", f"Forbidden: {text}")
-    for place, one in enumerate(wanted.values()):
-        _check(stored, spec, place, one)
-    complete = [{**_DEFAULTS, **one} for one in wanted.values()]
+    for place, container in enumerate(wanted.values()):
+        _check(stored, spec, place, container)
+    complete = [{**_DEFAULTS, **container} for container in wanted.values()]
     result["spec"] = {**spec, "ephemeralContainers": complete}
     if not complete:
         del result["spec"]["ephemeralContainers"]
@@ -205,32 +205,32 @@ def added_containers(stored: Stored, data: Plain) -> Plain:
 
 
 def _by_name(stored: Stored, given: list[Plain] | tuple[()]) -> dict[str, Plain]:
-    found: dict[str, Plain] = {}
-    for place, one in enumerate(given):
-        name = one.get("name") or ""
-        if name in found:
+    containers: dict[str, Plain] = {}
+    for place, container in enumerate(given):
+        name = container.get("name") or ""
+        if name in containers:
             why = f'Duplicate value: "{name}"'
             raise _refused(stored, f"{_FIELD}[{place}].name", "FieldValueDuplicate", why)
-        found[name] = one
-    return found
+        containers[name] = container
+    return containers
 
 
-def _check(stored: Stored, spec: Plain, place: int, one: Plain) -> None:
+def _check(stored: Stored, spec: Plain, place: int, container: Plain) -> None:
     at = f"{_FIELD}[{place}]"
     for field in ("name", "image"):
-        if not one.get(field):
+        if not container.get(field):
             raise _refused(stored, f"{at}.{field}", "FieldValueRequired", "Required value")
     others = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
     names = {other.get("name") for other in others}
-    if one["name"] in names:
-        why = f'Duplicate value: "{one["name"]}"'
+    if container["name"] in names:
+        why = f'Duplicate value: "{container["name"]}"'
         raise _refused(stored, f"{at}.name", "FieldValueDuplicate", why)
-    target = one.get("targetContainerName")
+    target = container.get("targetContainerName")
     if target and target not in names:
         why = f'Not found: "{target}"'
         raise _refused(stored, f"{at}.targetContainerName", "FieldValueNotFound", why)
     for field in ("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"):
-        if one.get(field):
+        if container.get(field):
             why = "Forbidden: cannot be set for an Ephemeral Container"
             raise _refused(stored, f"{at}.{field}", "FieldValueForbidden", why)
 

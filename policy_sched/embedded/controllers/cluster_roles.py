@@ -34,28 +34,30 @@ class ClusterRoleAggregationController(Controller):
         """Write the rules that have changed."""
         if self._changed:
             self._changed = False
-            for one in sorted(self._store.select(CLUSTER_ROLE), key=lambda one: one.name):
-                if b'"aggregationRule":' in one.raw and "aggregationRule" in one.data:
-                    self._queue.add(Key(CLUSTER_ROLE, "", one.name))
+            for stored in sorted(self._store.select(CLUSTER_ROLE), key=lambda stored: stored.name):
+                if b'"aggregationRule":' in stored.raw and "aggregationRule" in stored.data:
+                    self._queue.add(Key(CLUSTER_ROLE, "", stored.name))
         return super().run(over)
 
     def sync(self, key: Key) -> bool:
         """Write a role's rules; return whether they have changed."""
-        roles = sorted(self._store.select(CLUSTER_ROLE), key=lambda one: one.name)
+        roles = sorted(self._store.select(CLUSTER_ROLE), key=lambda stored: stored.name)
         role = self._store.find(CLUSTER_ROLE, "", key.name)
         if role is None:
             return False
         data = role.data
         selectors = _selectors(data.get("aggregationRule"))
         rules: dict[bytes, Any] = {}
-        for one in roles:
-            if one is not role and any(selector.matches(one.labels) for selector in selectors):
-                for rule in one.data.get("rules") or ():
+        for stored in roles:
+            if stored is not role and any(
+                selector.matches(stored.labels) for selector in selectors
+            ):
+                for rule in stored.data.get("rules") or ():
                     rules.setdefault(msgspec.json.encode(rule, order="deterministic"), rule)
-        found = list(rules.values())
-        if not selectors or (data.get("rules") or []) == found:
+        combined = list(rules.values())
+        if not selectors or (data.get("rules") or []) == combined:
             return False
-        self._store.revise(role, {**data, "rules": found})
+        self._store.revise(role, {**data, "rules": combined})
         return True
 
 
@@ -69,6 +71,6 @@ def _selectors(given: object) -> list[Selector]:
     """Return the label selectors of an aggregation; none if they cannot be read."""
     try:
         read = msgspec.convert(given or {}, _Rule)
-        return [label_selector(one) for one in read.cluster_role_selectors or ()]
+        return [label_selector(selector) for selector in read.cluster_role_selectors or ()]
     except (msgspec.ValidationError, ValueError):
         return []

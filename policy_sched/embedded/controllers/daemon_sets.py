@@ -41,8 +41,8 @@ class DaemonSetController(pod_control.WorkloadController):
         if new.resource.key != NODE:
             super().observe(change)
         elif change.type == DELETED or change.old is None or _face(new) != _face(change.old):
-            for one in self._store.select(DAEMON_SET):
-                self._queue.add(Key(DAEMON_SET, *one.place))
+            for stored in self._store.select(DAEMON_SET):
+                self._queue.add(Key(DAEMON_SET, *stored.place))
 
     def forget(self, uid: str) -> None:
         """Drop what is kept about a deleted set."""
@@ -92,21 +92,21 @@ class DaemonSetController(pod_control.WorkloadController):
         for node in self._store.select(NODE):
             typed = node.typed
             assert isinstance(typed, Node)
-            found = pods.pop(node.name, [])
+            own = pods.pop(node.name, [])
             runs = manifests.should_run(candidate, typed)
             wanted += runs
             ended = [
                 p
-                for p in found
+                for p in own
                 if pod_control.standing(pod_control.pod_of(p)) >= pod_control.Standing.SUCCEEDED
             ]
-            found = [p for p in found if p not in ended]
-            stays = runs or (bool(found) and manifests.may_stay(candidate, typed))
-            misplaced += bool(found) and not runs
-            removed += ended + (found[1:] if stays else found)
-            if runs and not found and made == most:
+            own = [p for p in own if p not in ended]
+            stays = runs or (bool(own) and manifests.may_stay(candidate, typed))
+            misplaced += bool(own) and not runs
+            removed += ended + (own[1:] if stays else own)
+            if runs and not own and made == most:
                 self._queue.add(key)  # the other nodes in the next round
-            elif runs and not found:
+            elif runs and not own:
                 seed = str(self._store.version)
                 if (
                     pod_control.create(self._store, expansion.daemon_pod(data, node.name, seed))
@@ -116,7 +116,7 @@ class DaemonSetController(pod_control.WorkloadController):
                 else:
                     made += 1
             elif runs:
-                current.append(found[0])
+                current.append(own[0])
         for left in pods.values():  # of nodes that have gone
             removed += left
         revision = expansion.template_hash(template)
@@ -142,10 +142,10 @@ class DaemonSetController(pod_control.WorkloadController):
         return bool(going)
 
     def _by_node(self, uid: str) -> dict[str, list[Stored]]:
-        found: defaultdict[str, list[Stored]] = defaultdict(list)
+        by_node: defaultdict[str, list[Stored]] = defaultdict(list)
         for stored in self._owned.of(uid):
-            found[_node_of(pod_control.pod_of(stored))].append(stored)
-        return dict(found)
+            by_node[_node_of(pod_control.pod_of(stored))].append(stored)
+        return dict(by_node)
 
     def _report(self, stored: Stored) -> bool:
         known: Mapping[str, int] = self._desired.get(stored.uid, {})

@@ -51,24 +51,24 @@ def conditions(
     name of the replica set of its template, "" if that is not there.
     """
     written = (deployment.get("status") or {}).get("conditions")
-    found = {
-        str(one["type"]): {**_BLANK, **one}
-        for one in (written if isinstance(written, list) else ())
-        if isinstance(one, dict) and "type" in one
+    by_type = {
+        str(condition["type"]): {**_BLANK, **condition}
+        for condition in (written if isinstance(written, list) else ())
+        if isinstance(condition, dict) and "type" in condition
     }
     enough = status["availableReplicas"] >= replicas_of(deployment) - unavailable
     words = "has" if enough else "does not have"
     reason = "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable"
     message = f"Deployment {words} minimum availability."
-    _set(found, _condition(AVAILABLE, str(enough), reason, message), now)
-    _progress(found, deployment, status, new_set, now)
-    return list(found.values())
+    _set(by_type, _condition(AVAILABLE, str(enough), reason, message), now)
+    _progress(by_type, deployment, status, new_set, now)
+    return list(by_type.values())
 
 
-def deadline(deployment: Plain, found: list[Plain]) -> int | None:
+def deadline(deployment: Plain, conditions: list[Plain]) -> int | None:
     """Return when a roll-out has taken too long (ns since 1970), None if it has no such time."""
     seconds = deployment["spec"].get("progressDeadlineSeconds")
-    present = next((one for one in found if one["type"] == PROGRESSING), None)
+    present = next((c for c in conditions if c["type"] == PROGRESSING), None)
     if not isinstance(seconds, int) or present is None:
         return None
     if present["reason"] not in (_CREATED, _UPDATED):
@@ -78,26 +78,26 @@ def deadline(deployment: Plain, found: list[Plain]) -> int | None:
 
 
 def _progress(
-    found: dict[str, Plain],
+    by_type: dict[str, Plain],
     deployment: Plain,
     status: Mapping[str, int],
     new_set: str,
     now: int,
 ) -> None:
     """Set or leave the condition about the roll-out."""
-    spec, present = deployment["spec"], found.get(PROGRESSING)
+    spec, present = deployment["spec"], by_type.get(PROGRESSING)
     if spec.get("progressDeadlineSeconds") is None:
-        found.pop(PROGRESSING, None)
+        by_type.pop(PROGRESSING, None)
         return
     reason = present["reason"] if present else ""
     if spec.get("paused"):
         if reason not in (_PAUSED, _TIMED_OUT):
             message = "Deployment is paused"
-            _set(found, _condition(PROGRESSING, "Unknown", _PAUSED, message), now)
+            _set(by_type, _condition(PROGRESSING, "Unknown", _PAUSED, message), now)
         return
     if reason == _PAUSED:
         message = "Deployment is resumed"
-        _set(found, _condition(PROGRESSING, "Unknown", _RESUMED, message), now)
+        _set(by_type, _condition(PROGRESSING, "Unknown", _RESUMED, message), now)
         reason = _RESUMED
     what = f'ReplicaSet "{new_set}"'
     wanted, old = replicas_of(deployment), deployment.get("status") or {}
@@ -106,19 +106,19 @@ def _progress(
         return
     if another:
         message = f'Created new replica set "{new_set}"'
-        _set(found, _condition(PROGRESSING, "True", _CREATED, message), now)
+        _set(by_type, _condition(PROGRESSING, "True", _CREATED, message), now)
     counts = ("updatedReplicas", "replicas", "availableReplicas")
     if all(status[count] == wanted for count in counts):
         message = f"{what} has successfully progressed."
-        _set(found, _condition(PROGRESSING, "True", _DONE, message), now)
+        _set(by_type, _condition(PROGRESSING, "True", _DONE, message), now)
     elif _progressed(old, status):
         message = f"{what} is progressing."
-        _set(found, _condition(PROGRESSING, "True", _UPDATED, message), now, always=True)
+        _set(by_type, _condition(PROGRESSING, "True", _UPDATED, message), now, always=True)
     else:
-        due = deadline(deployment, [found[PROGRESSING]])
+        due = deadline(deployment, [by_type[PROGRESSING]])
         if due is not None and now >= due:
             message = f"{what} has timed out progressing."
-            _set(found, _condition(PROGRESSING, "False", _TIMED_OUT, message), now)
+            _set(by_type, _condition(PROGRESSING, "False", _TIMED_OUT, message), now)
 
 
 def _progressed(old: Plain, status: Mapping[str, int]) -> bool:
@@ -134,17 +134,17 @@ def _condition(kind: str, status: str, reason: str, message: str) -> Plain:
     return {"type": kind, "status": status, "reason": reason, "message": message}
 
 
-def _set(found: dict[str, Plain], wanted: Plain, now: int, *, always: bool = False) -> None:
+def _set(by_type: dict[str, Plain], wanted: Plain, now: int, *, always: bool = False) -> None:
     """Set a condition. ``always``: even if status and reason are unchanged."""
-    old = found.get(wanted["type"])
+    old = by_type.get(wanted["type"])
     same = old is not None and old["status"] == wanted["status"]
     if same and old is not None and old["reason"] == wanted["reason"] and not always:
         return
     time = apimachinery.timestamp(now)
     since = old["lastTransitionTime"] if same and old is not None else time
     wanted = {**wanted, "lastUpdateTime": time, "lastTransitionTime": since}
-    found.pop(wanted["type"], None)  # the newest comes last
-    found[wanted["type"]] = wanted
+    by_type.pop(wanted["type"], None)  # the newest comes last
+    by_type[wanted["type"]] = wanted
 
 
 REVISION: Final = "deployment.kubernetes.io/revision"
@@ -197,10 +197,9 @@ class DeploymentController(Controller):
         if not expansion.template_of(data):
             return False
         sets = [
-            self._standing(one)
-            for one in self._store.owned_by(stored.uid, apimachinery.REPLICA_SET)
+            self._standing(rs) for rs in self._store.owned_by(stored.uid, apimachinery.REPLICA_SET)
         ]
-        new = next((one for one in sets if _same_template(one.stored, data)), None)
+        new = next((rs for rs in sets if _same_template(rs.stored, data)), None)
         if new is None:
             if not data["spec"].get("paused"):
                 wanted = _first_size(data, sets)
@@ -208,10 +207,10 @@ class DeploymentController(Controller):
                     self._queue.add_at(key, self._store.now() + pod_control.RETRY)
                     return False
                 return True
-            new = max(sets, key=lambda one: one.stored.version, default=None)
+            new = max(sets, key=lambda rs: rs.stored.version, default=None)
             if new is None:
                 return False
-        old = [one for one in sets if one is not new]
+        old = [rs for rs in sets if rs is not new]
         if _same_template(new.stored, data) and self._number(new, old, stored):
             return True
         acted = self._scale(new, old, data)
@@ -226,20 +225,20 @@ class DeploymentController(Controller):
         _, unavailable = _limits(data, expansion.replicas_of(data))
         if _recreates(data):
             unavailable = 0
-        found = conditions(data, status, unavailable, new.stored.name, now)
-        if (due := deadline(data, found)) is not None:
+        written = conditions(data, status, unavailable, new.stored.name, now)
+        if (due := deadline(data, written)) is not None:
             self._queue.add_at(key, due)
-        return found
+        return written
 
     def _number(self, new: _Set, old: Sequence[_Set], deployment: apimachinery.Stored) -> bool:
         """Write the number of the present revision; return whether it was another."""
         number = max(_revision(new.stored), 1 + max((_revision(o.stored) for o in old), default=0))
-        wrong = [one for one in (new.stored, deployment) if _revision(one) != number]
-        for one in wrong:
-            data = one.data
+        wrong = [stored for stored in (new.stored, deployment) if _revision(stored) != number]
+        for stored in wrong:
+            data = stored.data
             annotations = data["metadata"].get("annotations") or {}
             data["metadata"]["annotations"] = {**annotations, REVISION: str(number)}
-            self._store.revise(one, data)
+            self._store.revise(stored, data)
         return bool(wrong)
 
     def _standing(self, stored: apimachinery.Stored) -> _Set:
@@ -255,52 +254,52 @@ class DeploymentController(Controller):
 
     def _scale(self, new: _Set, old: Sequence[_Set], data: Plain) -> bool:
         desired = expansion.replicas_of(data)
-        live = [one for one in old if one.wanted or one.active]
-        if _recreates(data) and (live or any(one.leaving for one in old)):
-            resized = [self._resize(one, 0) for one in live]
+        live = [rs for rs in old if rs.wanted or rs.active]
+        if _recreates(data) and (live or any(rs.leaving for rs in old)):
+            resized = [self._resize(rs, 0) for rs in live]
             return any(resized)
         if not live:
             return self._resize(new, desired)
         surge, unavailable = _limits(data, desired)
-        total = new.wanted + sum(one.wanted for one in live)
+        total = new.wanted + sum(rs.wanted for rs in live)
         room = max(0, desired + surge - total)
         wanted = desired if new.wanted > desired else min(desired, new.wanted + room)
         return self._resize(new, wanted) or self._shrink(new, live, desired - unavailable)
 
     def _shrink(self, new: _Set, old: Sequence[_Set], keep: int) -> bool:
         """Scale old sets down as far as `keep` pods stay available; unready ones go first."""
-        total = new.wanted + sum(one.wanted for one in old)
+        total = new.wanted + sum(rs.wanted for rs in old)
         spare = total - keep - (new.wanted - new.ready)
         acted = False
         left = {}
-        for one in old:  # pods that are not ready are no loss
-            cut = max(0, min(spare, one.wanted - one.ready))
+        for rs in old:  # pods that are not ready are no loss
+            cut = max(0, min(spare, rs.wanted - rs.ready))
             spare -= cut
-            left[one.stored.uid] = one.wanted - cut
-        spare = min(spare, new.ready + sum(one.ready for one in old) - keep)
-        for one in old:
-            cut = max(0, min(spare, left[one.stored.uid]))
+            left[rs.stored.uid] = rs.wanted - cut
+        spare = min(spare, new.ready + sum(rs.ready for rs in old) - keep)
+        for rs in old:
+            cut = max(0, min(spare, left[rs.stored.uid]))
             spare -= cut
-            acted = self._resize(one, left[one.stored.uid] - cut) or acted
+            acted = self._resize(rs, left[rs.stored.uid] - cut) or acted
         return acted
 
-    def _resize(self, one: _Set, wanted: int) -> bool:
-        if one.wanted == wanted:
+    def _resize(self, rs: _Set, wanted: int) -> bool:
+        if rs.wanted == wanted:
             return False
-        data = one.stored.data
+        data = rs.stored.data
         data["spec"]["replicas"] = wanted
         data["metadata"]["generation"] = data["metadata"].get("generation", 0) + 1
-        self._store.revise(one.stored, data)
+        self._store.revise(rs.stored, data)
         return True
 
     def _forget(self, old: Sequence[_Set], data: Plain) -> bool:
         """Delete old sets without pods, beyond those that are kept."""
         limit = data["spec"].get("revisionHistoryLimit")
         kept = _REVISIONS if limit is None else int(limit)
-        empty = [one for one in old if not (one.wanted or one.active or one.leaving)]
-        surplus = sorted(empty, key=lambda one: one.stored.version)[: max(0, len(empty) - kept)]
-        for one in surplus:
-            pod_control.remove(self._store, one.stored)
+        empty = [rs for rs in old if not (rs.wanted or rs.active or rs.leaving)]
+        surplus = sorted(empty, key=lambda rs: rs.stored.version)[: max(0, len(empty) - kept)]
+        for rs in surplus:
+            pod_control.remove(self._store, rs.stored)
         return bool(surplus)
 
 
@@ -313,13 +312,13 @@ def _revision(stored: apimachinery.Stored) -> int:
 def _first_size(data: Plain, old: Sequence[_Set]) -> int:
     """Return with how many replicas a new set begins."""
     desired = expansion.replicas_of(data)
-    live = [one for one in old if one.wanted or one.active]
-    if _recreates(data) and (live or any(one.leaving for one in old)):
+    live = [rs for rs in old if rs.wanted or rs.active]
+    if _recreates(data) and (live or any(rs.leaving for rs in old)):
         return 0
     if not live:
         return desired
     surge, _ = _limits(data, desired)
-    return max(0, min(desired, desired + surge - sum(one.wanted for one in live)))
+    return max(0, min(desired, desired + surge - sum(rs.wanted for rs in live)))
 
 
 def _recreates(data: Plain) -> bool:
@@ -350,9 +349,9 @@ def _same_template(stored: apimachinery.Stored, deployment: Plain) -> bool:
 
     What is empty is as good as what is not there.
     """
-    one = _without_hash(expansion.template_of(stored.data))
+    own = _without_hash(expansion.template_of(stored.data))
     other = _without_hash(expansion.template_of(deployment))
-    return one == other or bool(_not_empty(one) == _not_empty(other))
+    return own == other or bool(_not_empty(own) == _not_empty(other))
 
 
 def _without_hash(template: Plain) -> Plain:
@@ -364,19 +363,19 @@ def _without_hash(template: Plain) -> Plain:
 def _not_empty(value: Any) -> Any:
     """Return plain data without what is empty."""
     if isinstance(value, dict):
-        found = {key: _not_empty(one) for key, one in value.items()}
-        return {key: one for key, one in found.items() if one not in (None, "", {}, [])}
-    return [_not_empty(one) for one in value] if isinstance(value, list) else value
+        pruned = {key: _not_empty(item) for key, item in value.items()}
+        return {key: item for key, item in pruned.items() if item not in (None, "", {}, [])}
+    return [_not_empty(item) for item in value] if isinstance(value, list) else value
 
 
 def _status(new: _Set, sets: Sequence[_Set]) -> Plain:
-    active, ready = sum(one.active for one in sets), sum(one.ready for one in sets)
-    wanted = sum(one.wanted for one in sets)
+    active, ready = sum(rs.active for rs in sets), sum(rs.ready for rs in sets)
+    wanted = sum(rs.wanted for rs in sets)
     return {
         "replicas": active,
         "updatedReplicas": new.active,
         "readyReplicas": ready,
         "availableReplicas": ready,
         "unavailableReplicas": max(0, wanted - ready),
-        "terminatingReplicas": sum(one.leaving for one in sets),
+        "terminatingReplicas": sum(rs.leaving for rs in sets),
     }

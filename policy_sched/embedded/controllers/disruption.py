@@ -174,12 +174,12 @@ class DisruptionController(Controller):
                 wanted[owner.uid] = replicas_of(owner.data)
         return alone + sum(wanted.values())
 
-    def _owner(self, one: Stored, kind: tuple[str, str] = POD) -> Stored | None:
-        reference = pod_control.controller_of(one) if one.resource.key == kind else None
+    def _owner(self, owned: Stored, kind: tuple[str, str] = POD) -> Stored | None:
+        reference = pod_control.controller_of(owned) if owned.resource.key == kind else None
         if reference is None:
             return None
-        found = (reference.api_version, reference.kind)
-        if kind == REPLICA_SET and found != DEPLOYMENT:
+        kind_of_owner = (reference.api_version, reference.kind)
+        if kind == REPLICA_SET and kind_of_owner != DEPLOYMENT:
             return None
-        stored = self._store.find(found, one.namespace, reference.name)
+        stored = self._store.find(kind_of_owner, owned.namespace, reference.name)
         return stored if stored is not None and stored.uid == reference.uid else None

@@ -85,8 +85,10 @@ class GarbageCollector(Controller):
 
     def _orphan(self, key: Key, owner: Stored) -> bool:
         """Remove references to an owner from some of its dependents, and at last its finalizer."""
-        for one in list(islice(self._store.dependents(owner.uid), BURST)):
-            self._release(self._store.get(one.kind, one.namespace, one.name), {owner.uid})
+        for dependent in list(islice(self._store.dependents(owner.uid), BURST)):
+            self._release(
+                self._store.get(dependent.kind, dependent.namespace, dependent.name), {owner.uid}
+            )
         if self._store.dependents(owner.uid):
             self._queue.add(key)
         else:
@@ -113,8 +115,8 @@ class GarbageCollector(Controller):
         """Return whether an owner exists."""
         kind = owner.api_version, owner.kind
         for namespace in {dependent.namespace, ""}:
-            found = self._store.find(kind, namespace, owner.name)
-            if found is not None and found.uid == owner.uid:
+            stored = self._store.find(kind, namespace, owner.name)
+            if stored is not None and stored.uid == owner.uid:
                 return True
         return False
 
@@ -122,7 +124,9 @@ class GarbageCollector(Controller):
         """Remove references to owners from an object."""
         data = stored.data
         meta = data["metadata"]
-        left = [one for one in meta["ownerReferences"] if one.get("uid") not in owners]
+        left = [
+            reference for reference in meta["ownerReferences"] if reference.get("uid") not in owners
+        ]
         if left:
             meta["ownerReferences"] = left
         else:
@@ -133,7 +137,7 @@ class GarbageCollector(Controller):
         """Remove a finalizer."""
         data = owner.data
         meta = data["metadata"]
-        meta["finalizers"] = [one for one in meta.get("finalizers") or () if one != finalizer]
+        meta["finalizers"] = [name for name in meta.get("finalizers") or () if name != finalizer]
         self._store.revise(owner, data)
 
 
@@ -142,4 +146,4 @@ def _waits_for(stored: Stored) -> str:
     if FOREGROUND.encode() not in stored.raw and ORPHAN.encode() not in stored.raw:
         return ""
     finalizers = stored.data["metadata"].get("finalizers") or ()
-    return next((one for one in (ORPHAN, FOREGROUND) if one in finalizers), "")
+    return next((name for name in (ORPHAN, FOREGROUND) if name in finalizers), "")

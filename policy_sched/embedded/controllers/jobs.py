@@ -244,8 +244,8 @@ class JobController(pod_control.WorkloadController):
         wanted = pods_wanted(spec, status.get("succeeded", 0))
         if active > wanted and not (spec.get("completions") is None and status.get("succeeded")):
             surplus = min(active - wanted, pod_control.BURST)
-            for one in sorted(self._running(uid), key=lambda one: -one.version)[:surplus]:
-                self._dismiss(one)
+            for p in sorted(self._running(uid), key=lambda p: -p.version)[:surplus]:
+                self._dismiss(p)
             return True
         missing = wanted - active
         if missing <= 0 or not expansion.template_of(data):
@@ -312,7 +312,7 @@ def _tracked(pod: Stored) -> bool:
 def _released(pod: Stored) -> Plain:
     """Return a pod without the job's finalizer."""
     data = pod.data
-    left = [one for one in data["metadata"].get("finalizers") or () if one != TRACKING]
+    left = [name for name in data["metadata"].get("finalizers") or () if name != TRACKING]
     if left:
         data["metadata"]["finalizers"] = left
     else:

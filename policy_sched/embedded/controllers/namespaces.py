@@ -44,8 +44,8 @@ class ServiceAccountController(Controller):
     def sync(self, key: Key) -> bool:
         """Create a namespace's default service account."""
         namespace = key.name
-        found = self._store.find(NAMESPACE, "", namespace)
-        if found is None or found.deleting:
+        stored = self._store.find(NAMESPACE, "", namespace)
+        if stored is None or stored.deleting:
             return False
         if self._store.find(ACCOUNT, namespace, DEFAULT) is not None:
             return False
@@ -111,6 +111,6 @@ class NamespaceController(Controller):
 
     def _add_contents(self, namespace: str) -> None:
         """Add the objects of a namespace: workloads before the pods that they would replace."""
-        found = [Key(o.resource.key, *o.place) for o in self._store.everything(namespace)]
-        for key in sorted(found, key=lambda one: one.kind == POD):
+        keys = [Key(o.resource.key, *o.place) for o in self._store.everything(namespace)]
+        for key in sorted(keys, key=lambda waiting: waiting.kind == POD):
             self._queue.add(key)

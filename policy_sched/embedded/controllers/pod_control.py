@@ -109,7 +109,7 @@ class OwnedPods:
     def count(self, owner: str, *standings: Standing) -> int:
         """Return how many of a controller's pods stand so."""
         counts = self._counts.get(owner)
-        return sum(counts[one] for one in standings) if counts is not None else 0
+        return sum(counts[standing] for standing in standings) if counts is not None else 0
 
     def active(self, owner: str) -> int:
         """Return how many of a controller's pods count as its replicas."""
@@ -243,17 +243,17 @@ class Revisions:
         present = self._store.find(REVISION, owner.namespace, name)
         if present is not None and self._last.get(owner.uid) == name:
             return False
-        found = sorted(self._store.owned_by(owner.uid, REVISION), key=_number)
-        highest = _number(found[-1]) if found else 0
+        revisions = sorted(self._store.owned_by(owner.uid, REVISION), key=_number)
+        highest = _number(revisions[-1]) if revisions else 0
         self._last[owner.uid] = name
         acted = True
         if present is None:
             create(self._store, {**self._new(owner, data, name, digest), "revision": highest + 1})
-        elif found and present.uid != found[-1].uid:
+        elif revisions and present.uid != revisions[-1].uid:
             self._store.revise(present, {**present.data, "revision": highest + 1})
         else:
             acted = False
-        return self._forget(data, found, {name, *live}) or acted
+        return self._forget(data, revisions, {name, *live}) or acted
 
     def forget(self, uid: str) -> None:
         """Remove a deleted set."""
@@ -282,13 +282,13 @@ class Revisions:
             "data": {"spec": {"template": {**template, "$patch": "replace"}}},
         }
 
-    def _forget(self, data: Plain, found: list[Stored], live: Collection[str]) -> bool:
+    def _forget(self, data: Plain, revisions: list[Stored], live: Collection[str]) -> bool:
         """Delete the oldest revisions that no pod is of, beyond those that are kept."""
         limit = data["spec"].get("revisionHistoryLimit")
-        old = [one for one in found if one.name not in live]
+        old = [revision for revision in revisions if revision.name not in live]
         surplus = old[: max(0, len(old) - (limit if isinstance(limit, int) else _KEPT))]
-        for one in surplus:
-            remove(self._store, one)
+        for revision in surplus:
+            remove(self._store, revision)
         return bool(surplus)
 
 

@@ -57,7 +57,7 @@ class ResourceClaimController(Controller):
 
     def _pod(self, key: Key, stored: Stored, pod: Pod) -> None:
         """Make the claims that a pod's templates call for, and name them in its status."""
-        known = {one.name for one in pod.status.resource_claim_statuses}
+        known = {claim_status.name for claim_status in pod.status.resource_claim_statuses}
         added: list[Plain] = []
         for entry in pod.spec.resource_claims:
             if entry.resource_claim_template_name is None or entry.name in known:
@@ -106,21 +106,29 @@ class ResourceClaimController(Controller):
     def _claim(self, stored: Stored, claim: ResourceClaim) -> None:
         """Drop consumers that have gone; give devices back, and delete what was a pod's own."""
         uids = {
-            one.uid for one in claim.status.reserved_for if self._uses(stored, one.name, one.uid)
+            consumer.uid
+            for consumer in claim.status.reserved_for
+            if self._uses(stored, consumer.name, consumer.uid)
         }
         freed = not uids and claim.status.allocation is not None
         gone = len(uids) < len(claim.status.reserved_for)
         if gone or (freed and stored.deleting):
             data = stored.data
             status = data["status"]
-            left = [one for one in status.get("reservedFor", ()) if one.get("uid") in uids]
+            left = [
+                consumer
+                for consumer in status.get("reservedFor", ())
+                if consumer.get("uid") in uids
+            ]
             status["reservedFor"] = left
             if not left:
                 status.pop("reservedFor")
                 status.pop("allocation", None)
                 status.pop("devices", None)
                 finalizers = data["metadata"].get("finalizers") or []
-                data["metadata"]["finalizers"] = [one for one in finalizers if one != FINALIZER]
+                data["metadata"]["finalizers"] = [
+                    consumer for consumer in finalizers if consumer != FINALIZER
+                ]
             stored = self._store.revise(stored, data)
         if not uids and not stored.deleting and self._orphaned(stored):
             remove(self._store, stored)

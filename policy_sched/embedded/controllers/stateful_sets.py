@@ -80,7 +80,7 @@ class StatefulSetController(pod_control.WorkloadController):
         data = stored.data
         if not expansion.template_of(data):
             return False
-        pods = {one.name: one for one in self._owned.of(stored.uid)}
+        pods = {owned.name: owned for owned in self._owned.of(stored.uid)}
         first = expansion.first_ordinal(data)
         ordinals = range(first, first + max(0, expansion.replicas_of(data)))
         acted = self._fill(key, stored, pods, ordinals)

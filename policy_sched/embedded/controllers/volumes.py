@@ -36,26 +36,26 @@ class _Objects:
 
     def named(self, kind: type[T], namespace: str, name: str) -> T | None:
         """Return one object, None if there is none."""
-        found = self._store.find(_KEYS[kind], namespace, name)
-        return found.typed if found is not None and isinstance(found.typed, kind) else None
+        stored = self._store.find(_KEYS[kind], namespace, name)
+        return stored.typed if stored is not None and isinstance(stored.typed, kind) else None
 
-    def put(self, one: model.ApiObject) -> None:
+    def put(self, written: model.ApiObject) -> None:
         """Write what the controllers set; all else that an object has stays."""
-        plain: Plain = msgspec.to_builtins(one)
-        plain["apiVersion"], plain["kind"] = _KEYS[type(one)]
-        meta = one.metadata
-        stored = self._store.find(_KEYS[type(one)], meta.namespace, meta.name)
+        plain: Plain = msgspec.to_builtins(written)
+        plain["apiVersion"], plain["kind"] = _KEYS[type(written)]
+        meta = written.metadata
+        stored = self._store.find(_KEYS[type(written)], meta.namespace, meta.name)
         if stored is None:
             create(self._store, plain)
             return
         annotations = {"annotations": dict(meta.annotations)} if meta.annotations else {}
-        status = {**plain["status"], **self._got(one)}
+        status = {**plain["status"], **self._got(written)}
         changes = {"metadata": annotations, "spec": plain.get("spec", {}), "status": status}
         self._store.revise(stored, merge(stored.data, changes))
 
-    def _got(self, one: model.ApiObject) -> Plain:
+    def _got(self, written: model.ApiObject) -> Plain:
         """Return what a claim has got from its volume, for its status."""
-        name = one.spec.volume_name if isinstance(one, model.PersistentVolumeClaim) else ""
+        name = written.spec.volume_name if isinstance(written, model.PersistentVolumeClaim) else ""
         volume = self._store.find(VOLUME, "", name) if name else None
         spec = {} if volume is None else volume.data["spec"]
         return {key: spec[key] for key in ("accessModes", "capacity") if key in spec}
@@ -77,8 +77,8 @@ class PersistentVolumeController(Controller):
         if kind in (CLAIM, VOLUME) or (kind == POD and change.type == ADDED and _ephemeral(new)):
             self._queue.add(Key(kind, *new.place))
         if kind in (VOLUME, STORAGE_CLASS) or (kind == CLAIM and change.type == DELETED):
-            for one in (*self._store.select(CLAIM), *self._store.select(VOLUME)):
-                self._queue.add(Key(one.resource.key, *one.place))
+            for stored in (*self._store.select(CLAIM), *self._store.select(VOLUME)):
+                self._queue.add(Key(stored.resource.key, *stored.place))
 
     def sync(self, key: Key) -> bool:
         """Bind or provision what a claim or a volume needs."""
@@ -160,29 +160,29 @@ class PersistentVolumeController(Controller):
     def _class(self, claim: model.PersistentVolumeClaim) -> tuple[bool, bool]:
         """Return whether a claim waits for a consumer, and whether volumes can be made for it."""
         name = claim.spec.storage_class_name or ""
-        found = self._objects.named(model.StorageClass, "", name) if name else None
-        if found is None:
+        storage_class = self._objects.named(model.StorageClass, "", name) if name else None
+        if storage_class is None:
             return False, False
-        makes = found.provisioner not in ("", _NO_PROVISIONER)
-        return found.volume_binding_mode == _WAITS, makes
+        makes = storage_class.provisioner not in ("", _NO_PROVISIONER)
+        return storage_class.volume_binding_mode == _WAITS, makes
 
     def _default_class(self, stored: Stored) -> bool:
         """Set the default class of a claim without one; return whether there is one."""
         classes = [
-            one
-            for one in self._store.select(STORAGE_CLASS)
-            if one.typed.metadata.annotations.get(DEFAULT_CLASS) == "true"
+            classed
+            for classed in self._store.select(STORAGE_CLASS)
+            if classed.typed.metadata.annotations.get(DEFAULT_CLASS) == "true"
         ]
         if not classes:
             return False
         data = stored.data
-        data["spec"]["storageClassName"] = max(classes, key=lambda one: one.version).name
+        data["spec"]["storageClassName"] = max(classes, key=lambda classed: classed.version).name
         self._store.revise(stored, data)
         return True
 
     def _smallest(self, claim: model.PersistentVolumeClaim) -> model.PersistentVolume | None:
         """Return the smallest free volume that will do for a claim."""
-        volumes = (one.typed for one in self._store.select(VOLUME) if not one.deleting)
+        volumes = (volume.typed for volume in self._store.select(VOLUME) if not volume.deleting)
         fitting = [
             v for v in volumes if isinstance(v, model.PersistentVolume) and _serves(v, claim)
         ]

@@ -67,10 +67,10 @@ def _field(text: str, place: int) -> tuple[int, MessageField]:
 
 def _messages() -> dict[str, dict[int, MessageField]]:
     raw = Path(__file__).with_name("messages.json").read_bytes()
-    found = msgspec.json.decode(raw, type=dict[str, list[str]])
+    by_name = msgspec.json.decode(raw, type=dict[str, list[str]])
     return {
         name: dict(_field(text, place) for place, text in enumerate(fields, 1))
-        for name, fields in found.items()
+        for name, fields in by_name.items()
     }
 
 
@@ -158,8 +158,8 @@ def _deeper(data: Plain, most: int) -> bool:
     level: list[Any] = [data]
     for _ in range(most):
         inside: list[Any] = []
-        for one in level:
-            items = one.values() if isinstance(one, dict) else one
+        for value in level:
+            items = value.values() if isinstance(value, dict) else value
             inside += [item for item in items if isinstance(item, dict | list)]
         if not inside:
             return False
@@ -170,10 +170,10 @@ def _deeper(data: Plain, most: int) -> bool:
 @cache
 def fields_of(message: str) -> dict[str, MessageField]:
     """Return the fields of a message by name, those of inlined messages too."""
-    found: dict[str, MessageField] = {}
+    fields: dict[str, MessageField] = {}
     for field in MESSAGES[message].values():
-        found |= fields_of(field.type) if field.name == "-" else {field.name: field}
-    return found
+        fields |= fields_of(field.type) if field.name == "-" else {field.name: field}
+    return fields
 
 
 @cache
@@ -311,9 +311,9 @@ def _without_nulls(message: str, data: Plain) -> Plain:
 
 def _filled(field: MessageField, value: Any) -> Any:
     if field.mapped:
-        return {key: _item(field, one) for key, one in value.items()}
+        return {key: _item(field, item) for key, item in value.items()}
     if field.repeated:
-        return [_item(field, one) for one in value]
+        return [_item(field, item) for item in value]
     return _item(field, value)
 
 

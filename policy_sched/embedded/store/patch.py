@@ -64,10 +64,10 @@ def key_of(field: str, items: Any) -> str | None:
     """
     if field != "ports":
         return KEYS.get(field)
-    if not isinstance(items, list) or not all(isinstance(one, dict) for one in items):
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         return None
     for key in ("containerPort", "port"):
-        if items and all(key in one for one in items):
+        if items and all(key in item for item in items):
             return key
     return None
 
@@ -122,8 +122,8 @@ def _arranged(result: Plain, patch: Plain) -> Plain:
             continue
         name = key_of(field, wanted)
         places: dict[bytes, int] = {}
-        for place, one in enumerate(wanted):
-            places.setdefault(_mark(one, name), place)
+        for place, wanted_item in enumerate(wanted):
+            places.setdefault(_mark(wanted_item, name), place)
         marks = [places.get(_mark(item, name), len(wanted)) for item in items]
         result[field] = [items[at] for at in sorted(range(len(items)), key=marks.__getitem__)]
     retained = patch.get(_RETAIN)
@@ -141,21 +141,21 @@ def _mark(item: Any, name: str | None) -> bytes:
 def _merged_list(target: list[Any], patch: list[Any], key: str) -> list[Any]:
     if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in patch):
         return [item for item in patch if item.get(_DIRECTIVE) != "replace"]
-    found: dict[bytes, list[Any]] = {}
+    by_mark: dict[bytes, list[Any]] = {}
     for old in target:  # items of the same key stay together
-        found.setdefault(encoded(old.get(key)), []).append(old)
+        by_mark.setdefault(encoded(old.get(key)), []).append(old)
     for item in patch:
         if not isinstance(item, dict) or key not in item:
             shown = encoded(item)[:_SHOWN].decode(errors="replace")
             raise bad_request(f"map: {shown} does not contain declared merge key: {key}")
         mark = encoded(item[key])
         if item.get(_DIRECTIVE) == "delete":
-            found.pop(mark, None)
-        elif mark in found:
-            found[mark][0] = strategic(found[mark][0], item)
+            by_mark.pop(mark, None)
+        elif mark in by_mark:
+            by_mark[mark][0] = strategic(by_mark[mark][0], item)
         else:
-            found[mark] = [item]
-    return [item for items in found.values() for item in items]
+            by_mark[mark] = [item]
+    return [item for items in by_mark.values() for item in items]
 
 
 def json_patch(target: Plain, operations: list[Plain]) -> Plain:

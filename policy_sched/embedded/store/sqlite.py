@@ -216,17 +216,17 @@ class SqliteStorage(Storage):
         run, path = self._connection.execute, self._path
         run("PRAGMA locking_mode = EXCLUSIVE")
         # Nothing is changed in a file that is not ours, not even the mode of its journal.
-        found: int = run("PRAGMA user_version").fetchone()[0]
-        if found == 0 and run("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        version: int = run("PRAGMA user_version").fetchone()[0]
+        if version == 0 and run("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             raise ClusterError(f"{path}: a database, but not one of a cluster; {_NAME}")
-        if found not in (0, _FORMAT):
-            text = f"written in format {found}, read is format {_FORMAT}"
+        if version not in (0, _FORMAT):
+            text = f"written in format {version}, read is format {_FORMAT}"
             raise ClusterError(f"{path}: {text}: use the version that wrote it, or {_NAME}")
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = NORMAL")
         # The lock of the exclusive mode is taken by the first transaction.
         run("BEGIN IMMEDIATE")
-        if found == 0:
+        if version == 0:
             for statement in filter(str.strip, _TABLES.split(";")):
                 run(statement)
             run(f"PRAGMA user_version = {_FORMAT}")
@@ -237,9 +237,9 @@ class SqliteStorage(Storage):
     def _check(self) -> None:
         """Check the file. Raises ClusterError, or sqlite3.Error."""
         run, path = self._connection.execute, self._path
-        found = run("PRAGMA quick_check(1)").fetchone()[0]
-        if found != "ok":
-            raise ClusterError(f"{path}: damaged ({' '.join(found.split())}); {_repair(path)}")
+        verdict = run("PRAGMA quick_check(1)").fetchone()[0]
+        if verdict != "ok":
+            raise ClusterError(f"{path}: damaged ({' '.join(verdict.split())}); {_repair(path)}")
         try:
             others = run(_OTHERS).fetchone()[0]
             for query in _TRIED:
@@ -288,8 +288,8 @@ class SqliteStorage(Storage):
 
     def version(self) -> int:
         """Return the version of the last change that was kept."""
-        found: int = self._connection.execute("SELECT version FROM counter").fetchone()[0]
-        return found
+        counter: int = self._connection.execute("SELECT version FROM counter").fetchone()[0]
+        return counter
 
     def rows(self) -> Iterator[Row]:
         """Yield the objects that are kept, in the order in which they were last changed."""
@@ -311,8 +311,8 @@ class SqliteStorage(Storage):
         if self._refused and self._written:
             self._written = False
             self.trouble()
-        found, self._recovered = self._recovered, False
-        return found
+        was_recovered, self._recovered = self._recovered, False
+        return was_recovered
 
     def deleted_owners(self, owners: Container[str]) -> set[str]:
         """Return the uids of deleted objects that are `owners` yet; forget the others."""
@@ -328,12 +328,12 @@ class SqliteStorage(Storage):
         """Keep changes in one transaction. Raises NotWritten if that fails."""
         statements: list[Statement] = []
         for change in changes:
-            one = change.new
-            place = (*one.resource.key, *one.place)
+            stored = change.new
+            place = (*stored.resource.key, *stored.place)
             if change.type == DELETED:
                 statements.append((_REMOVE, place))
             else:
-                statements.append((_WRITE, (*place, one.version, one.raw)))
+                statements.append((_WRITE, (*place, stored.version, stored.raw)))
         statements += [(_NOTE, (uid,)) for uid in owners]
         version = changes[-1].version
         self._write([*statements, ("UPDATE counter SET version = ?", (version,))])
@@ -358,12 +358,12 @@ class SqliteStorage(Storage):
     def secret(self, name: str) -> bytes:
         """Return the secret of a name. Raises NotWritten if it cannot be kept."""
         query = "SELECT value FROM secrets WHERE name = ?"
-        found = self._connection.execute(query, (name,)).fetchone()
-        if found is None:
+        row = self._connection.execute(query, (name,)).fetchone()
+        if row is None:
             made = secrets.token_bytes(SECRET_BYTES)
             self._write([("INSERT INTO secrets VALUES (?, ?)", (name, made))])
             return made
-        value: bytes = found[0]
+        value: bytes = row[0]
         return value
 
     def close(self) -> None:
@@ -385,17 +385,17 @@ def _repair(path: str) -> str:
 def _size(path: str) -> int | None:
     """Return the bytes of a file, None if it is not there. Raises ClusterError if it is no file."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise ClusterError(f"{path}: cannot be opened: {error.strerror}; {_NAME}") from None
     except ValueError:
         raise ClusterError(f"{path!r}: no name of a file; {_NAME}") from None
-    if not stat.S_ISREG(found.st_mode):
-        what = "a directory" if stat.S_ISDIR(found.st_mode) else "no regular file"
+    if not stat.S_ISREG(status.st_mode):
+        what = "a directory" if stat.S_ISDIR(status.st_mode) else "no regular file"
         raise ClusterError(f"{path}: cannot be opened: it is {what}; {_NAME}")
-    return found.st_size
+    return status.st_size
 
 
 def _words(path: str, error: sqlite3.Error) -> str:

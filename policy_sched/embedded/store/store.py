@@ -55,9 +55,9 @@ _UUIDS: Final = bytes.fromhex("6f1d3a2e5b1c5d0e9a510b7d0c9c1d11")
 
 def uid_of(seed: str) -> str:
     """Return the UUID, of version 5, that belongs to a seed."""
-    found = hashlib.sha1(_UUIDS + seed.encode(), usedforsecurity=False).hexdigest()
-    variant = "89ab"[int(found[16], 16) & 3]
-    return f"{found[:8]}-{found[8:12]}-5{found[13:16]}-{variant}{found[17:20]}-{found[20:32]}"
+    digest = hashlib.sha1(_UUIDS + seed.encode(), usedforsecurity=False).hexdigest()
+    variant = "89ab"[int(digest[16], 16) & 3]
+    return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
 
 
 _LOG: Final = logging.getLogger("policy_sched.store")
@@ -169,25 +169,25 @@ class ObjectStore:
 
     def get(self, kind: Kind, namespace: str, name: str) -> Stored:
         """Return an object. Raises ApiError if it is not there."""
-        found = self.find(kind, namespace, name)
-        if found is None:
+        stored = self.find(kind, namespace, name)
+        if stored is None:
             raise admission.not_found(resource(kind), name)
-        return found
+        return stored
 
     def select(
         self, kind: Kind, namespace: str = "", labels: str = "", fields: str = ""
     ) -> list[Stored]:
         """Return the objects of a kind, of one namespace or all, in order of their arrival."""
         wanted = watch_history.Filter.of(kind, namespace, labels, fields)
-        found = self._objects.get(resource(kind).key, {}).values()
-        return [one for one in found if wanted.covers(one) and wanted.selects(one)]
+        objects = self._objects.get(resource(kind).key, {}).values()
+        return [stored for stored in objects if wanted.covers(stored) and wanted.selects(stored)]
 
     def everything(self, namespace: str = "") -> Iterable[Stored]:
         """Yield all objects, or those of a namespace, kind by kind."""
-        for found in self._objects.values():
-            for place, one in found.items():
+        for by_place in self._objects.values():
+            for place, stored in by_place.items():
                 if not namespace or place[0] == namespace:
-                    yield one
+                    yield stored
 
     def dependents(self, uid: str) -> Iterable[Key]:
         """Return the keys of the objects that name an owner of this uid."""
@@ -214,8 +214,8 @@ class ObjectStore:
         wanted = watch_history.Filter.of(kind, namespace, labels, fields)
         if since is not None:
             return watch_history.Watch(self.history, wanted, since)
-        found = self.everything() if kind is None else self._objects.get(kind, {}).values()
-        present = [one for one in found if wanted.covers(one) and wanted.selects(one)]
+        objects = self.everything() if kind is None else self._objects.get(kind, {}).values()
+        present = [stored for stored in objects if wanted.covers(stored) and wanted.selects(stored)]
         return watch_history.Watch(self.history, wanted, self.version, present)
 
     # Writing.
@@ -225,30 +225,30 @@ class ObjectStore:
 
         ``recorded``: the object was read from a cluster: its uid, creation time and status stay.
         """
-        found = resource((str(given.get("apiVersion") or ""), str(given.get("kind") or "")))
-        data = typed(found.key, copied(given))
+        kind = resource((str(given.get("apiVersion") or ""), str(given.get("kind") or "")))
+        data = typed(kind.key, copied(given))
         meta = data["metadata"] = data.get("metadata") or {}
-        self._name(found, meta)
+        self._name(kind, meta)
         name, namespace = meta["name"], meta.get("namespace", "")
-        self._check_namespace(found, namespace, name)
-        if self.find(found.key, namespace, name) is not None:
-            raise admission.already_exists(found, name)
+        self._check_namespace(kind, namespace, name)
+        if self.find(kind.key, namespace, name) is not None:
+            raise admission.already_exists(kind, name)
         if meta.get("resourceVersion") and not recorded:
             raise bad_request("resourceVersion should not be set on objects to be created")
         kept = {key: meta.pop(key) for key in _SERVER_FIELDS if key in meta}
         if recorded:
             meta |= {key: kept[key] for key in ("uid", "creationTimestamp") if kept.get(key)}
-        elif found.status_reported:
+        elif kind.status_reported:
             data.pop("status", None)
         meta.setdefault("uid", uid_of(f"{self.version + 1}/{name}/{self.now()}"))
         meta.setdefault("creationTimestamp", timestamp(self.now()))
-        if found.has_generation:
+        if kind.has_generation:
             meta["generation"] = 1
-        self._admit(found, data)
-        if found.key == POD and not recorded:
-            admission.admit_runtime(found, data, self._runtime_class)
-        admission.write_nulls(found.key, data)
-        new = seal(found, data, self.version + 1, checked=found.key == POD)
+        self._admit(kind, data)
+        if kind.key == POD and not recorded:
+            admission.admit_runtime(kind, data, self._runtime_class)
+        admission.write_nulls(kind.key, data)
+        new = seal(kind, data, self.version + 1, checked=kind.key == POD)
         return self._commit([watch_history.StoreChange(watch_history.ADDED, 0, new)])
 
     def update(
@@ -259,11 +259,11 @@ class ObjectStore:
         An object without resourceVersion replaces any version. ``check`` is called with the object
         as it is and, complete, as it will be.
         """
-        found = resource((str(given.get("apiVersion") or ""), str(given.get("kind") or "")))
-        data = typed(found.key, copied(given))
+        kind = resource((str(given.get("apiVersion") or ""), str(given.get("kind") or "")))
+        data = typed(kind.key, copied(given))
         meta = data["metadata"]
-        namespace = (meta.get("namespace") or "default") if found.namespaced else ""
-        stored = self.get(found.key, namespace, meta["name"])
+        namespace = (meta.get("namespace") or "default") if kind.namespaced else ""
+        stored = self.get(kind.key, namespace, meta["name"])
         return self._replace(stored, data, subresource, check)
 
     def patch(
@@ -316,46 +316,46 @@ class ObjectStore:
 
     # Inside.
 
-    def _name(self, found: Resource, meta: Plain) -> None:
+    def _name(self, kind: Resource, meta: Plain) -> None:
         """Complete name and namespace."""
         if not meta.get("name") and meta.get("generateName"):
             base, seed = meta["generateName"][:58], f"{self.version + 1}"
             meta["name"] = f"{base}{suffix(base + seed)}"
         meta.setdefault("name", "")
-        admission.check_name(found, meta["name"])
-        if found.namespaced:
+        admission.check_name(kind, meta["name"])
+        if kind.namespaced:
             meta["namespace"] = meta.get("namespace") or "default"
         else:
             meta.pop("namespace", None)
 
-    def _check_namespace(self, found: Resource, namespace: str, name: str) -> None:
+    def _check_namespace(self, kind: Resource, namespace: str, name: str) -> None:
         """Raise ApiError if an object cannot be created in a namespace ("": in none)."""
         within = self.find(NAMESPACE, "", namespace) if namespace else None
         if namespace and within is None:
             raise admission.not_found(resource(NAMESPACE), namespace)
         if within is not None and within.deleting:
             why = f"unable to create new content in namespace {namespace}"
-            raise admission.forbidden(found, name, f"{why} because it is being terminated")
+            raise admission.forbidden(kind, name, f"{why} because it is being terminated")
 
-    def _admit(self, found: Resource, data: Plain) -> None:
-        if found.key == POD:
+    def _admit(self, kind: Resource, data: Plain) -> None:
+        if kind.key == POD:
             if len(self._objects.get(POD, ())) >= MOST_PODS:
                 name = data["metadata"]["name"]
                 raise admission.forbidden(
-                    found, name, f"the cluster has {MOST_PODS} pods, its limit"
+                    kind, name, f"the cluster has {MOST_PODS} pods, its limit"
                 )
-            admission.admit_pod(found, data, self._known_priorities(), self.now())
-        elif found.key == GROUP:
+            admission.admit_pod(kind, data, self._known_priorities(), self.now())
+        elif kind.key == GROUP:
             data["spec"] = data.get("spec") or {}
             reference = (data["spec"].get("podGroupTemplateRef") or {}).get("workload") or {}
             namespace, name = data["metadata"]["namespace"], reference.get("workloadName") or ""
             workload = self.find(WORKLOAD, namespace, name)
             referenced = None if workload is None else workload.data
-            admission.admit_pod_group(found, data, self._known_priorities(), referenced)
-        elif found.key == PRIORITY_CLASS:
-            admission.admit_priority_class(found, data, self._classes())
+            admission.admit_pod_group(kind, data, self._known_priorities(), referenced)
+        elif kind.key == PRIORITY_CLASS:
+            admission.admit_priority_class(kind, data, self._classes())
         else:
-            admission.complete(found, data)
+            admission.complete(kind, data)
 
     def _known_priorities(self) -> Priorities:
         if self._priorities is None:
@@ -368,22 +368,22 @@ class ObjectStore:
         return typed if isinstance(typed, RuntimeClass) else None
 
     def _classes(self) -> Iterator[PriorityClass]:
-        for one in self.select(PRIORITY_CLASS):
-            assert isinstance(one.typed, PriorityClass)
-            yield one.typed
+        for stored in self.select(PRIORITY_CLASS):
+            assert isinstance(stored.typed, PriorityClass)
+            yield stored.typed
 
     def _replace(
         self, stored: Stored, data: Plain, subresource: str, check: Checked | None = None
     ) -> Stored:
         """Replace an object by typed data."""
-        found, old = stored.resource, stored.data
+        kind, old = stored.resource, stored.data
         meta = data["metadata"] = data.get("metadata") or {}
         if meta.get("uid") not in (None, "", stored.uid):
-            raise admission.wrong_uid(found, stored.namespace, stored.name, meta["uid"], stored.uid)
+            raise admission.wrong_uid(kind, stored.namespace, stored.name, meta["uid"], stored.uid)
         if meta.get("resourceVersion") not in (None, "", str(stored.version)):
-            raise admission.conflict(found, stored.name, admission.MODIFIED)
-        admission.default(found, data)
-        admission.write_nulls(found.key, data)
+            raise admission.conflict(kind, stored.name, admission.MODIFIED)
+        admission.default(kind, data)
+        admission.write_nulls(kind.key, data)
         if check is not None:
             check(stored, data)
         if subresource == STATUS:
@@ -397,19 +397,19 @@ class ObjectStore:
             if field in old["metadata"]:
                 meta[field] = old["metadata"][field]
         meta["name"] = stored.name
-        if found.namespaced:
+        if kind.namespaced:
             meta["namespace"] = stored.namespace
-        if found.has_status:
+        if kind.has_status:
             data.pop(STATUS, None)
             if STATUS in old:
                 data[STATUS] = old[STATUS]
-        if found.key == POD:
+        if kind.key == POD:
             data["spec"] = data.get("spec") or {}
             admission.add_default_tolerations(data["spec"])
             pod_changes.check_update(stored, data)
-        elif found.key in (PRIORITY_CLASS, NAMESPACE):
-            self._admit(found, data)
-        if found.has_generation and data.get("spec") != old.get("spec"):
+        elif kind.key in (PRIORITY_CLASS, NAMESPACE):
+            self._admit(kind, data)
+        if kind.has_generation and data.get("spec") != old.get("spec"):
             meta["generation"] = old["metadata"].get("generation", 0) + 1
         return self._changed(stored, data)
 
@@ -464,19 +464,19 @@ class ObjectStore:
             self.tell(callback)
         return result
 
-    def _put(self, one: Stored) -> None:
-        kind = one.resource.key
+    def _put(self, stored: Stored) -> None:
+        kind = stored.resource.key
         if self.set_aside:
-            self.set_aside.pop(Key(kind, *one.place), None)
-        self._objects.setdefault(kind, {})[one.place] = one
-        for owner in one.typed.metadata.owner_references:
-            self._owned.setdefault(owner.uid, {})[Key(kind, *one.place)] = None
+            self.set_aside.pop(Key(kind, *stored.place), None)
+        self._objects.setdefault(kind, {})[stored.place] = stored
+        for owner in stored.typed.metadata.owner_references:
+            self._owned.setdefault(owner.uid, {})[Key(kind, *stored.place)] = None
 
-    def _disown(self, one: Stored) -> None:
+    def _disown(self, stored: Stored) -> None:
         """Remove an object's old state from the index of owners."""
-        kind = one.resource.key
-        key = Key(kind, *one.place)
-        for uid in {owner.uid for owner in one.typed.metadata.owner_references}:
+        kind = stored.resource.key
+        key = Key(kind, *stored.place)
+        for uid in {owner.uid for owner in stored.typed.metadata.owner_references}:
             self._owned[uid].pop(key)
             if not self._owned[uid]:
                 del self._owned[uid]
@@ -490,14 +490,14 @@ def _restored(row: Row, last: int) -> Stored:
     api_version, kind, namespace, name, version, raw = row
     if not isinstance(version, int) or not 0 < version <= last:
         raise ValueError(f"its version is {version!r}, that of the cluster {last}")
-    found = resource((api_version, kind))
-    data = typed(found.key, msgspec.json.decode(bytes(raw)))
-    admission.write_nulls(found.key, data)
+    restored_kind = resource((api_version, kind))
+    data = typed(restored_kind.key, msgspec.json.decode(bytes(raw)))
+    admission.write_nulls(restored_kind.key, data)
     if data != msgspec.json.decode(bytes(raw)):  # nulls of an earlier version, say
         raw = encoded(data)
-    stored = Stored(found, version, bytes(raw), read(found, bytes(raw)))
+    stored = Stored(restored_kind, version, bytes(raw), read(restored_kind, bytes(raw)))
     inside = data.get("apiVersion"), data.get("kind"), *stored.place
-    if inside != (*found.key, namespace, name):
+    if inside != (*restored_kind.key, namespace, name):
         raise ValueError(f"it is another object: {' '.join(map(repr, inside))}")
     return stored
 

@@ -136,11 +136,11 @@ class Watch:
 
         Raises Expired if some of them are dropped; the watch cannot continue then.
         """
-        found = [StoreChange(ADDED, one.version, one) for one in self._initial[:limit]]
+        changes = [StoreChange(ADDED, stored.version, stored) for stored in self._initial[:limit]]
         del self._initial[:limit]
-        if len(found) < limit:
-            found += self._following(limit - len(found))
-        return found
+        if len(changes) < limit:
+            changes += self._following(limit - len(changes))
+        return changes
 
     def _following(self, limit: int) -> Iterator[StoreChange]:
         changes = self._history.since(self.version, limit)

@@ -22,9 +22,9 @@ _AUTOMANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
 
 def computed(served: ServedResource, store: ObjectStore) -> list[Stored]:
     """Return the objects of a kind, by name."""
-    found = _components(store) if served.kind == "ComponentStatus" else _api_services()
+    documents = _components(store) if served.kind == "ComponentStatus" else _api_services()
     head = {"kind": served.kind, "apiVersion": served.group_version}
-    raws = [encoded({**head, **one}) for one in sorted(found, key=_name)]
+    raws = [encoded({**head, **document}) for document in sorted(documents, key=_name)]
     return [Stored(served.resource, store.version, r, read(served.resource, r)) for r in raws]
 
 

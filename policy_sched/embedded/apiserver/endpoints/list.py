@@ -71,19 +71,19 @@ class Snapshots:
 
     def present(self, kind: Kind) -> ListSnapshot:
         """Return the objects of a kind as they are."""
-        version, found = self._present.get(kind, (-1, None))
+        version, snapshot = self._present.get(kind, (-1, None))
         changed = self._store.changed_at(kind)
-        if found is not None and changed <= version:
-            return found
-        changes = self._changes(kind, version) if found is not None else None
-        if found is None or changes is None or len(changes) * _FEW > len(found.keys):
-            named = {key_of(one): one for one in self._store.select(kind)}
+        if snapshot is not None and changed <= version:
+            return snapshot
+        changes = self._changes(kind, version) if snapshot is not None else None
+        if snapshot is None or changes is None or len(changes) * _FEW > len(snapshot.keys):
+            named = {key_of(stored): stored for stored in self._store.select(kind)}
             keys = sorted(named)
-            found = ListSnapshot(keys, [named[key] for key in keys])
+            snapshot = ListSnapshot(keys, [named[key] for key in keys])
         else:
-            found = _after(found, changes)
-        self._present[kind] = self._store.version, found
-        return found
+            snapshot = _after(snapshot, changes)
+        self._present[kind] = self._store.version, snapshot
+        return snapshot
 
     def at(self, kind: Kind, version: int) -> ListSnapshot:
         """Return the objects of a kind at a version. Raises Expired if it is too old."""
@@ -92,11 +92,11 @@ class Snapshots:
             history.since(version, 0)  # which is refused if it is too long ago
         if self._store.changed_at(kind) <= version:
             return self.present(kind)
-        found = self._earlier.get((kind, version))
-        if found is None:
-            found = _before(self.present(kind), self._changes(kind, version) or ())
-            self._earlier.put((kind, version), found)
-        return found
+        snapshot = self._earlier.get((kind, version))
+        if snapshot is None:
+            snapshot = _before(self.present(kind), self._changes(kind, version) or ())
+            self._earlier.put((kind, version), snapshot)
+        return snapshot
 
     def _changes(self, kind: Kind, version: int) -> list[StoreChange] | None:
         """Return the changes of a kind after a version, None if some have expired."""
@@ -106,33 +106,33 @@ class Snapshots:
         return [c for c in history.since(version, 2**31) if c.new.resource.key == kind]
 
 
-def _after(found: ListSnapshot, changes: Iterable[StoreChange]) -> ListSnapshot:
+def _after(snapshot: ListSnapshot, changes: Iterable[StoreChange]) -> ListSnapshot:
     """Return what changes have made of a snapshot."""
-    keys, objects = list(found.keys), list(found.objects)
+    keys, objects = list(snapshot.keys), list(snapshot.objects)
     for change in changes:
         _put(keys, objects, change.new, there=change.type != DELETED)
     return ListSnapshot(keys, objects)
 
 
-def _before(found: ListSnapshot, changes: Sequence[StoreChange]) -> ListSnapshot:
+def _before(snapshot: ListSnapshot, changes: Sequence[StoreChange]) -> ListSnapshot:
     """Return of what changes have made a snapshot."""
-    keys, objects = list(found.keys), list(found.objects)
+    keys, objects = list(snapshot.keys), list(snapshot.objects)
     for change in reversed(changes):
         old = change.new if change.old is None else change.old
         _put(keys, objects, old, there=change.type != ADDED)
     return ListSnapshot(keys, objects)
 
 
-def _put(keys: list[str], objects: list[Stored], one: Stored, *, there: bool) -> None:
+def _put(keys: list[str], objects: list[Stored], stored: Stored, *, there: bool) -> None:
     """Insert, replace or remove the object of a key."""
-    key = key_of(one)
+    key = key_of(stored)
     place = bisect_left(keys, key)
     known = place < len(keys) and keys[place] == key
     if there and known:
-        objects[place] = one
+        objects[place] = stored
     elif there:
         keys.insert(place, key)
-        objects.insert(place, one)
+        objects.insert(place, stored)
     elif known:
         del keys[place], objects[place]
 
@@ -192,8 +192,8 @@ class ListRequests:
     def present(self, wanted: Filter) -> Iterator[Stored | None]:
         """Yield the objects of a kind that are wanted, and None when others should have a turn."""
         assert wanted.kind is not None
-        found = self._snapshots.present(wanted.kind)
-        return _selected(found, found.span(wanted.namespace, ""), wanted)
+        snapshot = self._snapshots.present(wanted.kind)
+        return _selected(snapshot, snapshot.span(wanted.namespace, ""), wanted)
 
     async def page(self, target: RequestTarget, options: RequestOptions) -> Listed:
         """Return the result of a list request. Raises ApiError."""
@@ -202,24 +202,26 @@ class ListRequests:
         token = options.text("continue")
         version, start = self._start(options, token, limit)
         try:
-            found = self._snapshots.at(target.served.resource.key, version)
+            snapshot = self._snapshots.at(target.served.resource.key, version)
         except Expired:
             raise _expired(start) from None
-        first, end = found.span(wanted.namespace, start)
+        first, end = snapshot.span(wanted.namespace, start)
         if not wanted.matches:
             last = min(end, first + limit) if limit else end
-            items = found.objects[first:last]
-            following = _encoded_token(version, f"{found.keys[last - 1]}\0") if last < end else ""
+            items = snapshot.objects[first:last]
+            following = (
+                _encoded_token(version, f"{snapshot.keys[last - 1]}\0") if last < end else ""
+            )
             return Listed(version, items, following, end - last or None)
         chosen: list[Stored] = []
-        for one in _selected(found, (first, end), wanted):
-            if one is None:
+        for stored in _selected(snapshot, (first, end), wanted):
+            if stored is None:
                 await asyncio.sleep(0)
                 continue
             if limit and len(chosen) == limit:
                 following = _encoded_token(version, f"{key_of(chosen[-1])}\0")
                 return Listed(version, chosen, following)
-            chosen.append(one)
+            chosen.append(stored)
         return Listed(version, chosen)
 
     def _start(self, options: RequestOptions, token: str, limit: int) -> tuple[int, str]:
@@ -230,8 +232,10 @@ class ListRequests:
         if token:
             if text not in ("", "0"):
                 raise bad_request("specifying resource version is not allowed when using continue")
-            found = _decoded_token(token)
-            return (found.rv if 0 < found.rv <= current else current), found.start.removeprefix("/")
+            decoded = _decoded_token(token)
+            return (
+                decoded.rv if 0 < decoded.rv <= current else current
+            ), decoded.start.removeprefix("/")
         version = self.reached(text)
         exactly = match == "Exact" or (limit and not match and text not in ("", "0"))
         return (version if exactly else current), ""
@@ -320,7 +324,7 @@ def pieces(
     if form.shown_as == TABLE:
         head["columnDefinitions"] = definitions(served.kind)
     yield encoded(head)[:-1] + b',"' + field.encode() + b'":['
-    items = (_item(served, one, form, now, included) for one in listed.items)
+    items = (_item(served, stored, form, now, included) for stored in listed.items)
     for number, part in enumerate(bounded(items, b",")):
         yield b"," + part if number else part
     yield b"]}\n"
@@ -351,12 +355,12 @@ def _item(
 
 
 def _selected(
-    found: ListSnapshot, span: tuple[int, int], wanted: Filter
+    snapshot: ListSnapshot, span: tuple[int, int], wanted: Filter
 ) -> Iterator[Stored | None]:
     """Yield the selected objects of a part of a snapshot, and None after each batch."""
     for begin in range(*span, LOOKED_AT):
-        objects = found.objects[begin : min(begin + LOOKED_AT, span[1])]
-        yield from (one for one in objects if wanted.selects(one))
+        objects = snapshot.objects[begin : min(begin + LOOKED_AT, span[1])]
+        yield from (stored for stored in objects if wanted.selects(stored))
         yield None
 
 

@@ -71,11 +71,11 @@ def check_values(data: Any, raw: bytes | None = None) -> None:
     level: list[Any] = [data] if isinstance(data, dict | list) else []
     while level:
         inner: list[Any] = []
-        for one in level:
-            room -= len(one)
+        for value in level:
+            room -= len(value)
             if room < 0:
                 raise registry.too_large(f"limit of an object is {VALUES} values")
-            items = one.values() if isinstance(one, dict) else one
+            items = value.values() if isinstance(value, dict) else value
             inner += [item for item in items if isinstance(item, dict | list)]
         level = inner
 
@@ -267,16 +267,16 @@ def check_fields(sent: Sent, data: Plain) -> None:
     if not mode:
         return
     if mode not in _MODES:
-        known = ", ".join(f'"{one}"' for one in _MODES)
+        known = ", ".join(f'"{choice}"' for choice in _MODES)
         why = f'Unsupported value: "{mode}": supported values: {known}'
         raise sent.options.refused(OPTION, "FieldValueNotSupported", why)
     served = sent.target.served
     message = schema.message_of(served.group_version, served.kind)
     if mode == "Ignore" or not message:
         return
-    found = [f'unknown field "{path}"' for path in unknown(message, data)]
+    unknown_fields = [f'unknown field "{path}"' for path in unknown(message, data)]
     if mode == WARN:
-        sent.warnings.extend(found)
-    elif found:
-        why = f"strict decoding error: {', '.join(found)}"
+        sent.warnings.extend(unknown_fields)
+    elif unknown_fields:
+        why = f"strict decoding error: {', '.join(unknown_fields)}"
         raise cannot_be_handled((served.group_version, served.kind), why)

@@ -83,11 +83,11 @@ class RequestHandler:
         accept = ", ".join(request.headers.getall("Accept", []))
         path = request.rel_url.raw_path
         verbose = "verbose" in request.query
-        found = document(path, accept, request.host, self._store.trouble, verbose=verbose)
-        if found is not None:
+        public = document(path, accept, request.host, self._store.trouble, verbose=verbose)
+        if public is not None:
             if request.method != "GET":
                 raise registry.not_allowed()
-            return _document(found)
+            return _document(public)
         target = target_of(path)
         verb = target.verb(request.method)
         if target.subresource in PATHS:
@@ -145,13 +145,15 @@ class RequestHandler:
         if is_set(request.query, "watch"):
             raise registry.not_allowed()
         wanted = selection(target, options)
-        found = [one for one in computed(target.served, self._store) if wanted.selects(one)]
+        selected = [
+            stored for stored in computed(target.served, self._store) if wanted.selects(stored)
+        ]
         if verb == "list":
             form = negotiation.accepted(accept, (negotiation.TABLE, negotiation.METADATA_LIST))
-            listed = Listed(self._store.version, found)
+            listed = Listed(self._store.version, selected)
             response = await self._list(request, target, listed, form, options)
-        elif found:
-            response = self._object(200, target, found[0], accept, options.text("includeObject"))
+        elif selected:
+            response = self._object(200, target, selected[0], accept, options.text("includeObject"))
         else:
             raise not_found(target.served.resource, target.name)
         if warning := DEPRECATED.get(target.served.kind):
@@ -159,13 +161,13 @@ class RequestHandler:
         return response
 
     def _scale(self, target: RequestTarget, accept: str, options: RequestOptions) -> web.Response:
-        found = self._parts.subresources.scale(target)
+        scale = self._parts.subresources.scale(target)
         form = negotiation.accepted(accept, (negotiation.TABLE, negotiation.METADATA))
         if form.shown_as != negotiation.TABLE:
-            return _json(200, found)
-        shown = row("Scale", found, self._store.now(), options.text("includeObject"))
+            return _json(200, scale)
+        shown = row("Scale", scale, self._store.now(), options.text("includeObject"))
         head = {"kind": negotiation.TABLE, "apiVersion": f"meta.k8s.io/{form.version}"}
-        meta = {"resourceVersion": found["metadata"].get("resourceVersion", "")}
+        meta = {"resourceVersion": scale["metadata"].get("resourceVersion", "")}
         columns = definitions("Scale")
         return _json(200, {**head, "metadata": meta, "columnDefinitions": columns, "rows": [shown]})
 
@@ -296,9 +298,9 @@ def _json(status: int, body: Plain) -> web.Response:
     )
 
 
-def _document(found: ResponseBody) -> web.Response:
-    headers = headers_of(found.content_type)
-    return web.Response(status=found.status, body=found.body, headers=headers)
+def _document(answered: ResponseBody) -> web.Response:
+    headers = headers_of(answered.content_type)
+    return web.Response(status=answered.status, body=answered.body, headers=headers)
 
 
 def refused(error: ApiError) -> web.Response:

@@ -43,11 +43,11 @@ def refusal(target: RequestTarget, stored: Stored, query: Mapping[str, str]) -> 
     pod = stored.typed
     assert isinstance(pod, Pod)
     part, wanted = target.subresource, query.get("container", "")
-    names = [one.name for one in (*pod.spec.init_containers, *pod.spec.containers)]
+    names = [each.name for each in (*pod.spec.init_containers, *pod.spec.containers)]
     if part != "portforward" and wanted not in ("", *names):
         return bad_request(f"container {wanted} is not valid for pod {stored.name}")
     if part != "portforward" and not wanted and len(pod.spec.containers) > 1:
-        shown = " ".join(one.name for one in pod.spec.containers)
+        shown = " ".join(each.name for each in pod.spec.containers)
         what = f"a container name must be specified for pod {stored.name}"
         return bad_request(f"{what}, choose one of: [{shown}]")
     node = pod.spec.node_name
@@ -108,10 +108,10 @@ class Evictions:
 
     def _ask_budget(self, pod: Stored, typed: Pod) -> None:
         """Count a pod's disruption if it matters to a budget. Raises ApiError if it is too many."""
-        found = [one for one in self._store.select(BUDGET, pod.namespace) if _covers(one, pod)]
-        if len(found) > 1:
+        budgets = [b for b in self._store.select(BUDGET, pod.namespace) if _covers(b, pod)]
+        if len(budgets) > 1:
             raise ApiError(500, "InternalError", _TWO)
-        for budget in found:
+        for budget in budgets:
             if _ready(typed) or not _may_go_unready(budget):
                 self._take(budget, pod)
 
@@ -138,7 +138,10 @@ class Evictions:
 
 
 def _ready(pod: Pod) -> bool:
-    return any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)
+    return any(
+        condition.type == "Ready" and condition.status == "True"
+        for condition in pod.status.conditions
+    )
 
 
 def _may_go_unready(budget: Stored) -> bool:

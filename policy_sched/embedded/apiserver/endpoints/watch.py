@@ -212,13 +212,13 @@ class Stream:
             return
         self._begin(version)
         held: list[Stored] = []
-        for one in self._lists.present(request.wanted):
-            if one is not None:
-                held.append(one)
-            if held and (one is None or len(held) >= PIECE):
+        for listed in self._lists.present(request.wanted):
+            if listed is not None:
+                held.append(listed)
+            if held and (listed is None or len(held) >= PIECE):
                 yield from bounded(self._shown("ADDED", stored) for stored in held)
                 held = []
-            elif one is None:
+            elif listed is None:
                 yield b""
         if request.marked:
             yield self._bookmark(version, initial=True)

@@ -101,7 +101,7 @@ def _openapi(rest: list[str], accept: str) -> ResponseBody:
         case ["v3", *path]:
             if accept and "json" not in accept and "*" not in accept:
                 raise not_acceptable()
-            found = discovery.openapi_v3("/".join(path))
-            if found is not None:
-                return _json(found)
+            schema = discovery.openapi_v3("/".join(path))
+            if schema is not None:
+                return _json(schema)
     raise NoSuchPage

@@ -185,18 +185,18 @@ class Writing:
         """
         target, given = sent.target, _Deletion(sent)
         wanted = selection(target, sent.options)
-        found = self._store.select(target.served.resource.key, target.namespace)
+        selected = self._store.select(target.served.resource.key, target.namespace)
         result = []
         turn = time.monotonic() + TURN_SECONDS
-        for one in found:
+        for stored in selected:
             if time.monotonic() >= turn:
                 await asyncio.sleep(0)
                 turn = time.monotonic() + TURN_SECONDS
-            if not wanted.selects(one):
+            if not wanted.selects(stored):
                 continue
-            key = Key(one.resource.key, *one.place)
+            key = Key(stored.resource.key, *stored.place)
             present = self._store.find(key.kind, key.namespace, key.name)
-            if present is not None and present.uid == one.uid:
+            if present is not None and present.uid == stored.uid:
                 with self.perhaps(dry=given.dry):
                     result.append(self._store.delete(key, given.options))
         return result
@@ -224,7 +224,11 @@ def patch_of(body: bytes, content_type: str) -> Any:
     if operations and len(patch) > OPERATIONS:
         most = f"The allowed maximum operations in a JSON patch is {OPERATIONS}"
         raise registry.too_large(f"{most}, got {len(patch)}")
-    values = [one.get("value") for one in patch if isinstance(one, dict)] if operations else patch
+    values = (
+        [operation.get("value") for operation in patch if isinstance(operation, dict)]
+        if operations
+        else patch
+    )
     negotiation.check_values(values)
     return patch
 
@@ -309,7 +313,7 @@ class _Deletion:
             )
             raise registry.wrong_option(_DELETE, "propagationPolicy", "FieldValueInvalid", why)
         if policy and policy not in _POLICIES:
-            kinds = ", ".join(f'"{one}"' for one in (*_POLICIES, "nil"))
+            kinds = ", ".join(f'"{word}"' for word in (*_POLICIES, "nil"))
             why = f'Unsupported value: "{policy}": supported values: {kinds}'
             raise registry.wrong_option(_DELETE, "propagationPolicy", "FieldValueNotSupported", why)
         grace = given.get("gracePeriodSeconds")

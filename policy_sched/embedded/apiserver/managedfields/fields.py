@@ -75,10 +75,10 @@ def key_values(item: Any, keys: tuple[str, ...]) -> dict[str, Any] | None:
     """Return the keys of an item with their values, None if it has them not."""
     if not isinstance(item, dict):
         return None
-    found = {key: item.get(key, _DEFAULTS.get(key)) for key in sorted(keys)}
-    if any(value is None or isinstance(value, dict | list) for value in found.values()):
+    values = {key: item.get(key, _DEFAULTS.get(key)) for key in sorted(keys)}
+    if any(value is None or isinstance(value, dict | list) for value in values.values()):
         return None
-    return found
+    return values
 
 
 Path = tuple[str, ...]
@@ -98,10 +98,10 @@ def fields_of(kind: str, data: Plain, *, strict: bool = False) -> Fields:
     A list whose items have equal keys is atomic; with ``strict`` ApiError is raised, as it
     is if the paths are too long together.
     """
-    found = _Found()
+    fields = _Found()
     if data:
-        _walk(kind, data, ((), ()), found, strict=strict)
-    return found
+        _walk(kind, data, ((), ()), fields, strict=strict)
+    return fields
 
 
 class _Found(dict[Path, Any]):
@@ -118,11 +118,13 @@ class _Found(dict[Path, Any]):
         super().__setitem__(path, value)
 
 
-def _walk(kind: str, value: Any, place: tuple[Path, Names], found: Fields, *, strict: bool) -> None:
+def _walk(
+    kind: str, value: Any, place: tuple[Path, Names], fields: Fields, *, strict: bool
+) -> None:
     path, names = place
     if isinstance(value, dict) and value and not atomic(names) and len(path) < DEEP:
-        for key, one in value.items():
-            _walk(kind, one, ((*path, f"f:{key}"), (*names, key)), found, strict=strict)
+        for key, inner in value.items():
+            _walk(kind, inner, ((*path, f"f:{key}"), (*names, key)), fields, strict=strict)
         return
     keys = keys_of(kind, names) if isinstance(value, list) and value else None
     items = elements(value, keys) if keys else None
@@ -132,27 +134,27 @@ def _walk(kind: str, value: Any, place: tuple[Path, Names], found: Fields, *, st
             " element that omits a key field or appears twice"
         )
     if items is None:
-        found[path] = value
+        fields[path] = value
         return
     for element, item in items.items():
-        found[*path, element] = ITEM
+        fields[*path, element] = ITEM
         if isinstance(item, dict):
-            _walk(kind, item, ((*path, element), names), found, strict=strict)
+            _walk(kind, item, ((*path, element), names), fields, strict=strict)
 
 
 def elements(items: Iterable[Any], keys: tuple[str, ...]) -> dict[str, Any] | None:
     """Return the items of a list by their path elements, None if two have the same."""
-    found: dict[str, Any] = {}
+    by_element: dict[str, Any] = {}
     for item in items:
         if keys == SET:
             element = f"v:{encoded(item).decode()}" if not isinstance(item, dict | list) else None
         else:
             values = key_values(item, keys)
             element = None if values is None else f"k:{encoded(values).decode()}"
-        if element is None or element in found:
+        if element is None or element in by_element:
             return None
-        found[element] = item
-    return found
+        by_element[element] = item
+    return by_element
 
 
 def text(path: Path) -> str:
@@ -190,19 +192,19 @@ def as_fields_v1(paths: Iterable[Path]) -> Plain:
 
 def from_fields_v1(data: Any) -> frozenset[Path]:
     """Return the paths of FieldsV1; what is none is left out."""
-    found = _Found()
+    paths = _Found()
 
     def walk(at: Any, path: Path) -> None:
         if len(path) > DEEP or not isinstance(at, dict):
             return
         if path and (not at or _ITSELF in at):
-            found[path] = ITEM
+            paths[path] = ITEM
         for element, inner in at.items():
             if _is_element(element):
                 walk(inner, (*path, element))
 
     walk(data, ())
-    return frozenset(found)
+    return frozenset(paths)
 
 
 def _is_element(text: str) -> bool:
@@ -293,5 +295,5 @@ def _shrink(kind: str, values: Plain, gone: tuple[str, _Tree], names: Names) -> 
 def present(value: Any) -> Any:
     """Return plain data without fields that are null."""
     if isinstance(value, dict):
-        return {key: present(one) for key, one in value.items() if one is not None}
-    return [present(one) for one in value] if isinstance(value, list) else value
+        return {key: present(item) for key, item in value.items() if item is not None}
+    return [present(item) for item in value] if isinstance(value, list) else value

@@ -76,46 +76,46 @@ class ManagedFieldsEntry:
 
     def data(self) -> Plain:
         """Return the entry as the API has it."""
-        found: Plain = {"manager": self.manager, "operation": self.operation}
-        found["apiVersion"] = self.api_version
+        plain: Plain = {"manager": self.manager, "operation": self.operation}
+        plain["apiVersion"] = self.api_version
         if self.time:
-            found["time"] = self.time
-        found |= {"fieldsType": "FieldsV1", "fieldsV1": as_fields_v1(self.fields)}
+            plain["time"] = self.time
+        plain |= {"fieldsType": "FieldsV1", "fieldsV1": as_fields_v1(self.fields)}
         if self.subresource:
-            found["subresource"] = self.subresource
-        return found
+            plain["subresource"] = self.subresource
+        return plain
 
 
 def entries_of(data: Plain) -> list[ManagedFieldsEntry]:
     """Return the managers of an object."""
     given = (data.get("metadata") or {}).get(FIELD)
-    return [_entry(one) for one in given or () if isinstance(one, dict)]
+    return [_entry(item) for item in given or () if isinstance(item, dict)]
 
 
-def _entry(one: Plain) -> ManagedFieldsEntry:
-    words = [str(one.get(key) or "") for key in ("manager", "operation", "apiVersion", "time")]
+def _entry(item: Plain) -> ManagedFieldsEntry:
+    words = [str(item.get(key) or "") for key in ("manager", "operation", "apiVersion", "time")]
     manager, operation, version, time = words
-    fields = from_fields_v1(one.get("fieldsV1"))
+    fields = from_fields_v1(item.get("fieldsV1"))
     return ManagedFieldsEntry(
-        manager, operation, version, time, fields, str(one.get("subresource") or "")
+        manager, operation, version, time, fields, str(item.get("subresource") or "")
     )
 
 
 def _write(data: Plain, entries: Iterable[ManagedFieldsEntry]) -> None:
-    kept = [one for one in entries if one.fields]
-    kept.sort(key=lambda one: (one.operation, one.time, one.manager, one.subresource))
+    kept = [entry for entry in entries if entry.fields]
+    kept.sort(key=lambda entry: (entry.operation, entry.time, entry.manager, entry.subresource))
     if kept:
-        data["metadata"][FIELD] = [one.data() for one in kept]
+        data["metadata"][FIELD] = [entry.data() for entry in kept]
     else:
         data["metadata"].pop(FIELD, None)
 
 
 def owned(kind: str, data: Plain, *, status: bool, strict: bool = False) -> Fields:
     """Return the fields of an object that can be managed: those of its status, or all others."""
-    found = fields_of(kind, data, strict=strict)
+    fields = fields_of(kind, data, strict=strict)
     return {
         path: value
-        for path, value in found.items()
+        for path, value in fields.items()
         if path not in _UNOWNED and path[:2] not in _UNOWNED and (path[0] == "f:status") is status
     }
 
@@ -132,8 +132,8 @@ def applied(live: Plain, given: Plain, entry: ManagedFieldsEntry, *, force: bool
     entries = entries_of(live)
     if live and not entries:
         entries = _before(live, given["apiVersion"], entry.time)
-    mine = next((one for one in entries if one.key == entry.key), None)
-    others = [one for one in entries if one is not mine]
+    mine = next((other for other in entries if other.key == entry.key), None)
+    others = [other for other in entries if other is not mine]
     result: Plain = merged(kind, live, _part(given, status=status))
     if mine is not None:
         gone = _pruned(mine.fields - wanted, wanted, others)
@@ -143,7 +143,9 @@ def applied(live: Plain, given: Plain, entry: ManagedFieldsEntry, *, force: bool
     if not force:
         _check(others, changed & wanted)
     removed = before.keys() - after.keys()
-    others = [replace(one, fields=one.fields - (changed & wanted) - removed) for one in others]
+    others = [
+        replace(other, fields=other.fields - (changed & wanted) - removed) for other in others
+    ]
     time = mine.time if mine is not None and mine.fields == wanted else entry.time
     result["metadata"] = dict(result["metadata"])
     _write(result, [*others, replace(entry, fields=wanted, time=time)])
@@ -190,7 +192,7 @@ def _pruned(
     """Return those of some fields that neither a file nor another manager has."""
     held = {
         path[:length]
-        for fields in (wanted, *(one.fields for one in others))
+        for fields in (wanted, *(other.fields for other in others))
         for path in fields
         for length in range(1, len(path) + 1)
     }
@@ -199,25 +201,27 @@ def _pruned(
 
 def _check(others: list[ManagedFieldsEntry], changed: set[Path]) -> None:
     """Raise ApiError if others have fields that are changed."""
-    conflicts = [(one, path) for one in others for path in sorted(one.fields & changed)]
+    conflicts = [(manager, path) for manager in others for path in sorted(manager.fields & changed)]
     if not conflicts:
         return
     causes: list[dict[str, Any]] = [
         {
             "reason": "FieldManagerConflict",
-            "message": f"conflict with {one.described}",
+            "message": f"conflict with {manager.described}",
             "field": text(path),
         }
-        for one, path in conflicts
+        for manager, path in conflicts
     ]
     if len(conflicts) == 1:
-        one, path = conflicts[0]
-        words = f"1 conflict: conflict with {one.described}: {text(path)}"
+        manager, path = conflicts[0]
+        words = f"1 conflict: conflict with {manager.described}: {text(path)}"
     else:
         lines = []
-        for one in sorted({one for one, _ in conflicts}, key=lambda one: one.described):
-            lines.append(f"conflicts with {one.described}:")
-            lines += [f"- {text(path)}" for other, path in conflicts if other is one]
+        for manager in sorted(
+            {manager for manager, _ in conflicts}, key=lambda manager: manager.described
+        ):
+            lines.append(f"conflicts with {manager.described}:")
+            lines += [f"- {text(path)}" for other, path in conflicts if other is manager]
         words = f"{len(conflicts)} conflicts: " + "\n".join(lines)
     raise ApiError(409, "Conflict", f"Apply failed with {words}", {"causes": causes})
 
@@ -242,10 +246,12 @@ def updated(live: Plain, data: Plain, entry: ManagedFieldsEntry) -> None:
         _write(data, entries)
         return
     mine = next(
-        (one for one in entries if one.key == entry.key), replace(entry, fields=frozenset())
+        (other for other in entries if other.key == entry.key), replace(entry, fields=frozenset())
     )
     rest = [
-        replace(one, fields=one.fields - changed - removed) for one in entries if one is not mine
+        replace(other, fields=other.fields - changed - removed)
+        for other in entries
+        if other is not mine
     ]
     fields = (mine.fields - removed) | changed
     _write(data, [*rest, replace(entry, fields=fields, time=entry.time if changed else mine.time)])

@@ -55,19 +55,19 @@ NONE: Final = "<none>"
 
 
 def _spec(data: Plain) -> Plain:
-    found: Plain = data.get("spec") or {}
-    return found
+    spec: Plain = data.get("spec") or {}
+    return spec
 
 
 def _status(data: Plain) -> Plain:
-    found: Plain = data.get("status") or {}
-    return found
+    status: Plain = data.get("status") or {}
+    return status
 
 
 def _true(status: Plain) -> set[Any]:
     """Return the types of the conditions that are true."""
     conditions = status.get("conditions") or ()
-    return {one.get("type") for one in conditions if one.get("status") == "True"}
+    return {condition.get("type") for condition in conditions if condition.get("status") == "True"}
 
 
 def phase(data: Plain) -> str:
@@ -82,14 +82,16 @@ def phase(data: Plain) -> str:
 def ready_containers(pod: Plain) -> str:
     """Return how many containers of a pod are ready."""
     restartable = [c for c in _spec(pod).get("initContainers") or () if _restartable(c)]
-    ready = sum(bool(one.get("ready")) for one in _status(pod).get("containerStatuses") or ())
+    ready = sum(
+        bool(container.get("ready")) for container in _status(pod).get("containerStatuses") or ()
+    )
     return f"{ready}/{len(_spec(pod).get('containers') or ()) + len(restartable)}"
 
 
 def restarts(pod: Plain) -> str:
     """Return how often containers of a pod were restarted."""
     states = _status(pod).get("containerStatuses") or ()
-    return str(sum(one.get("restartCount") or 0 for one in states))
+    return str(sum(state.get("restartCount") or 0 for state in states))
 
 
 def readiness_gates(pod: Plain) -> str:
@@ -103,8 +105,8 @@ def pod_status(pod: Plain) -> str:
     """Return a pod's state in one word (printPod of the API server's printers)."""
     status = pod.get("status") or {}
     reason = str(status.get("reason") or status.get("phase") or "")
-    for one in status.get("conditions") or ():
-        if one.get("type") == "PodScheduled" and one.get("reason") == "SchedulingGated":
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
             reason = "SchedulingGated"
     reason = _initialization(pod) or _running(status, reason)
     if pod["metadata"].get("deletionTimestamp"):
@@ -118,14 +120,14 @@ def pod_status(pod: Plain) -> str:
 def _running(status: Plain, reason: str) -> str:
     """Return what the containers say; the first one has the last word."""
     runs = False
-    for one in reversed(status.get("containerStatuses") or []):
-        found = one.get("state") or {}
-        waiting, ended = found.get("waiting") or {}, found.get("terminated")
+    for container in reversed(status.get("containerStatuses") or []):
+        state = container.get("state") or {}
+        waiting, ended = state.get("waiting") or {}, state.get("terminated")
         if waiting.get("reason"):
             reason = waiting["reason"]
         elif ended is not None:
             reason = ended.get("reason") or _exit(ended)
-        elif one.get("ready") and found.get("running") is not None:
+        elif container.get("ready") and state.get("running") is not None:
             runs = True
     if reason == "Completed" and runs:
         return "Running" if "Ready" in _true(status) else "NotReady"
@@ -137,12 +139,12 @@ def _initialization(pod: Plain) -> str:
     status, spec = pod.get("status") or {}, pod.get("spec") or {}
     given = spec.get("initContainers") or []
     restartable = {c.get("name") for c in given if _restartable(c)}
-    for place, one in enumerate(status.get("initContainerStatuses") or []):
-        found = one.get("state") or {}
-        ended, waiting = found.get("terminated"), found.get("waiting") or {}
+    for place, container in enumerate(status.get("initContainerStatuses") or []):
+        state = container.get("state") or {}
+        ended, waiting = state.get("terminated"), state.get("waiting") or {}
         if ended is not None and not ended.get("exitCode"):
             continue
-        if one.get("name") in restartable and one.get("started"):
+        if container.get("name") in restartable and container.get("started"):
             continue
         if ended is not None:
             return f"Init:{ended.get('reason') or _exit(ended)}"
@@ -183,8 +185,12 @@ def selector_text(selector: Any) -> str:
     if not isinstance(selector, dict):
         return NONE
     parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    for one in selector.get("matchExpressions") or ():
-        key, operator, values = one.get("key"), one.get("operator"), one.get("values") or ()
+    for expression in selector.get("matchExpressions") or ():
+        key, operator, values = (
+            expression.get("key"),
+            expression.get("operator"),
+            expression.get("values") or (),
+        )
         match operator:
             case "Exists":
                 parts.append(f"{key}")
@@ -230,7 +236,7 @@ def job_status(data: Plain) -> str:
 
 def service_ports(data: Plain) -> str:
     """Return the ports of a service."""
-    return ",".join(_port(one) for one in _spec(data).get("ports") or ()) or NONE
+    return ",".join(_port(port) for port in _spec(data).get("ports") or ()) or NONE
 
 
 def _port(port: Plain) -> str:
@@ -259,14 +265,17 @@ def node_status(data: Plain) -> str:
 
 def roles(data: Plain) -> str:
     """Return the roles of a node."""
-    found = data["metadata"].get("labels") or {}
-    named = sorted(key[len(_ROLE) :] for key in found if key.startswith(_ROLE))
+    labels = data["metadata"].get("labels") or {}
+    named = sorted(key[len(_ROLE) :] for key in labels if key.startswith(_ROLE))
     return ",".join(named) or NONE
 
 
 def _address(data: Plain, kind: str) -> str:
-    found = {one.get("type"): one.get("address") for one in _status(data).get("addresses") or ()}
-    return found.get(kind) or NONE
+    by_type = {
+        address.get("type"): address.get("address")
+        for address in _status(data).get("addresses") or ()
+    }
+    return by_type.get(kind) or NONE
 
 
 def internal_ip(data: Plain) -> str:
@@ -323,9 +332,14 @@ def role(data: Plain) -> str:
 
 
 def _subjects(data: Plain, kind: str) -> str:
-    found = [one for one in data.get("subjects") or () if one["kind"] == kind]
-    spaces = [f"{one.get('namespace', '')}/" if kind == "ServiceAccount" else "" for one in found]
-    return ", ".join(space + one["name"] for space, one in zip(spaces, found, strict=True))
+    subjects = [subject for subject in data.get("subjects") or () if subject["kind"] == kind]
+    spaces = [
+        f"{subject.get('namespace', '')}/" if kind == "ServiceAccount" else ""
+        for subject in subjects
+    ]
+    return ", ".join(
+        space + subject["name"] for space, subject in zip(spaces, subjects, strict=True)
+    )
 
 
 def users(data: Plain) -> str:
@@ -374,7 +388,7 @@ FORMS: Final = {"modes": modes, "selector": selector_text, "labels": labels_text
 
 
 def _condition(conditions: Any, kind: str) -> Plain:
-    return next((one for one in conditions or () if one.get("type") == kind), {})
+    return next((condition for condition in conditions or () if condition.get("type") == kind), {})
 
 
 def component_status(component: Plain) -> str:

@@ -50,14 +50,14 @@ class PrinterColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return self._time(data, now)
         if self.count:
             return len(_found(data, self.count) or ())
-        found = _first(data, self.path)
+        cell = _first(data, self.path)
         if self.form:
-            return cells.FORMS[self.form](found)
-        if isinstance(found, list):
-            found = ",".join(str(one) for one in found if one is not None)
-        if found is None or found == "":
+            return cells.FORMS[self.form](cell)
+        if isinstance(cell, list):
+            cell = ",".join(str(item) for item in cell if item is not None)
+        if cell is None or cell == "":
             return _ZEROS[self.type] if self.default is None else self.default
-        return str(found) if self.type == "string" else found
+        return str(cell) if self.type == "string" else cell
 
     def _time(self, data: Plain, now: int) -> str:
         since, until = _first(data, self.since), _first(data, self.until)
@@ -68,8 +68,8 @@ class PrinterColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def _first(data: Plain, paths: str) -> Any:
     """Return the value of the first of several paths that has one."""
-    found = (_found(data, path) for path in paths.split("|") if path)
-    return next((one for one in found if one not in (None, "", [])), None)
+    values = (_found(data, path) for path in paths.split("|") if path)
+    return next((value for value in values if value not in (None, "", [])), None)
 
 
 def _found(data: Any, path: str) -> Any:
@@ -79,8 +79,8 @@ def _found(data: Any, path: str) -> Any:
         return data
     if step != "*":
         return _found(data.get(step), rest)
-    inner = [_found(one, rest) for one in data]
-    return [x for one in inner for x in one] if "*" in rest else inner
+    inner = [_found(item, rest) for item in data]
+    return [x for item in inner for x in item] if "*" in rest else inner
 
 
 NAME: Final = PrinterColumn("Name", path="metadata.name")
@@ -95,8 +95,8 @@ def tables() -> Mapping[str, tuple[PrinterColumn, ...]]:
     shared = {"Name": NAME, "Age": AGE}
     return {
         kind: tuple(
-            shared[one] if isinstance(one, str) else msgspec.convert(one, PrinterColumn)
-            for one in columns
+            shared[column] if isinstance(column, str) else msgspec.convert(column, PrinterColumn)
+            for column in columns
         )
         for kind, columns in yaml.load(text, yaml.CSafeLoader).items()
     }
@@ -104,12 +104,12 @@ def tables() -> Mapping[str, tuple[PrinterColumn, ...]]:
 
 def row(kind: str, data: Plain, now: int, included: str) -> Plain:
     """Return the row of an object. ``included``: None, Metadata or Object goes with it."""
-    found: Plain = {"cells": _cells(tables().get(kind, OTHER), data, now)}
+    shown: Plain = {"cells": _cells(tables().get(kind, OTHER), data, now)}
     if included == "Object":
-        found["object"] = data
+        shown["object"] = data
     elif included != "None":
-        found["object"] = metadata(data)
-    return found
+        shown["object"] = metadata(data)
+    return shown
 
 
 def _cells(columns: tuple[PrinterColumn, ...], data: Plain, now: int) -> list[Any]:

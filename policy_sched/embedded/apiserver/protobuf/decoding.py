@@ -38,8 +38,8 @@ def read(body: bytes) -> Plain:
     name = schema.message_of(api_version, kind)
     if not name or name in schema.JSON_ONLY:
         raise NotReadError(f'no kind "{kind}" is read as protobuf in version "{api_version}"')
-    found = _message(memoryview(outer.get("raw", b"")), name, 0)
-    return {"kind": kind, "apiVersion": api_version, **found}
+    message = _message(memoryview(outer.get("raw", b"")), name, 0)
+    return {"kind": kind, "apiVersion": api_version, **message}
 
 
 def _message(data: memoryview, name: str, depth: int, *, raw: bool = False) -> Plain:
@@ -47,7 +47,7 @@ def _message(data: memoryview, name: str, depth: int, *, raw: bool = False) -> P
     if depth > DEPTH:
         raise ValueError("messages within messages, too deep")
     known = schema.MESSAGES[name]
-    found: Plain = {}
+    message: Plain = {}
     for number, wire, value in fields(data):
         field = known.get(number)
         if field is None:
@@ -56,18 +56,18 @@ def _message(data: memoryview, name: str, depth: int, *, raw: bool = False) -> P
             raise ValueError(f"proto: wrong wireType = {wire} for field {field.name}")
         if field.mapped:
             key, item = _entry(value, field, depth)
-            found.setdefault(field.name, {})[key] = item
+            message.setdefault(field.name, {})[key] = item
             continue
         item = _value(value, field.type, depth, raw=raw)
         if field.repeated:
-            found.setdefault(field.name, []).append(item)
+            message.setdefault(field.name, []).append(item)
         elif field.name == "-":
-            found |= item
+            message |= item
         elif item or field.kept:
-            found[field.name] = item
+            message[field.name] = item
         else:
-            found.pop(field.name, None)
-    return found
+            message.pop(field.name, None)
+    return message
 
 
 def _entry(data: Any, field: schema.MessageField, depth: int) -> tuple[str, Any]:
@@ -107,33 +107,33 @@ def _bytes(value: Any) -> bytes:
 
 
 def _leaf(data: bytes, kind: str) -> Any:
-    found: dict[int, Any] = {}
+    numbered: dict[int, Any] = {}
     items: list[str] = []
     for number, _, value in fields(memoryview(data)):
-        found[number] = value
+        numbered[number] = value
         if kind == "ExtraValue":
             items.append(_bytes(value).decode())
     match kind:
         case "ExtraValue":
             return items
         case "Quantity":
-            return _bytes(found.get(1, b"")).decode() or "0"
+            return _bytes(numbered.get(1, b"")).decode() or "0"
         case "IntOrString":
-            if found.get(1):
-                return _bytes(found.get(3, b"")).decode()
-            return _value(_number(found.get(2, 0)), "i", 0)
+            if numbered.get(1):
+                return _bytes(numbered.get(3, b"")).decode()
+            return _value(_number(numbered.get(2, 0)), "i", 0)
         case "Object":
             return {}
         case "FieldsV1" | "RawExtension":
-            return msgspec.json.decode(_bytes(found.get(1, b"{}")))
-    return _time(found, micro=kind == "MicroTime")
+            return msgspec.json.decode(_bytes(numbered.get(1, b"{}")))
+    return _time(numbered, micro=kind == "MicroTime")
 
 
-def _time(found: dict[int, Any], *, micro: bool) -> str:
+def _time(fields: dict[int, Any], *, micro: bool) -> str:
     """Return a time as text, "" if it is the zero of Go's times."""
-    if not found:
+    if not fields:
         return ""
-    seconds, nanos = (_value(_number(found.get(i, 0)), "i", 0) for i in (1, 2))
+    seconds, nanos = (_value(_number(fields.get(i, 0)), "i", 0) for i in (1, 2))
     try:
         time = EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
     except OverflowError:

@@ -67,46 +67,46 @@ def resource_list(name: str, version: str) -> Plain | None:
     """Return the document at /api/v1, or /apis/GROUP/VERSION."""
     if version not in VERSIONS.get(name, ()):
         return None
-    found: list[Plain] = []
-    for one in SERVED:
-        if (one.group, one.version) == (name, version):
-            found.append(_classic(one))
-            found += [_classic_part(one, part) for part in one.subresources]
+    resources: list[Plain] = []
+    for served in SERVED:
+        if (served.group, served.version) == (name, version):
+            resources.append(_classic(served))
+            resources += [_classic_part(served, part) for part in served.subresources]
     head = {"kind": "APIResourceList"} | ({"apiVersion": "v1"} if name else {})
     head["groupVersion"] = f"{name}/{version}" if name else version
-    return {**head, "resources": found}
+    return {**head, "resources": resources}
 
 
-def _classic(one: ServedResource) -> Plain:
+def _classic(served: ServedResource) -> Plain:
     return {
-        "name": one.name,
-        "singularName": one.singular,
-        "namespaced": one.resource.namespaced,
-        "kind": one.kind,
-        "verbs": list(one.verbs),
-        **_lists("shortNames", one.short_names),
-        **_lists("categories", one.categories),
-        **({} if one.review or one.computed else {"storageVersionHash": _hash(one)}),
+        "name": served.name,
+        "singularName": served.singular,
+        "namespaced": served.resource.namespaced,
+        "kind": served.kind,
+        "verbs": list(served.verbs),
+        **_lists("shortNames", served.short_names),
+        **_lists("categories", served.categories),
+        **({} if served.review or served.computed else {"storageVersionHash": _hash(served)}),
     }
 
 
-def _hash(one: ServedResource) -> str:
+def _hash(served: ServedResource) -> str:
     """Return the hash of the stored version (StorageVersionHash of the API server).
 
     An API server stores events in their older form.
     """
-    stored = "v1" if one.kind == "Event" else one.resource.api_version
+    stored = "v1" if served.kind == "Event" else served.resource.api_version
     group, _, version = stored.rpartition("/")
-    text = f"{group}/{version}/{one.kind}".encode()
+    text = f"{group}/{version}/{served.kind}".encode()
     return base64.b64encode(hashlib.sha256(text).digest()[:8]).decode()
 
 
-def _classic_part(one: ServedResource, part: Subresource) -> Plain:
+def _classic_part(served: ServedResource, part: Subresource) -> Plain:
     of = {"group": part.of[0], "version": part.of[1]} if part.of else {}
     return {
-        "name": f"{one.name}/{part.name}",
+        "name": f"{served.name}/{part.name}",
         "singularName": "",
-        "namespaced": one.resource.namespaced,
+        "namespaced": served.resource.namespaced,
         **of,
         "kind": part.kind,
         "verbs": list(part.verbs),
@@ -129,7 +129,9 @@ def _aggregated_group(name: str) -> Plain:
         {
             "version": version,
             "resources": [
-                _aggregated(one) for one in SERVED if (one.group, one.version) == (name, version)
+                _aggregated(served)
+                for served in SERVED
+                if (served.group, served.version) == (name, version)
             ],
             "freshness": "Current",
         }
@@ -138,16 +140,16 @@ def _aggregated_group(name: str) -> Plain:
     return {"metadata": {"name": name} if name else {}, "versions": versions}
 
 
-def _aggregated(one: ServedResource) -> Plain:
+def _aggregated(served: ServedResource) -> Plain:
     return {
-        "resource": one.name,
-        "responseKind": {"group": "", "version": "", "kind": one.kind},
-        "scope": "Namespaced" if one.resource.namespaced else "Cluster",
-        "singularResource": one.singular,
-        "verbs": list(one.verbs),
-        **_lists("shortNames", one.short_names),
-        **_lists("categories", one.categories),
-        **_lists("subresources", [_aggregated_part(part) for part in one.subresources]),
+        "resource": served.name,
+        "responseKind": {"group": "", "version": "", "kind": served.kind},
+        "scope": "Namespaced" if served.resource.namespaced else "Cluster",
+        "singularResource": served.singular,
+        "verbs": list(served.verbs),
+        **_lists("shortNames", served.short_names),
+        **_lists("categories", served.categories),
+        **_lists("subresources", [_aggregated_part(part) for part in served.subresources]),
     }
 
 
@@ -220,13 +222,13 @@ def openapi_v3(path: str) -> Plain | None:
         return None
     paths: dict[str, Plain] = {}
     schemas: dict[str, Plain] = {}
-    for one in SERVED:
-        if path != (f"apis/{one.group_version}" if one.group else f"api/{one.version}"):
+    for served in SERVED:
+        if path != (f"apis/{served.group_version}" if served.group else f"api/{served.version}"):
             continue
-        place = "/namespaces/{namespace}" if one.resource.namespaced else ""
-        kind = {"group": one.group, "kind": one.kind, "version": one.version}
+        place = "/namespaces/{namespace}" if served.resource.namespaced else ""
+        kind = {"group": served.group, "kind": served.kind, "version": served.version}
         validated = {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
-        paths[f"/{path}{place}/{one.name}/{{name}}"] = {
+        paths[f"/{path}{place}/{served.name}/{{name}}"] = {
             "patch": {
                 "parameters": [validated],
                 "responses": {},
@@ -234,15 +236,15 @@ def openapi_v3(path: str) -> Plain | None:
                 "x-kubernetes-group-version-kind": kind,
             }
         }
-        _add_kind(one, kind, schemas)
+        _add_kind(served, kind, schemas)
     components = {"schemas": schemas}
     return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": components}
 
 
-def _add_kind(one: ServedResource, kind: Plain, schemas: dict[str, Plain]) -> None:
+def _add_kind(served: ServedResource, kind: Plain, schemas: dict[str, Plain]) -> None:
     """Add the schema of a kind, and those that it refers to."""
-    message = message_of(one.group_version, one.kind)
-    name = message or f"{one.group_version}/{one.kind}"
+    message = message_of(served.group_version, served.kind)
+    name = message or f"{served.group_version}/{served.kind}"
     if message:
         _add(message, schemas)
         properties = schemas[_name(name)]["properties"]

@@ -140,43 +140,43 @@ class ServedResource:
 
     def subresource(self, name: str) -> Subresource | None:
         """Return a subresource by its name."""
-        return next((one for one in self.subresources if one.name == name), None)
+        return next((part for part in self.subresources if part.name == name), None)
 
 
-def _subresources(found: apimachinery.Resource) -> tuple[Subresource, ...]:
+def _subresources(resource: apimachinery.Resource) -> tuple[Subresource, ...]:
     result = []
-    if found.kind == "Pod":
+    if resource.kind == "Pod":
         result += [Subresource(name, kind, verbs) for name, (kind, verbs) in _STREAMS.items()]
         result.append(Subresource("binding", "Binding", ("create",)))
         result.append(Subresource("ephemeralcontainers", "Pod", _CHANGE))
         result.append(Subresource("eviction", "Eviction", ("create",), ("policy", "v1")))
-    if found.kind == "Namespace":
+    if resource.kind == "Namespace":
         result.append(Subresource("finalize", "Namespace", ("update",)))
-    if found.kind == "ServiceAccount":
+    if resource.kind == "ServiceAccount":
         of = ("authentication.k8s.io", "v1")
         result.append(Subresource("token", "TokenRequest", ("create",), of))
-    if found.plural in SCALED:
+    if resource.plural in SCALED:
         result.append(Subresource("scale", "Scale", _CHANGE, ("autoscaling", "v1")))
-    if found.has_status:
-        result.append(Subresource("status", found.kind, _CHANGE))
+    if resource.has_status:
+        result.append(Subresource("status", resource.kind, _CHANGE))
     return tuple(result)
 
 
 def _served(key: Kind, form: Form | None = None) -> ServedResource:
-    found = apimachinery.resource(key)
-    form = form or Form(found.api_version, found.kind, found.api_version, {}, as_stored)
+    resource = apimachinery.resource(key)
+    form = form or Form(resource.api_version, resource.kind, resource.api_version, {}, as_stored)
     group, _, version = form.api_version.rpartition("/")
     if key in _COMPUTED:
-        return ServedResource(group, version, found, form, (), ("get", "list"), computed=True)
+        return ServedResource(group, version, resource, form, (), ("get", "list"), computed=True)
     verbs = ALL_VERBS
     if key == apimachinery.NAMESPACE:
         verbs = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
-    return ServedResource(group, version, found, form, _subresources(found), verbs)
+    return ServedResource(group, version, resource, form, _subresources(resource), verbs)
 
 
 def _review(group: str, kind: str) -> ServedResource:
     api_version = f"{group}/v1"
-    found = apimachinery.Resource(
+    resource = apimachinery.Resource(
         key=(api_version, kind),
         api_version=api_version,
         kind=kind,
@@ -190,20 +190,22 @@ def _review(group: str, kind: str) -> ServedResource:
         struct=ApiObject,
     )
     form = Form(api_version, kind, api_version, {}, as_stored)
-    return ServedResource(group, "v1", found, form, (), ("create",), review=True)
+    return ServedResource(group, "v1", resource, form, (), ("create",), review=True)
 
 
 def _table() -> tuple[ServedResource, ...]:
     keys = sorted({*KINDS, *SKIPPED_KINDS} - _NOT_SERVED)
-    found = [_served(key) for key in keys]
-    found.append(
+    table = [_served(key) for key in keys]
+    table.append(
         _served(
             apimachinery.EVENT, Form("v1", "Event", apimachinery.EVENT[0], CORE_EVENT, shown_event)
         )
     )
-    found += [_review(f"{group}.k8s.io", kind) for group in _REVIEWS for kind in _REVIEWS[group]]
+    table += [_review(f"{group}.k8s.io", kind) for group in _REVIEWS for kind in _REVIEWS[group]]
     order = {group: place for place, group in enumerate(GROUPS)}
-    return tuple(sorted(found, key=lambda one: (order[one.group], _rank(one.version), one.name)))
+    return tuple(
+        sorted(table, key=lambda served: (order[served.group], _rank(served.version), served.name))
+    )
 
 
 def _rank(version: str) -> tuple[bool, int, str]:

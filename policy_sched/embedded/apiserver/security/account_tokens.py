@@ -116,10 +116,10 @@ class AccountTokens:
         account = claims.where.serviceaccount
         extra = (("authentication.kubernetes.io/credential-id", (f"JTI={claims.jti}",)),)
         for kind in BOUND_TO:
-            if found := getattr(claims.where, kind.lower()):
+            if claimed := getattr(claims.where, kind.lower()):
                 extra += tuple(
                     (f"authentication.kubernetes.io/{kind.lower()}-{field}", (value,))
-                    for field, value in (("name", found.name), ("uid", found.uid))
+                    for field, value in (("name", claimed.name), ("uid", claimed.uid))
                 )
         user = account_user(claims.where.namespace, account.name, account.uid, extra)
         return user, tuple(claims.aud)
@@ -128,12 +128,12 @@ class AccountTokens:
         """Return whether the account, and the object that its token is bound to, still exist."""
         named: list[tuple[Kind, Named | None]] = [(apimachinery.ACCOUNT, where.serviceaccount)]
         named += [(key, getattr(where, kind.lower())) for kind, key in BOUND_TO.items()]
-        for kind, one in named:
-            if one is None:
+        for kind, claimed in named:
+            if claimed is None:
                 continue
             namespace = "" if kind == BOUND_TO["Node"] else where.namespace
-            found = self._store.find(kind, namespace, one.name)
-            if found is None or found.uid != one.uid:
+            stored = self._store.find(kind, namespace, claimed.name)
+            if stored is None or stored.uid != claimed.uid:
                 return False
         return True
 
@@ -213,14 +213,14 @@ def _bound(store: ObjectStore, namespace: str, ref: _Bound) -> tuple[str, Named]
         why = f"cannot bind token for serviceaccount to object type {ref.kind}: one of {kinds}"
         raise _invalid("boundObjectRef.kind", ref.kind, why)
     kind = BOUND_TO[ref.kind]
-    found = store.get(kind, "" if ref.kind == "Node" else namespace, ref.name)
-    if ref.uid not in ("", found.uid):
+    stored = store.get(kind, "" if ref.kind == "Node" else namespace, ref.name)
+    if ref.uid not in ("", stored.uid):
         why = (
             f"the UID in the bound object reference ({ref.uid}) does not match the UID in record."
             " The object might have been deleted and then recreated"
         )
         raise conflict(apimachinery.resource(kind), ref.name, why)
-    return ref.kind, Named(found.name, found.uid)
+    return ref.kind, Named(stored.name, stored.uid)
 
 
 def _invalid(field: str, value: object, why: str) -> apimachinery.ApiError:

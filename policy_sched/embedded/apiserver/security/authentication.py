@@ -96,15 +96,15 @@ class Authenticator:
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             return UNSECURED if self._anonymous else None
-        found = self.user(token)
-        if found is None:
+        verified = self.user(token)
+        if verified is None:
             raise unauthorized()
-        return found[0]
+        return verified[0]
 
     def user(self, token: str) -> tuple[UserInfo, tuple[str, ...]] | None:
         """Return the user of a token, and its audiences; None if it is unknown."""
-        found = self._verified(token)
-        return found if found is not None and account_tokens.AUDIENCE in found[1] else None
+        verified = self._verified(token)
+        return verified if verified is not None and account_tokens.AUDIENCE in verified[1] else None
 
     def _verified(self, token: str) -> tuple[UserInfo, tuple[str, ...]] | None:
         if self._tokens is not None and (user := self._tokens.user(token)) is not None:
@@ -115,11 +115,15 @@ class Authenticator:
         self, token: str, audiences: tuple[str, ...]
     ) -> tuple[UserInfo, tuple[str, ...]] | None:
         """Return whose a token is, and for which of some audiences; None if for none of them."""
-        found = self._verified(token)
-        if found is None:
+        verified = self._verified(token)
+        if verified is None:
             return None
-        common = tuple(one for one in audiences or (account_tokens.AUDIENCE,) if one in found[1])
-        return (found[0], common) if common else None
+        common = tuple(
+            audience
+            for audience in audiences or (account_tokens.AUDIENCE,)
+            if audience in verified[1]
+        )
+        return (verified[0], common) if common else None
 
 
 def _digest(token: str) -> bytes:
@@ -192,12 +196,12 @@ class Gate:
 
 
 def _extra(headers: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    extra: dict[str, tuple[str, ...]] = {}
     for name, value in headers.items():
         if name.lower().startswith(_AS_EXTRA.lower()):
             key = unquote(name[len(_AS_EXTRA) :]).lower()
-            found[key] = (*found.get(key, ()), value)
-    return found
+            extra[key] = (*extra.get(key, ()), value)
+    return extra
 
 
 def _impersonations(

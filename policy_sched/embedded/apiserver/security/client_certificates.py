@@ -37,12 +37,12 @@ Name = tuple[tuple[tuple[str, str], ...], ...]
 
 def certified(transport: asyncio.BaseTransport | None) -> UserInfo | None:
     """Return the user that the certificate of a connection names, None without one."""
-    found = None if transport is None else transport.get_extra_info("peercert")
-    if not found:
+    certificate = None if transport is None else transport.get_extra_info("peercert")
+    if not certificate:
         return None
     assert transport is not None
     connection: Any = transport.get_extra_info("ssl_object")
-    return user_of(found.get("subject", ()), connection.getpeercert(binary_form=True))
+    return user_of(certificate.get("subject", ()), connection.getpeercert(binary_form=True))
 
 
 @lru_cache(maxsize=1024)
@@ -76,16 +76,16 @@ def publish(store: ObjectStore, authorities: str | None) -> None:
         return
     now = store.now()
     wanted = {AUTHORITIES: _unused_authority(now) if authorities is None else _read(authorities)}
-    found = store.find(_MAP, HOME, NAME)
-    if found is None:
+    stored = store.find(_MAP, HOME, NAME)
+    if stored is None:
         meta = {"name": NAME, "namespace": HOME}
         made: Plain = {"apiVersion": _MAP[0], "kind": _MAP[1], "metadata": meta}
         store.create({**made, "data": wanted})
         return
-    before = found.data.get("data") or {}
+    before = stored.data.get("data") or {}
     others = {key: value for key, value in before.items() if key != AUTHORITIES}
     if before != {**others, **wanted}:
-        store.revise(found, {**found.data, "data": {**others, **wanted}})
+        store.revise(stored, {**stored.data, "data": {**others, **wanted}})
 
 
 def _unused_authority(now: int) -> str:

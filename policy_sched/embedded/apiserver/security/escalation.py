@@ -54,16 +54,16 @@ class Granting:
 
         Raises ApiError if it is not valid, or grants more than the user may do.
         """
-        found = target.served.resource
-        if found.key not in KINDS:
+        resource = target.served.resource
+        if resource.key not in KINDS:
             return
-        read = completed(found, data)
+        read = completed(resource, data)
         if isinstance(read, RoleBinding) and old is not None:
             before = old.data.get("roleRef")
             if before != data["roleRef"]:
                 shown = encoded(data["roleRef"]).decode()
                 why = f"Invalid value: {shown}: cannot change roleRef"
-                raise invalid(found, target.name, "roleRef", "FieldValueInvalid", why)
+                raise invalid(resource, target.name, "roleRef", "FieldValueInvalid", why)
         if self._rbac is None or user.master:
             return
         if isinstance(read, Role):
@@ -75,9 +75,9 @@ class Granting:
         """Raise ApiError if a user may not create what it may patch or update."""
         if self._rbac is None or user.master:
             return
-        found = target.served
+        served = target.served
         place = {"namespace": target.namespace, "name": target.name}
-        attributes = Attributes("create", "", found.group, found.name, **place)
+        attributes = Attributes("create", "", served.group, served.name, **place)
         decision = self._rbac.decide(user, attributes)
         if not decision.allowed:
             raise refusal(user, attributes, decision.reason)
@@ -85,8 +85,8 @@ class Granting:
     def _check_role(
         self, rbac: Rbac, user: UserInfo, target: RequestTarget, data: Plain, role: Role
     ) -> None:
-        found, name = target.served.resource, data["metadata"].get("name") or ""
-        attributes = Attributes("escalate", "", GROUP, found.plural, "", target.namespace, name)
+        resource, name = target.served.resource, data["metadata"].get("name") or ""
+        attributes = Attributes("escalate", "", GROUP, resource.plural, "", target.namespace, name)
         if rbac.decide(user, attributes).allowed:
             return
         if role.aggregation_rule is not None:
@@ -94,15 +94,15 @@ class Granting:
                           PolicyRule(verbs=(ALL,), non_resource_urls=(ALL,)))  # fmt: skip
             if missing := _missing(everything, tuple(rbac.rules(user, ""))):
                 what = "must have cluster-admin privileges to use an aggregationRule"
-                raise forbidden(found, name, f"{what}: {_words(user, missing)}")
+                raise forbidden(resource, name, f"{what}: {_words(user, missing)}")
         held = tuple(rbac.rules(user, target.namespace))
         if missing := _missing(role.rules or (), held):
-            raise forbidden(found, name, _words(user, missing))
+            raise forbidden(resource, name, _words(user, missing))
 
     def _check_binding(
         self, rbac: Rbac, user: UserInfo, target: RequestTarget, data: Plain, ref: RoleRef
     ) -> None:
-        found, name = target.served.resource, data["metadata"].get("name") or ""
+        role, name = target.served.resource, data["metadata"].get("name") or ""
         key = CLUSTER_ROLE if ref.kind == "ClusterRole" else ROLE
         roles = resource(key)
         attributes = Attributes("bind", "", GROUP, roles.plural, "", target.namespace, ref.name)
@@ -112,7 +112,7 @@ class Granting:
         if rules is None:
             raise not_found(roles, ref.name)
         if missing := _missing(rules, tuple(rbac.rules(user, target.namespace))):
-            raise forbidden(found, name, _words(user, missing))
+            raise forbidden(role, name, _words(user, missing))
 
 
 def _missing(wanted: Iterable[PolicyRule], held: tuple[PolicyRule, ...]) -> list[PolicyRule]:
@@ -120,7 +120,7 @@ def _missing(wanted: Iterable[PolicyRule], held: tuple[PolicyRule, ...]) -> list
     if sum(map(_count, wanted := list(wanted))) > PARTS:
         raise too_large(f"the rules have more than {PARTS} combinations of verb and resource")
     parts = (part for rule in wanted for part in _parts(rule))
-    return [part for part in parts if not any(_covers(one, part) for one in held)]
+    return [part for part in parts if not any(_covers(granted, part) for granted in held)]
 
 
 def _count(rule: PolicyRule) -> int:
@@ -134,11 +134,11 @@ def _parts(rule: PolicyRule) -> Iterator[PolicyRule]:
     for verb in rule.verbs or ():
         for url in rule.non_resource_urls or ():
             yield PolicyRule(verbs=(verb,), non_resource_urls=(url,))
-        for group, one in product(rule.api_groups or (), rule.resources or ()):
+        for group, plural in product(rule.api_groups or (), rule.resources or ()):
             for name in rule.resource_names or ("",):
                 names = (name,) if name else ()
                 yield PolicyRule(
-                    verbs=(verb,), api_groups=(group,), resources=(one,), resource_names=names
+                    verbs=(verb,), api_groups=(group,), resources=(plural,), resource_names=names
                 )
 
 
@@ -209,13 +209,13 @@ def install(store: ObjectStore) -> None:
     for data in bootstrap_objects():
         meta = data["metadata"]
         key = (data["apiVersion"], data["kind"])
-        found = store.find(key, meta.get("namespace", ""), meta["name"])
-        if found is None:
+        stored = store.find(key, meta.get("namespace", ""), meta["name"])
+        if stored is None:
             store.create(data)
             continue
-        if found.typed.metadata.annotations.get(_UPDATED) == "false":
+        if stored.typed.metadata.annotations.get(_UPDATED) == "false":
             continue
         wanted = {field: data[field] for field in ("rules", "subjects") if data.get(field)}
-        present = found.data
+        present = stored.data
         if any(present.get(field) != value for field, value in wanted.items()):
-            store.revise(found, {**present, **wanted})
+            store.revise(stored, {**present, **wanted})

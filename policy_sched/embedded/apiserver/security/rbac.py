@@ -50,8 +50,8 @@ class PolicyRule(ApiValue, frozen=True):
 
     def data(self) -> Plain:
         """Return the rule as plain data."""
-        found: Plain = msgspec.to_builtins(self)
-        return {"verbs": found.pop("verbs", []), **found}
+        plain: Plain = msgspec.to_builtins(self)
+        return {"verbs": plain.pop("verbs", []), **plain}
 
 
 class Aggregation(ApiValue, frozen=True):
@@ -310,7 +310,7 @@ def allows(rule: PolicyRule, attributes: Attributes) -> bool:
     names = rule.resource_names
     return (
         _has(rule.api_groups, attributes.group)
-        and any(_covers_resource(one, attributes) for one in rule.resources or ())
+        and any(_covers_resource(resource, attributes) for resource in rule.resources or ())
         and (not names or attributes.name in names)
     )
 
@@ -319,10 +319,10 @@ def _has(words: tuple[str, ...] | None, word: str) -> bool:
     return words is not None and (word in words or ALL in words)
 
 
-def _covers_resource(one: str, attributes: Attributes) -> bool:
-    if one in (ALL, attributes.combined):
+def _covers_resource(resource: str, attributes: Attributes) -> bool:
+    if resource in (ALL, attributes.combined):
         return True
-    return bool(attributes.subresource) and one == f"{ALL}/{attributes.subresource}"
+    return bool(attributes.subresource) and resource == f"{ALL}/{attributes.subresource}"
 
 
 def _covers_path(url: str, path: str) -> bool:
@@ -345,11 +345,11 @@ class Rbac:
         if user.master:
             return Decision(allowed=True)
         granted, problems = self._of(user)
-        for one in granted:
-            if one.namespace and one.namespace != attributes.namespace:
+        for grant in granted:
+            if grant.namespace and grant.namespace != attributes.namespace:
                 continue
-            if any(allows(rule, attributes) for rule in one.rules):
-                return Decision(True, f"RBAC: allowed by {one.why}")
+            if any(allows(rule, attributes) for rule in grant.rules):
+                return Decision(True, f"RBAC: allowed by {grant.why}")
         if not problems:
             return Decision(allowed=False)
         text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
@@ -357,9 +357,9 @@ class Rbac:
 
     def rules(self, user: UserInfo, namespace: str) -> Iterator[PolicyRule]:
         """Yield the rules that apply to a user in a namespace; "" for the cluster's alone."""
-        for one in self._of(user)[0]:
-            if not one.namespace or one.namespace == namespace:
-                yield from one.rules
+        for grant in self._of(user)[0]:
+            if not grant.namespace or grant.namespace == namespace:
+                yield from grant.rules
 
     def role_rules(self, kind: str, namespace: str, name: str) -> tuple[PolicyRule, ...] | None:
         """Return the rules of a role, None if there is no such role."""
@@ -375,16 +375,16 @@ class Rbac:
             self._version = version
             self._granted.clear()
             self._bindings = [
-                (one, binding_of(one))
+                (stored, binding_of(stored))
                 for kind in (CLUSTER_ROLE_BINDING, ROLE_BINDING)
-                for one in self._store.select(kind)
+                for stored in self._store.select(kind)
             ]
-        found = self._granted.get(user)
-        if found is None:
+        granted = self._granted.get(user)
+        if granted is None:
             if len(self._granted) >= _KNOWN_USERS:
                 self._granted.clear()
-            found = self._granted[user] = self._worked_out(user)
-        return found
+            granted = self._granted[user] = self._worked_out(user)
+        return granted
 
     def _worked_out(self, user: UserInfo) -> tuple[list[Granted], list[str]]:
         granted, problems = [], []
@@ -407,17 +407,17 @@ class Rbac:
 
 
 def _subject_of(binding: RoleBinding, user: UserInfo, namespace: str) -> Subject | None:
-    for one in binding.subjects or ():
-        match one.kind:
+    for subject in binding.subjects or ():
+        match subject.kind:
             case "User":
-                applies = user.name == one.name
+                applies = user.name == subject.name
             case "Group":
-                applies = one.name in user.groups
+                applies = subject.name in user.groups
             case _:
-                place = one.namespace or namespace
-                applies = user.name == f"{ACCOUNT_PREFIX}{place}:{one.name}"
+                place = subject.namespace or namespace
+                applies = user.name == f"{ACCOUNT_PREFIX}{place}:{subject.name}"
         if applies:
-            return one
+            return subject
     return None
 
 

@@ -102,10 +102,10 @@ class Reviews:
     def _token(self, spec: _Spec, _user: UserInfo, _namespace: str) -> Plain:
         if not spec.token:
             raise bad_request("token is required for TokenReview in authentication")
-        found = self._authenticator.reviewed(spec.token, spec.audiences or ())
-        if found is None:
+        reviewed = self._authenticator.reviewed(spec.token, spec.audiences or ())
+        if reviewed is None:
             return {"user": {}, "error": "[invalid bearer token, unknown or expired]"}
-        user, audiences = found
+        user, audiences = reviewed
         return {"authenticated": True, "user": user.info(), "audiences": list(audiences)}
 
     def _access(self, spec: _Spec, _user: UserInfo, _namespace: str) -> Plain:

@@ -55,7 +55,7 @@ def _same(problems: Problems, at: str, old: Any, new: Any) -> None:
 
 def _selector(problems: Problems, old: Plain, new: Plain) -> None:
     """Check a change of a deployment, a replica set or a daemon set."""
-    before, after = (inside(one.get("spec"), "selector") for one in (old, new))
+    before, after = (inside(side.get("spec"), "selector") for side in (old, new))
     _same(problems, "spec.selector", before, after)
 
 
@@ -67,8 +67,8 @@ _SET_CHANGES: Final = (
 
 def _stateful_set(problems: Problems, old: Plain, new: Plain) -> None:
     before, after = (
-        {k: v for k, v in (one.get("spec") or {}).items() if k not in _SET_CHANGES and v}
-        for one in (old, new)
+        {k: v for k, v in (side.get("spec") or {}).items() if k not in _SET_CHANGES and v}
+        for side in (old, new)
     )
     if before != after:
         *names, last = (f"'{name}'" for name in _SET_CHANGES)
@@ -110,10 +110,10 @@ def _priority_class(problems: Problems, old: Plain, new: Plain) -> None:
 def _claim(problems: Problems, old: Plain, new: Plain) -> None:
     """Check a change of a claim: once it is bound it may grow, no more."""
     before, after = dict(old.get("spec") or {}), dict(new.get("spec") or {})
-    grown = [inside(one.pop("resources", None), "requests") or {} for one in (before, after)]
-    for one in (before, after):
-        one.pop("volumeAttributesClassName", None)
-        one.setdefault("volumeMode", "Filesystem")
+    grown = [inside(side.pop("resources", None), "requests") or {} for side in (before, after)]
+    for side in (before, after):
+        side.pop("volumeAttributesClassName", None)
+        side.setdefault("volumeMode", "Filesystem")
     if not before.get("volumeName"):
         for field in ("volumeName", "storageClassName"):  # which the binder may set
             if not before.get(field):
@@ -122,7 +122,7 @@ def _claim(problems: Problems, old: Plain, new: Plain) -> None:
     if before != after:
         but = "except resources.requests and volumeAttributesClassName for bound claims"
         problems.forbidden("spec", f"spec is immutable after creation {but}")
-    sizes = [nanos(one.get("storage") or 0) for one in grown]
+    sizes = [nanos(side.get("storage") or 0) for side in grown]
     if sizes[1] < sizes[0]:
         why = "field can not be less than status.capacity"
         problems.forbidden("spec.resources.requests.storage", why)

@@ -67,26 +67,26 @@ def _overcommits(name: str) -> bool:
 
 def _containers(problems: Problems, at: str, spec: Any) -> None:
     """Check the containers of a pod: no two have one name, and they mount volumes of the pod."""
-    volumes = {str(one.get("name") or "") for _, one in items(inside(spec, "volumes"))}
+    volumes = {str(container.get("name") or "") for _, container in items(inside(spec, "volumes"))}
     names: set[str] = set()
     for field in ("containers", "initContainers"):
-        for place, one in items(inside(spec, field)):
-            here, name = f"{at}.{field}[{place}]", one.get("name")
+        for place, container in items(inside(spec, field)):
+            here, name = f"{at}.{field}[{place}]", container.get("name")
             if name and name in names:
                 problems.duplicate(f"{here}.name", name)
             names.add(name or "")
-            _RULES.apply(problems, here, one, "Container")
-            _mounts(problems, here, one, volumes)
+            _RULES.apply(problems, here, container, "Container")
+            _mounts(problems, here, container, volumes)
 
 
 def _mounts(problems: Problems, at: str, container: Plain, volumes: set[str]) -> None:
-    for place, one in items(container.get("volumeMounts")):
-        here, name = f"{at}.volumeMounts[{place}]", one.get("name") or ""
+    for place, mount in items(container.get("volumeMounts")):
+        here, name = f"{at}.volumeMounts[{place}]", mount.get("name") or ""
         if not name:
             problems.required(f"{here}.name")
         elif name not in volumes:
             problems.unknown(f"{here}.name", name)
-        if not one.get("mountPath"):
+        if not mount.get("mountPath"):
             problems.required(f"{here}.mountPath")
 
 
@@ -124,9 +124,9 @@ _NONE: Final = ("Exists", "DoesNotExist")
 _COMPARED: Final = ("Gt", "Lt")
 
 
-def _operator(problems: Problems, at: str, one: Plain) -> None:
+def _operator(problems: Problems, at: str, requirement: Plain) -> None:
     """Check operator, values and key of a requirement."""
-    operator, values = one.get("operator"), one.get("values") or ()
+    operator, values = requirement.get("operator"), requirement.get("values") or ()
     if operator in _FEW and not values:
         why = "must be specified when `operator` is 'In' or 'NotIn'"
         problems.required(f"{at}.values", why)
@@ -138,30 +138,30 @@ def _operator(problems: Problems, at: str, one: Plain) -> None:
         problems.required(f"{at}.values", why)
     elif operator not in (*_FEW, *_NONE, *_COMPARED):
         problems.invalid(f"{at}.operator", operator or "", "not a valid selector operator")
-    key = one.get("key") or ""
+    key = requirement.get("key") or ""
     problems.each(f"{at}.key", key, formats.qualified(key))
 
 
-def _label_requirement(problems: Problems, at: str, one: Plain) -> None:
-    if one.get("operator") in _COMPARED:
-        problems.invalid(f"{at}.operator", one["operator"], "not a valid selector operator")
-        one = {**one, "operator": "Exists", "values": ()}
-    _operator(problems, at, one)
-    for number, value in enumerate(one.get("values") or ()):
+def _label_requirement(problems: Problems, at: str, requirement: Plain) -> None:
+    if requirement.get("operator") in _COMPARED:
+        problems.invalid(f"{at}.operator", requirement["operator"], "not a valid selector operator")
+        requirement = {**requirement, "operator": "Exists", "values": ()}
+    _operator(problems, at, requirement)
+    for number, value in enumerate(requirement.get("values") or ()):
         problems.each(f"{at}.values[{number}]", value, formats.label_value(str(value)))
 
 
-def _field_requirement(problems: Problems, at: str, one: Plain) -> None:
-    values = one.get("values") or ()
-    if one.get("operator") not in _FEW:
+def _field_requirement(problems: Problems, at: str, requirement: Plain) -> None:
+    values = requirement.get("values") or ()
+    if requirement.get("operator") not in _FEW:
         why = "not a valid selector operator"
-        problems.invalid(f"{at}.operator", one.get("operator") or "", why)
+        problems.invalid(f"{at}.operator", requirement.get("operator") or "", why)
     elif len(values) != 1:
         why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
         problems.required(f"{at}.values", why)
-    if one.get("key") != "metadata.name":
+    if requirement.get("key") != "metadata.name":
         why = "not a valid field selector key"
-        problems.invalid(f"{at}.key", one.get("key") or "", why)
+        problems.invalid(f"{at}.key", requirement.get("key") or "", why)
         return
     for number, value in enumerate(values):
         problems.each(f"{at}.values[{number}]", value, formats.subdomain(str(value)))
@@ -170,15 +170,15 @@ def _field_requirement(problems: Problems, at: str, one: Plain) -> None:
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-def _toleration(problems: Problems, at: str, one: Plain) -> None:
-    key, value = one.get("key") or "", one.get("value") or ""
-    operator, effect = one.get("operator") or "", one.get("effect") or ""
+def _toleration(problems: Problems, at: str, toleration: Plain) -> None:
+    key, value = toleration.get("key") or "", toleration.get("value") or ""
+    operator, effect = toleration.get("operator") or "", toleration.get("effect") or ""
     if key:
         problems.each(f"{at}.key", key, formats.qualified(key))
     elif operator != "Exists":
         why = 'operator must be Exists when `key` is empty, which means "match all values'
         problems.invalid(f"{at}.operator", operator, f'{why} and all keys"')
-    if one.get("tolerationSeconds") is not None and effect != "NoExecute":
+    if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
         why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         problems.invalid(f"{at}.effect", effect, why)
     if operator in ("", "Equal"):
@@ -195,26 +195,26 @@ def _toleration(problems: Problems, at: str, one: Plain) -> None:
 
 def _taints(problems: Problems, at: str, taints: Any) -> None:
     seen = set()
-    for place, one in items(taints):
-        here, key, value = f"{at}[{place}]", one.get("key") or "", one.get("value") or ""
+    for place, taint in items(taints):
+        here, key, value = f"{at}[{place}]", taint.get("key") or "", taint.get("value") or ""
         problems.each(f"{here}.key", key, formats.qualified(key))
         problems.each(f"{here}.value", value, formats.label_value(value))
-        effect = one.get("effect") or ""
+        effect = taint.get("effect") or ""
         if not effect:
             problems.required(f"{here}.effect")
         elif effect not in _EFFECTS:
             problems.unsupported(f"{here}.effect", effect, _EFFECTS)
         if (key, effect) in seen:
-            problems.duplicate(here, one)
+            problems.duplicate(here, taint)
         seen.add((key, effect))
 
 
 def _spread_constraints(problems: Problems, at: str, constraints: Any) -> None:
     pairs: set[tuple[Any, Any]] = set()
-    for place, one in items(constraints):
+    for place, constraint in items(constraints):
         here = f"{at}[{place}]"
-        _RULES.apply(problems, here, one, "TopologySpreadConstraint")
-        key, when = pair = one.get("topologyKey"), one.get("whenUnsatisfiable")
+        _RULES.apply(problems, here, constraint, "TopologySpreadConstraint")
+        key, when = pair = constraint.get("topologyKey"), constraint.get("whenUnsatisfiable")
         if pair in pairs:
             problems.duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {when}}}")
         pairs.add(pair)
@@ -233,8 +233,8 @@ def _min_domains(problems: Problems, at: str, constraint: Plain) -> None:
 
 def _scheduling_gates(problems: Problems, at: str, given: Any) -> None:
     gates: set[str] = set()
-    for place, one in items(given):
-        name = one.get("name") or ""
+    for place, gate in items(given):
+        name = gate.get("name") or ""
         problems.each(f"{at}[{place}]", name, formats.qualified(name))
         if name in gates:
             problems.duplicate(f"{at}[{place}]", name)
@@ -380,8 +380,8 @@ def _service(problems: Problems, at: str, spec: Any) -> None:
     if external and not inside(spec, "externalName"):
         problems.required(f"{at}.externalName")
     names: set[str] = set()
-    for place, one in items(ports):
-        here, name = f"{at}.ports[{place}]", one.get("name") or ""
+    for place, port in items(ports):
+        here, name = f"{at}.ports[{place}]", port.get("name") or ""
         if not name and len(ports) > 1:
             problems.required(f"{here}.name")
         elif name:
@@ -389,7 +389,7 @@ def _service(problems: Problems, at: str, spec: Any) -> None:
             if name in names:
                 problems.duplicate(f"{here}.name", name)
             names.add(name)
-        problems.each(f"{here}.port", one.get("port") or 0, formats.port(one.get("port")))
+        problems.each(f"{here}.port", port.get("port") or 0, formats.port(port.get("port")))
 
 
 def _access_modes(problems: Problems, at: str, modes: Any) -> None:

@@ -59,8 +59,8 @@ def change_spec(problems: Problems, old: Plain, new: Plain) -> None:
 def _check_template(problems: Problems, at: str, value: Any) -> None:
     """Check what a pod group and a template of pod groups have in common."""
     policy = inside(value, "schedulingPolicy")
-    given = [one for one in _POLICIES if inside(policy, one) is not None]
-    choices = ", ".join(f"`{one}`" for one in _POLICIES)
+    given = [policy_name for policy_name in _POLICIES if inside(policy, policy_name) is not None]
+    choices = ", ".join(f"`{policy_name}`" for policy_name in _POLICIES)
     if not given:
         problems.invalid(f"{at}.schedulingPolicy", "", f"must specify one of: {choices}")
     elif len(given) > 1:

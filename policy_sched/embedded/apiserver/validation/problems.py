@@ -99,22 +99,22 @@ def check_metadata(problems: Problems, meta: Plain) -> None:
     check_labels(problems, "metadata.labels", meta.get("labels"))
     check_annotations(problems, "metadata.annotations", meta.get("annotations"))
     references = meta.get("ownerReferences") or ()
-    for place, one in enumerate(references):
+    for place, reference in enumerate(references):
         for field in _OWNED_BY:
-            if not one.get(field):
+            if not reference.get(field):
                 what = "version" if field == "apiVersion" else field
                 why = f"{what} must not be empty"
                 problems.invalid(f"{_OWNERS}[{place}].{field}", "", why)
-    controllers = [one.get("name") for one in references if one.get("controller")]
+    controllers = [reference.get("name") for reference in references if reference.get("controller")]
     if len(controllers) > 1:
-        first, second = (f"{one}" for one in controllers[:2])
+        first, second = (f"{reference}" for reference in controllers[:2])
         why = (
             "Only one reference can have Controller set to true. Found"
             f' "true" in references for {first} and {second}'
         )
         problems.invalid(_OWNERS, references, why)
-    for one in meta.get("finalizers") or ():
-        problems.each("metadata.finalizers", one, formats.qualified(str(one)))
+    for reference in meta.get("finalizers") or ():
+        problems.each("metadata.finalizers", reference, formats.qualified(str(reference)))
 
 
 def check_labels(problems: Problems, at: str, labels: Any) -> None:
@@ -140,9 +140,9 @@ def check_annotations(problems: Problems, at: str, annotations: Any) -> None:
 
 def items(value: Any) -> Iterator[tuple[int, Plain]]:
     """Yield the objects of a list with their places; nothing of what is no list."""
-    for place, one in enumerate(value if isinstance(value, list) else ()):
-        if isinstance(one, dict):
-            yield place, one
+    for place, item in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(item, dict):
+            yield place, item
 
 
 def inside(value: Any, field: str) -> Any:

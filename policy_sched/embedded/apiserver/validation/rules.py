@@ -42,18 +42,18 @@ class FieldRules:
 
     def __init__(self, checks: Mapping[str, Check]) -> None:
         text = Path(__file__).with_name("rules.yaml").read_text(encoding="utf-8")
-        found = yaml.load(text, yaml.CSafeLoader)
-        self._types = msgspec.convert(found, dict[str, dict[str, FieldRule]])
+        rules_by_type = yaml.load(text, yaml.CSafeLoader)
+        self._types = msgspec.convert(rules_by_type, dict[str, dict[str, FieldRule]])
         self._checks = checks
 
     def apply(self, problems: Problems, at: str, value: Any, kind: str) -> None:
         """Check a value of a type; of a type without rules nothing is checked."""
         for path, rule in self._types.get(kind, {}).items():
             seen: set[Any] = set()
-            for place, one in _found(at, value, path):
+            for place, item in _found(at, value, path):
                 if rule.unique:
-                    _check_unique(problems, f"{place}.{rule.unique}", one.get(rule.unique), seen)
-                self._apply(problems, place, one, rule)
+                    _check_unique(problems, f"{place}.{rule.unique}", item.get(rule.unique), seen)
+                self._apply(problems, place, item, rule)
 
     def _apply(self, problems: Problems, at: str, value: Any, rule: FieldRule) -> None:
         if rule.required and not value:
@@ -96,5 +96,5 @@ def _found(at: str, value: Any, path: str) -> Iterator[tuple[str, Any]]:
     if step == name:
         yield from _found(here, inner, rest)
         return
-    for place, one in enumerate(inner if isinstance(inner, list) else ()):
-        yield from _found(f"{here}[{place}]", one, rest)
+    for place, item in enumerate(inner if isinstance(inner, list) else ()):
+        yield from _found(f"{here}[{place}]", item, rest)
