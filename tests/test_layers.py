@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -288,6 +289,28 @@ def test_imports_point_down_and_enter_packages_by_their_surface(folder: Path) ->
     """A module imports its own package, and what the packages below offer in their ``__init__``."""
     wrong = [one for path in files_of(folder, SOURCES) for one in violations(PACKAGE, path)]
     assert not wrong, "\n".join(wrong)
+
+
+def siblings(path: Path) -> set[str]:
+    """Return the modules of a file's own package that it imports when it is imported itself."""
+    nodes: list[ast.AST] = [tree(path)]
+    for node in nodes:  # functions run later
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            nodes.extend(ast.iter_child_nodes(node))
+    read = {one.module for one in imports(PACKAGE, nodes)}
+    package = path.relative_to(PACKAGE).parent.parts
+    return {stem for *parents, stem in read if tuple(parents) == package}
+
+
+@pytest.mark.parametrize("folder", folders(SOURCES), ids=identify)
+def test_no_module_needs_one_that_needs_it(folder: Path) -> None:
+    """Two plugins imported their events, and the events imported the two plugins."""
+    modules = [path for path in files_of(folder, SOURCES) if path.name != "__init__.py"]
+    order = TopologicalSorter({path.stem: siblings(path) for path in modules})
+    try:
+        order.prepare()
+    except CycleError as error:
+        pytest.fail(f"{folder}: {' <- '.join(error.args[1])}")
 
 
 def test_every_package_has_a_place() -> None:

@@ -7,9 +7,7 @@ from typing import Final
 from policy_sched import model
 from policy_sched.plugins.volumes.listers import namespace_of, waits_for_pod
 from policy_sched.plugins.volumes.migration import IN_TREE, MIGRATED_PLUGINS
-from policy_sched.plugins.volumes.restrictions import pods_conflict
-from policy_sched.plugins.volumes.storage_view import largest_volume
-from policy_sched.plugins.volumes.zone import topologies_of
+from policy_sched.plugins.volumes.storage_view import largest_volume, pods_conflict, topologies_of
 
 QUEUE: Final = model.QueueingHint.QUEUE
 SKIP: Final = model.QueueingHint.SKIP

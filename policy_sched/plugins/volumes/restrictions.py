@@ -26,48 +26,12 @@ from policy_sched.framework import (
 )
 from policy_sched.plugins.volumes import events
 from policy_sched.plugins.volumes.listers import VOLUMES, StorageLookup, not_found
-from policy_sched.plugins.volumes.storage_view import VolumePods, with_volumes
-
-#: Sources whose disks are checked; other inline disks never conflict.
-EXCLUSIVE: Final = frozenset({"gce_persistent_disk", "aws_elastic_block_store", "iscsi", "rbd"})
-
-
-def has_exclusive_disk(volumes: model.PodVolumes) -> bool:
-    """Return whether a pod has a disk that could conflict with another pod's."""
-    return any(one.source in EXCLUSIVE for one in volumes.disks)
-
-
-def pods_conflict(wanted: model.PodVolumes, held: model.PodVolumes) -> bool:
-    """Return whether a disk of one pod excludes another pod from its node."""
-    return any(_same_disk(one, other) for one in wanted.disks for other in held.disks)
-
-
-def _same_disk(one: model.InlineDisk, other: model.InlineDisk) -> bool:
-    """Return whether two volumes are one disk that is not read-only in both.
-
-    EBS volumes conflict even then.
-    """
-    if one.source != other.source or one.source not in EXCLUSIVE:
-        return False
-    if one.source == "aws_elastic_block_store":
-        return _volume_id(one) == _volume_id(other)
-    if one.disk.read_only and other.disk.read_only:
-        return False
-    match one.disk, other.disk:
-        case model.DiskVolume() as a, model.DiskVolume() as b:
-            return a.pd_name == b.pd_name
-        case model.IscsiVolume() as a, model.IscsiVolume() as b:
-            return a.iqn == b.iqn
-        case model.RbdVolume() as a, model.RbdVolume() as b:
-            same_image = (a.pool, a.image) == (b.pool, b.image)
-            return same_image and not set(a.monitors).isdisjoint(b.monitors)
-    return False
-
-
-def _volume_id(one: model.InlineDisk) -> str:
-    assert isinstance(one.disk, model.DiskVolume), "an EBS volume has an id"
-    return one.disk.volume_id
-
+from policy_sched.plugins.volumes.storage_view import (
+    VolumePods,
+    has_exclusive_disk,
+    pods_conflict,
+    with_volumes,
+)
 
 NAME: Final = "VolumeRestrictions"
 REASON_DISK: Final = "node(s) had no available disk"

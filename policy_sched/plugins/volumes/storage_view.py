@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import count
 from operator import is_
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +30,26 @@ from policy_sched.model import (
     CsiDriver,
     CsiNode,
     CsiStorageCapacity,
+    DiskVolume,
+    InlineDisk,
+    IscsiVolume,
     NodeSelector,
     PersistentVolume,
     PersistentVolumeClaim,
     PodInfo,
+    PodVolumes,
+    RbdVolume,
     StorageClass,
     nanos,
     quantity,
 )
 from policy_sched.plugins.volumes.listers import STORAGE, StorageLookup, class_of, namespace_of
 from policy_sched.plugins.volumes.migration import (
+    BETA_REGION,
+    BETA_ZONE,
+    REGION,
+    ZONE,
+    ZONE_SEPARATOR,
     InTree,
     in_tree,
     knows_migration,
@@ -421,3 +431,73 @@ def largest_volume(capacity: CsiStorageCapacity) -> Amount | None:
     """Return the size of the largest possible volume; the volume limit takes precedence."""
     limit = capacity.maximum_volume_size
     return capacity.capacity if limit is None else limit
+
+
+TOPOLOGY_LABELS: Final[Mapping[str, str]] = {
+    BETA_ZONE: ZONE,
+    BETA_REGION: REGION,
+    ZONE: ZONE,
+    REGION: REGION,
+}
+"""Zone and region labels of volumes and nodes, and the current name of each."""
+
+
+class Topology(NamedTuple):
+    """A node label and its allowed values."""
+
+    key: str
+    values: frozenset[str]
+
+
+def topologies_of(volume: PersistentVolume) -> list[Topology]:
+    """Return the topology that a volume's labels require; an empty zone is ignored."""
+    found = []
+    for key in TOPOLOGY_LABELS:
+        value = volume.metadata.labels.get(key)
+        if value is None:
+            continue
+        values = frozenset(part.strip() for part in value.split(ZONE_SEPARATOR))
+        if "" not in values:
+            found.append(Topology(key, values))
+    return found
+
+
+#: Sources whose disks are checked; other inline disks never conflict.
+EXCLUSIVE: Final = frozenset({"gce_persistent_disk", "aws_elastic_block_store", "iscsi", "rbd"})
+
+
+def has_exclusive_disk(volumes: PodVolumes) -> bool:
+    """Return whether a pod has a disk that could conflict with another pod's."""
+    return any(one.source in EXCLUSIVE for one in volumes.disks)
+
+
+def pods_conflict(wanted: PodVolumes, held: PodVolumes) -> bool:
+    """Return whether a disk of one pod excludes another pod from its node."""
+    return any(_same_disk(one, other) for one in wanted.disks for other in held.disks)
+
+
+def _same_disk(one: InlineDisk, other: InlineDisk) -> bool:
+    """Return whether two volumes are one disk that is not read-only in both.
+
+    EBS volumes conflict even then.
+    """
+    if one.source != other.source or one.source not in EXCLUSIVE:
+        return False
+    if one.source == "aws_elastic_block_store":
+        return _volume_id(one) == _volume_id(other)
+    if one.disk.read_only and other.disk.read_only:
+        return False
+    match one.disk, other.disk:
+        case DiskVolume() as a, DiskVolume() as b:
+            return a.pd_name == b.pd_name
+        case IscsiVolume() as a, IscsiVolume() as b:
+            return a.iqn == b.iqn
+        case RbdVolume() as a, RbdVolume() as b:
+            same_image = (a.pool, a.image) == (b.pool, b.image)
+            return same_image and not set(a.monitors).isdisjoint(b.monitors)
+    return False
+
+
+def _volume_id(one: InlineDisk) -> str:
+    assert isinstance(one.disk, DiskVolume), "an EBS volume has an id"
+    return one.disk.volume_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -21,45 +21,10 @@ from policy_sched.framework import (
     Status,
     hookimpl,
 )
-from policy_sched.model import ClusterEventWithHint, PersistentVolume, PodInfo
+from policy_sched.model import ClusterEventWithHint, PodInfo
 from policy_sched.plugins.volumes import events, listers
-from policy_sched.plugins.volumes.migration import (
-    BETA_REGION,
-    BETA_ZONE,
-    REGION,
-    ZONE,
-    ZONE_SEPARATOR,
-)
 from policy_sched.plugins.volumes.node_labels import NodeLabels
-
-TOPOLOGY_LABELS: Final[Mapping[str, str]] = {
-    BETA_ZONE: ZONE,
-    BETA_REGION: REGION,
-    ZONE: ZONE,
-    REGION: REGION,
-}
-"""Zone and region labels of volumes and nodes, and the current name of each."""
-
-
-class Topology(NamedTuple):
-    """A node label and its allowed values."""
-
-    key: str
-    values: frozenset[str]
-
-
-def topologies_of(volume: PersistentVolume) -> list[Topology]:
-    """Return the topology that a volume's labels require; an empty zone is ignored."""
-    found = []
-    for key in TOPOLOGY_LABELS:
-        value = volume.metadata.labels.get(key)
-        if value is None:
-            continue
-        values = frozenset(part.strip() for part in value.split(ZONE_SEPARATOR))
-        if "" not in values:
-            found.append(Topology(key, values))
-    return found
-
+from policy_sched.plugins.volumes.storage_view import TOPOLOGY_LABELS, Topology, topologies_of
 
 NAME: Final = "VolumeZone"
 REASON_CONFLICT: Final = "node(s) had no available volume zone"

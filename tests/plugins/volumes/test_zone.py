@@ -8,7 +8,8 @@ import pytest
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.status import SKIP, Code
 from policy_sched.model.meta import ApiObject
-from policy_sched.plugins.volumes.zone import VolumeZone, topologies_of
+from policy_sched.plugins.volumes.storage_view import topologies_of
+from policy_sched.plugins.volumes.zone import VolumeZone
 from policy_sched.testing import make_node
 from tests.plugins.volumes.world import (
     ZONE,
