@@ -272,7 +272,9 @@ def _hook_types(name: str) -> tuple[list[str], str]:
     """Return the arguments of a hook, each with its type, and the type of its result."""
     signature = inspect.signature(getattr(SchedulerHooks, name))
     arguments = [str(one) for key, one in signature.parameters.items() if key != "self"]
-    return [one.replace("'", "") for one in arguments], str(signature.return_annotation)
+    texts = (*arguments, str(signature.return_annotation))
+    *arguments, result = (re.sub(r"'|\b\w+\.(?=\w)", "", text) for text in texts)
+    return arguments, result
 
 
 def _metrics() -> Iterator[str]:
