@@ -123,8 +123,42 @@ def test_jobs_of_pai_end_when_its_protocol_says(
             if row["variant"] == policy
         }
         assert ends == walked(jobs, key, 6400, 76800)
+    readme = (PAPERS / "pai" / "README.md").read_text(encoding="utf-8")
+    means = mean_of(tmp_path, "completion")
+    assert all(f"| `{policy}` | {means[policy]:.2f} |\n" in readme for policy in ORDERS)
     waits = {row["variant"] for row in found if float(row["bound"]) > float(row["created"])}
     assert waits == set(ORDERS)
+
+
+def mean_of(folder: Path, measure: str) -> dict[str, float]:
+    """Return the mean of a measure by variant, of results in a folder."""
+    rows = table(folder / "summary.csv")
+    return {row["variant"]: float(row["mean"]) for row in rows if row["measure"] == measure}
+
+
+def test_the_readme_of_fgd_has_the_figures_of_the_sample(tmp_path: Path) -> None:
+    """What the first command prints is what the table says: FGD allocates most."""
+    assert (
+        run(
+            [
+                "sweep",
+                str(PAPERS / "fgd" / "experiment.yaml"),
+                "-j",
+                "1",
+                "--results",
+                str(tmp_path),
+            ]
+        )
+        == 0
+    )
+    readme = (PAPERS / "fgd" / "README.md").read_text(encoding="utf-8")
+    allocation, fragments, unplaced = (
+        mean_of(tmp_path, name) for name in ("allocation", "fragment_amount", "unplaced")
+    )
+    assert max(allocation, key=lambda name: allocation[name]) == "FGD"
+    for name, percent in allocation.items():
+        cells = f"{percent:.2f} | {fragments[name]:.2f} | {unplaced[name]:.1f}"
+        assert f"| `{name}` | {cells} |\n" in readme
 
 
 @pytest.mark.parametrize(
