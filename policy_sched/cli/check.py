@@ -129,8 +129,8 @@ def _against(
     diagnostics.write_hints(manifests.hints)
     lint = None if manifests.diagnostics else snapshot_of(manifests.objects).lint
     checkup = checked(lint, devices=device_names(manifests.objects))
-    found = sorted({*checkup.diagnostics, *manifests.diagnostics, *selectors_of(manifests)})
-    return replace(checkup, diagnostics=found)
+    problems = sorted({*checkup.diagnostics, *manifests.diagnostics, *selectors_of(manifests)})
+    return replace(checkup, diagnostics=problems)
 
 
 def _experiment(marked: Marked) -> list[Diagnostic]:
@@ -141,19 +141,19 @@ def _experiment(marked: Marked) -> list[Diagnostic]:
 
 
 def _write(checkup: Checkup, output: Output, *, strict: bool) -> None:
-    found = checkup.diagnostics
+    problems = checkup.diagnostics
     if output in ("text", "json", "github"):
-        diagnostics.write_diagnostics(found, sys.stdout, output)
-        if output == "text" and not found:
+        diagnostics.write_diagnostics(problems, sys.stdout, output)
+        if output == "text" and not problems:
             print("no problems found")
     elif output in ("junit", "tap"):
-        cases = junit_tap_sarif.cases_of(checkup.files, found, checkup.seconds, strict=strict)
+        cases = junit_tap_sarif.cases_of(checkup.files, problems, checkup.seconds, strict=strict)
         sys.stdout.write(
             junit_tap_sarif.as_junit(cases) if output == "junit" else junit_tap_sarif.as_tap(cases)
         )
     else:
         sys.stdout.write(
-            junit_tap_sarif.as_gitlab(found)
+            junit_tap_sarif.as_gitlab(problems)
             if output == "gitlab"
-            else junit_tap_sarif.as_sarif(found)
+            else junit_tap_sarif.as_sarif(problems)
         )

@@ -132,8 +132,8 @@ class Served:
 def _reader(paths: Sequence[str]) -> Callable[[], ClusterFiles]:
     """Return a function that reads a cluster; standard input is read once."""
     if diagnostics.STDIN in paths:
-        found = read_files(paths)
-        return lambda: found
+        files = read_files(paths)
+        return lambda: files
     return lambda: read_files(paths)
 
 

@@ -94,13 +94,13 @@ class ClusterFlags:
                 raise PolicySchedError(f"{given[0]} goes with --cluster or --kubeconfig")
             return None
         require_cluster("diff", self.cluster, self.kubeconfig)
-        found = read_files(self.cluster, self.nodes, self.kubeconfig)
-        diagnostics.write_diagnostics(found.problems, sys.stderr)
-        if not any(map(waits, found.objects)):
+        files = read_files(self.cluster, self.nodes, self.kubeconfig)
+        diagnostics.write_diagnostics(files.problems, sys.stderr)
+        if not any(map(waits, files.objects)):
             diagnostics.write_hints(
                 ["the cluster has no pending pods, so no placement is compared"]
             )
-        return found.objects
+        return files.objects
 
 
 def diff(  # noqa: PLR0913  # the options of the verb
@@ -209,8 +209,8 @@ def _idle(old: CompiledFiles, new: CompiledFiles) -> list[Table]:
 
 def _shadow(paths: Sequence[str], output: str, report: str | None, *, fails: bool) -> int:
     diagnostics.require_files(paths)
-    found = summarize(paths)
-    for place in found.broken:
+    summary = summarize(paths)
+    for place in summary.broken:
         print(f"{place}: left out, it is no whole record", file=sys.stderr)
     if report is not None:
         hashes = fingerprint(paths)
@@ -218,21 +218,21 @@ def _shadow(paths: Sequence[str], output: str, report: str | None, *, fails: boo
             [path, Text(hashes[path][:DIGITS], code=True)] for path in hashes
         ]
         table = Table("Logs", [Column("File"), Column("SHA-256")], logs)
-        write_page(report, shadow_page(found), origin((), {}, table))
-    write_report(found, output)
-    worse = _worse(found.placements) or found.results[Agreement.ERROR] > 0
+        write_page(report, shadow_page(summary), origin((), {}, table))
+    write_report(summary, output)
+    worse = _worse(summary.placements) or summary.results[Agreement.ERROR] > 0
     return diagnostics.FAILED if fails and worse else diagnostics.OK
 
 
 def _policy_set(path: str, max_cost_limit: int) -> CompiledFiles:
-    found = read_policy_set(path, max_cost_limit)
-    diagnostics.write_diagnostics(found.warnings, sys.stderr)
-    return found
+    files = read_policy_set(path, max_cost_limit)
+    diagnostics.write_diagnostics(files.warnings, sys.stderr)
+    return files
 
 
 def _worse(placements: PlacementDiff | SeedsDiff | None) -> bool:
     """Return whether pods become unschedulable; with several seeds, whether that is no noise."""
     if isinstance(placements, SeedsDiff):
-        placed = next(one for one in placements.measures if one.name == PLACED)
+        placed = next(measure for measure in placements.measures if measure.name == PLACED)
         return placed.values.difference.high < 0
     return placements is not None and placements.counts["unschedulable"] > 0

@@ -88,12 +88,12 @@ def explain(  # noqa: PLR0913  # the options of the verb
     act = simulate.explain_after_queue if after_queue else simulate.explain_now
     with progress("deciding"):
         shown = scheduler.cache.nodes.n if output == "annotations" else top
-        found = act(scheduler, infos, info.uid, shown)
+        explanation = act(scheduler, infos, info.uid, shown)
     simulate.add_policies(
-        found, simulate.Application(scheduler, plans).report([info]), info.scheduler_name
+        explanation, simulate.Application(scheduler, plans).report([info]), info.scheduler_name
     )
-    if found.claims is not None:
-        locate_selectors(found.claims, cluster_files.places, cluster_files.objects)
+    if explanation.claims is not None:
+        locate_selectors(explanation.claims, cluster_files.places, cluster_files.objects)
     if report is not None and contents is not None:
         seen = Fact("Time that rules see", simulate.time_text(scheduler.handle.now()))
         facts = [
@@ -102,8 +102,8 @@ def explain(  # noqa: PLR0913  # the options of the verb
             seen,
         ]
         made = simulate.origin([*facts, *simulate.policy_facts(files)], {"": plans})
-        write_page(report, explanation_page(found), made)
-    _write(found, output)
+        write_page(report, explanation_page(explanation), made)
+    _write(explanation, output)
     return OK
 
 
@@ -114,23 +114,23 @@ def _waiting(
     set_creation_times(objects, scheduler.handle.now())
     pods = [one for one in objects if isinstance(one, Pod)]
     wanted = _find(name, pods)
-    pending = load_cluster(scheduler.cache, [one for one in objects if one is not wanted])
+    pending = load_cluster(scheduler.cache, [obj for obj in objects if obj is not wanted])
     infos = simulate.waiting_with(wanted, pods, pending)
     uid = PodInfo.of(wanted).uid
-    return infos, next(one for one in infos if one.uid == uid)
+    return infos, next(pod for pod in infos if pod.uid == uid)
 
 
-def _write(found: Explanation, output: str) -> None:
+def _write(explanation: Explanation, output: str) -> None:
     if output == "annotations":
-        sys.stdout.write(json_text(found.annotations()))
+        sys.stdout.write(json_text(explanation.annotations()))
     else:
-        write_report(found, output)
+        write_report(explanation, output)
 
 
 def _find(name: str, pods: Sequence[Pod]) -> Pod:
     """Return the pod that is meant; raise PolicySchedError if there is none."""
     key = name if "/" in name else f"default/{name}"
-    keys = {f"{one.metadata.namespace or 'default'}/{one.metadata.name}": one for one in pods}
+    keys = {f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}": pod for pod in pods}
     if key in keys:
         return keys[key]
     if not keys:

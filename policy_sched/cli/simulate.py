@@ -180,7 +180,7 @@ def _played(
     """Simulate virtual time, print the result, and return whether every pod had a node."""
     if form.output not in ("table", "json", "jsonl"):
         raise PolicySchedError(f"--timeline prints table, json or jsonl, not {form.output}")
-    with progress("deciding", sum(waits(one) for one in objects)) as advance:
+    with progress("deciding", sum(waits(obj) for obj in objects)) as advance:
         result = play(
             objects,
             plans,

@@ -83,9 +83,9 @@ def snapshot(  # noqa: PLR0913  # the options of the verb
         raise PolicySchedError(f"{alone}: only with --anonymize")
     check_path(file)
     pseudonyms = Pseudonyms(_secret(key), keep) if anonymize else None
-    found = _from_files(cluster) if kubeconfig is None else read_live(kubeconfig)
-    diagnostics.write_hints(map(one_line, found.notes))
-    objects = reduced(found.objects, keep_annotation)
+    collected = _from_files(cluster) if kubeconfig is None else read_live(kubeconfig)
+    diagnostics.write_hints(map(one_line, collected.notes))
+    objects = reduced(collected.objects, keep_annotation)
     with progress("writing the snapshot"):
         if pseudonyms is not None:
             objects = renamed(objects, pseudonyms)
@@ -108,9 +108,9 @@ def _secret(path: str | None) -> bytes:
 
 def _from_files(paths: tuple[str, ...]) -> Collected:
     diagnostics.require_files(paths)
-    found = read_files(paths)
-    diagnostics.write_diagnostics(found.problems, sys.stderr)
-    return Collected(list[ApiObject](found.objects))
+    files = read_files(paths)
+    diagnostics.write_diagnostics(files.problems, sys.stderr)
+    return Collected(list[ApiObject](files.objects))
 
 
 def _size(count: int) -> str:

@@ -175,12 +175,12 @@ def _update(paths: list[str], wanted: ScenarioRun) -> None:
             print(f"{path}: updated", file=sys.stderr)
 
 
-def _write(found: FileResults, output: Output, locations: list[LocationCoverage] | None) -> None:
+def _write(results: FileResults, output: Output, locations: list[LocationCoverage] | None) -> None:
     """Write the results; the machine formats have standard output for themselves."""
-    diagnostics.write_diagnostics(found.problems, sys.stderr)
-    report = ScenarioReport(found.results, locations)
+    diagnostics.write_diagnostics(results.problems, sys.stderr)
+    report = ScenarioReport(results.results, locations)
     if output == "text":
-        if found.results or not found.problems:
+        if results.results or not results.problems:
             write_report(report, output)
         elif locations is not None:
             diagnostics.write_lines(coverage_lines(locations))

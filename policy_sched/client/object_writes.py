@@ -28,17 +28,17 @@ def carried_out(store: WritableStore, request: ObjectRequest) -> ApiObject | Non
     """
     if request.verb == "create":
         return _created(store, request)
-    found = store.named(request.kind, request.namespace, request.name)
-    if found is None:
+    obj = store.named(request.kind, request.namespace, request.name)
+    if obj is None:
         plural = f"{request.kind.__name__.lower()}s"
         group = request.api_kind[0].partition("/")[0]
         raise ClusterError(f'{plural}.{group} "{request.name}" not found')
     if request.verb == "get":
-        return found
+        return obj
     if request.verb == "delete":
-        store.remove(found)
+        store.remove(obj)
         return None
-    changed = patched(found, request)
+    changed = patched(obj, request)
     if isinstance(changed, PersistentVolume):
         complete_binding(store, changed)
     elif isinstance(changed, PersistentVolumeClaim):

@@ -180,11 +180,11 @@ class Console:
         return await action(self.source, request)
 
     async def _asset(self, request: web.Request) -> web.Response:
-        found = served_assets().get(request.match_info["name"])
-        if found is None:
+        asset = served_assets().get(request.match_info["name"])
+        if asset is None:
             raise web.HTTPNotFound
-        headers = {"Content-Type": found.content_type, "Cache-Control": _IMMUTABLE}
-        return web.Response(body=found.content, headers=headers)
+        headers = {"Content-Type": asset.content_type, "Cache-Control": _IMMUTABLE}
+        return web.Response(body=asset.content, headers=headers)
 
     # Changes.
 

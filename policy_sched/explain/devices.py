@@ -120,15 +120,15 @@ class ClaimSteps:
 def claim_steps(found: dynamicresources.ClaimsExplained, rejecting: Collection[str]) -> ClaimSteps:
     """Return the report for the nodes that reject the pod for its claims."""
     return ClaimSteps(
-        [_request(one, rejecting) for one in found.requests],
-        [one for one in found.allocated if set(rejecting) - set(one.nodes)],
-        [_change(one) for one in found.changes],
+        [_request(devices, rejecting) for devices in found.requests],
+        [claim for claim in found.allocated if set(rejecting) - set(claim.nodes)],
+        [_change(change) for change in found.changes],
     )
 
 
-def _request(one: dynamicresources.RequestDevices, rejecting: Collection[str]) -> RequestStep:
+def _request(devices: dynamicresources.RequestDevices, rejecting: Collection[str]) -> RequestStep:
     alike: dict[object, DevicesStep] = {}
-    for node in one.nodes:
+    for node in devices.nodes:
         if node.node not in rejecting:
             continue
         key = (node.devices, frozenset(node.refused), node.fit)
@@ -137,7 +137,13 @@ def _request(one: dynamicresources.RequestDevices, rejecting: Collection[str]) -
         alike[key].nodes.append(node.node)
     steps = sorted(alike.values(), key=lambda step: (-step.fit, -step.devices, step.nodes[0]))
     return RequestStep(
-        one.claim, one.request, one.device_class, one.count, steps, one.resource, one.container
+        devices.claim,
+        devices.request,
+        devices.device_class,
+        devices.count,
+        steps,
+        devices.resource,
+        devices.container,
     )
 
 
@@ -152,23 +158,23 @@ def _refused(why: dynamicresources.Refusal, count: int) -> RefusedStep:
     return RefusedStep(why.why, count, selector, taint, why.error)
 
 
-def _order(one: RefusedStep) -> tuple[int, str]:
-    return ["updated", "invalid", "allocated", "selector", *_WORDS].index(one.why), str(one)
+def _order(step: RefusedStep) -> tuple[int, str]:
+    return ["updated", "invalid", "allocated", "selector", *_WORDS].index(step.why), str(step)
 
 
-def _change(one: dynamicresources.ClaimChange) -> ClaimChangeStep:
-    selector = None if one.selector is None else SelectorStep.of(one.selector)
-    nodes = sorted(one.nodes)[:_NAMED]
+def _change(change: dynamicresources.ClaimChange) -> ClaimChangeStep:
+    selector = None if change.selector is None else SelectorStep.of(change.selector)
+    nodes = sorted(change.nodes)[:_NAMED]
     return ClaimChangeStep(
-        one.kind,
-        one.claim,
-        one.request,
-        one.name,
-        len(one.nodes),
+        change.kind,
+        change.claim,
+        change.request,
+        change.name,
+        len(change.nodes),
         nodes,
         selector,
-        one.resource,
-        one.container,
+        change.resource,
+        change.container,
     )
 
 
@@ -243,25 +249,25 @@ class RatedStep(msgspec.Struct, rename="camel"):
 def rated_steps(found: Sequence[dynamicresources.RatedDevice]) -> list[RatedStep]:
     """Return devices as they are tried, request by request; those that are refused come last."""
     steps = []
-    for one in found:
-        verdict = one.verdict
+    for device in found:
+        verdict = device.verdict
         words = f" ({verdict.message})" if verdict.refused_by and verdict.message else ""
-        name = one.request.name
+        name = device.request.name
         refused = verdict.refused_by + words
-        steps.append(RatedStep(name, one.device.name, verdict.score, one.chosen, refused))
-    order = {name: i for i, name in enumerate(dict.fromkeys(one.request for one in steps))}
-    return sorted(steps, key=lambda one: (order[one.request], bool(one.refused_by), -one.score))
+        steps.append(RatedStep(name, device.device.name, verdict.score, device.chosen, refused))
+    order = {name: i for i, name in enumerate(dict.fromkeys(step.request for step in steps))}
+    return sorted(steps, key=lambda step: (order[step.request], bool(step.refused_by), -step.score))
 
 
 def rated_lines(steps: Sequence[RatedStep], node: str) -> Iterator[str]:
     """Yield the devices of a node with their scores."""
     width = max((len(one.device) for one in steps), default=0)
     request = None
-    for one in steps:
-        if one.request != request:
-            request = one.request
+    for step in steps:
+        if step.request != request:
+            request = step.request
             yield f"Devices of {node} for request {request}:"
-        yield f"  {one.device:<{width}}  {one}"
+        yield f"  {step.device:<{width}}  {step}"
 
 
 def change_text(one: ClaimChangeStep) -> str:
@@ -270,19 +276,19 @@ def change_text(one: ClaimChangeStep) -> str:
     return f"{_change_words(one)} it would fit on {where}"
 
 
-def _change_words(one: ClaimChangeStep) -> str:
-    of = f"request {one.request} of {one.claim}"
-    match one.kind:
+def _change_words(step: ClaimChangeStep) -> str:
+    of = f"request {step.request} of {step.claim}"
+    match step.kind:
         case "toleration":
-            return f"with {of} tolerating {one.name}"
+            return f"with {of} tolerating {step.name}"
         case "count":
-            if one.resource:
-                return f"with {one.name} of {one.resource} in container {one.container}"
-            return f"with {counted(int(one.name), 'device')} for {of}"
+            if step.resource:
+                return f"with {step.name} of {step.resource} in container {step.container}"
+            return f"with {counted(int(step.name), 'device')} for {of}"
         case "constraint":
-            return f"without the constraint {one.name} of {one.claim}"
+            return f"without the constraint {step.name} of {step.claim}"
         case "selector":
-            return f"without the {one.selector}"
+            return f"without the {step.selector}"
     return "with the allocated devices given back"
 
 

@@ -82,13 +82,13 @@ class Evaluated:
         yield ""
         yield from _tree(self)
         yield ""
-        shown = [(one.node, _shown(one, self.type)) for one in self.values]
+        shown = [(value.node, _shown(value, self.type)) for value in self.values]
         if [name for name, _ in shown] == [""]:
             yield f"value  {shown[0][1]}"
             return
         width = max(len(name) for name, _ in shown)
         yield from (f"{name:<{width}}  {value}" for name, value in shown)
-        failed = Counter(f"{one.error} ({one.code})" for one in self.values if one.code)
+        failed = Counter(f"{value.error} ({value.code})" for value in self.values if value.code)
         if failed:
             yield ""
             whole = f"{sum(failed.values())} of {len(shown)} nodes have no value: "
@@ -108,10 +108,10 @@ class Evaluated:
             },
             "parts": _part_document(self.text, self.part),
             "values": [
-                {"node": one.node or None, "error": one.error, "code": one.code}
-                if one.code
-                else {"node": one.node or None, "value": value_data(one.value, self.type)}
-                for one in self.values
+                {"node": value.node or None, "error": value.error, "code": value.code}
+                if value.code
+                else {"node": value.node or None, "value": value_data(value.value, self.type)}
+                for value in self.values
             ],
         }
 
@@ -250,8 +250,8 @@ def _words(site: Site) -> str:
     return f"{words} '{site.detail}'" if site.detail else words
 
 
-def _shown(one: NodeValue, kind: types.Type) -> str:
-    return f"error {one.code}: {one.error}" if one.code else value_text(one.value, kind)
+def _shown(value: NodeValue, kind: types.Type) -> str:
+    return f"error {value.code}: {value.error}" if value.code else value_text(value.value, kind)
 
 
 def _cost_text(found: Evaluated) -> str:

@@ -57,12 +57,12 @@ class EvaluatedDevices:
         yield f"type   {self.type}"
         yield f"cost   at most {self.cost:,.0f} units of CEL for a device"
         yield ""
-        width = max((len(str(one.device)) for one in self.values), default=0)
-        yield from (f"{one.device!s:<{width}}  {one.shown}" for one in self.values)
+        width = max((len(str(value.device)) for value in self.values), default=0)
+        yield from (f"{value.device!s:<{width}}  {value.shown}" for value in self.values)
         yield ""
         if self.selects:
             yield f"{self.selected} of {len(self.values)} devices are selected"
-        failed = Counter(one.error for one in self.values if one.error)
+        failed = Counter(value.error for value in self.values if value.error)
         if failed:
             whole = f"{sum(failed.values())} of {len(self.values)} devices have no value: "
             yield whole + ", ".join(f"{count} {error}" for error, count in failed.most_common())
@@ -70,12 +70,12 @@ class EvaluatedDevices:
     @property
     def selects(self) -> bool:
         """Whether all values are truth values, as those of a selector."""
-        return all(isinstance(one.value, bool) for one in self.values if not one.error)
+        return all(isinstance(value.value, bool) for value in self.values if not value.error)
 
     @property
     def selected(self) -> int:
         """The number of devices for which the value is true."""
-        return sum(one.value is True for one in self.values)
+        return sum(value.value is True for value in self.values)
 
     def document(self) -> Document:
         """Return what was found out as plain data."""
@@ -85,8 +85,11 @@ class EvaluatedDevices:
             "cost": {"perDevice": self.cost if self.cost < float("inf") else None, "unit": "CEL"},
             "selected": self.selected if self.selects else None,
             "values": [
-                {**_named(one.device), **({"error": one.error} if one.error else _valued(one))}
-                for one in self.values
+                {
+                    **_named(value.device),
+                    **({"error": value.error} if value.error else _valued(value)),
+                }
+                for value in self.values
             ],
         }
 
@@ -95,8 +98,8 @@ def _named(device: DeviceId) -> dict[str, str]:
     return {"driver": device.driver, "pool": device.pool, "device": device.device}
 
 
-def _valued(one: DeviceValue) -> dict[str, Any]:
-    return {"value": one.value}
+def _valued(value: DeviceValue) -> dict[str, Any]:
+    return {"value": value.value}
 
 
 def evaluated_on_devices(text: str, slices: Iterable[ResourceSlice]) -> EvaluatedDevices:
@@ -106,9 +109,9 @@ def evaluated_on_devices(text: str, slices: Iterable[ResourceSlice]) -> Evaluate
     """
     selector = cel.compile_selector(text)
     where = Text(text, FILE)
-    wrong = [one for one in selector.problems if one.code not in _OF_SELECTORS]
+    wrong = [problem for problem in selector.problems if problem.code not in _OF_SELECTORS]
     if wrong:
-        raise PolicyError([diagnostic(one, where) for one in wrong])
+        raise PolicyError([diagnostic(problem, where) for problem in wrong])
     assert selector.tree is not None, "nothing is wrong with it"
     values = []
     for one in _newest(slices):

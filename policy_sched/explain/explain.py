@@ -64,13 +64,13 @@ def filter_parts(runner: Runner, table: NodeTable, pod: PodInfo) -> list[FilterP
     Raises PluginError if a plugin fails.
     """
     state = framework.CycleState()
-    found = runner.run("pre_filter", state, pod)
+    result = runner.run("pre_filter", state, pod)
     parts = [
         _narrowing(runner, hook, table, pod)
         for hook in runner.pipeline.at("pre_filter")
-        if hook.plugin in found.narrowed_by
+        if hook.plugin in result.narrowed_by
     ]
-    for hook in runner.active("filter", found.skipped):
+    for hook in runner.active("filter", result.skipped):
         verdict = cast(
             "framework.FilterResult", runner.call("filter", hook, state, pod, None, table)
         )
@@ -272,16 +272,16 @@ def explain(
     random = scheduler.handle.random
     state = random.getstate()  # plugins choose among equals, and are to choose so afterwards, too
     try:
-        found = _explained(scheduler, profile, pod, name, top)
+        explanation = _explained(scheduler, profile, pod, name, top)
     finally:
         random.setstate(state)
     if profile is not None:
-        found.skipped_extenders = {
+        explanation.skipped_extenders = {
             extender: error
             for extender, (count, error) in skipped(profile.extenders).items()
             if extender not in before or count > before[extender][0]
         }
-    return found
+    return explanation
 
 
 def _explained(
@@ -289,53 +289,53 @@ def _explained(
 ) -> report.Explanation:
     """Explain the decision of the profile with a name."""
     table = scheduler.handle.nodes
-    found = report.Explanation(pod.key, name, nodes=table.live_count)
+    explanation = report.Explanation(pod.key, name, nodes=table.live_count)
     if profile is None:
-        found.message, found.ignored = f'no profile has schedulerName "{name}"', True
-        return found
+        explanation.message, explanation.ignored = f'no profile has schedulerName "{name}"', True
+        return explanation
     gate = profile.runner.run("pre_enqueue", pod).status
     if not gate.ok:
-        found.message, found.gated_by = gate.message(), gate.plugin
-        return found
-    found.content_hash = profile.pipeline.content_hash
+        explanation.message, explanation.gated_by = gate.message(), gate.plugin
+        return explanation
+    explanation.content_hash = profile.pipeline.content_hash
     try:
         plan = dry_run_group(pod, profile, scheduler.handle)
     except PluginError as error:
-        found.message, found.failed = str(error), True
-        return found
+        explanation.message, explanation.failed = str(error), True
+        return explanation
     if plan is not None:
-        _add_together(found, profile, table, pod, plan, top)
-        return found
+        _add_together(explanation, profile, table, pod, plan, top)
+        return explanation
     attempt = Attempt(QueuedPod(pod), profile)
     # Ties are reported, not broken.
     decision = decide(attempt, table, Random(0))  # noqa: S311 - no secret
-    found.message = "" if isinstance(decision, Bind) else decision.message
+    explanation.message = "" if isinstance(decision, Bind) else decision.message
     if not isinstance(decision, Bind) and decision.diagnosis is None:
-        found.failed = True
+        explanation.failed = True
         if pod.pod.spec.resource_claims:
             rows = np.flatnonzero(table.live.values[: table.n])
-            _add_devices(found, scheduler, pod, rows, rows)
-        return found
-    _add_victims(found, decision)
+            _add_devices(explanation, scheduler, pod, rows, rows)
+        return explanation
+    _add_victims(explanation, decision)
     evaluation = (
         decision.evaluation if isinstance(decision, Bind) else profile.evaluator.evaluate(pod)
     )
     if evaluation.rejection is not None:
-        found.rejected_by = evaluation.rejection.plugin
-        return found
+        explanation.rejected_by = evaluation.rejection.plugin
+        return explanation
     parts = filter_parts(profile.runner, table, pod)
-    _add_filters(found, table, evaluation, parts)
-    _add_scores(found, table, evaluation, top)
-    found.alternatives = alternatives(profile, table, pod, evaluation, parts)
-    if found.best:
-        _add_rated(found, scheduler, pod)
+    _add_filters(explanation, table, evaluation, parts)
+    _add_scores(explanation, table, evaluation, top)
+    explanation.alternatives = alternatives(profile, table, pod, evaluation, parts)
+    if explanation.best:
+        _add_rated(explanation, scheduler, pod)
     if not evaluation.filtering.any_feasible():
-        _add_claims(found, scheduler, pod, evaluation, parts)
-    return found
+        _add_claims(explanation, scheduler, pod, evaluation, parts)
+    return explanation
 
 
 def _add_claims(
-    found: report.Explanation,
+    explanation: report.Explanation,
     scheduler: Scheduler,
     pod: PodInfo,
     evaluation: Evaluation,
@@ -347,21 +347,25 @@ def _add_claims(
     for part, alone in zip(parts, sole, strict=True):
         if part.plugin == DEVICES:
             rejected = np.flatnonzero(part.rejected(table.n) & table.live.values[: table.n])
-            _add_devices(found, scheduler, pod, rejected, np.flatnonzero(alone))
+            _add_devices(explanation, scheduler, pod, rejected, np.flatnonzero(alone))
             # A pod cannot do without its devices.
-            found.alternatives = [one for one in found.alternatives if one.name != DEVICES]
+            explanation.alternatives = [
+                alternative
+                for alternative in explanation.alternatives
+                if alternative.name != DEVICES
+            ]
 
 
-def _add_rated(found: report.Explanation, scheduler: Scheduler, pod: PodInfo) -> None:
+def _add_rated(explanation: report.Explanation, scheduler: Scheduler, pod: PodInfo) -> None:
     """Add what rules say of the devices of the best node."""
-    allocating = scheduler.handle.shared(Allocations).latest(found.profile)
+    allocating = scheduler.handle.shared(Allocations).latest(explanation.profile)
     if allocating is not None:
-        row = scheduler.handle.nodes.row_of[found.best[0]]
-        found.rated = rated_steps(allocating.rated(pod, row))
+        row = scheduler.handle.nodes.row_of[explanation.best[0]]
+        explanation.rated = rated_steps(allocating.rated(pod, row))
 
 
 def _add_devices(
-    found: report.Explanation,
+    explanation: report.Explanation,
     scheduler: Scheduler,
     pod: PodInfo,
     rejected: NDArray[np.intp],
@@ -369,12 +373,12 @@ def _add_devices(
 ) -> None:
     """Add the devices of the rows that reject the pod; ``alone``: that only its claims reject."""
     names = scheduler.handle.nodes.names
-    explained = explain_claims(scheduler.handle, pod, alone.tolist(), found.profile)
-    found.claims = claim_steps(explained, {names[row] for row in rejected.tolist()})
+    explained = explain_claims(scheduler.handle, pod, alone.tolist(), explanation.profile)
+    explanation.claims = claim_steps(explained, {names[row] for row in rejected.tolist()})
 
 
 def _add_together(
-    found: report.Explanation,
+    explanation: report.Explanation,
     profile: Profile,
     table: NodeTable,
     pod: PodInfo,
@@ -383,34 +387,40 @@ def _add_together(
 ) -> None:
     """Add the placement of the pod's group, and the pod's node in it."""
     decision = member_decision(plan, pod.uid).decision
-    for one in plan.tried if plan.plugins else ():
-        placed, pods = one.placed, len(plan.attempts)
-        scores = dict(one.scores)
+    for result in plan.tried if plan.plugins else ():
+        placed, pods = result.placed, len(plan.attempts)
+        scores = dict(result.scores)
         step = report.PlacementStep(
-            one.name or "(all nodes)", one.nodes, placed, pods, one.feasible, one.total, scores
+            result.name or "(all nodes)",
+            result.nodes,
+            placed,
+            pods,
+            result.feasible,
+            result.total,
+            scores,
         )
-        found.placements.append(step)
+        explanation.placements.append(step)
     if not isinstance(decision, Bind):
-        found.message = decision.message
-        found.failed = decision.status.code is framework.Code.ERROR
-        _add_victims(found, decision)
+        explanation.message = decision.message
+        explanation.failed = decision.status.code is framework.Code.ERROR
+        _add_victims(explanation, decision)
         return
     assert plan.best is not None, "the pod goes there"
-    found.placement = plan.best.name
+    explanation.placement = plan.best.name
     evaluation = decision.evaluation
     late_by = f"placement by {', '.join(sorted(plan.plugins))}" if plan.plugins else OTHER_SOURCES
-    _add_filters(found, table, evaluation, filter_parts(profile.runner, table, pod), late_by)
-    _add_scores(found, table, evaluation, top)
+    _add_filters(explanation, table, evaluation, filter_parts(profile.runner, table, pod), late_by)
+    _add_scores(explanation, table, evaluation, top)
 
 
-def _add_victims(found: report.Explanation, decision: Decision) -> None:
+def _add_victims(explanation: report.Explanation, decision: Decision) -> None:
     if isinstance(decision, Preempt):
-        found.nominated_node = decision.node
-        found.victims = [victim.key for victim in decision.victims]
+        explanation.nominated_node = decision.node
+        explanation.victims = [victim.key for victim in decision.victims]
 
 
 def _add_filters(
-    found: report.Explanation,
+    explanation: report.Explanation,
     table: NodeTable,
     evaluation: Evaluation,
     parts: Sequence[FilterPart],
@@ -436,17 +446,17 @@ def _add_filters(
             int(np.count_nonzero(left)),
             _reasons(part, removed),
         )
-        found.filters.append(step)
+        explanation.filters.append(step)
     late = left & ~feasible
     if late.any():
         count = int(np.count_nonzero(late))
         left_over = int(np.count_nonzero(left & feasible))
-        found.filters.append(report.FilterStep(late_by, late_by, count, count, left_over, {}))
+        explanation.filters.append(report.FilterStep(late_by, late_by, count, count, left_over, {}))
     statuses = evaluation.filtering.statuses()
-    found.rejections = {
+    explanation.rejections = {
         table.names[row]: (status.plugin, list(status.reasons)) for row, status in statuses.items()
     }
-    found.feasible = int(np.count_nonzero(feasible))
+    explanation.feasible = int(np.count_nonzero(feasible))
 
 
 def _reasons(part: FilterPart, removed: Mask) -> dict[str, int]:
@@ -461,7 +471,7 @@ def _reasons(part: FilterPart, removed: Mask) -> dict[str, int]:
 
 
 def _add_scores(
-    found: report.Explanation, table: NodeTable, evaluation: Evaluation, top: int
+    explanation: report.Explanation, table: NodeTable, evaluation: Evaluation, top: int
 ) -> None:
     """Add the totals of the best nodes, and each plugin's part."""
     if evaluation.scoring is None:
@@ -471,10 +481,10 @@ def _add_scores(
     rows = evaluation.filtering.feasible_rows()
     order = sorted(rows.tolist(), key=lambda row: (-int(total[row]), names[row]))
     best = evaluation.best().tolist()
-    found.best = sorted(names[row] for row in best)
+    explanation.best = sorted(names[row] for row in best)
     shown = np.array(order[:top], np.intp)
     shares, raw_scores = evaluation.scoring.weighted(shown), evaluation.scoring.raw(shown)
     for i, row in enumerate(shown.tolist()):
         parts = {plugin: values[i] for plugin, values in shares.items()}
         raw = {plugin: values[i] for plugin, values in raw_scores.items()}
-        found.scores.append(report.NodeScore(names[row], int(total[row]), parts, raw))
+        explanation.scores.append(report.NodeScore(names[row], int(total[row]), parts, raw))

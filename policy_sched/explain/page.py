@@ -64,11 +64,11 @@ def explanation_sections(
     return sections
 
 
-def _scores(found: report.Explanation, node_href: Callable[[str], str]) -> web.Section:
+def _scores(explanation: report.Explanation, node_href: Callable[[str], str]) -> web.Section:
     decided: list[web.Block] = (
-        [web.Prose(lines)] if (lines := list(report.what_decided(found))) else []
+        [web.Prose(lines)] if (lines := list(report.what_decided(explanation))) else []
     )
-    return web.Section("Scores", [*decided, scores_bars(found, node_href)])
+    return web.Section("Scores", [*decided, scores_bars(explanation, node_href)])
 
 
 def scores_bars(found: report.Explanation, node_href: Callable[[str], str] = no_link) -> web.Bars:
@@ -117,7 +117,7 @@ def _claims(claims: devices.ClaimSteps) -> Iterator[web.Section]:
     """Yield why the devices of nodes do not suffice."""
     blocks: list[web.Block] = []
     if claims.allocated:
-        blocks.append(web.Prose([devices.allocated_text(one) for one in claims.allocated]))
+        blocks.append(web.Prose([devices.allocated_text(claim) for claim in claims.allocated]))
     columns = [web.Column("Nodes"), web.Column("Devices")]
     blocks += [
         web.Table(devices.request_title(request), columns, devices.request_rows(request))
@@ -130,14 +130,14 @@ def _claims(claims: devices.ClaimSteps) -> Iterator[web.Section]:
 
 def _rated(steps: list[devices.RatedStep]) -> Iterator[web.Table]:
     """Yield what rules say of the devices of the best node, request by request."""
-    for request, of_request in groupby(steps, key=lambda one: one.request):
+    for request, of_request in groupby(steps, key=lambda step: step.request):
         rows: list[list[web.Value]] = [
-            [one.device, web.Badge(str(one), _tone(one))] for one in of_request
+            [step.device, web.Badge(str(step), _tone(step))] for step in of_request
         ]
         yield web.Table(f"Request {request}", [web.Column("Device"), web.Column("Rules")], rows)
 
 
-def _tone(one: devices.RatedStep) -> web.Tone:
-    if one.refused_by:
+def _tone(step: devices.RatedStep) -> web.Tone:
+    if step.refused_by:
         return "bad"
-    return "good" if one.chosen else ""
+    return "good" if step.chosen else ""

@@ -16,26 +16,26 @@ Path = tuple[str | int, ...]
 def locate_selectors(steps: ClaimSteps, places: Places, objects: Iterable[ApiObject]) -> ClaimSteps:
     """Return an explanation's steps with file and line of each selector where they are known."""
     listed = list(objects)
-    for one in _selectors(steps):
-        one.place = _place(one, places, listed)
+    for step in _selectors(steps):
+        step.place = _place(step, places, listed)
     return steps
 
 
 def _selectors(steps: ClaimSteps) -> Iterator[SelectorStep]:
     for request in steps.requests:
         for node in request.nodes:
-            yield from (one.selector for one in node.refused if one.selector is not None)
-    yield from (one.selector for one in steps.changes if one.selector is not None)
+            yield from (step.selector for step in node.refused if step.selector is not None)
+    yield from (step.selector for step in steps.changes if step.selector is not None)
 
 
-def _place(one: SelectorStep, places: Places, objects: list[ApiObject]) -> str:
-    if one.kind == "class":
-        return _line(places.get(("DeviceClass", "", one.name)), ("spec", *_of(one)))
-    namespace, _, name = one.name.rpartition("/")
-    claim = next((c for c in objects if isinstance(c, ResourceClaim) and _is(c, one.name)), None)
+def _place(step: SelectorStep, places: Places, objects: list[ApiObject]) -> str:
+    if step.kind == "class":
+        return _line(places.get(("DeviceClass", "", step.name)), ("spec", *_of(step)))
+    namespace, _, name = step.name.rpartition("/")
+    claim = next((c for c in objects if isinstance(c, ResourceClaim) and _is(c, step.name)), None)
     if claim is None:
         return ""
-    path = _of_request(claim.spec, one)
+    path = _of_request(claim.spec, step)
     own = places.get(("ResourceClaim", namespace, name))
     if own is not None:
         return _line(own, ("spec", *path))
@@ -49,22 +49,22 @@ def _is(claim: ResourceClaim, name: str) -> bool:
     return f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}" == name
 
 
-def _of(one: SelectorStep) -> Path:
-    return ("selectors", one.index, "cel", "expression")
+def _of(step: SelectorStep) -> Path:
+    return ("selectors", step.index, "cel", "expression")
 
 
-def _of_request(spec: ResourceClaimSpec, one: SelectorStep) -> Path:
+def _of_request(spec: ResourceClaimSpec, step: SelectorStep) -> Path:
     """Return the path of a selector below the spec of its claim."""
-    parent, _, sub = one.request.partition("/")
+    parent, _, sub = step.request.partition("/")
     for index, request in enumerate(spec.devices.requests):
         if request.name != parent:
             continue
         path: Path = ("devices", "requests", index)
         if not sub:
-            return (*path, "exactly", *_of(one))
+            return (*path, "exactly", *_of(step))
         for number, choice in enumerate(request.first_available):
             if choice.name == sub:
-                return (*path, "firstAvailable", number, *_of(one))
+                return (*path, "firstAvailable", number, *_of(step))
     return ()
 
 

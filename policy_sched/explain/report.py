@@ -217,50 +217,50 @@ def head_lines(found: Explanation) -> Iterator[str]:
 def change_lines(found: Explanation) -> list[str]:
     """Return what would change the decision, the devices of claims first."""
     changes = [] if found.claims is None else list(map(change_text, found.claims.changes))
-    return changes + [_alternative(one, found) for one in found.alternatives]
+    return changes + [_alternative(alternative, found) for alternative in found.alternatives]
 
 
-def _head(found: Explanation) -> Iterator[str]:
-    nodes = _nodes(found.nodes)
-    if found.ignored:
-        yield f"{found.pod} is not scheduled here"
-        yield f"  {found.message}"
-    elif found.gated_by:
-        yield f"{found.pod} does not enter the queue: {found.gated_by} keeps it out"
-        yield f"  {found.message}"
-    elif found.failed:
-        yield f"{found.pod} is not placed: the attempt fails, and is tried again after a backoff"
-        yield f"  {found.message}"
-    elif found.best and found.after_queue and not found.node:
-        yield f"{found.pod} is not placed, though {found.feasible} of {nodes} are feasible"
-        yield f"  {found.message}"
-    elif found.best:
-        one = found.best[0] if len(found.best) == 1 else f"one of {some(found.best)}"
-        where = found.node or one
-        yield f"{found.pod} goes to {where}: the best of {found.feasible} feasible, {nodes} in all"
-        if found.placement:
-            yield f"  its group goes to placement {found.placement}"
-    elif found.rejected_by:
-        yield f"{found.pod} fits nowhere: {found.rejected_by} rejects it, whatever the node"
-        yield f"  {found.message}"
-    elif found.nominated_node:
-        yield f"{found.pod} fits nowhere yet; it preempts pods on {found.nominated_node}"
-        yield f"  victims: {', '.join(found.victims)}"
-        yield f"  {found.message}"
-    elif found.placements:
-        count = len(found.placements)
+def _head(explanation: Explanation) -> Iterator[str]:
+    pod, nodes = explanation.pod, _nodes(explanation.nodes)
+    if explanation.ignored:
+        yield f"{pod} is not scheduled here"
+        yield f"  {explanation.message}"
+    elif explanation.gated_by:
+        yield f"{pod} does not enter the queue: {explanation.gated_by} keeps it out"
+        yield f"  {explanation.message}"
+    elif explanation.failed:
+        yield f"{pod} is not placed: the attempt fails, and is tried again after a backoff"
+        yield f"  {explanation.message}"
+    elif explanation.best and explanation.after_queue and not explanation.node:
+        yield f"{pod} is not placed, though {explanation.feasible} of {nodes} are feasible"
+        yield f"  {explanation.message}"
+    elif explanation.best:
+        best, feasible = explanation.best, explanation.feasible
+        where = explanation.node or (best[0] if len(best) == 1 else f"one of {some(best)}")
+        yield f"{pod} goes to {where}: the best of {feasible} feasible, {nodes} in all"
+        if explanation.placement:
+            yield f"  its group goes to placement {explanation.placement}"
+    elif explanation.rejected_by:
+        yield f"{pod} fits nowhere: {explanation.rejected_by} rejects it, whatever the node"
+        yield f"  {explanation.message}"
+    elif explanation.nominated_node:
+        yield f"{pod} fits nowhere yet; it preempts pods on {explanation.nominated_node}"
+        yield f"  victims: {', '.join(explanation.victims)}"
+        yield f"  {explanation.message}"
+    elif explanation.placements:
+        count = len(explanation.placements)
         tried = "not in the only placement" if count == 1 else f"in none of {count} placements"
-        yield f"{found.pod} fits nowhere: its group fits {tried}"
-        yield f"  {found.message}"
-    elif not found.nodes:
-        yield f"{found.pod} fits nowhere: there are no nodes"
-        yield f"  {found.message}"
-    elif found.nodes == 1:
-        yield f"{found.pod} does not fit on the only node"
-        yield f"  {found.message}"
+        yield f"{pod} fits nowhere: its group fits {tried}"
+        yield f"  {explanation.message}"
+    elif not explanation.nodes:
+        yield f"{pod} fits nowhere: there are no nodes"
+        yield f"  {explanation.message}"
+    elif explanation.nodes == 1:
+        yield f"{pod} does not fit on the only node"
+        yield f"  {explanation.message}"
     else:
-        yield f"{found.pod} fits on none of {nodes}"
-        yield f"  {found.message}"
+        yield f"{pod} fits on none of {nodes}"
+        yield f"  {explanation.message}"
 
 
 def some(names: Sequence[str]) -> str:
@@ -269,42 +269,42 @@ def some(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + more
 
 
-def _queue(found: Explanation) -> Iterator[str]:
+def _queue(explanation: Explanation) -> Iterator[str]:
     """Yield the position of the pod in the queue."""
-    if found.after_queue:
-        ahead = f"the {counted(found.ahead, 'pod')}" if found.ahead else "no pods"
+    if explanation.after_queue:
+        ahead = f"the {counted(explanation.ahead, 'pod')}" if explanation.ahead else "no pods"
         yield f"  decided after {ahead} ahead of it in the queue, as simulate does"
-    elif found.ahead:
-        are = "is" if found.ahead == 1 else "are"
-        ahead = f"{counted(found.ahead, 'pod')} {are} ahead of it in the queue"
-        yield f"  {ahead}; --after-queue decides {'it' if found.ahead == 1 else 'them'} first"
+    elif explanation.ahead:
+        are = "is" if explanation.ahead == 1 else "are"
+        ahead = f"{counted(explanation.ahead, 'pod')} {are} ahead of it in the queue"
+        yield f"  {ahead}; --after-queue decides {'it' if explanation.ahead == 1 else 'them'} first"
 
 
-def _placements(found: Explanation) -> Iterator[str]:
+def _placements(explanation: Explanation) -> Iterator[str]:
     """Yield a row per domain in which the pod's group was tried."""
-    heads, rows = placement_rows(found)
+    heads, rows = placement_rows(explanation)
     yield from table([[head.upper() for head in heads[:4]] + heads[4:], *rows],
                      range(1, len(heads)), gap="  ")  # fmt: skip
 
 
 def placement_rows(found: Explanation) -> tuple[list[str], list[list[str]]]:
     """Return headings and rows of the domains in which the pod's group was tried."""
-    plugins = sorted({plugin for one in found.placements for plugin in one.plugins})
+    plugins = sorted({plugin for step in found.placements for plugin in step.plugins})
     several = plugins if len(plugins) > 1 else []
     rows = [
         [
-            one.name,
-            str(one.nodes),
-            f"{one.placed} of {one.pods}",
-            str(one.score) if one.feasible else "infeasible",
-            *(str(one.plugins.get(plugin, "")) for plugin in several),
+            step.name,
+            str(step.nodes),
+            f"{step.placed} of {step.pods}",
+            str(step.score) if step.feasible else "infeasible",
+            *(str(step.plugins.get(plugin, "")) for plugin in several),
         ]
-        for one in found.placements
+        for step in found.placements
     ]
     return ["Placement", "Nodes", "Pods placed", "Score", *several], rows
 
 
-def _filters(found: Explanation) -> Iterator[str]:
+def _filters(explanation: Explanation) -> Iterator[str]:
     """Yield the filters that remove a node, and the number of the others."""
     heads = ("FILTER", "REMOVES", "ALONE", "LEFT", "REASONS")
     rows = [
@@ -315,11 +315,11 @@ def _filters(found: Explanation) -> Iterator[str]:
             str(step.left),
             ", ".join(reason_texts(step)),
         )
-        for step in removing(found)
+        for step in removing(explanation)
     ]
     if rows:
         yield from table([heads, *rows], (1, 2, 3), gap="  ")
-    others = others_text(found)
+    others = others_text(explanation)
     if others:
         yield others
 
@@ -382,21 +382,23 @@ def what_decided(found: Explanation) -> Iterator[str]:
     yield f"{first.node} beats {second.node} by {first.total - second.total}: {parts}"
 
 
-def _alternative(one: Alternative, found: Explanation) -> str:
-    if one.kind == "resource":
-        less = quantity_text(one.name, int(one.amount))
-        return f"with {less} less {one.name} it would fit on {_nodes(one.fits)}: {_some(one)}"
-    if one.kind == "score":
-        return f"without the score of {one.name}, {_some(one)} would win"
-    if found.best:
-        return f"without {one.name}, {_some(one)} would win"
-    best = "" if one.fits == len(one.best) else "the best of them "
-    return f"without {one.name} it would fit on {_nodes(one.fits)}: {best}{_some(one)}"
+def _alternative(alternative: Alternative, explanation: Explanation) -> str:
+    if alternative.kind == "resource":
+        less = quantity_text(alternative.name, int(alternative.amount))
+        fits = f"it would fit on {_nodes(alternative.fits)}: {_some(alternative)}"
+        return f"with {less} less {alternative.name} {fits}"
+    if alternative.kind == "score":
+        return f"without the score of {alternative.name}, {_some(alternative)} would win"
+    if explanation.best:
+        return f"without {alternative.name}, {_some(alternative)} would win"
+    best = "" if alternative.fits == len(alternative.best) else "the best of them "
+    fits = f"it would fit on {_nodes(alternative.fits)}: {best}{_some(alternative)}"
+    return f"without {alternative.name} {fits}"
 
 
-def _some(one: Alternative) -> str:
-    more = one.fits - len(one.best) if one.kind == "resource" else 0
-    return " or ".join(one.best) + (f" and {more} more" if more > 0 else "")
+def _some(alternative: Alternative) -> str:
+    more = alternative.fits - len(alternative.best) if alternative.kind == "resource" else 0
+    return " or ".join(alternative.best) + (f" and {more} more" if more > 0 else "")
 
 
 def _nodes(count: int) -> str:

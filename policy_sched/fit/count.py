@@ -134,8 +134,8 @@ class _Count:
     def run(self, limit: int, preempting: int) -> None:
         """Count up to the bounds."""
         self._check_profiles()
-        for one in self._unit.shared:
-            object_seen(self._scheduler, None, one)
+        for obj in self._unit.shared:
+            object_seen(self._scheduler, None, obj)
         while self._free < limit:
             infos, failure = self._add(self._free)
             if failure is not None:
@@ -195,8 +195,8 @@ class _Count:
         scheduler = self._scheduler
         objects, copies = self._unit.copy(number + 1)
         set_creation_times([*objects, *copies], scheduler.handle.now())
-        for one in objects:
-            object_seen(scheduler, None, one)
+        for obj in objects:
+            object_seen(scheduler, None, obj)
         infos = [PodInfo.of(make_claims(scheduler, pod)) for pod in copies]
         kept = ""
         for info in infos:

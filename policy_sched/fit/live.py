@@ -14,8 +14,8 @@ def objects_of(scheduler: Scheduler) -> list[ApiObject]:
     A pod that is assumed on a node is on it. The objects are shared, and not to be changed.
     """
     cache, nominator = scheduler.cache, scheduler.handle.nominator
-    found = [node for node in cache.nodes.nodes if node is not None]
-    objects: list[ApiObject] = [*found, *cache.nodes.namespaces.values()]
+    nodes = [node for node in cache.nodes.nodes if node is not None]
+    objects: list[ApiObject] = [*nodes, *cache.nodes.namespaces.values()]
     objects += scheduler.handle.objects.every()
     for uid in cache.held():
         info = cache.pod(uid)

@@ -88,10 +88,10 @@ class Fit:
 
     def restricted(self, *, nodes: bool, pods: bool) -> Fit:
         """Return the report without the names of nodes, or of pods, that a caller may not read."""
-        found = self
+        fit = self
         if not nodes:
-            found = replace(found, by_node=(), label="", by_label=(), victims=())
-        return found if pods else replace(found, victims=())
+            fit = replace(fit, by_node=(), label="", by_label=(), victims=())
+        return fit if pods else replace(fit, victims=())
 
     # Text.
 
@@ -123,7 +123,7 @@ class Fit:
             what += f" ({self.pods:,} pods each)"
         some = "at least " if self.limited else ""
         verb = "fits" if self.replicas == 1 else "fit"
-        used = sum(one.pods > 0 for one in self.by_node)
+        used = sum(fit.pods > 0 for fit in self.by_node)
         where = f" on {used:,} of {counted(self.nodes, 'node')}" if used else ""
         yield f"{some.capitalize()}{what} {verb} now{where}"
         if self.limited:
@@ -147,9 +147,9 @@ class Fit:
         evicting = self.preempting > 0
         head = ("NODE", "PODS", *(("WITH EVICTIONS",) if evicting else ()))
         rows = [head]
-        for one in self.by_node[:SHOWN]:
-            more = (f"{one.preempting:,}",) if evicting else ()
-            rows.append((one.node, f"{one.pods:,}", *more))
+        for fit in self.by_node[:SHOWN]:
+            more = (f"{fit.preempting:,}",) if evicting else ()
+            rows.append((fit.node, f"{fit.pods:,}", *more))
         yield from table(rows, (1, 2))
         yield from _rest(len(self.by_node), "node")
 
@@ -158,11 +158,11 @@ class Fit:
         first = self.label.rpartition("/")[2].upper()
         more: tuple[str, ...] = ("WITH EVICTIONS",) if evicting else ()
         rows = [(first, "NODES", "OPEN", "PODS", *more, "RUNS OUT FIRST")]
-        for one in self.by_label:
-            more = (f"{one.preempting:,}",) if evicting else ()
-            why = next(iter(one.reasons), "-")
-            value = NO_VALUE if one.value is None else one.value
-            rows.append((value, f"{one.nodes:,}", f"{one.open:,}", f"{one.pods:,}", *more, why))
+        for fit in self.by_label:
+            more = (f"{fit.preempting:,}",) if evicting else ()
+            why = next(iter(fit.reasons), "-")
+            value = NO_VALUE if fit.value is None else fit.value
+            rows.append((value, f"{fit.nodes:,}", f"{fit.open:,}", f"{fit.pods:,}", *more, why))
         yield from table(rows, (1, 2, 3, 4) if evicting else (1, 2, 3))
 
     def _victim_lines(self) -> Iterator[str]:

@@ -47,8 +47,8 @@ class FitUnit:
     def copy(self, number: int) -> tuple[list[model.ApiObject], list[model.Pod]]:
         """Return the objects and the pods of one copy."""
         suffix = f"-fit-{number}"
-        own = {object_key(one): one.metadata.name + suffix for one in (*self.own, *self.pods)}
-        objects = [_renamed(one, own[object_key(one)]) for one in self.own]
+        own = {object_key(obj): obj.metadata.name + suffix for obj in (*self.own, *self.pods)}
+        objects = [_renamed(obj, own[object_key(obj)]) for obj in self.own]
         pods = [_copy(pod, own) for pod in self.pods]
         return [*objects, *(claim for pod in pods for claim in _ephemeral_claims(pod))], pods
 
@@ -62,11 +62,11 @@ def unit_of(manifests: Manifests, cluster: Sequence[model.ApiObject], file: str)
     problems = _misplaced(manifests)
     pods: list[model.Pod] = []
     made: list[model.ApiObject] = []
-    for one in manifests.objects:
+    for obj in manifests.objects:
         try:
-            made += _of_workload(one, [*cluster, *manifests.objects])
+            made += _of_workload(obj, [*cluster, *manifests.objects])
         except model.RejectedError as error:
-            problems.append(_problem(manifests, one, str(error)))
+            problems.append(_problem(manifests, obj, str(error)))
     given = [*manifests.objects, *made]
     pods = [_fresh(one) for one in given if isinstance(one, model.Pod)]
     if not pods and not problems:
@@ -108,9 +108,9 @@ def _misplaced(manifests: Manifests) -> list[Diagnostic]:
 
 
 def _problem(
-    manifests: Manifests, one: model.ApiObject, message: str, hint: str = ""
+    manifests: Manifests, obj: model.ApiObject, message: str, hint: str = ""
 ) -> Diagnostic:
-    place = manifests.places.get(object_key(one)) or next(iter(manifests.places.values()))
+    place = manifests.places.get(object_key(obj)) or next(iter(manifests.places.values()))
     return place.look().diagnostic(("kind",), BAD_VALUE, message, hint)
 
 
@@ -197,7 +197,7 @@ def _groups(
 
 
 def _missing(groups: Groups, own: Sequence[model.ApiObject]) -> list[model.ApiObject]:
-    return [group for group in groups.values() if not any(group is one for one in own)]
+    return [group for group in groups.values() if not any(group is obj for obj in own)]
 
 
 def _whole_gangs(manifests: Manifests, pods: list[model.Pod], groups: Groups) -> list[model.Pod]:
@@ -231,8 +231,8 @@ def _is_mate(one: model.Pod, pod: model.Pod) -> bool:
 # Copies.
 
 
-def _namespace(one: model.ApiObject) -> str:
-    return one.metadata.namespace or model.DEFAULT_NAMESPACE
+def _namespace(obj: model.ApiObject) -> str:
+    return obj.metadata.namespace or model.DEFAULT_NAMESPACE
 
 
 def _unclaimed(one: model.ApiObject) -> model.ApiObject:
@@ -242,9 +242,9 @@ def _unclaimed(one: model.ApiObject) -> model.ApiObject:
     return one
 
 
-def _renamed(one: model.ApiObject, name: str) -> model.ApiObject:
-    uid = f"fit/{_namespace(one)}/{name}"
-    return replace(one, metadata=replace(one.metadata, name=name, uid=uid))
+def _renamed(obj: model.ApiObject, name: str) -> model.ApiObject:
+    uid = f"fit/{_namespace(obj)}/{name}"
+    return replace(obj, metadata=replace(obj.metadata, name=name, uid=uid))
 
 
 def _ephemeral_claims(pod: model.Pod) -> Iterator[model.PersistentVolumeClaim]:

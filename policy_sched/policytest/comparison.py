@@ -93,7 +93,7 @@ def _differences(
     yield from _plugin_outcomes("postFilter", expected.post_filter, got.post_filter, complete)
     yield from _evictions(expected, got, complete)
     if expected.victims is not None:
-        victims = [victim for one in got.preemption or () for victim in one.victims]
+        victims = [victim for eviction in got.preemption or () for victim in eviction.victims]
         yield from _sets("victims", expected.victims, tuple(victims))
     yield from _plugin_outcomes("reserve", expected.reserve, got.reserve, complete)
     yield from _plugin_outcomes("permit", expected.permit, got.permit, complete)
@@ -231,8 +231,8 @@ def _same_rule(expected: str, got: PluginOutcome) -> bool:
 def _rejections(
     expected: Mapping[str, PluginOutcome] | None, got: Mapping[str, PluginOutcome], complete: bool
 ) -> Iterator[Deviation]:
-    for node, one in sorted((expected or {}).items()):
-        yield from _plugin_outcomes(f"rejected.{node}", one, got.get(node), complete)
+    for node, outcome in sorted((expected or {}).items()):
+        yield from _plugin_outcomes(f"rejected.{node}", outcome, got.get(node), complete)
     if complete:
         for node in sorted(set(got) - set(expected or {})):
             yield Deviation(f"rejected.{node}", ABSENT, _shown(got[node]))
@@ -321,7 +321,7 @@ def _evictions(
 
 
 def _as_sets(outcome: ExpectedOutcome) -> set[tuple[str, frozenset[str]]]:
-    return {(one.node, frozenset(one.victims)) for one in outcome.preemption or ()}
+    return {(eviction.node, frozenset(eviction.victims)) for eviction in outcome.preemption or ()}
 
 
 def _pairs(evictions: set[tuple[str, frozenset[str]]]) -> list[str]:
@@ -335,8 +335,8 @@ def _sets(
         yield Deviation(field, sorted(expected), sorted(got or ()))
 
 
-def _shown(one: PluginOutcome) -> str:
-    words = [one.code or "", f"by {one.plugin}" if one.plugin else ""]
-    reasons = "; ".join(map(str, one.reasons or ()))
+def _shown(outcome: PluginOutcome) -> str:
+    words = [outcome.code or "", f"by {outcome.plugin}" if outcome.plugin else ""]
+    reasons = "; ".join(map(str, outcome.reasons or ()))
     head = " ".join(word for word in words if word)
     return f"{head}: {reasons}" if head and reasons else head or reasons or "an outcome"

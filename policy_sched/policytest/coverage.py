@@ -78,15 +78,15 @@ class RuleCoverage:
         for ready in plans:
             plan = ready.plan
             tested = [s for s in plan.policies.values() if _is_tested(s, scenario)]
-            found = [_probes(_Form(source)) for source in tested]
-            probes[plan.scheduler_name] = found
+            by_policy = [_probes(_Form(source)) for source in tested]
+            probes[plan.scheduler_name] = by_policy
             pairs = [
                 (one, ready.policies[source.name])
-                for one, source in zip(found, tested, strict=True)
+                for one, source in zip(by_policy, tested, strict=True)
                 if one.node_order
             ]
             orders[plan.scheduler_name] = pairs
-            for probe in (probe for policy in found for probe in policy):
+            for probe in (probe for policy in by_policy for probe in policy):
                 self._register(probe)
         return CoverageWatch(probes, orders, scheduler, self._seen)
 
@@ -382,8 +382,8 @@ def percent(found: Sequence[LocationCoverage]) -> float:
 
     Without any rule it is 100.
     """
-    rules = [one for one in found if one.location.is_rule]
-    return 100.0 * sum(one.covered for one in rules) / len(rules) if rules else 100.0
+    rules = [coverage for coverage in found if coverage.location.is_rule]
+    return 100.0 * sum(coverage.covered for coverage in rules) / len(rules) if rules else 100.0
 
 
 def coverage_lines(found: Sequence[LocationCoverage]) -> Iterator[str]:
@@ -391,12 +391,12 @@ def coverage_lines(found: Sequence[LocationCoverage]) -> Iterator[str]:
     for file, group in groupby(found, key=lambda one: one.location.file):
         locations = list(group)
         yield f"{file}: {counts_text(locations)}"
-        for one in locations:
-            if not one.covered:
-                at = one.location
+        for coverage in locations:
+            if not coverage.covered:
+                at = coverage.location
                 yield (
                     f"  {file}:{at.line}:{at.column}: {at.policy}.{at.path}: "
-                    f"{lack_text(one)}: {_shortened(at.text)}"
+                    f"{lack_text(coverage)}: {_shortened(at.text)}"
                 )
     yield f"rule coverage {percent(found):.1f} %: {counts_text(found)}"
 
@@ -408,8 +408,8 @@ def lack_text(one: LocationCoverage) -> str:
 
 def counts_text(found: Sequence[LocationCoverage]) -> str:
     """Return how many rules, and conditions within them, are covered."""
-    rules = [one.covered for one in found if one.location.is_rule]
-    conditions = [one.covered for one in found if not one.location.is_rule]
+    rules = [coverage.covered for coverage in found if coverage.location.is_rule]
+    conditions = [coverage.covered for coverage in found if not coverage.location.is_rule]
     parts = f"{sum(conditions)} of {len(conditions)} conditions within rules"
     return f"{sum(rules)} of {len(rules)} rules, {parts}"
 
@@ -422,13 +422,13 @@ def coverage_data(found: Sequence[LocationCoverage]) -> dict[str, Any]:
     """Return every rule and condition with its place, what was seen and what was not."""
     return {
         "percent": round(percent(found), 2),
-        "rules": [_entry(one) for one in found if one.location.is_rule],
-        "conditions": [_entry(one) for one in found if not one.location.is_rule],
+        "rules": [_entry(coverage) for coverage in found if coverage.location.is_rule],
+        "conditions": [_entry(coverage) for coverage in found if not coverage.location.is_rule],
     }
 
 
-def _entry(one: LocationCoverage) -> dict[str, Any]:
-    location = one.location
+def _entry(coverage: LocationCoverage) -> dict[str, Any]:
+    location = coverage.location
     return {
         "file": location.file,
         "line": location.line,
@@ -436,7 +436,7 @@ def _entry(one: LocationCoverage) -> dict[str, Any]:
         "policy": location.policy,
         "rule": location.path,
         "text": location.text,
-        "covered": one.covered,
-        "seen": list(one.seen),
-        "missing": list(one.missing),
+        "covered": coverage.covered,
+        "seen": list(coverage.seen),
+        "missing": list(coverage.missing),
     }

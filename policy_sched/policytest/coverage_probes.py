@@ -200,7 +200,7 @@ class _Prober:
 
     def __init__(self, policy: CheckedPolicy) -> None:
         self._policy = policy
-        self._globals = tuple((name, one.core) for name, one in policy.variables)
+        self._globals = tuple((name, checked.core) for name, checked in policy.variables)
         self._variables = {f"variables.{name}": core for name, core in self._globals}
 
     def rule(self, checked: Checked, criterion: CoverageCriterion = "both") -> Probe:
@@ -302,7 +302,9 @@ def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
     prober = _Prober(policy)
 
     def rules(found: Sequence[Checked], criterion: CoverageCriterion = "both") -> tuple[Probe, ...]:
-        return tuple(prober.rule(one, criterion) for one in found if one.text.file == file)
+        return tuple(
+            prober.rule(checked, criterion) for checked in found if checked.text.file == file
+        )
 
     before, score, preemption = policy.pre_filter, policy.score, policy.preemption
     normalizer = score.normalize if score else None
@@ -311,11 +313,13 @@ def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
         policy.reserve, policy.permit, policy.pre_bind, policy.bind,
     ]  # fmt: skip
     after, devices = policy.post_bind, policy.devices
-    of_devices = [one for _, one in policy.variables if prober.reads(one.core, _OF_DEVICES)]
-    variables = [one for _, one in policy.variables if one not in of_devices]
+    of_devices = [
+        checked for _, checked in policy.variables if prober.reads(checked.core, _OF_DEVICES)
+    ]
+    variables = [checked for _, checked in policy.variables if checked not in of_devices]
     return PolicyProbes(
         match=rules(policy.match_conditions),
-        variables=tuple(p for one in variables for p in prober.within(one)),
+        variables=tuple(p for checked in variables for p in prober.within(checked)),
         gates=rules([rule.expression for rule in policy.pre_enqueue]),
         order=rules([key.expression for key in policy.queue_sort], "values"),
         narrowing=rules([before.node_names] if before and before.node_names else (), "values"),
@@ -335,7 +339,7 @@ def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
         node_order=rules(
             [key.expression for key in preemption.node_order] if preemption else (), "values"
         ),
-        device_variables=tuple(p for one in of_devices for p in prober.within(one)),
+        device_variables=tuple(p for checked in of_devices for p in prober.within(checked)),
         device_filter=rules([rule.expression for rule in devices.filter] if devices else ()),
         device_score=rules([devices.score] if devices and devices.score else (), "values"),
     )

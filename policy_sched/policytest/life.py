@@ -209,9 +209,9 @@ def differences(expected: LifeStep, found: LifeStep, *, exact: bool) -> Iterator
         if wanted != ours:
             yield Deviation(f"after.{name}", _shown(wanted), _shown(ours))
     for name in sorted({*expected.claims, *found.claims}):
-        one, other = expected.claims.get(name), found.claims.get(name)
-        if one != other:
-            yield Deviation(f"claims.{name}", _text(one), _text(other))
+        claim, other = expected.claims.get(name), found.claims.get(name)
+        if claim != other:
+            yield Deviation(f"claims.{name}", _text(claim), _text(other))
 
 
 def _comparable(attempts: list[LifeAttempt]) -> list[list[LifeAttempt]]:
@@ -219,21 +219,28 @@ def _comparable(attempts: list[LifeAttempt]) -> list[list[LifeAttempt]]:
 
     Pods of a group are bound beside each other, and beside the condition of their group.
     """
-    runs = [list(run) for _, run in groupby(attempts, key=lambda one: bool(one.node or one.group))]
+    runs = [
+        list(run)
+        for _, run in groupby(attempts, key=lambda attempt: bool(attempt.node or attempt.group))
+    ]
     for run in runs:
-        if any(one.group for one in run):
-            run.sort(key=lambda one: (one.group, one.pod))
+        if any(attempt.group for attempt in run):
+            run.sort(key=lambda attempt: (attempt.group, attempt.pod))
     return runs
 
 
 def _fates(step: LifeStep) -> LifeStep:
     """Return what became of pods in a step, without how and why."""
     fates = [
-        LifeAttempt(pod=one.pod if one.node else "", node=one.node, victims=sorted(one.victims))
-        for one in step.attempts
-        if one.node or one.victims
+        LifeAttempt(
+            pod=attempt.pod if attempt.node else "",
+            node=attempt.node,
+            victims=sorted(attempt.victims),
+        )
+        for attempt in step.attempts
+        if attempt.node or attempt.victims
     ]
-    fates.sort(key=lambda one: (one.pod, one.victims))
+    fates.sort(key=lambda attempt: (attempt.pod, attempt.victims))
     nominated = Queue(nominated=step.after.nominated)
     return LifeStep(step.at, nominated, fates, step.claims)
 
@@ -243,7 +250,7 @@ def _when(step: LifeStep) -> str:
 
 
 def _texts(attempts: list[LifeAttempt]) -> list[str]:
-    return [_text(one) for one in attempts]
+    return [_text(attempt) for attempt in attempts]
 
 
 def _text(value: object) -> str:

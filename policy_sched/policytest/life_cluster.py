@@ -123,7 +123,7 @@ class LifeCluster:
     def steps(self) -> Iterator[tuple[str, LifeStep]]:
         """Yield each step with what happens in it, in a few words."""
         objects = [self._decoded(one, f"objects[{i}]") for i, one in enumerate(self._life.objects)]
-        objects.sort(key=lambda one: isinstance(one, model.Pod))
+        objects.sort(key=lambda obj: isinstance(obj, model.Pod))
         yield "start", self._step(0, partial(self._begins, objects))
         for number, event in enumerate(self._life.events):
             yield from self._ended(event.at)
@@ -165,8 +165,8 @@ class LifeCluster:
             object_gone(self._scheduler, old)
 
     def _begins(self, objects: list[model.ApiObject]) -> None:
-        for one in objects:
-            self.put(one)
+        for obj in objects:
+            self.put(obj)
 
     def _gone(self, key: Key) -> None:
         pod = self._objects.get(key)
@@ -189,10 +189,10 @@ class LifeCluster:
     def _decoded(self, manifest: object, place: str) -> model.ApiObject:
         problems: list[Diagnostic] = []
         where = f"{self._life.name}: {place}"  # the line is in no object any more
-        found = decoded(manifest, Diagnostic(self._file, 1, 1, WRONG_VALUE, where), problems)
-        if found is None:
+        obj = decoded(manifest, Diagnostic(self._file, 1, 1, WRONG_VALUE, where), problems)
+        if obj is None:
             raise PolicyError(problems)
-        return found
+        return obj
 
     # A step.
 
@@ -230,7 +230,7 @@ class LifeCluster:
         writes, self._client.writes = self._client.writes, []
         by_uid = {outcome.pod.uid: outcome for outcome in outcomes}
         requests = [one for one in writes if isinstance(one, ObjectRequest)]
-        victims = sorted(one.key for one in requests if one.verb == "delete")
+        victims = sorted(request.key for request in requests if request.verb == "delete")
         for write in writes:
             if isinstance(write, Bound):
                 self._attempts.append(self._of_bound(write))
@@ -242,8 +242,8 @@ class LifeCluster:
             else:
                 self._attempts.append(_of_refused(write, condition, by_uid[write.uid], victims))
                 victims = []
-        passed_over = (one for one in outcomes if one.decision is None)
-        self._attempts += (LifeAttempt(pod=one.pod.key) for one in passed_over)
+        passed_over = (outcome for outcome in outcomes if outcome.decision is None)
+        self._attempts += (LifeAttempt(pod=outcome.pod.key) for outcome in passed_over)
         for write in writes:
             self._deliver(write)
 
@@ -304,20 +304,20 @@ class LifeCluster:
         del queue, handle, rng
         scheduler, pod = self._scheduler, first.queued.info
         watched = {pod.uid, *scheduler.handle.groups.siblings(pod)}
-        found = schedule_group(first, scheduler.queue, scheduler.handle, None, watched)
-        if found is not None:
-            for one in found.members:
-                if isinstance(one.decision, Bind):
-                    uid = one.attempt.queued.info.uid
-                    self._rankings[uid] = _ranking(one.decision, scheduler.cache.nodes)
-        return found
+        decision = schedule_group(first, scheduler.queue, scheduler.handle, None, watched)
+        if decision is not None:
+            for member in decision.members:
+                if isinstance(member.decision, Bind):
+                    uid = member.attempt.queued.info.uid
+                    self._rankings[uid] = _ranking(member.decision, scheduler.cache.nodes)
+        return decision
 
     # What is seen of it afterwards.
 
     def _queue(self) -> Queue:
         queue, nominator = self._scheduler.queue, self._scheduler.handle.nominator
         return Queue(
-            backoff={one.info.key: self._millis(one) for one in queue.backoff()},
+            backoff={queued.info.key: self._millis(queued) for queued in queue.backoff()},
             unschedulable=_names(queue.unschedulable()),
             gated=_names(queue.gated()),
             nominated={
@@ -338,8 +338,8 @@ class LifeCluster:
             allocation = claim.status.allocation
             if allocation is not None:
                 devices = [
-                    f"{one.request}:{one.driver}/{one.pool}/{one.device}"
-                    for one in allocation.devices.results
+                    f"{result.request}:{result.driver}/{result.pool}/{result.device}"
+                    for result in allocation.devices.results
                 ]
                 names = [consumer.name for consumer in claim.status.reserved_for]
                 special = is_special(claim)
@@ -357,13 +357,13 @@ def run_life(file: str, life: Life, *, exact: bool = False) -> list[StepResult]:
     started = time.perf_counter()
     steps = LifeCluster(file, life).steps()
     for number, expected in enumerate(life.expect):
-        words, found = next(steps, ("nothing", LifeStep(0, Queue())))
+        words, step = next(steps, ("nothing", LifeStep(0, Queue())))
         ended = time.perf_counter()
         name = f"{number}: {words} at {expected.at} ms"
-        every = tuple(differences(expected, found, exact=True))
-        wrong = every if exact else tuple(differences(expected, found, exact=False))
-        one = StepResult(file, life.name, name, wrong, seconds=ended - started, exact=not every)
-        results.append(one)
+        every = tuple(differences(expected, step, exact=True))
+        wrong = every if exact else tuple(differences(expected, step, exact=False))
+        result = StepResult(file, life.name, name, wrong, seconds=ended - started, exact=not every)
+        results.append(result)
         started = ended
     return results
 
@@ -416,8 +416,8 @@ def _name(one: model.ApiObject) -> str:
     return f"{one.metadata.namespace or model.DEFAULT_NAMESPACE}/{one.metadata.name}"
 
 
-def _key(one: model.ApiObject) -> Key:
-    return _key_of(ObjectName(one.kind, one.metadata.name, one.metadata.namespace))
+def _key(obj: model.ApiObject) -> Key:
+    return _key_of(ObjectName(obj.kind, obj.metadata.name, obj.metadata.namespace))
 
 
 def _key_of(target: ObjectName) -> Key:

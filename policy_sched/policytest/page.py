@@ -22,10 +22,10 @@ LEGEND: Final = (
 
 def scenarios_page(found: ScenarioReport, problems: Sequence[Diagnostic] = ()) -> web.Summary:
     """Return the report of a test run; ``problems``: of files that could not be run."""
-    wrong = [one for one in found.results if not one.ok]
+    wrong = [result for result in found.results if not result.ok]
     sections = []
     if problems:
-        sections.append(web.Section("Problems", [web.Problem.of(one) for one in problems]))
+        sections.append(web.Section("Problems", [web.Problem.of(problem) for problem in problems]))
     if wrong:
         sections.append(web.Section("Differences", [_differences(wrong)]))
     if found.results:
@@ -41,40 +41,40 @@ def scenarios_page(found: ScenarioReport, problems: Sequence[Diagnostic] = ()) -
 
 
 def _lead(wrong: Sequence[StepResult]) -> str:
-    scenarios = len({(one.file, one.scenario) for one in wrong})
+    scenarios = len({(result.file, result.scenario) for result in wrong})
     steps = counted(len(wrong), "step")
     differ = "differs" if len(wrong) == 1 else "differ"
     return f"{steps} of {counted(scenarios, 'scenario')} {differ} from what is expected."
 
 
-def _numbers(found: ScenarioReport) -> web.Facts:
-    wrong = sum(not one.ok for one in found.results)
+def _numbers(report: ScenarioReport) -> web.Facts:
+    wrong = sum(not result.ok for result in report.results)
     facts = [
         web.Fact(
-            "As expected", f"{len(found.results) - wrong:,}", f"of {len(found.results):,} steps"
+            "As expected", f"{len(report.results) - wrong:,}", f"of {len(report.results):,} steps"
         ),
         web.Fact("Different", web.Text(f"{wrong:,}", tone="bad" if wrong else "")),
-        web.Fact("Files", f"{len({one.file for one in found.results}):,}"),
+        web.Fact("Files", f"{len({one.file for one in report.results}):,}"),
     ]
-    if found.coverage is not None:
-        rules = [one.covered for one in found.coverage if one.location.is_rule]
+    if report.coverage is not None:
+        rules = [coverage.covered for coverage in report.coverage if coverage.location.is_rule]
         note = f"{sum(rules):,} of {len(rules):,} rules"
-        facts.append(web.Fact("Rule coverage", f"{percent(found.coverage):.1f} %", note))
+        facts.append(web.Fact("Rule coverage", f"{percent(report.coverage):.1f} %", note))
     return web.Facts(facts, big=True)
 
 
 def _differences(wrong: Sequence[StepResult]) -> web.Table:
     rows: list[list[web.Value]] = [
         [
-            one.scenario,
-            one.pod,
+            result.scenario,
+            result.pod,
             difference.field,
             value_text(difference.expected),
             web.Text(value_text(difference.got), tone="bad"),
-            web.Text(one.file, tone="dim"),
+            web.Text(result.file, tone="dim"),
         ]
-        for one in wrong
-        for difference in one.differences
+        for result in wrong
+        for difference in result.differences
     ]
     heads = ("Scenario", "Pod", "Field", "Expected", "Got", "File")
     more = f"and {len(rows) - ROWS:,} more, which --output json has" if len(rows) > ROWS else ""
@@ -83,13 +83,13 @@ def _differences(wrong: Sequence[StepResult]) -> web.Table:
 
 def _files(results: Sequence[StepResult]) -> web.Table:
     rows: list[list[web.Value]] = []
-    for file, of_file in groupby(results, key=lambda one: one.file):
+    for file, of_file in groupby(results, key=lambda result: result.file):
         steps = list(of_file)
-        good = sum(one.ok for one in steps)
+        good = sum(result.ok for result in steps)
         state = (
             web.Badge("as expected", "good") if good == len(steps) else web.Badge("differs", "bad")
         )
-        scenarios = len({one.scenario for one in steps})
+        scenarios = len({result.scenario for result in steps})
         rows.append([file, str(scenarios), f"{good} of {len(steps)}", state])
     columns = [
         web.Column("File"), web.Column("Scenarios", True), web.Column("Steps as expected", True),
@@ -98,10 +98,10 @@ def _files(results: Sequence[StepResult]) -> web.Table:
     return web.Table("In the order in which they ran", columns, rows)
 
 
-def _coverage(found: Sequence[LocationCoverage]) -> Iterator[web.Block]:
+def _coverage(coverages: Sequence[LocationCoverage]) -> Iterator[web.Block]:
     """Yield a row for each policy file, and one for each rule that lacks something."""
     rows: list[list[web.Value]] = []
-    for file, of_file in groupby(found, key=lambda one: one.location.file):
+    for file, of_file in groupby(coverages, key=lambda coverage: coverage.location.file):
         locations = list(of_file)
         share = percent(locations)
         tone: web.Tone = "good" if share == 100 else "warn"
@@ -111,42 +111,46 @@ def _coverage(found: Sequence[LocationCoverage]) -> Iterator[web.Block]:
     lacking: list[list[web.Value]] = [
         [
             f"{at.policy}.{at.path}",
-            web.Text(lack_text(one), tone="bad" if at.is_rule else "warn"),
+            web.Text(lack_text(coverage), tone="bad" if at.is_rule else "warn"),
             web.Text(at.text, code=True),
             web.Text(f"{at.file}:{at.line}:{at.column}", tone="dim"),
         ]
-        for one in found
-        if not one.covered
-        for at in [one.location]
+        for coverage in coverages
+        if not coverage.covered
+        for at in [coverage.location]
     ]
     heads = ("Rule", "Lacks", "Expression", "Place")
     if lacking:
         yield web.Table("What tests have not seen", [web.Column(head) for head in heads], lacking)
 
 
-def _sources(found: Iterable[LocationCoverage]) -> web.Section:
+def _sources(coverages: Iterable[LocationCoverage]) -> web.Section:
     """Return the source of each policy, with what tests have seen of its rules."""
     sources = []
-    for file, of_file in groupby(found, key=lambda one: one.location.file):
+    for file, of_file in groupby(coverages, key=lambda coverage: coverage.location.file):
         locations = list(of_file)
         try:
             text = Path(file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             continue  # the tables have its rules
-        by_line = groupby(locations, key=lambda one: one.location.line)
+        by_line = groupby(locations, key=lambda coverage: coverage.location.line)
         marks = {line: _mark(list(of_line)) for line, of_line in by_line}
-        sources.append(web.Source(file, text, marks, folded=all(one.covered for one in locations)))
+        sources.append(
+            web.Source(file, text, marks, folded=all(coverage.covered for coverage in locations))
+        )
     return web.Section("Sources", sources, LEGEND)
 
 
 def _mark(locations: Sequence[LocationCoverage]) -> web.Badge:
     """Return what tests have seen of the rules and conditions that begin on a line."""
-    lacking = [one for one in locations if not one.covered]
+    lacking = [coverage for coverage in locations if not coverage.covered]
     if not lacking:
         return web.Badge("", "good")
-    tone: web.Tone = "bad" if any(one.location.is_rule for one in lacking) else "warn"
+    tone: web.Tone = "bad" if any(coverage.location.is_rule for coverage in lacking) else "warn"
     words = dict.fromkeys(
-        lack_text(one) if one.location.is_rule else f"{one.location.text}: {lack_text(one)}"
-        for one in lacking
+        lack_text(coverage)
+        if coverage.location.is_rule
+        else f"{coverage.location.text}: {lack_text(coverage)}"
+        for coverage in lacking
     )
     return web.Badge("; ".join(words), tone)

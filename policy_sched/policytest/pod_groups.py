@@ -70,11 +70,11 @@ class GroupSteps:
             self._seen.clear()
             self._decide_group(pod, profile)
         self._seen.add(pod.uid)
-        found = self._found.pop(pod.uid, None)
-        if found is None:
+        outcome = self._found.pop(pod.uid, None)
+        if outcome is None:
             gate = first_objection(profile.runner, pod)
-            found = ExpectedOutcome(pod.key, pre_enqueue=plugin_outcome(gate))
-        return found
+            outcome = ExpectedOutcome(pod.key, pre_enqueue=plugin_outcome(gate))
+        return outcome
 
     def _decide_group(self, pod: PodInfo, profile: Profile) -> None:
         """Decide the pods of a pod's group that no PreEnqueue plugin holds."""
@@ -85,7 +85,7 @@ class GroupSteps:
         ]
         if not members:
             return
-        uids = {one.info.uid for one in members}
+        uids = {queued.info.uid for queued in members}
         plan = dry_run_members(members, profile, self._scheduler.handle, uids)
         assert plan is not None, "the gate has the group decided together"
         for outcome, decision in self._outcomes(self._shown(plan, pod), pod):
@@ -100,8 +100,8 @@ class GroupSteps:
         """
         if not self._recorded or plan.best is not None or not plan.status.rejected:
             return plan
-        for one in plan.tried:
-            turned = structs.replace(plan, tried=(one, *plan.tried))
+        for result in plan.tried:
+            turned = structs.replace(plan, tried=(result, *plan.tried))
             pairs = ((self._expect.get(o.pod), o) for o, _ in self._outcomes(turned, pod))
             if all(expected and expected.message == got.message for expected, got in pairs):
                 return turned
@@ -125,9 +125,9 @@ class GroupSteps:
         shown = plan.best or next(iter(plan.tried), None)
         members = {id(one.attempt): one for one in (() if shown is None else shown.members)}
         victims = list(plan.victims)
-        for one in decisions:
-            if isinstance(one.decision, Preempt):
-                victims += one.decision.victims
+        for member in decisions:
+            if isinstance(member.decision, Preempt):
+                victims += member.decision.victims
         status = plan.status
         group = GroupOutcome(
             f"{pod.namespace}/{pod.pod_group}",
@@ -138,22 +138,22 @@ class GroupSteps:
             GroupCondition(str(status.ok), condition_reason(status), status.message()),
         )
         for i, decision in enumerate(decisions):
-            found = self._outcome(decision, members.get(id(decision.attempt)))
-            yield (replace(found, group=group) if i == 0 else found), decision
+            outcome = self._outcome(decision, members.get(id(decision.attempt)))
+            yield (replace(outcome, group=group) if i == 0 else outcome), decision
 
     def _outcome(self, decision: MemberDecision, member: Member | None) -> ExpectedOutcome:
         info, table = decision.attempt.queued.info, self._scheduler.handle.nodes
         if member is None:
-            found = ExpectedOutcome(info.key, feasible=())
+            outcome = ExpectedOutcome(info.key, feasible=())
         else:
-            found = outcome_of(info, member.decision, table)
-            found = replace(found, post_filter=None, preemption=None, nominated=None)
+            outcome = outcome_of(info, member.decision, table)
+            outcome = replace(outcome, post_filter=None, preemption=None, nominated=None)
             waits = member.permit is not None and not member.permit.ok
             if member.permit is not None and (waits or isinstance(member.decision, Bind)):
-                found = replace(found, permit=_permit(member.permit))
+                outcome = replace(outcome, permit=_permit(member.permit))
         if isinstance(decision.decision, Bind):
-            return replace(found, chosen=decision.decision.node)
-        return replace(found, message=decision.message, nominated=decision.nominated)
+            return replace(outcome, chosen=decision.decision.node)
+        return replace(outcome, message=decision.message, nominated=decision.nominated)
 
     def _execute(
         self, decision: MemberDecision, expected: ExpectedOutcome | None, got: ExpectedOutcome

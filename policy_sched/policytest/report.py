@@ -92,24 +92,23 @@ class ScenarioReport:
 
     def cases(self) -> Iterator[CaseResult]:
         """Yield a case per step."""
-        for one in self.results:
+        for result in self.results:
             yield CaseResult(
-                one.file,
-                one.scenario,
-                one.pod,
-                f"{one.file}: {one.scenario}: {one.pod}",
-                one.seconds,
-                ", ".join(d.field for d in one.differences),
-                tuple(_lines_of(one)),
+                result.file,
+                result.scenario,
+                result.pod,
+                f"{result.file}: {result.scenario}: {result.pod}",
+                result.seconds,
+                ", ".join(d.field for d in result.differences),
+                tuple(_lines_of(result)),
             )
 
 
 def _lines_of(result: StepResult) -> Iterator[str]:
     """Yield what differs, each in a text of its own."""
-    for one in result.differences:
-        yield one_line(
-            f"{one.field}: expected {value_text(one.expected)}, got {value_text(one.got)}"
-        )
+    for deviation in result.differences:
+        expected, got = value_text(deviation.expected), value_text(deviation.got)
+        yield one_line(f"{deviation.field}: expected {expected}, got {got}")
 
 
 def value_text(value: Value) -> str:

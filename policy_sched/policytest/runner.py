@@ -162,10 +162,10 @@ def _looked_at_all(scenario: Scenario, plans: Sequence[CompiledPlan]) -> bool:
 
     kube-scheduler's search ends at the first; some records were made without its search.
     """
-    unscored = {one.plan.scheduler_name for one in plans if not one.plan.points["score"]}
+    unscored = {plan.plan.scheduler_name for plan in plans if not plan.plan.points["score"]}
     pods = {pod_name(pod) for pod in scenario.pending if pod.spec.scheduler_name in unscored}
-    steps = (one for one in scenario.expect.values() if one.pod in pods)
-    return scenario.complete and any(len(one.feasible or ()) > 1 for one in steps)
+    steps = (outcome for outcome in scenario.expect.values() if outcome.pod in pods)
+    return scenario.complete and any(len(outcome.feasible or ()) > 1 for outcome in steps)
 
 
 def _without(names: Collection[str], compiled: CompiledPlan) -> CompiledPlan:
@@ -208,7 +208,7 @@ def _step(
 
 def _states_rules(expected: ExpectedOutcome | None) -> bool:
     outcomes = (expected.rejected or {}).values() if expected is not None else ()
-    return any(one.rule is not None for one in outcomes)
+    return any(outcome.rule is not None for outcome in outcomes)
 
 
 class Observation:
@@ -297,10 +297,10 @@ class Observation:
             if not status.ok:
                 if status.code is framework.Code.ERROR:
                     text = f'running PreBind plugin "{hook.plugin}": {status.message()}'
-                    found = PluginOutcome(status.code.value, "", (text,))
+                    outcome = PluginOutcome(status.code.value, "", (text,))
                 else:
-                    found = plugin_outcome(status.by(hook.plugin))
-                self.outcome = replace(self.outcome, pre_bind=found)
+                    outcome = plugin_outcome(status.by(hook.plugin))
+                self.outcome = replace(self.outcome, pre_bind=outcome)
                 return status
         return framework.SUCCESS
 
@@ -376,10 +376,10 @@ class Observation:
         """Return what a plan for its whole group means for the pod."""
         member = member_decision(plan, self._info.uid)
         self._state = member.attempt.state
-        scores = {one.name: one.total if one.status.ok else None for one in plan.tried}
+        scores = {result.name: result.total if result.status.ok else None for result in plan.tried}
         chosen = "" if plan.best is None else plan.best.name
-        found = outcome_of(self._info, member.decision, self._scheduler.handle.nodes)
-        return replace(found, placement=chosen, placements=scores)
+        outcome = outcome_of(self._info, member.decision, self._scheduler.handle.nodes)
+        return replace(outcome, placement=chosen, placements=scores)
 
     def _by_rule(self, rejected: Mapping[str, PluginOutcome]) -> dict[str, PluginOutcome]:
         """Return the outcomes with the first rule of each plugin's that rejects the node."""
@@ -388,17 +388,17 @@ class Observation:
             self._scheduler.profiles[self._info.scheduler_name].runner, nodes, self._info
         )
         named = {}
-        for node, one in rejected.items():
+        for node, outcome in rejected.items():
             row = nodes.row_of[node]
             rule = next(
                 (
                     f"{part.name}.filter[0]" if part.name == part.plugin else part.name
                     for part in parts
-                    if part.plugin == one.plugin and part.rejected(nodes.n)[row]
+                    if part.plugin == outcome.plugin and part.rejected(nodes.n)[row]
                 ),
                 None,
             )
-            named[node] = replace(one, rule=rule)
+            named[node] = replace(outcome, rule=rule)
         return named
 
 
@@ -415,10 +415,10 @@ def run_file(path: str) -> list[StepResult]:
 
     Raises PolicyError with every problem of the file, and OSError where it cannot be read.
     """
-    found = run_files([path])
-    if found.problems:
-        raise PolicyError(found.problems)
-    return found.results
+    results = run_files([path])
+    if results.problems:
+        raise PolicyError(results.problems)
+    return results.results
 
 
 def run_files(paths: Sequence[str], run: ScenarioRun | None = None) -> FileResults:
@@ -427,34 +427,34 @@ def run_files(paths: Sequence[str], run: ScenarioRun | None = None) -> FileResul
     A file with a problem is not run; a broken policy stops only the scenarios that it is in.
     """
     run = ScenarioRun() if run is None else run
-    found = FileResults()
+    results = FileResults()
     for path in paths:
         try:
-            _run(path, run, found)
+            _run(path, run, results)
         except PolicyError as error:
-            found.problems = list(dict.fromkeys([*found.problems, *error.diagnostics]))
-    return found
+            results.problems = list(dict.fromkeys([*results.problems, *error.diagnostics]))
+    return results
 
 
-def _run(path: str, run: ScenarioRun, found: FileResults) -> None:
+def _run(path: str, run: ScenarioRun, results: FileResults) -> None:
     sequences = sequence.load_sequences(path)
     if sequences is not None:
-        _run_each(path, sequences, partial(sequence.run_sequence, path), run, found)
+        _run_each(path, sequences, partial(sequence.run_sequence, path), run, results)
         return
     lives = load_lives(path)
     if lives is not None:
-        _run_each(path, lives, partial(run_life, path, exact=run.exact), run, found)
+        _run_each(path, lives, partial(run_life, path, exact=run.exact), run, results)
         return
     for scenario in load_scenarios(path, run.roots):
         if run.wanted(scenario.name, ""):
-            found.problems += scenario.untested
+            results.problems += scenario.untested
         try:
-            found.results += run_scenario(scenario, run)
+            results.results += run_scenario(scenario, run)
         except PolicyError as error:
-            found.problems = list(dict.fromkeys([*found.problems, *error.diagnostics]))
+            results.problems = list(dict.fromkeys([*results.problems, *error.diagnostics]))
         except PolicySchedError as error:
             text = f"{scenario.name}: {error}"
-            found.problems.append(Diagnostic(scenario.file, 1, 1, NOT_BUILT, text))
+            results.problems.append(Diagnostic(scenario.file, 1, 1, NOT_BUILT, text))
 
 
 R = TypeVar("R", sequence.Sequence, Life)

@@ -159,8 +159,8 @@ def _yaml_scenarios(references: References, text: str) -> Iterator[Found]:
         yield scenario, [*reader.problems, *_errors(problems_of_config(document))]
 
 
-def _errors(found: Iterable[Diagnostic]) -> list[Diagnostic]:
-    return [one for one in found if one.severity is Severity.ERROR]
+def _errors(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
+    return [problem for problem in problems if problem.severity is Severity.ERROR]
 
 
 def _json_scenarios(references: References, text: str) -> Iterator[Found]:
@@ -219,7 +219,7 @@ def _scenario(
         _check_reference(reader, references, policy, ("policies",) if single else ("policies", i))
     stated = read_objects(reader, fields, admitted=complete)
     ops = _operations(reader, fields, stated)
-    nodes = sum(isinstance(one, Node) for one in stated.objects)
+    nodes = sum(isinstance(obj, Node) for obj in stated.objects)
     if nodes * len(ops) > MAX_WORK:
         text = f"{len(ops)} steps on {nodes} nodes; the limit is {MAX_WORK} of both multiplied"
         reader.problem(("objects",), TOO_LONG, text, hint="divide the test", key=True)
@@ -388,12 +388,17 @@ def _names(reader: Reader, fields: Plain, stated: TestObjects) -> _Names:
     later: list[PlanMention] = []
     entries = fields.get("expect")
     for i, entry in enumerate(entries if isinstance(entries, list) else ()):
-        for one in mentions(entry, ("expect", i)) if isinstance(entry, dict) else ():
-            if one.kind not in known:
-                later.append(PlanMention(one.kind, one.name, reader.blank(one.path, one.key)))
-            elif one.name not in known[one.kind] and not stated.hides(one.name):
-                blank, suggest = reader.blank(one.path, one.key), len(unknown) < MAX_SUGGESTIONS
-                unknown.append(no_such(one, known[one.kind], blank, suggest=suggest))
+        for mention in mentions(entry, ("expect", i)) if isinstance(entry, dict) else ():
+            if mention.kind not in known:
+                later.append(
+                    PlanMention(mention.kind, mention.name, reader.blank(mention.path, mention.key))
+                )
+            elif mention.name not in known[mention.kind] and not stated.hides(mention.name):
+                blank, suggest = (
+                    reader.blank(mention.path, mention.key),
+                    len(unknown) < MAX_SUGGESTIONS,
+                )
+                unknown.append(no_such(mention, known[mention.kind], blank, suggest=suggest))
     return tuple(unknown), tuple(later)
 
 

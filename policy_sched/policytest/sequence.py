@@ -136,10 +136,10 @@ def _lines(path: str) -> Iterator[tuple[int, bytes]]:
 
 def _has(line: bytes, keys: AbstractSet[str], but: str) -> bool:
     try:
-        found = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+        raws = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, RecursionError):
         return False
-    return keys <= found.keys() and but not in found
+    return keys <= raws.keys() and but not in raws
 
 
 def run_sequence(file: str, sequence: Sequence) -> list[StepResult]:
@@ -148,18 +148,18 @@ def run_sequence(file: str, sequence: Sequence) -> list[StepResult]:
     results = []
     for number, operation in enumerate(sequence.ops, start=1):
         started = time.perf_counter()
-        found = run.step(operation)
-        differences = tuple(_differences(operation.after, found))
+        state = run.step(operation)
+        differences = tuple(_differences(operation.after, state))
         seconds = time.perf_counter() - started
         step = f"{number}: {operation.op}"
         results.append(StepResult(file, sequence.name, step, differences, seconds=seconds))
     return results
 
 
-def _differences(expected: State, found: State) -> Iterator[Deviation]:
+def _differences(expected: State, state: State) -> Iterator[Deviation]:
     fields = msgspec.structs.asdict(expected)
     for name, value in fields.items():
-        got = getattr(found, name)
+        got = getattr(state, name)
         if value != got:
             yield Deviation(name, _shown(value), _shown(got))
 

@@ -150,11 +150,14 @@ def _plain(key: str, stated: object, got: ExpectedOutcome) -> object:
         named = [n for one in _items(stated) for n in ([one] if isinstance(one, str) else one)]
         return _ranked([name for name in named if name in totals], totals)
     if key == "victims":
-        return [pod for one in got.preemption or () for pod in one.victims]
+        return [pod for eviction in got.preemption or () for pod in eviction.victims]
     if key == "devices":
         return _devices(stated, got.devices or {})
     if key == "preemption":
-        return [{"node": one.node, "victims": list(one.victims)} for one in got.preemption or ()]
+        return [
+            {"node": eviction.node, "victims": list(eviction.victims)}
+            for eviction in got.preemption or ()
+        ]
     if key == "nominated":
         return got.nominated
     message = str(got.message or "")

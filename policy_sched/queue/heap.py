@@ -83,20 +83,20 @@ class PodHeap:
 
         No pod behind that one may be wanted: many are found by a look at all.
         """
-        found: list[QueuedPod] = []
+        pods: list[QueuedPod] = []
         while (queued := self.peek()) is not None and wanted(queued):
-            if len(found) >= MANY:
+            if len(pods) >= MANY:
                 entries = sorted(self._valid())
                 end = bisect_left(entries, True, key=lambda entry: not wanted(entry[2]))
-                found += [queued for _, _, queued in entries[:end]]
-                for queued in found[MANY:]:
+                pods += [queued for _, _, queued in entries[:end]]
+                for queued in pods[MANY:]:
                     queued.ticket = 0
                 self._entries = entries[end:]
                 self._count = len(self._entries)
                 break
             self.pop()
-            found.append(queued)
-        return found
+            pods.append(queued)
+        return pods
 
     def remove(self, queued: QueuedPod) -> None:
         """Take a pod of this heap out."""

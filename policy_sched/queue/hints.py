@@ -68,9 +68,9 @@ class HintTable:
         self._registered = listed
         self._every = {
             profile: {
-                plugin: min(one.every for one in timed)
+                plugin: min(hint.every for hint in timed)
                 for plugin, events in plugins.items()
-                if (timed := [one for one in events if one.every])
+                if (timed := [hint for hint in events if hint.every])
             }
             for profile, plugins in listed.items()
         }
@@ -151,7 +151,7 @@ class HintTable:
         else:
             listeners = self._listeners(profile, event)
             called = {plugin: listeners[plugin] for plugin in listeners if plugin in rejectors}
-            key_of = _key_of([one for hints in called.values() for one in hints])
+            key_of = _key_of([hint for hints in called.values() for hint in hints])
             known: dict[Hashable, Strategy] = {}
             for queued in group:
                 key = None if key_of is None else key_of(queued.info)
@@ -169,14 +169,14 @@ class HintTable:
         objects: tuple[object, object],
     ) -> Strategy:
         """Run the hints of the plugins that rejected a pod until nothing better can come."""
-        found, pending, label = Strategy.SKIP, queued.pending, event.label
+        strategy, pending, label = Strategy.SKIP, queued.pending, event.label
         best = _IMMEDIATELY if pending else _LATER
         for plugin, hints in called.items():
             if self._queues(plugin, label, hints, queued.info, objects):
-                found = max(found, _IMMEDIATELY if plugin in pending else _LATER)
-                if found is best:
+                strategy = max(strategy, _IMMEDIATELY if plugin in pending else _LATER)
+                if strategy is best:
                     break
-        return found
+        return strategy
 
     def _queues(
         self,
@@ -188,13 +188,13 @@ class HintTable:
     ) -> bool:
         """Run the hints of one plugin until one of them returns "queue"."""
         results, watch = self.results, self._watch
-        for one in hints:
-            if one.hint is None:
+        for hint in hints:
+            if hint.hint is None:
                 results[plugin, label, _QUEUE] += 1
                 return True
             start = 0.0 if watch is None else watch.timer()
             try:
-                result = _SKIP if one.hint(pod, *objects) is QueueingHint.SKIP else _QUEUE
+                result = _SKIP if hint.hint(pod, *objects) is QueueingHint.SKIP else _QUEUE
             except PluginError:
                 result = ERROR
             if watch is not None:
@@ -210,7 +210,7 @@ class HintTable:
         if known is None:
             known = {}
             for plugin, events in self._registered.get(profile, {}).items():
-                covering = tuple(one for one in events if one.event.covers(event))
+                covering = tuple(hint for hint in events if hint.event.covers(event))
                 if covering:
                     known[plugin] = covering
             self._found[profile, event] = known
@@ -220,11 +220,11 @@ class HintTable:
 def _key_of(hints: Sequence[ClusterEventWithHint]) -> Callable[[PodInfo], Hashable] | None:
     """Return a key of pods for which these hints return the same; None if all differ."""
     keys: list[Callable[[PodInfo], Hashable]] = []
-    for one in hints:
-        if one.hint is not None:
-            if one.alike is None:
+    for hint in hints:
+        if hint.hint is not None:
+            if hint.alike is None:
                 return None
-            keys.append(one.alike)
+            keys.append(hint.alike)
     if len(keys) == 1:
         return keys[0]
     return lambda pod: tuple([key(pod) for key in keys])

@@ -380,7 +380,7 @@ class SchedulingQueue:
 
     def events_in_flight(self) -> list[str]:
         """Return the labels of the events that are kept for pods in flight, oldest first."""
-        return [one.event.label for one in self._in_flight.events]
+        return [event.event.label for event in self._in_flight.events]
 
     def binding(self) -> list[QueuedPod]:
         """Return the pods that are permitted and whose binding takes time."""
@@ -501,8 +501,8 @@ class SchedulingQueue:
         if queued.place is QueueState.BINDING or not (queued.rejected_by or queued.pending):
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
-        for one in self._in_flight.since(queued):
-            best = max(best, self.hints.judge(queued, one.event, one.old, one.new))
+        for event in self._in_flight.since(queued):
+            best = max(best, self.hints.judge(queued, event.event, event.old, event.new))
             if best is Strategy.IMMEDIATELY or (best and not queued.pending):
                 break
         return best

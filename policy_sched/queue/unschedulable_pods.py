@@ -112,9 +112,9 @@ class UnschedulablePods:
 
     def of_groups(self, concerned: Callable[[Rejection], bool]) -> list[QueuedPod]:
         """Return the pods of all groups that are concerned, in the order in which they came."""
-        found = [queued for group in self.groups(concerned) for queued in group]
-        found.sort(key=_TICKET)
-        return found
+        pods = [queued for group in self.groups(concerned) for queued in group]
+        pods.sort(key=_TICKET)
+        return pods
 
     def _drop_empty_groups(self) -> None:
         self._groups = {rejection: group for rejection, group in self._groups.items() if group}

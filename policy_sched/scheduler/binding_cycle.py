@@ -130,21 +130,21 @@ def begin_binding(
     if runner.recorder is not None:
         runner.note_empty("pre_bind_pre_flight", "pre_bind")
     try:
-        found = runner.run("bind", attempt.state, attempt.queued.info, node)
+        result = runner.run("bind", attempt.state, attempt.queued.info, node)
     except PluginError as error:
         return Status(Code.ERROR, (str(error),))
-    if isinstance(found.returned, PendingStatus):
-        return _awaited(found, attempt, node, handle)
-    return _bound(found, attempt, node, handle)
+    if isinstance(result.returned, PendingStatus):
+        return _awaited(result, attempt, node, handle)
+    return _bound(result, attempt, node, handle)
 
 
-def _awaited(found: PointResult, attempt: Attempt, node: str, handle: Handle) -> Steps:
+def _awaited(result: PointResult, attempt: Attempt, node: str, handle: Handle) -> Steps:
     """Wait for the result of Bind."""
     try:
-        found = yield from _finished("bind", found, attempt, node, handle)
+        result = yield from _finished("bind", result, attempt, node, handle)
     except PluginError as error:
         return Status(Code.ERROR, (str(error),))
-    return _bound(found, attempt, node, handle)
+    return _bound(result, attempt, node, handle)
 
 
 def _binding_cycle(
@@ -182,14 +182,14 @@ def _binding_cycle(
         bound = (yield from _by_extenders(extenders, pod, node, handle)) if extenders else _SKIP
         if bound.code is Code.ERROR:
             return bound
-        found = PointResult()
+        result = PointResult()
         if bound.code is Code.SKIP:
-            found = runner.run("bind", attempt.state, pod, node)
-            if isinstance(found.returned, PendingStatus):
-                found = yield from _finished("bind", found, attempt, node, handle)
+            result = runner.run("bind", attempt.state, pod, node)
+            if isinstance(result.returned, PendingStatus):
+                result = yield from _finished("bind", result, attempt, node, handle)
     except PluginError as error:
         return Status(Code.ERROR, (str(error),))
-    return _bound(found, attempt, node, handle)
+    return _bound(result, attempt, node, handle)
 
 
 def _by_extenders(extenders: Sequence[Extender], pod: PodInfo, node: str, handle: Handle) -> Steps:
@@ -226,38 +226,38 @@ def _pre_flight(attempt: Attempt, node: str) -> tuple[tuple[Hook, ...], bool]:
     """
     runner, hooks = attempt.profile.runner, attempt.hooks
     point = "pre_bind_pre_flight"
-    found = runner.run(point, attempt.state, attempt.queued.info, node, hooks=hooks[point])
-    if found.status.code not in (Code.SUCCESS, Code.SKIP):
+    result = runner.run(point, attempt.state, attempt.queued.info, node, hooks=hooks[point])
+    if result.status.code not in (Code.SUCCESS, Code.SKIP):
         name = POINTS[point].name
-        raise PluginError(f'running {name} plugin "{found.plugin}": {found.status.message()}')
+        raise PluginError(f'running {name} plugin "{result.plugin}": {result.status.message()}')
     working = hooks["pre_bind"]
-    if found.skipped:
-        working = tuple([hook for hook in working if hook.plugin not in found.skipped])
-    return working, len(found.skipped) < len(hooks[point])
+    if result.skipped:
+        working = tuple([hook for hook in working if hook.plugin not in result.skipped])
+    return working, len(result.skipped) < len(hooks[point])
 
 
 def _pre_bind(working: tuple[Hook, ...], attempt: Attempt, node: str, handle: Handle) -> Steps:
     """Run the PreBind plugins that have work to do."""
     runner = attempt.profile.runner
-    found = runner.run("pre_bind", attempt.state, attempt.queued.info, node, hooks=working)
-    if isinstance(found.returned, PendingStatus):
-        found = yield from _finished("pre_bind", found, attempt, node, handle)
-    if found.status.code is not Code.SUCCESS:
-        return _worded("pre_bind", found.plugin, found.status)
+    result = runner.run("pre_bind", attempt.state, attempt.queued.info, node, hooks=working)
+    if isinstance(result.returned, PendingStatus):
+        result = yield from _finished("pre_bind", result, attempt, node, handle)
+    if result.status.code is not Code.SUCCESS:
+        return _worded("pre_bind", result.plugin, result.status)
     return SUCCESS
 
 
 def _finished(
-    point: str, found: PointResult, attempt: Attempt, node: str, handle: Handle
+    point: str, result: PointResult, attempt: Attempt, node: str, handle: Handle
 ) -> Generator[Wait, None, PointResult]:
     """Wait for plugins that finish later, and run the rest of their point."""
     pod, runner = attempt.queued.info, attempt.profile.runner
     cancellable = handle.waiting_pods.pre_binding if point == "pre_bind" else {}
-    while isinstance(found.returned, PendingStatus):
-        work = cancellable[pod.uid] = found.returned
+    while isinstance(result.returned, PendingStatus):
+        work = cancellable[pod.uid] = result.returned
         # Without a function to poll and a deadline there is a status when one was given.
         polled = work.poll is not None or work.deadline is not None
-        poll = Hook(found.plugin, work.status_at) if polled else None
+        poll = Hook(result.plugin, work.status_at) if polled else None
         try:
             while (
                 status := work.given if poll is None else runner.call(point, poll, handle.now())
@@ -267,9 +267,9 @@ def _finished(
             del cancellable[pod.uid]
         if not isinstance(status, Status):
             text = f"finished with {type(status).__name__}; a Status is expected"
-            raise PluginError(f'plugin "{found.plugin}": {point} {text}')
-        found = runner.resume(point, found, status, attempt.state, pod, node)
-    return found
+            raise PluginError(f'plugin "{result.plugin}": {point} {text}')
+        result = runner.resume(point, result, status, attempt.state, pod, node)
+    return result
 
 
 def _worded(point: str, plugin: str, status: Status) -> Status:
@@ -280,12 +280,12 @@ def _worded(point: str, plugin: str, status: Status) -> Status:
     return Status(Code.ERROR, (text,), plugin)
 
 
-def _bound(found: PointResult, attempt: Attempt, node: str, handle: Handle) -> Status:
+def _bound(result: PointResult, attempt: Attempt, node: str, handle: Handle) -> Status:
     """Return what Bind returned; a pod that is bound no plugin can reject any more."""
-    status = found.status
+    status = result.status
     if status.code is not Code.SUCCESS:
         skipped = status.code is Code.SKIP
-        return _NO_BIND_PLUGIN if skipped else _worded("bind", found.plugin, status)
+        return _NO_BIND_PLUGIN if skipped else _worded("bind", result.plugin, status)
     pod, cache = attempt.queued.info, handle.cache
     cache.finish_binding(pod.uid, handle.now() if cache.time_to_live else 0)
     note = f"Successfully assigned {pod.key} to {node}"

@@ -90,13 +90,15 @@ def try_placements(
     held: GroupResult | None = None
     for name, rows in found.rows.items():
         seeds.append(None if rng is None else rng.getrandbits(64))
-        one = _try_placement(name, rows, attempts, trial, seeds[-1])
-        if one.feasible and (held is None or one.total > held.total):
-            held = one  # only one is held: what is known of each pod in a placement takes room
-        shown = (not tried or bool(trial.watched)) and not one.feasible
-        tried.append(one if shown or one.status.code is Code.ERROR else _without_nodes(one))
-        if one.status.code is Code.ERROR:
-            return GroupPlan(everyone, plugins, tuple(tried), None, one.status)
+        result = _try_placement(name, rows, attempts, trial, seeds[-1])
+        if result.feasible and (held is None or result.total > held.total):
+            held = result  # only one is held: what is known of each pod in a placement takes room
+        shown = (not tried or bool(trial.watched)) and not result.feasible
+        tried.append(
+            result if shown or result.status.code is Code.ERROR else _without_nodes(result)
+        )
+        if result.status.code is Code.ERROR:
+            return GroupPlan(everyone, plugins, tuple(tried), None, result.status)
     rejected_by = _rejectors(plugins, tried)
     if held is None:
         text = f"0/{len(tried)} placements are available, first placement status: {UNSCHEDULABLE}"
@@ -118,7 +120,7 @@ def _rate(tried: list[GroupResult], attempts: Sequence[Attempt], rng: Random | N
 
     Raises PluginError if a plugin breaks; where there is no choice, that does no harm.
     """
-    fits = [place for place, one in enumerate(tried) if one.feasible]
+    fits = [place for place, result in enumerate(tried) if result.feasible]
     try:
         scores = _normalized([tried[place] for place in fits], attempts)
     except PluginError:
@@ -135,9 +137,9 @@ def _rate(tried: list[GroupResult], attempts: Sequence[Attempt], rng: Random | N
 
 def _normalized(fits: Sequence[GroupResult], attempts: Sequence[Attempt]) -> list[dict[str, int]]:
     """Return the scores of placements as they count. Raises PluginError if a plugin breaks."""
-    for one in fits:
-        if one.unrated:
-            raise PluginError(one.unrated)
+    for result in fits:
+        if result.unrated:
+            raise PluginError(result.unrated)
     pods, raw = [attempt.queued.info for attempt in attempts], [one.scores for one in fits]
     return normalized_placements(attempts[0].profile.runner, CycleState(), pods, raw)
 
@@ -145,7 +147,9 @@ def _normalized(fits: Sequence[GroupResult], attempts: Sequence[Attempt]) -> lis
 def _rejectors(plugins: frozenset[str], tried: Sequence[GroupResult]) -> Rejectors:
     """Return the plugins that rejected pods of the group in any placement."""
     rejected, pending = set(plugins), set[str]()
-    decisions = {id(member.decision): member.decision for one in tried for member in one.members}
+    decisions = {
+        id(member.decision): member.decision for result in tried for member in result.members
+    }
     for decision in decisions.values():  # pods that are alike share theirs
         if isinstance(decision, Reject):
             more = rejectors_of(decision)
@@ -160,10 +164,10 @@ def rejectors_of(decision: Reject) -> Rejectors:
     return rejectors(decision if decision.diagnosis is not None else decision.status)
 
 
-def _without_nodes(one: GroupResult) -> GroupResult:
+def _without_nodes(result: GroupResult) -> GroupResult:
     """Return a result without the nodes that were found: the group may go elsewhere."""
-    left = tuple(member for member in one.members if not isinstance(member.decision, Bind))
-    return replace(one, members=left)
+    left = tuple(member for member in result.members if not isinstance(member.decision, Bind))
+    return replace(result, members=left)
 
 
 def _try_placement(

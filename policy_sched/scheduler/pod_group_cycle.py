@@ -191,7 +191,7 @@ def dry_run_members(
     choice = _choice(members, profile, handle)
     if choice is None:
         return None
-    return _plan([Attempt(one, profile) for one in members], choice, handle, None, watched)
+    return _plan([Attempt(queued, profile) for queued in members], choice, handle, None, watched)
 
 
 def in_order(members: Sequence[QueuedPod]) -> list[QueuedPod]:
@@ -200,7 +200,8 @@ def in_order(members: Sequence[QueuedPod]) -> list[QueuedPod]:
     By priority, then those that were tried before, then by when they came.
     """
     return sorted(
-        members, key=lambda one: (-one.info.priority, one.attempts == 0, one.first_enqueued_at)
+        members,
+        key=lambda queued: (-queued.info.priority, queued.attempts == 0, queued.first_enqueued_at),
     )
 
 
@@ -220,7 +221,9 @@ def update_group_condition(pod: PodInfo, decision: GroupDecision, handle: Handle
     if group is None:
         return
     status, reason = decision.status, condition_reason(decision.status)
-    before = next((one for one in group.status.conditions if one.type == SCHEDULED), None)
+    before = next(
+        (condition for condition in group.status.conditions if condition.type == SCHEDULED), None
+    )
     if before is not None:
         known = (before.status, before.reason, before.message)
         if before.status == "True" or known == (str(status.ok), reason, status.message()):
@@ -234,7 +237,7 @@ def update_group_condition(pod: PodInfo, decision: GroupDecision, handle: Handle
 
 def _choice(members: Sequence[QueuedPod], profile: Profile, handle: Handle) -> _Choice | None:
     """Return what a group's pods choose from; None if they are decided one by one."""
-    infos = [one.info for one in members]
+    infos = [queued.info for queued in members]
     mixed = _mixed_profiles(members)
     try:
         found = domains(profile.runner, CycleState(), infos, handle.nodes)
@@ -247,7 +250,7 @@ def _choice(members: Sequence[QueuedPod], profile: Profile, handle: Handle) -> _
 
 def _mixed_profiles(members: Sequence[QueuedPod]) -> str:
     """Return what is wrong if the pods are of several profiles, else an empty string."""
-    names = list(dict.fromkeys(one.info.scheduler_name for one in members))
+    names = list(dict.fromkeys(queued.info.scheduler_name for queued in members))
     if len(names) < 2:
         return ""
     return (
@@ -267,7 +270,9 @@ def _activate_siblings(pod: PodInfo, queue: SchedulingQueue, handle: Handle) -> 
     """Make those pods of the group ready that no PreEnqueue plugin holds any more."""
     waiting = (QueueState.UNSCHEDULABLE, QueueState.GATED)
     siblings = (queue.get(uid) for uid in handle.groups.siblings(pod))
-    queue.activate([one.info.uid for one in siblings if one is not None and one.place in waiting])
+    queue.activate(
+        [queued.info.uid for queued in siblings if queued is not None and queued.place in waiting]
+    )
 
 
 def _siblings(queued: QueuedPod, queue: SchedulingQueue, handle: Handle) -> Iterator[QueuedPod]:

@@ -51,9 +51,9 @@ def member_decisions(plan: GroupPlan) -> Iterator[MemberDecision]:
     shown = plan.best
     if shown is None and plan.tried:
         shown = plan.tried[-1 if plan.status.code is Code.ERROR else 0]
-    found = {} if shown is None else {id(one.attempt): one for one in shown.members}
+    members = {} if shown is None else {id(one.attempt): one for one in shown.members}
     for attempt in plan.attempts:
-        member = found.get(id(attempt))
+        member = members.get(id(attempt))
         if member is None:
             yield _of_the_group(attempt, plan)
         else:
@@ -62,7 +62,9 @@ def member_decisions(plan: GroupPlan) -> Iterator[MemberDecision]:
 
 def member_decision(plan: GroupPlan, uid: str) -> MemberDecision:
     """Return what becomes of the pod with that UID under a plan that it is in."""
-    return next(one for one in member_decisions(plan) if one.attempt.queued.info.uid == uid)
+    return next(
+        member for member in member_decisions(plan) if member.attempt.queued.info.uid == uid
+    )
 
 
 def _of_the_group(attempt: Attempt, plan: GroupPlan) -> MemberDecision:
@@ -117,8 +119,8 @@ def _asks_to_wait(plan: GroupPlan) -> bool:
     """Return whether a pod of a group without enough nodes has to wait for others."""
     if plan.best is not None or not plan.tried:
         return False
-    permits = (one.permit for one in plan.tried[0].members)
-    return any(one is not None and one.code is Code.WAIT for one in permits)
+    permits = (member.permit for member in plan.tried[0].members)
+    return any(status is not None and status.code is Code.WAIT for status in permits)
 
 
 def _failed(attempt: Attempt, decision: Reject | Preempt, plan: GroupPlan) -> MemberDecision:

@@ -50,7 +50,7 @@ def with_victims(plan: GroupPlan, handle: Handle, placements: Domains | None) ->
         return replace(plan, status=Status(Code.ERROR, (text,)))
     if group.topology_key:
         return _refused(plan, CONSTRAINED)
-    if any(one.queued.info.preemption_policy == "Never" for one in plan.attempts):
+    if any(attempt.queued.info.preemption_policy == "Never" for attempt in plan.attempts):
         return _refused(plan, NEVER)
     units = units_below(handle.cache, handle.objects, group.priority, handle.now())
     if not units:
@@ -96,9 +96,9 @@ def _fits(
     placements: Domains | None,
 ) -> Status:
     """Return the status of the group as the cluster is now."""
-    absent = tuple(one.info for taken in gone.values() for one in taken)
+    absent = tuple(off.info for taken in gone.values() for off in taken)
     trial = GroupTrial(handle, None, post_filter=False, absent=absent)
-    fresh = [Attempt(one.queued, one.profile) for one in attempts]
+    fresh = [Attempt(attempt.queued, attempt.profile) for attempt in attempts]
     if placements is None:
         return try_all_nodes(fresh, trial).status
     return try_placements(fresh, placements, trial, None).status
@@ -120,5 +120,5 @@ def _take_off(unit: Unit, handle: Handle) -> list[TakenOff]:
 
 
 def _put_back(taken: Iterable[TakenOff], handle: Handle) -> None:
-    for one in taken:
-        handle.cache.put_back(one)
+    for off in taken:
+        handle.cache.put_back(off)

@@ -69,9 +69,9 @@ class AssumedMembers:
         """Prepare the counts for the evaluation of a pod."""
         own = pod.has_pod_affinity and bool(pod.affinity_terms.preferred)
         if own is not self._scoring:
-            for one in self.held:
-                if one.unscored:
-                    self._count_scored(one, 1 if own else -1)
+            for held in self.held:
+                if held.unscored:
+                    self._count_scored(held, 1 if own else -1)
             self._scoring = own
 
     def assume(self, attempt: Attempt, node: str) -> Held:
@@ -107,8 +107,8 @@ class AssumedMembers:
     def _others(self, node: str) -> list[PodInfo]:
         """Return the pods with affinity terms that were on a node before."""
         there = self._handle.nodes.pods_on(self._handle.nodes.row_of[node]).values()
-        found = [pod for pod in there if pod.has_pod_affinity and pod.uid not in self._uids]
-        return found + [pod for pod in self._absent if pod.node_name == node]
+        pods = [pod for pod in there if pod.has_pod_affinity and pod.uid not in self._uids]
+        return pods + [pod for pod in self._absent if pod.node_name == node]
 
     def _count_unlisted(self, held: Held, sign: int) -> None:
         if held.unlisted:

@@ -176,9 +176,9 @@ def _registered(
     for hook in pipeline.at("events_to_register"):
         events = known.get(hook)
         if events is None:
-            found = cast("Events", runner.call("events_to_register", hook))
+            hints = cast("Events", runner.call("events_to_register", hook))
             events = tuple(
-                replace(one, hint=_guarded(runner, hook.plugin, one.hint)) for one in found
+                replace(hint, hint=_guarded(runner, hook.plugin, hint.hint)) for hint in hints
             )
         registered[hook.plugin] = current[hook] = events
     return registered

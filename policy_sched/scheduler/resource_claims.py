@@ -33,7 +33,7 @@ def free_claims(scheduler: Scheduler, pod: PodInfo) -> None:
     """Give back what a pod that has ended used: its own claims go, shared ones lose a consumer."""
     for claim in scheduler.handle.objects.of(ResourceClaim):
         status = claim.status
-        left = tuple(one for one in status.reserved_for if one.uid != pod.uid)
+        left = tuple(reference for reference in status.reserved_for if reference.uid != pod.uid)
         if len(left) == len(status.reserved_for):
             continue
         changed = replace(status, reserved_for=left) if left else ResourceClaimStatus()

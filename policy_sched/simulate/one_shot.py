@@ -267,24 +267,24 @@ def explain_queued(scheduler: Scheduler, pod: PodInfo, top: int) -> Explanation:
     """Explain a pod as `explain_now` does; the pods of the cluster are in the queue already."""
     from policy_sched.explain import explain  # noqa: PLC0415  few commands explain
 
-    found = explain(scheduler, pod, top=top)
+    explanation = explain(scheduler, pod, top=top)
     if not pod.pod.spec.node_name:
         order = [queued.info.uid for queued in scheduler.queue.active()]
-        found.ahead = order.index(pod.uid) if pod.uid in order else 0
-    return found
+        explanation.ahead = order.index(pod.uid) if pod.uid in order else 0
+    return explanation
 
 
 def add_policies(found: Explanation, applied: Sequence[report.AppliedPolicy], profile: str) -> None:
     """Add the policies of the pod's profile that do not match it, and the scores that fail."""
-    for one in applied:
-        if one.profile != profile:
+    for policy in applied:
+        if policy.profile != profile:
             continue
-        if not one.matched:
-            found.unmatched.append(one.policy)
-        if one.failed:
-            nodes = counted(one.nodes, "node")
-            found.failed_scores[one.policy] = (
-                f"fails on {one.failed:,} of {nodes}, which score 0: {one.error}"
+        if not policy.matched:
+            found.unmatched.append(policy.policy)
+        if policy.failed:
+            nodes = counted(policy.nodes, "node")
+            found.failed_scores[policy.policy] = (
+                f"fails on {policy.failed:,} of {nodes}, which score 0: {policy.error}"
             )
 
 
@@ -300,12 +300,12 @@ def explain_after_queue(
     pod = next(info for info in infos if info.uid == uid)
     turn = _Turn(scheduler, pod, top)
     run = run_queue(scheduler, infos, lambda _more: None)
-    found = turn.found or explain(scheduler, pod, top=top)
+    explanation = turn.found or explain(scheduler, pod, top=top)
     number = next(i for i, info in enumerate(infos) if info.uid == uid)
     placement = run.placements[number]
-    found.ahead, found.after_queue = turn.ahead, True
-    found.node, found.message = placement.node or "", placement.message
-    return found
+    explanation.ahead, explanation.after_queue = turn.ahead, True
+    explanation.node, explanation.message = placement.node or "", placement.message
+    return explanation
 
 
 class _Turn:

@@ -41,10 +41,10 @@ class ObjectsDigest:
 def contents_of(objects: Iterable[model.ApiObject]) -> ObjectsDigest:
     """Return objects in short, as they were read: before a simulation sets their times."""
     digest, kinds, newest = hashlib.sha256(), Counter[str](), 0
-    for one in objects:
-        digest.update(msgspec.json.encode(one))
-        kinds[type(one).__name__] += 1
-        newest = max(newest, model.nanoseconds(one.metadata.creation_timestamp))
+    for obj in objects:
+        digest.update(msgspec.json.encode(obj))
+        kinds[type(obj).__name__] += 1
+        newest = max(newest, model.nanoseconds(obj.metadata.creation_timestamp))
     text = ", ".join(model.counted(count, kind) for kind, count in sorted(kinds.items()))
     return ObjectsDigest(text or "none", digest.hexdigest(), time_text(newest) if newest else "")
 

@@ -23,7 +23,7 @@ def run_page(run: report.OneShotRun, usages: Sequence[report.NodeUsage]) -> web.
     """Return the report of a run."""
     tone: web.Tone = "good" if run.placed == len(run.placements) else "bad"
     sections = []
-    lost = [one for one in run.placements if one.node is None]
+    lost = [placement for placement in run.placements if placement.node is None]
     if lost:
         sections.append(_without_node(lost, run))
     if run.preemptions:
@@ -56,8 +56,8 @@ def _lead(lost: Sequence[report.PodPlacement]) -> str:
 def grouped(lost: Sequence[report.PodPlacement]) -> list[tuple[str, list[report.PodPlacement]]]:
     """Return pods without a node by the reason that most nodes have, the largest group first."""
     groups: defaultdict[str, list[report.PodPlacement]] = defaultdict(list)
-    for one in lost:
-        groups[one.reasons[0] if one.reasons else one.message].append(one)
+    for placement in lost:
+        groups[placement.reasons[0] if placement.reasons else placement.message].append(placement)
     return sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
@@ -73,9 +73,13 @@ def _numbers(run: report.OneShotRun) -> web.Facts:
         web.Fact("Preemptions", f"{len(run.preemptions):,}"),
     ]
     facts += [
-        web.Fact(f"{one.resource} requested", f"{one.percent:.1f} %", " of ".join(one.amounts))
-        for one in run.allocation
-        if one.resource != "pods"
+        web.Fact(
+            f"{allocation.resource} requested",
+            f"{allocation.percent:.1f} %",
+            " of ".join(allocation.amounts),
+        )
+        for allocation in run.allocation
+        if allocation.resource != "pods"
     ][:4]
     return web.Facts(facts, big=True)
 
@@ -84,7 +88,7 @@ def _without_node(lost: Sequence[report.PodPlacement], run: report.OneShotRun) -
     groups: list[list[web.Value]] = []
     for reason, pods in grouped(lost):
         more = len(pods) - NAMED
-        names = ", ".join(one.pod for one in pods[:NAMED])
+        names = ", ".join(placement.pod for placement in pods[:NAMED])
         groups.append([reason, str(len(pods)), names + f" and {more:,} more" * (more > 0)])
     first = web.Table(
         "By the reason that most nodes have",
@@ -100,7 +104,8 @@ def _without_node(lost: Sequence[report.PodPlacement], run: report.OneShotRun) -
         reasons,
     )
     rows: list[list[web.Value]] = [
-        [one.pod, one.cpu, one.memory, one.message] for one in lost[:PODS]
+        [placement.pod, placement.cpu, placement.memory, placement.message]
+        for placement in lost[:PODS]
     ]
     heads = [
         web.Column("Pod"),
@@ -114,7 +119,7 @@ def _without_node(lost: Sequence[report.PodPlacement], run: report.OneShotRun) -
 
 def _preemptions(run: report.OneShotRun) -> web.Table:
     rows: list[list[web.Value]] = [
-        [one.pod, one.node, ", ".join(one.victims)] for one in run.preemptions[:PODS]
+        [record.pod, record.node, ", ".join(record.victims)] for record in run.preemptions[:PODS]
     ]
     columns = [web.Column("Pod"), web.Column("Nominated to"), web.Column("Victims", wide=True)]
     return web.Table("Pods that evict others", columns, rows, _more(len(run.preemptions), PODS))
@@ -134,10 +139,10 @@ def _extenders(run: report.OneShotRun) -> web.Table:
 
 def _allocation(run: report.OneShotRun) -> web.Table:
     rows: list[list[web.Value]] = []
-    for one in run.allocation:
-        share = one.percent / 100
-        meter = web.Meter(share, f"{one.percent:.1f} %", "warn" if share >= FULL else "")
-        rows.append([one.resource, *one.amounts, meter])
+    for allocation in run.allocation:
+        share = allocation.percent / 100
+        meter = web.Meter(share, f"{allocation.percent:.1f} %", "warn" if share >= FULL else "")
+        rows.append([allocation.resource, *allocation.amounts, meter])
     columns = [
         web.Column("Resource"), web.Column("Requested", True), web.Column("Allocatable", True),
         web.Column("Share"),
@@ -147,25 +152,25 @@ def _allocation(run: report.OneShotRun) -> web.Table:
 
 def _nodes(usages: Sequence[report.NodeUsage]) -> Iterator[web.Block]:
     """Yield a cell for each node, by the resource that is used most, and the fullest nodes."""
-    names = list(dict.fromkeys(name for one in usages for name in one.amounts))
+    names = list(dict.fromkeys(name for usage in usages for name in usage.amounts))
     cells = [
-        web.Cell(one.node, max(_shares(one), default=None), _usage_text(one, names))
-        for one in usages
+        web.Cell(usage.node, max(_shares(usage), default=None), _usage_text(usage, names))
+        for usage in usages
     ]
     caption = "The share of the scarcest resource that is requested"
     yield web.Cells(caption, [web.CellGroup("", cells)], unknown="nothing allocatable")
-    fullest = sorted(usages, key=lambda one: (-max(_shares(one), default=0.0), one.node))
+    fullest = sorted(usages, key=lambda usage: (-max(_shares(usage), default=0.0), usage.node))
     rows: list[list[web.Value]] = [
-        [one.node, str(one.pods), *(_meter(one.share(name)) for name in names)]
-        for one in fullest[:NODES]
+        [usage.node, str(usage.pods), *(_meter(usage.share(name)) for name in names)]
+        for usage in fullest[:NODES]
     ]
     columns = [web.Column("Node"), web.Column("Pods", number=True), *map(web.Column, names)]
     more = _more(len(usages), NODES)
     yield web.Table("The fullest nodes first", columns, rows, more, sortable=True)
 
 
-def _shares(one: report.NodeUsage) -> list[float]:
-    return [share for name in one.amounts if (share := one.share(name)) is not None]
+def _shares(usage: report.NodeUsage) -> list[float]:
+    return [share for name in usage.amounts if (share := usage.share(name)) is not None]
 
 
 def _meter(share: float | None) -> web.Value:
@@ -174,12 +179,12 @@ def _meter(share: float | None) -> web.Value:
     return web.Meter(share, f"{100 * share:.1f} %", "warn" if share >= FULL else "")
 
 
-def _usage_text(one: report.NodeUsage, names: Sequence[str]) -> str:
+def _usage_text(usage: report.NodeUsage, names: Sequence[str]) -> str:
     """Return what is requested of a node: in the tooltip of its cell."""
-    parts = [counted(one.pods, "pod")]
+    parts = [counted(usage.pods, "pod")]
     for name in names:
-        if name in one.amounts:
-            used, given = (quantity_text(name, amount) for amount in one.amounts[name])
+        if name in usage.amounts:
+            used, given = (quantity_text(name, amount) for amount in usage.amounts[name])
             parts.append(f"{name} {used} of {given}")
     return ", ".join(parts)
 
@@ -188,21 +193,25 @@ def policies_section(
     policies: Sequence[report.AppliedPolicy], title: str = "Policies"
 ) -> web.Section:
     """Return the number of pods and nodes that each policy applied to."""
-    several = len({one.profile for one in policies}) > 1
+    several = len({policy.profile for policy in policies}) > 1
     texts = [
-        web.Text(f"{one.policy} in profile {one.profile}" if several else one.policy,
-             note=report.applied_text(one), tone="bad" if one.failed else "")
-        for one in policies
+        web.Text(f"{policy.policy} in profile {policy.profile}" if several else policy.policy,
+             note=report.applied_text(policy), tone="bad" if policy.failed else "")
+        for policy in policies
     ]  # fmt: skip
     return web.Section(title, [web.Prose(texts, points=True)])
 
 
 def _placements(placements: Sequence[report.PodPlacement]) -> web.Table:
     rows: list[list[web.Value]] = []
-    for one in placements[:PODS]:
-        node: web.Value = one.node if one.node is not None else web.Text(report.NOWHERE, tone="bad")
-        score = report.NOWHERE if one.score is None else str(one.score)
-        rows.append([one.pod, node, str(one.feasible), score, one.cpu, one.memory])
+    for placement in placements[:PODS]:
+        node: web.Value = (
+            placement.node if placement.node is not None else web.Text(report.NOWHERE, tone="bad")
+        )
+        score = report.NOWHERE if placement.score is None else str(placement.score)
+        rows.append(
+            [placement.pod, node, str(placement.feasible), score, placement.cpu, placement.memory]
+        )
     columns = [
         web.Column("Pod"), web.Column("Node"), web.Column("Feasible nodes", True),
         web.Column("Score", True), web.Column("cpu", True), web.Column("memory", True),

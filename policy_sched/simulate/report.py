@@ -313,8 +313,9 @@ class OneShotRun(msgspec.Struct, frozen=True):
         if self.preemptions:
             yield ""
             yield "Preemption:"
-            for one in self.preemptions:
-                yield f"  {one.pod} is nominated to {one.node}; victims: {', '.join(one.victims)}"
+            for record in self.preemptions:
+                victims = ", ".join(record.victims)
+                yield f"  {record.pod} is nominated to {record.node}; victims: {victims}"
         if self.policies:
             yield ""
             yield from policy_lines(self.policies)
@@ -381,10 +382,14 @@ class OneShotRun(msgspec.Struct, frozen=True):
 def policy_lines(policies: Sequence[AppliedPolicy], title: str = "Policies:") -> Iterator[str]:
     """Yield the number of pods and nodes that each policy applied to."""
     yield title
-    several = len({one.profile for one in policies}) > 1
+    several = len({policy.profile for policy in policies}) > 1
     rows = [
-        ("", f"{one.policy} in profile {one.profile}" if several else one.policy, applied_text(one))
-        for one in policies
+        (
+            "",
+            f"{policy.policy} in profile {policy.profile}" if several else policy.policy,
+            applied_text(policy),
+        )
+        for policy in policies
     ]
     yield from table(rows, gap="  ")
 

@@ -101,9 +101,9 @@ class Timeline:
         self.placed = self.evicted = 0
         self.give_devices: Callable[[model.PodInfo, str], model.PodInfo] | None = None
         waiting = [
-            (model.nanoseconds(one.metadata.creation_timestamp), one)
-            for one in objects
-            if waits(one)
+            (model.nanoseconds(obj.metadata.creation_timestamp), obj)
+            for obj in objects
+            if waits(obj)
         ]
         self._start = min([at for at, _ in waiting if at], default=EPOCH)
         self._clock = one_shot.VirtualClock(self._start)

@@ -119,14 +119,15 @@ def timeline_charts(result: TimelineResult) -> list[web.Chart]:
 
 
 def _waits(result: TimelineResult, buckets: Buckets, x: Sequence[float]) -> Iterator[web.Chart]:
-    found = waiting_over(result, buckets.edges)
+    waiting = waiting_over(result, buckets.edges)
     series = [
         web.Series(
-            name, [getattr(one, key) / SECOND if one.pods else None for one in found] + [None]
+            name,
+            [getattr(times, key) / SECOND if times.pods else None for times in waiting] + [None],
         )
         for name, key in (("p50", "p50"), ("p90", "p90"), ("max", "longest"))
     ]
-    if any(one.longest for one in found):
+    if any(times.longest for times in waiting):
         note = "of the pods that were bound in each interval"
         title = "Waiting times"
         yield web.Chart("waits", title, "time", x, series, unit="s", kind="duration", note=note)
@@ -134,8 +135,8 @@ def _waits(result: TimelineResult, buckets: Buckets, x: Sequence[float]) -> Iter
 
 def _evictions(result: TimelineResult, buckets: Buckets, x: Sequence[float]) -> Iterator[web.Chart]:
     if result.evictions:
-        times = [one.at for one in result.evictions]
-        weights = [len(one.victims) for one in result.evictions]
+        times = [eviction.at for eviction in result.evictions]
+        weights = [len(eviction.victims) for eviction in result.evictions]
         counts, _ = np.histogram(times, bins=buckets.edges, weights=weights)
         series = [web.Series("evicted", _held(counts))]
         title = "Evicted pods"
@@ -166,8 +167,13 @@ def _table(caption: str, rows: Sequence[Sequence[str]]) -> web.Table:
 
 def _preemptions(result: TimelineResult) -> web.Table:
     rows: list[list[web.Value]] = [
-        [duration_text(one.at - result.start), one.pod, one.node, ", ".join(one.victims)]
-        for one in result.evictions[:ROWS]
+        [
+            duration_text(eviction.at - result.start),
+            eviction.pod,
+            eviction.node,
+            ", ".join(eviction.victims),
+        ]
+        for eviction in result.evictions[:ROWS]
     ]
     columns = [web.Column("At"), web.Column("Pod"), web.Column("Takes node"), web.Column("From")]
     return web.Table("Pods that evict others", columns, rows, _more(len(result.evictions)))

@@ -133,9 +133,9 @@ class TimelineResult(msgspec.Struct, frozen=True):
             yield ""
             yield "Preemptions:"
             lines = [
-                f"  {duration_text(one.at - self.start)}  {one.pod} takes {one.node} from "
-                + ", ".join(one.victims)
-                for one in self.evictions
+                f"  {duration_text(eviction.at - self.start)}  {eviction.pod} takes"
+                f" {eviction.node} from {', '.join(eviction.victims)}"
+                for eviction in self.evictions
             ]
             yield from _shortened(lines)
         if lost:
@@ -172,12 +172,12 @@ class TimelineResult(msgspec.Struct, frozen=True):
             "buckets": list(_bucket_documents(Buckets.of(self), self)),
             "preemptions": [
                 {
-                    "at": _seconds(one.at - self.start),
-                    "pod": one.pod,
-                    "node": one.node,
-                    "victims": list(one.victims),
+                    "at": _seconds(eviction.at - self.start),
+                    "pod": eviction.pod,
+                    "node": eviction.node,
+                    "victims": list(eviction.victims),
                 }
-                for one in self.evictions
+                for eviction in self.evictions
             ],
             "neverPlaced": [{"pod": life.pod, "message": life.message} for life in lost],
         }
@@ -319,8 +319,8 @@ def _upper(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 def waiting_rows(result: TimelineResult) -> list[list[str]]:
     """Return headings and rows of waiting times: of all pods, and by priority."""
     rows = [["Waiting", "Pods", "p50", "p90", "p99", "Max"]]
-    found = waiting_by_priority(result)
-    named = {f"priority {priority}": waiting for priority, waiting in found.items()}
+    by_priority = waiting_by_priority(result)
+    named = {f"priority {priority}": waiting for priority, waiting in by_priority.items()}
     if len(named) != 1:
         named = {"all": WaitingTimes.of(result.lives), **named}
     for name, w in named.items():
@@ -402,13 +402,13 @@ def _life(life: PodTimeline, result: TimelineResult) -> dict[str, object]:
     }
 
 
-def _waiting(found: WaitingTimes) -> dict[str, object]:
+def _waiting(times: WaitingTimes) -> dict[str, object]:
     return {
-        "pods": found.pods,
-        "p50": _seconds(found.p50),
-        "p90": _seconds(found.p90),
-        "p99": _seconds(found.p99),
-        "max": _seconds(found.longest),
+        "pods": times.pods,
+        "p50": _seconds(times.p50),
+        "p90": _seconds(times.p90),
+        "p99": _seconds(times.p99),
+        "max": _seconds(times.longest),
     }
 
 

@@ -248,13 +248,13 @@ def is_trace(path: str) -> bool:
 
 def load_traces(paths: Iterable[str]) -> Traces:
     """Read tables; an object may occur only once in those of one kind."""
-    found = Traces()
+    traces = Traces()
     seen: _Seen = {}
     for path in paths:
-        text = _text(path, found.diagnostics)
+        text = _text(path, traces.diagnostics)
         if text is not None:
-            _read(path, text.splitlines(), found, seen)
-    return found
+            _read(path, text.splitlines(), traces, seen)
+    return traces
 
 
 def _text(path: str, problems: list[Diagnostic]) -> str | None:
@@ -278,14 +278,14 @@ _Seen: TypeAlias = dict[tuple[str, str, str], tuple[str, int]]
 """By kind, namespace and name of an object: the file and the number of its first row."""
 
 
-def _read(path: str, lines: Sequence[str], found: Traces, seen: _Seen) -> None:
+def _read(path: str, lines: Sequence[str], traces: Traces, seen: _Seen) -> None:
     header = lines[0].strip() if lines else ""
     table = TABLES.get(header)
     if table is None:
         hint = "known headers: " + "; ".join(TABLES)
         message = "the first line is not the header of a known trace"
         source = lines[0] if lines else ""
-        found.diagnostics.append(
+        traces.diagnostics.append(
             Diagnostic(path, 1, 1, UNKNOWN_TABLE, message, hint, source_line=source)
         )
         return
@@ -295,33 +295,33 @@ def _read(path: str, lines: Sequence[str], found: Traces, seen: _Seen) -> None:
         if len(cells) != len(columns):
             message = f"{len(cells)} cells, where the header has {len(columns)}"
             place = _Place(path, number + 2, line, cells)
-            found.diagnostics.append(place.diagnostic(0, WRONG_SHAPE, message))
+            traces.diagnostics.append(place.diagnostic(0, WRONG_SHAPE, message))
             continue
         try:
             objects = list(table(number, cells))
         except BadCellError as error:
             place = _Place(path, number + 2, line, cells)
-            found.diagnostics += [
+            traces.diagnostics += [
                 place.diagnostic(column, BAD_VALUE, f"{columns[column]}: {message}")
                 for column, message in error.problems
             ]
             continue
-        if len(found.objects) + len(objects) > MOST_OBJECTS:
+        if len(traces.objects) + len(objects) > MOST_OBJECTS:
             message = f"the tables make more than {MOST_OBJECTS:,} objects"
             place = _Place(path, number + 2, line, cells)
-            found.diagnostics.append(place.diagnostic(0, BAD_VALUE, message, "take a part"))
+            traces.diagnostics.append(place.diagnostic(0, BAD_VALUE, message, "take a part"))
             return
-        for one in objects:
-            metadata = one.metadata
-            key = type(one).__name__, metadata.namespace, metadata.name
+        for obj in objects:
+            metadata = obj.metadata
+            key = type(obj).__name__, metadata.namespace, metadata.name
             first = seen.setdefault(key, (path, number))
             if first == (path, number):
-                found.objects.append(one)
+                traces.objects.append(obj)
             else:
                 hint = f"the first one is at {first[0]}:{first[1] + 2}"
                 place = _Place(path, number + 2, line, cells)
                 message = f"duplicate {key[0]} {key[2]}"
-                found.diagnostics.append(place.diagnostic(0, DUPLICATE, message, hint))
+                traces.diagnostics.append(place.diagnostic(0, DUPLICATE, message, hint))
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -373,13 +373,13 @@ def generated_nodes(texts: Sequence[str]) -> Iterator[model.Node]:
 
 
 def _parsed(text: str) -> tuple[int, dict[str, str]]:
-    found = _FORM.fullmatch(text)
-    if found is None:
+    match = _FORM.fullmatch(text)
+    if match is None:
         raise PolicySchedError(
             f'--nodes "{text}": write a number, "*" and amounts, as in "10*cpu=4,memory=32Gi"'
         )
     amounts = {"pods": DEFAULT_PODS}
-    for part in found[2].split(","):
+    for part in match[2].split(","):
         name, _, amount = part.partition("=")
         try:
             negative = model.parse(amount).sign() < 0
@@ -388,4 +388,4 @@ def _parsed(text: str) -> tuple[int, dict[str, str]]:
         if negative:
             raise PolicySchedError(f'--nodes "{text}": {part!r} is negative')
         amounts[name] = amount
-    return int(found[1]), amounts
+    return int(match[1]), amounts

@@ -105,7 +105,7 @@ def expand(
     runtime classes of ``cluster`` apply as well. Raises ExpansionError.
     """
     given = list(objects)
-    if not any(isinstance(one, model.Workload) for one in given):
+    if not any(isinstance(obj, model.Workload) for obj in given):
         return given
     most = len(given) + manifests.MOST_PODS
     known = _Expansion(given, cluster)
@@ -135,7 +135,7 @@ class _Expansion:
     def __init__(
         self, given: Sequence[model.ApiObject], cluster: Sequence[model.ApiObject]
     ) -> None:
-        self._keys = {manifests.object_key(one) for one in given}
+        self._keys = {manifests.object_key(obj) for obj in given}
         self._nodes = [one for one in given if isinstance(one, model.Node)]
         self._admission = manifests.Admission([*cluster, *given])
         self._pods: defaultdict[Key, list[tuple[str, model.Pod]]] = defaultdict(list)
@@ -275,10 +275,10 @@ class _Expansion:
                 self._keys.add(("Pod", owner.namespace, pod["metadata"]["name"]))
                 yield self._completed(pod)
 
-    def _job(self, one: model.Job) -> Iterator[model.ApiObject]:
-        plain = _plain(one)
+    def _job(self, job: model.Job) -> Iterator[model.ApiObject]:
+        plain = _plain(job)
         owner = expansion.Owner.of(plain)
-        for index in missing_of_job(one, self._owned(one)):
+        for index in missing_of_job(job, self._owned(job)):
             base = owner.name if index is None else f"{owner.name}-{index}"
             pod = expansion.job_pod(plain, "0", index)
             pod["metadata"]["name"] = next(self._free_names(owner, base, 1))
@@ -295,16 +295,16 @@ def _makes(one: model.Workload) -> bool:
     return one.spec.template is not None and one.metadata.deletion_timestamp is None
 
 
-def _namespace(one: model.ApiObject) -> str:
-    return one.metadata.namespace or "default"
+def _namespace(obj: model.ApiObject) -> str:
+    return obj.metadata.namespace or "default"
 
 
 def _key(one: model.Workload) -> Key:
     return _namespace(one), one.kind or type(one).__name__, one.metadata.name
 
 
-def _controller(one: model.ApiObject) -> model.OwnerReference | None:
-    for reference in one.metadata.owner_references:
+def _controller(obj: model.ApiObject) -> model.OwnerReference | None:
+    for reference in obj.metadata.owner_references:
         if reference.controller:
             return reference
     return None

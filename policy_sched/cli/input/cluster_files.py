@@ -52,8 +52,8 @@ def read_files(
 
         live = read_live(kubeconfig)
         diagnostics.write_hints(map(one_line, live.notes))
-        found = [*generated_nodes(nodes), *live.objects]
-        return ClusterFiles(expanded(found, [kubeconfig]), [], {})
+        objs = [*generated_nodes(nodes), *live.objects]
+        return ClusterFiles(expanded(objs, [kubeconfig]), [], {})
     with progress("reading the cluster") as advance:
         traces = load_traces(path for path in paths if is_trace(path))
         files = [path for path in paths if not is_trace(path)]
@@ -62,8 +62,8 @@ def read_files(
     problems = [*manifests.diagnostics, *traces.diagnostics]
     if diagnostics.exit_code(problems) != diagnostics.OK:
         raise PolicyError(problems)
-    found = [*generated_nodes(nodes), *manifests.objects, *traces.objects]
-    return ClusterFiles(expanded(found, paths), problems, manifests.places)
+    objs = [*generated_nodes(nodes), *manifests.objects, *traces.objects]
+    return ClusterFiles(expanded(objs, paths), problems, manifests.places)
 
 
 def expanded(

@@ -34,7 +34,7 @@ def by_file(
 def failures(found: Sequence[Diagnostic], *, strict: bool) -> list[Diagnostic]:
     """Return those that fail a build: errors, and if it is strict warnings too."""
     fatal = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
-    return [one for one in found if one.severity in fatal]
+    return [problem for problem in found if problem.severity in fatal]
 
 
 def cases_of(
@@ -48,8 +48,8 @@ def cases_of(
 
     ``seconds``: how long each file took.
     """
-    for file, found in by_file(files, diagnostics):
-        bad = failures(found, strict=strict)
+    for file, problems in by_file(files, diagnostics):
+        bad = failures(problems, strict=strict)
         yield CaseResult(
             file,
             "policy-sched.check",
@@ -57,8 +57,8 @@ def cases_of(
             file,
             seconds.get(file, 0.0),
             counted(len(bad), "problem") if bad else "",
-            tuple(one.render() for one in bad),
-            tuple(one.render() for one in found if one not in bad),
+            tuple(problem.render() for problem in bad),
+            tuple(problem.render() for problem in problems if problem not in bad),
         )
 
 
@@ -73,15 +73,15 @@ def as_junit(cases: Iterable[CaseResult]) -> str:
         name = xml_text(file)
         attributes = {"name": name, **_counts(of_file), "skipped": "0", "file": name}
         suite = ET.SubElement(root, "testsuite", attributes)
-        for one in of_file:
-            facts = {"classname": xml_text(one.group), "name": xml_text(one.name)}
-            facts |= {"time": f"{one.seconds:.3f}", "file": name}
+        for result in of_file:
+            facts = {"classname": xml_text(result.group), "name": xml_text(result.name)}
+            facts |= {"time": f"{result.seconds:.3f}", "file": name}
             case = ET.SubElement(suite, "testcase", facts)
-            if one.failure:
-                failure = ET.SubElement(case, "failure", {"message": xml_text(one.failure)})
-                failure.text = xml_text("\n".join(one.problems))
-            if one.notes:
-                ET.SubElement(case, "system-out").text = xml_text("\n".join(one.notes))
+            if result.failure:
+                failure = ET.SubElement(case, "failure", {"message": xml_text(result.failure)})
+                failure.text = xml_text("\n".join(result.problems))
+            if result.notes:
+                ET.SubElement(case, "system-out").text = xml_text("\n".join(result.notes))
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -107,7 +107,7 @@ def as_tap(cases: Iterable[CaseResult]) -> str:
 
 def as_sarif(diagnostics: Sequence[Diagnostic]) -> str:
     """Return a SARIF 2.1.0 log with one run; a rule for each code that was found."""
-    codes = sorted({one.code for one in diagnostics})
+    codes = sorted({problem.code for problem in diagnostics})
     numbers = {code: number for number, code in enumerate(codes)}
     run = {
         "tool": {
@@ -119,7 +119,7 @@ def as_sarif(diagnostics: Sequence[Diagnostic]) -> str:
             }
         },
         "columnKind": "unicodeCodePoints",
-        "results": [_result(one, numbers) for one in sorted(diagnostics)],
+        "results": [_result(problem, numbers) for problem in sorted(diagnostics)],
     }
     log = {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
     return json_text(log)
@@ -135,19 +135,19 @@ def _rule(code: str) -> dict[str, Any]:
     }
 
 
-def _result(one: Diagnostic, numbers: Mapping[str, int]) -> dict[str, Any]:
-    text = "\n".join(part for part in (one.message, one.context, one.hint) if part)
+def _result(problem: Diagnostic, numbers: Mapping[str, int]) -> dict[str, Any]:
+    text = "\n".join(part for part in (problem.message, problem.context, problem.hint) if part)
     region = {
-        "startLine": one.line,
-        "startColumn": one.column,
-        "endColumn": one.column + one.width,
+        "startLine": problem.line,
+        "startColumn": problem.column,
+        "endColumn": problem.column + problem.width,
     }
-    uri = quote(PurePath(one.file).as_posix(), safe="/")
+    uri = quote(PurePath(problem.file).as_posix(), safe="/")
     place = {"artifactLocation": {"uri": uri}, "region": region}
     return {
-        "ruleId": one.code,
-        "ruleIndex": numbers[one.code],
-        "level": str(one.severity),
+        "ruleId": problem.code,
+        "ruleIndex": numbers[problem.code],
+        "level": str(problem.severity),
         "message": {"text": text},
         "locations": [{"physicalLocation": place}],
     }
@@ -164,18 +164,18 @@ def as_gitlab(diagnostics: Sequence[Diagnostic]) -> str:
     """
     seen: Counter[tuple[str, ...]] = Counter()
     entries = []
-    for one in sorted(diagnostics):
-        path = PurePath(one.file).as_posix()
-        identity = (path, one.code, one.context, one.message)
+    for problem in sorted(diagnostics):
+        path = PurePath(problem.file).as_posix()
+        identity = (path, problem.code, problem.context, problem.message)
         text = "\0".join((*identity, str(seen[identity])))
         seen[identity] += 1
         entries.append(
             {
-                "description": "; ".join(part for part in (one.message, one.hint) if part),
-                "check_name": one.code,
+                "description": "; ".join(part for part in (problem.message, problem.hint) if part),
+                "check_name": problem.code,
                 "fingerprint": hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(),
-                "severity": _GITLAB[one.severity],
-                "location": {"path": path, "lines": {"begin": one.line}},
+                "severity": _GITLAB[problem.severity],
+                "location": {"path": path, "lines": {"begin": problem.line}},
             }
         )
     return json_text(entries)

@@ -171,10 +171,10 @@ def field_match(text: str) -> Match:
     """Return a test of an object's fields. Raises ApiError if the text is no selector."""
     wanted: list[tuple[str, bool, str]] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
-        found = _EQUAL.fullmatch(part)
-        if found is None:
+        match = _EQUAL.fullmatch(part)
+        if match is None:
             raise bad_request(f"invalid field selector: {part!r}")
-        wanted.append((found[1], found[2] != "!=", found[3]))
+        wanted.append((match[1], match[2] != "!=", match[3]))
     return lambda stored: all((_field(stored, path) == v) is same for path, same, v in wanted)
 
 

@@ -77,7 +77,9 @@ def sections(report: experiments.SweepReport) -> list[web.Section]:
     page = experiments.sweep_page(report, ())
     parts = page.sections
     head: list[web.Block] = [web.Prose([page.lead]), *([] if page.facts is None else [page.facts])]
-    number = next((i for i, one in enumerate(parts) if one.title == experiments.MEASURES), 0)
+    number = next(
+        (i for i, section in enumerate(parts) if section.title == experiments.MEASURES), 0
+    )
     return [web.Section("", head), *parts[:number], *_pictures(report), *parts[number:]]
 
 
@@ -111,15 +113,15 @@ def _curve(report: experiments.SweepReport, measure: Measure) -> web.Chart:
         }
         for variant, runs in experiments.by_variant(report.results).items()
     }
-    x = sorted({at for found in by_x.values() for at in found})
+    x = sorted({at for distributions in by_x.values() for at in distributions})
     series = [
         web.Series(
             variant,
-            [found[at].median if at in found else None for at in x],
-            [found[at].p25 if at in found else None for at in x],
-            [found[at].p75 if at in found else None for at in x],
+            [distributions[at].median if at in distributions else None for at in x],
+            [distributions[at].p25 if at in distributions else None for at in x],
+            [distributions[at].p75 if at in distributions else None for at in x],
         )
-        for variant, found in by_x.items()
+        for variant, distributions in by_x.items()
     ]
     note = "median, and 25 to 75 % of the runs"
     return web.Chart(

@@ -20,7 +20,9 @@ _HREFS: Final[dict[str, Callable[[str], str]]] = {
 
 def linked(sections: Iterable[Section]) -> list[Section]:
     """Return sections of a report whose tables lead to pods and nodes."""
-    return [replace(one, blocks=[_block(block) for block in one.blocks]) for one in sections]
+    return [
+        replace(section, blocks=[_block(block) for block in section.blocks]) for section in sections
+    ]
 
 
 def _block(block: Block) -> Block:

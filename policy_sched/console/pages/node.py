@@ -62,7 +62,7 @@ def view(source: ClusterSource, query: page.Query, results: page.Results) -> pag
 
 def _lead(node: Node, pods: Sequence[PodInfo]) -> str:
     """Return the state of a node in a sentence."""
-    known = any(one.type == "Ready" for one in node.status.conditions)
+    known = any(condition.type == "Ready" for condition in node.status.conditions)
     state = "ready" if node.ready else "not ready" if known else "of unknown readiness"
     closed = ", and takes no new pods (unschedulable)" if node.spec.unschedulable else ""
     return f"It is {state}{closed}. {len(pods):,} {'pod' if len(pods) == 1 else 'pods'} on it."
@@ -111,19 +111,19 @@ def _fits(found: Sequence[Verdict], total: int) -> list[Section]:
     """Return which pods that wait the node would take, and which filter keeps out the others."""
     if not found:
         return []
-    taken = sum(one.score is not None for one in found)
-    blockers = Counter(one.plugin or "other" for one in found if one.score is None)
+    taken = sum(verdict.score is not None for verdict in found)
+    blockers = Counter(verdict.plugin or "other" for verdict in found if verdict.score is None)
     words = ", ".join(f"{name} keeps out {count}" for name, count in blockers.most_common())
     rows: list[Sequence[Value]] = [
         [
-            Text(one.pod, page.pod_href(one.pod)),
+            Text(verdict.pod, page.pod_href(verdict.pod)),
             Badge("fits", "good")
-            if one.score is not None
-            else Badge(one.plugin or "error", "warn"),
-            ", ".join(one.reasons),
-            "" if one.score is None else f"{one.score:,}",
+            if verdict.score is not None
+            else Badge(verdict.plugin or "error", "warn"),
+            ", ".join(verdict.reasons),
+            "" if verdict.score is None else f"{verdict.score:,}",
         ]
-        for one in found
+        for verdict in found
     ]
     columns = [Column("pod"), Column("filter"), Column("why"), Column("score", number=True)]
     of = f"{len(found):,} of {total:,}" if total > len(found) else f"{total:,}"
@@ -164,9 +164,9 @@ def _devices(source: ClusterSource, node: str) -> list[Section]:
     held: dict[tuple[str, str, str], str] = {}
     for claim in objects.of(ResourceClaim):
         allocation = claim.status.allocation
-        for one in () if allocation is None else allocation.devices.results:
+        for result in () if allocation is None else allocation.devices.results:
             key = f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}"
-            held[one.driver, one.pool, one.device] = key
+            held[result.driver, result.pool, result.device] = key
     rows: list[Sequence[Value]] = []
     slices = [one.spec for one in objects.of(ResourceSlice) if one.spec.node_name == node]
     for part in slices:
@@ -188,10 +188,11 @@ def _about(node: Node) -> Section:
     facts = [Fact(key, value) for key, value in sorted(node.metadata.labels.items())]
     blocks: list[Table | Facts] = []
     if node.spec.taints:
-        rows: list[Sequence[Value]] = [[taint_text(one)] for one in node.spec.taints]
+        rows: list[Sequence[Value]] = [[taint_text(taint)] for taint in node.spec.taints]
         blocks.append(Table("Taints", [Column("taint")], rows))
     conditions: list[Sequence[Value]] = [
-        [one.type, one.status, one.reason, one.message] for one in node.status.conditions
+        [condition.type, condition.status, condition.reason, condition.message]
+        for condition in node.status.conditions
     ]
     if conditions:
         named = [Column("condition"), Column("status"), Column("reason"), Column("message")]

@@ -81,8 +81,8 @@ def _by_resource(scheduler: Scheduler, resource: str) -> Colouring:
     return Colouring(resource, shares=found)
 
 
-def _text(one: NodeValue, kind: types.Type) -> str:
-    return f"error {one.code}: {one.error}" if one.code else value_text(one.value, kind)
+def _text(value: NodeValue, kind: types.Type) -> str:
+    return f"error {value.code}: {value.error}" if value.code else value_text(value.value, kind)
 
 
 def _by_expression(scheduler: Scheduler, text: str) -> Colouring:
@@ -90,12 +90,12 @@ def _by_expression(scheduler: Scheduler, text: str) -> Colouring:
     try:
         result = evaluated(text, ANY, None, scheduler.cache, None, scheduler.handle.now())
     except PolicyError as error:
-        problems = [Problem.of(one) for one in error.diagnostics]
+        problems = [Problem.of(problem) for problem in error.diagnostics]
         return Colouring(EXPRESSION, expression=text, problems=problems)
     except PolicySchedError as error:
         return Colouring(EXPRESSION, expression=text, failure=str(error))
-    values: dict[str, Any] = {one.node: one.value for one in result.values if not one.code}
-    texts = {one.node: _text(one, result.type) for one in result.values}
+    values: dict[str, Any] = {value.node: value.value for value in result.values if not value.code}
+    texts = {value.node: _text(value, result.type) for value in result.values}
     if set(texts) == {""}:  # it reads no node
         names = scheduler.cache.nodes.row_of
         values, texts = dict.fromkeys(names, values.get("")), dict.fromkeys(names, texts[""])

@@ -98,7 +98,7 @@ def cells(table: NodeTable, name: str, resources: Sequence[str]) -> list[Value]:
 
 def remark(node: Node) -> Value:
     """Return what keeps pods from a node."""
-    if not node.ready and any(one.type == "Ready" for one in node.status.conditions):
+    if not node.ready and any(condition.type == "Ready" for condition in node.status.conditions):
         return Badge("not ready", "bad")
     if node.spec.unschedulable:
         return Badge("unschedulable", "warn")

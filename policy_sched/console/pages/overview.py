@@ -55,7 +55,7 @@ def view(source: ClusterSource, query: Query, results: Results) -> View:
 def attention(source: ClusterSource, waiting: Sequence[Waiting]) -> web.Section:
     """Return what needs a look: problems of files, and pods without a node by reason."""
     problems = source.problems()
-    blocks: list[web.Block] = [web.Problem.of(one) for one in problems[:PROBLEMS]]
+    blocks: list[web.Block] = [web.Problem.of(problem) for problem in problems[:PROBLEMS]]
     if len(problems) > PROBLEMS:
         blocks.append(web.Prose([f"and {counted(len(problems) - PROBLEMS, 'more problem')}"]))
     groups = grouped(one for one in waiting if one.message and not one.node)
@@ -108,16 +108,21 @@ def summary(source: ClusterSource, waiting: Sequence[Waiting]) -> web.Section:
     lengths = ", ".join(f"{name} {count:,}" for name, count in source.queue_lengths().items())
     facts.append(web.Fact("queue", web.Text(f"{sum(source.queue_lengths().values()):,}"), lengths))
     use = [
-        web.Fact(one.resource, web.Meter(one.percent / 100, f"{one.percent:.1f} %"), _amounts(one))
-        for one in list(allocations(source.scheduler))[:RESOURCES]
+        web.Fact(
+            allocation.resource,
+            web.Meter(allocation.percent / 100, f"{allocation.percent:.1f} %"),
+            _amounts(allocation),
+        )
+        for allocation in list(allocations(source.scheduler))[:RESOURCES]
     ]
     return web.Section("Cluster", [web.Facts(facts, big=True), *([web.Facts(use)] if use else [])])
 
 
-def _amounts(one: Allocation) -> str:
+def _amounts(allocation: Allocation) -> str:
     """Return how much of a resource is requested, as a text."""
-    requested, whole = one.requested, one.allocatable
-    return f"{quantity_text(one.resource, requested)} of {quantity_text(one.resource, whole)}"
+    resource = allocation.resource
+    requested = quantity_text(resource, allocation.requested)
+    return f"{requested} of {quantity_text(resource, allocation.allocatable)}"
 
 
 def labels(source: ClusterSource) -> list[str]:
@@ -162,7 +167,7 @@ def _cell(node: Node, colouring: Colouring) -> web.Cell:
 
 def _remarks(node: Node) -> str:
     """Return what keeps all pods from a node."""
-    ready = node.ready or not any(one.type == "Ready" for one in node.status.conditions)
+    ready = node.ready or not any(condition.type == "Ready" for condition in node.status.conditions)
     found = [] if ready else ["not ready"]
     return ", ".join([*found, *["unschedulable"] * bool(node.spec.unschedulable)])
 

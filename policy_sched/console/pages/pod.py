@@ -141,13 +141,14 @@ def about(info: PodInfo, waiting: Waiting | None) -> Section:
 def _history(source: ClusterSource, info: PodInfo) -> list[Section]:
     """Return the pod's decisions and conditions."""
     rows: list[Sequence[Value]] = [
-        [_clock(one.time), _node(one.node), one.why, str(one.generation)]
-        for one in source.decided(info.key)[:DECISIONS]
+        [_clock(decided.time), _node(decided.node), decided.why, str(decided.generation)]
+        for decided in source.decided(info.key)[:DECISIONS]
     ]
     columns = [Column("time"), Column("node"), Column("why"), Column("generation", number=True)]
     blocks = [Table("Decisions, the newest first", columns, rows)] if rows else []
     conditions: list[Sequence[Value]] = [
-        [one.type, one.status, one.reason, one.message] for one in info.pod.status.conditions
+        [condition.type, condition.status, condition.reason, condition.message]
+        for condition in info.pod.status.conditions
     ]
     if conditions:
         named = [Column("condition"), Column("status"), Column("reason"), Column("message")]
@@ -177,7 +178,7 @@ def _claims(source: ClusterSource, info: PodInfo) -> list[Section]:
             continue
         allocation = claim.status.allocation
         devices = [] if allocation is None else list(allocation.devices.results)
-        names = [f"{one.driver}/{one.pool}/{one.device}" for one in devices[:ALLOCATED]]
+        names = [f"{result.driver}/{result.pool}/{result.device}" for result in devices[:ALLOCATED]]
         more = f" and {len(devices) - ALLOCATED} more" if len(devices) > ALLOCATED else ""
         state = Badge("allocated", "good") if allocation else Badge("not allocated")
         rows.append([claim.metadata.name, state, ", ".join(names) + more])

@@ -73,12 +73,14 @@ def _time(nanoseconds: int) -> str:
     return datetime_of(nanoseconds).strftime("%Y-%m-%d %H:%M:%S UTC") if nanoseconds else "never"
 
 
-def _problems(found: Sequence[Diagnostic]) -> list[web.Section]:
-    if not found:
+def _problems(problems: Sequence[Diagnostic]) -> list[web.Section]:
+    if not problems:
         return []
-    shown: list[web.Block] = [web.Problem.of(one, edit_href(one)) for one in found[:PROBLEMS]]
-    if len(found) > PROBLEMS:
-        shown.append(web.Prose([f"and {counted(len(found) - PROBLEMS, 'more problem')}"]))
+    shown: list[web.Block] = [
+        web.Problem.of(problem, edit_href(problem)) for problem in problems[:PROBLEMS]
+    ]
+    if len(problems) > PROBLEMS:
+        shown.append(web.Prose([f"and {counted(len(problems) - PROBLEMS, 'more problem')}"]))
     return [web.Section("Problems", shown)]
 
 
@@ -144,38 +146,38 @@ def files(texts: Sequence[SourceText], problems: Sequence[Diagnostic]) -> list[d
     """Return each file with its problems in place, and the address of the editor."""
     return [
         {
-            "href": page.address(EDIT, file=one.path),
-            "path": one.path,
-            "problem": one.problem,
-            "source": web.Source(one.path, one.text, marks, folded=not marks),
+            "href": page.address(EDIT, file=text.path),
+            "path": text.path,
+            "problem": text.problem,
+            "source": web.Source(text.path, text.text, marks, folded=not marks),
         }
-        for one in texts
-        for marks in (_marks(one.path, problems),)
+        for text in texts
+        for marks in (_marks(text.path, problems),)
     ]
 
 
 def _marks(path: str, problems: Iterable[Diagnostic]) -> dict[int, web.Badge]:
-    found: dict[int, web.Badge] = {}
-    for one in problems:
-        if one.file == path and one.line not in found:
-            tone: web.Tone = "bad" if one.severity == "error" else "warn"
-            found[one.line] = web.Badge(f"{one.code}: {one.message}", tone)
-    return found
+    badges: dict[int, web.Badge] = {}
+    for problem in problems:
+        if problem.file == path and problem.line not in badges:
+            tone: web.Tone = "bad" if problem.severity == "error" else "warn"
+            badges[problem.line] = web.Badge(f"{problem.code}: {problem.message}", tone)
+    return badges
 
 
 def hits_sections(hits: Hits) -> list[web.Section]:
     """Return what each policy and rule applied to."""
     rows: list[Sequence[web.Value]] = []
-    for one in hits.policies:
+    for policy in hits.policies:
         errors: web.Value = (
-            web.Text(f"{one.failed:,}: {one.error}", tone="bad") if one.failed else ""
+            web.Text(f"{policy.failed:,}: {policy.error}", tone="bad") if policy.failed else ""
         )
         rows.append(
             [
-                web.Text(one.policy, note=f"of {one.profile}"),
-                f"{one.matched:,}",
-                _number(one.rejected),
-                _number(one.scored),
+                web.Text(policy.policy, note=f"of {policy.profile}"),
+                f"{policy.matched:,}",
+                _number(policy.rejected),
+                _number(policy.scored),
                 errors,
             ]
         )
@@ -187,7 +189,7 @@ def hits_sections(hits: Hits) -> list[web.Section]:
                 "",
                 "",
             ]
-            for rule in one.rules
+            for rule in policy.rules
         ]
     columns = [
         web.Column("Policy or rule"),

@@ -43,7 +43,7 @@ def view(source: ClusterSource, query: page.Query, results: page.Results) -> pag
     del results
     texts = trials.source_texts(source.store.files)
     files: list[dict[str, object]] = [
-        {"path": one.path, "text": one.text} for one in texts if not one.problem
+        {"path": text.path, "text": text.text} for text in texts if not text.problem
     ]
     if not texts:
         files = [{"path": trials.free_place(source.store.files), "text": NEW, "added": True}]

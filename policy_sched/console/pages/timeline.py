@@ -112,7 +112,7 @@ def values(found: simulate.TimelineResult) -> page.View:
         "times": [simulate.duration_text(time - found.start) for time in times],
         "axis": charts[0].x_name,
         "charts": charts,
-        "sections": linked(one for one in summary.sections if one.blocks != charts),
+        "sections": linked(section for section in summary.sections if section.blocks != charts),
         "first": moment(found, 0),
     }
 
@@ -143,7 +143,7 @@ def moment(found: simulate.TimelineResult, number: int) -> Section:
         for name, steps in found.allocatable.items()
         if name in found.used and (capacity := steps.at(time))
     ]
-    before = sum(one.at <= time for one in found.evictions)
+    before = sum(eviction.at <= time for eviction in found.evictions)
     facts = [
         Fact("in the queue", f"{found.pending.at(time):,}"),
         Fact("running", f"{found.running.at(time):,}"),

@@ -10,7 +10,9 @@ from policy_sched.web import Block, Problem, Prose, Section, Text, Value
 
 def sections(trial: PolicyTrial, href: str) -> list[Section]:
     """Return the result of a trial; ``href``: the address of the editor, for problems."""
-    problems: list[Block] = [Problem.of(one, f"{href}&line={one.line}") for one in trial.problems]
+    problems: list[Block] = [
+        Problem.of(problem, f"{href}&line={problem.line}") for problem in trial.problems
+    ]
     if trial.found is None:
         text = "The edited policies have errors, so nothing was decided."
         return [Section("Problems", [Prose([Text(text, tone="bad")]), *problems])]

@@ -213,19 +213,19 @@ class FilesSource(ClusterSource):
         """Explain a pod as the verb does."""
         info = PodInfo.of(pod)
         if after_queue or (pod.spec.node_name and info.pod_group):
-            found, scheduler = self._explained_anew(pod, top, after_queue=after_queue)
+            explanation, scheduler = self._explained_anew(pod, top, after_queue=after_queue)
         elif pod.spec.node_name:
-            found, scheduler = self._explained_aside(info, top), self._scheduler
+            explanation, scheduler = self._explained_aside(info, top), self._scheduler
         else:
             queued = self._scheduler.queue.get(info.uid)
             known = info if queued is None else queued.info
-            found, scheduler = explain_queued(self._scheduler, known, top), self._scheduler
+            explanation, scheduler = explain_queued(self._scheduler, known, top), self._scheduler
         info.node_name = ""
         applied = Application(scheduler, self.store.current.plans).report([info])
-        add_policies(found, applied, info.scheduler_name)
-        if found.claims is not None:
-            locate_selectors(found.claims, self._cluster.places, self._cluster.objects)
-        return found
+        add_policies(explanation, applied, info.scheduler_name)
+        if explanation.claims is not None:
+            locate_selectors(explanation.claims, self._cluster.places, self._cluster.objects)
+        return explanation
 
     def _explained_aside(self, info: PodInfo, top: int) -> Explanation:
         """Explain a pod that has a node, while it is off that node."""
@@ -245,7 +245,7 @@ class FilesSource(ClusterSource):
         """Explain a pod on a scheduler of its own."""
         objects = self._cluster.objects
         scheduler = self._assembled(self.store.current.plans)
-        pending = load_cluster(scheduler.cache, [one for one in objects if one is not pod])
+        pending = load_cluster(scheduler.cache, [obj for obj in objects if obj is not pod])
         infos = waiting_with(pod, [one for one in objects if isinstance(one, Pod)], pending)
         uid = PodInfo.of(pod).uid
         if after_queue:
@@ -318,10 +318,12 @@ class FilesSource(ClusterSource):
             self._failure = str(error)
             self._numbers.rise("pods")
             return
-        placed = {info.uid: one for info, one in zip(infos, run.placements, strict=True)}
+        placed = {
+            info.uid: placement for info, placement in zip(infos, run.placements, strict=True)
+        }
         self._runs = {
-            uid: replace(one, message=placed[uid].message, node=placed[uid].node or "")
-            for uid, one in self._runs.items()
+            uid: replace(waiting, message=placed[uid].message, node=placed[uid].node or "")
+            for uid, waiting in self._runs.items()
         }
         self.run, self._after = run, scheduler
         self._numbers.rise("pods")
@@ -340,9 +342,9 @@ class FilesSource(ClusterSource):
 
     def reload(self) -> ReloadResult:
         """Read the policies again; return what came of it."""
-        found = self.store.prepare()
+        compilation = self.store.prepare()
         with self._using:
-            result = self.store.commit(found, self._enact).result
+            result = self.store.commit(compilation, self._enact).result
             self._fallback = self._fallback and result is ReloadResult.REFUSED
         self._numbers.rise("policies")
         return result
@@ -353,13 +355,13 @@ class FilesSource(ClusterSource):
     def reread(self) -> None:
         """Read the manifests again; on errors the cluster stays as it is."""
         try:
-            found = self.inputs.read()
+            cluster = self.inputs.read()
         except PolicyError as error:
             self._manifest_problems = tuple(error.diagnostics)
             self._numbers.rise("policies")
             return
         with self._using:
-            self._manifest_problems, self._cluster = (), found
+            self._manifest_problems, self._cluster = (), cluster
             self._build(self.store.current.plans)
 
 

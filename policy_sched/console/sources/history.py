@@ -47,7 +47,7 @@ class History:
         if len(samples) < 2:
             return None
         last = samples[-1]
-        first = next(one for one in samples if last.time - one.time <= seconds * 1e9)
+        first = next(sample for sample in samples if last.time - sample.time <= seconds * 1e9)
         if first is last:
             first = samples[-2]
         return max(0, last.decisions - first.decisions) / ((last.time - first.time) / 1e9)

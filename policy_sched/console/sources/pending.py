@@ -52,16 +52,16 @@ def dominant_reason(message: str) -> str:
         return filters.rstrip(".") or UNDECIDED
     ends = [one.start() for one in found[1:]] + [len(filters)]
     best, most = "", -1
-    for one, end in zip(found, ends, strict=True):
-        if int(one[1]) > most:
-            best, most = filters[one.end() : end], int(one[1])
+    for match, end in zip(found, ends, strict=True):
+        if int(match[1]) > most:
+            best, most = filters[match.end() : end], int(match[1])
     return best.rstrip(".")
 
 
 def grouped(pods: Iterable[Waiting]) -> list[tuple[str, list[Waiting]]]:
     """Return pods that wait by their dominant reason, the most frequent first."""
     groups: dict[str, list[Waiting]] = {}
-    for one in pods:
-        groups.setdefault(one.reason, []).append(one)
-    sizes = Counter({reason: len(found) for reason, found in groups.items()})
+    for waiting in pods:
+        groups.setdefault(waiting.reason, []).append(waiting)
+    sizes = Counter({reason: len(members) for reason, members in groups.items()})
     return [(reason, groups[reason]) for reason, _ in sizes.most_common()]

@@ -102,7 +102,7 @@ class RunningSource(ClusterSource):
         return [
             *(node for node in table.nodes if node is not None),
             *table.namespaces.values(),
-            *(one for kind in kinds for one in known.of(kind)),
+            *(obj for kind in kinds for obj in known.of(kind)),
             *self.pods(),
         ]
 
@@ -113,8 +113,10 @@ class RunningSource(ClusterSource):
     def waiting(self) -> Mapping[str, Waiting]:
         """Return the pods without a node."""
         if isinstance(self.instance, ShadowInstance):
-            return {one.uid: self._choices.get(one.uid, one) for one in self._unbound()}
-        return {one.uid: one for one in self._queued()}
+            return {
+                waiting.uid: self._choices.get(waiting.uid, waiting) for waiting in self._unbound()
+            }
+        return {waiting.uid: waiting for waiting in self._queued()}
 
     def _queued(self) -> Iterator[Waiting]:
         """Yield the pods of the queue, those that are decided next first."""
@@ -128,8 +130,8 @@ class RunningSource(ClusterSource):
             "unschedulable": queue.unschedulable(),
             "gated": queue.gated(),
         }
-        for place, found in places.items():
-            for queued in found:
+        for place, members in places.items():
+            for queued in members:
                 key, message = queued.info.key, failures.get(queued.info.key, "")
                 if not message and (queued.gated_by or queued.rejected_by):
                     message = (
@@ -179,7 +181,7 @@ class RunningSource(ClusterSource):
 
     def decided(self, key: str) -> Sequence[Decided]:
         """Return the decisions of a pod that are remembered, the newest first."""
-        return [one for one in reversed(self.instance.log.last) if one.pod == key]
+        return [decided for decided in reversed(self.instance.log.last) if decided.pod == key]
 
     def problems(self) -> Sequence[Diagnostic]:
         """Return the problems of the last reload of policies or manifests that failed."""
@@ -223,14 +225,14 @@ class RunningSource(ClusterSource):
 
     async def choose_all(self) -> None:
         """Decide all pods that wait for another scheduler, without effects."""
-        mark, found = self._mark(), dict[str, Waiting]()
+        mark, by_uid = self._mark(), dict[str, Waiting]()
         left = [pod for pod in self.pods() if not pod.spec.node_name]
         while left:
-            left = await self.undisturbed(partial(self._choose_some, left, found))
-        self._choices, self._chosen_at = found, mark
+            left = await self.undisturbed(partial(self._choose_some, left, by_uid))
+        self._choices, self._chosen_at = by_uid, mark
         self._rounds += 1
 
-    def _choose_some(self, pods: Sequence[Pod], found: dict[str, Waiting]) -> list[Pod]:
+    def _choose_some(self, pods: Sequence[Pod], by_uid: dict[str, Waiting]) -> list[Pod]:
         """Decide pods for a short while; return those that are left."""
         until = perf_counter() + PIECE
         for number, pod in enumerate(pods, start=1):
@@ -242,7 +244,7 @@ class RunningSource(ClusterSource):
                 side = choose(info, profile, self.scheduler.handle, ties).side
                 node = "" if side.preempts else side.node or ""
                 message = "" if node else side.message
-                found[info.uid] = Waiting(info.key, info.uid, message=message, node=node)
+                by_uid[info.uid] = Waiting(info.key, info.uid, message=message, node=node)
             if perf_counter() > until:
                 return list(pods[number:])
         return []

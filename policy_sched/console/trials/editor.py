@@ -46,8 +46,12 @@ class EditorQuestion(Question[Data]):
         found = suggestions(self.path, self.text, at, character)
         return {
             "suggestions": [
-                {"label": one.label, "kind": one.kind, **description(one.entry)}
-                for one in found[:MOST]
+                {
+                    "label": suggestion.label,
+                    "kind": suggestion.kind,
+                    **description(suggestion.entry),
+                }
+                for suggestion in found[:MOST]
             ],
             "from": units(line, word_start(line, character)),
         }

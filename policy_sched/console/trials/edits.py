@@ -102,7 +102,7 @@ class EditedFiles:
 
     def renamed(self, found: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
         """Return diagnostics that name the files themselves, not their copies."""
-        return tuple(self._renamed(one) for one in found)
+        return tuple(self._renamed(problem) for problem in found)
 
     def text(self, text: str) -> str:
         """Return a text that names the files themselves, not their copies."""
@@ -110,13 +110,13 @@ class EditedFiles:
             text = text.replace(copy, path)
         return text
 
-    def _renamed(self, one: Diagnostic) -> Diagnostic:
+    def _renamed(self, problem: Diagnostic) -> Diagnostic:
         return replace(
-            one,
-            file=self.names.get(one.file, one.file),
-            message=self.text(one.message),
-            hint=self.text(one.hint),
-            context=self.text(one.context),
+            problem,
+            file=self.names.get(problem.file, problem.file),
+            message=self.text(problem.message),
+            hint=self.text(problem.hint),
+            context=self.text(problem.context),
         )
 
 
@@ -160,7 +160,7 @@ def patch(files: PolicyFiles, edits: Mapping[str, str]) -> str:
 
     Paths are relative to the repository that a file is in, else to the working directory.
     """
-    known = {one.path: one.text for one in source_texts(files)}
+    known = {text.path: text.text for text in source_texts(files)}
     return "".join(_patch(path, known.get(path), new) for path, new in sorted(edits.items()))
 
 

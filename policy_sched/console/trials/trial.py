@@ -38,8 +38,8 @@ def packed(objects: Sequence[ApiObject]) -> bytes:
 @lru_cache(maxsize=1)
 def _unpacked(objects: bytes) -> list[ApiObject]:
     """Return the objects of a cluster; those of the last question are kept."""
-    found: list[ApiObject] = pickle.loads(objects)  # noqa: S301  # from this program itself
-    return found
+    decoded: list[ApiObject] = pickle.loads(objects)  # noqa: S301  # from this program itself
+    return decoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +86,21 @@ class TrialQuestion(Question[PolicyTrial]):
             if len(self.seeds) == 1
             else compare_seeds(old.plans, new.plans, objects, self.seeds, now=self.now)
         )
-        found = PolicyDiff(
+        diff = PolicyDiff(
             replace(old, plans=()), replace(new, plans=()), differences(old, new), placements
         )
-        return PolicyTrial(tuple(new.warnings), found, pending)
+        return PolicyTrial(tuple(new.warnings), diff, pending)
 
     def _old(self) -> CompiledFiles:
         """Return the set in force; its files may have changed since."""
         try:
-            found = compiled_set(self.files)
+            files = compiled_set(self.files)
         except PolicyError:
             if not self.plans:
                 raise
             config = self.files.config if isinstance(self.files.config, str) else None
             return CompiledFiles(config, self.plans, {})
-        return replace(found, plans=self.plans) if self.plans else found
+        return replace(files, plans=self.plans) if self.plans else files
 
 
 @dataclass(frozen=True, slots=True)

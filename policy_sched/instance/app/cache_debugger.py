@@ -94,21 +94,21 @@ class Comparer:
         log = self._log
         log.write(INFO, "Cache comparer started")
         try:
-            found = await self._compare(await look())
-            if found:
+            mismatch = await self._compare(await look())
+            if mismatch:
                 await asyncio.sleep(self._pause)
-                found = found.both(await self._compare(await look()))
+                mismatch = mismatch.both(await self._compare(await look()))
         except ClusterError as error:
             log.write(WARNING, "Cannot compare the cache", error=str(error))
             return None
-        if found.missed_nodes or found.redundant_nodes:
-            missed, redundant = sorted(found.missed_nodes), sorted(found.redundant_nodes)
+        if mismatch.missed_nodes or mismatch.redundant_nodes:
+            missed, redundant = sorted(mismatch.missed_nodes), sorted(mismatch.redundant_nodes)
             log.write(WARNING, "Cache mismatch", missedNodes=missed, redundantNodes=redundant)
-        if found.missed_pods or found.redundant_pods:
-            missed, redundant = sorted(found.missed_pods), sorted(found.redundant_pods)
+        if mismatch.missed_pods or mismatch.redundant_pods:
+            missed, redundant = sorted(mismatch.missed_pods), sorted(mismatch.redundant_pods)
             log.write(WARNING, "Cache mismatch", missedPods=missed, redundantPods=redundant)
         log.write(INFO, "Cache comparer finished")
-        return found
+        return mismatch
 
     async def _compare(self, seen: Seen) -> Mismatch:
         """Compare in pieces; a change in between is not found twice."""

@@ -540,7 +540,7 @@ def _no_op() -> None:
 
 def _refusal(text: str, problems: Sequence[Diagnostic]) -> str:
     """Return the note about refused policies: the first error, and how many there are."""
-    errors = [one for one in problems if one.severity is Severity.ERROR]
+    errors = [problem for problem in problems if problem.severity is Severity.ERROR]
     more = f" (and {len(errors) - 1} more errors)" if len(errors) > 1 else ""
     first = errors[0]
     return f"{text}: {first.file}:{first.line}:{first.column}: {first.message}{more}"

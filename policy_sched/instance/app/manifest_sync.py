@@ -94,10 +94,10 @@ class ManifestFiles:
         """Return the contents of the files; uses no cluster, so it may run in a thread."""
         before = fingerprint(self.paths, manifests_below)
         for _ in range(TRIES):
-            found = self._read()
+            contents = self._read()
             after = fingerprint(self.paths, manifests_below)
-            if found is not None and after == before:
-                return found
+            if contents is not None and after == before:
+                return contents
             before = after
         problems = (Diagnostic(path, 1, 1, UNREADABLE, _RESTLESS) for path in self.paths[:1])
         return ManifestContents({}, tuple(problems))
@@ -109,11 +109,11 @@ class ManifestFiles:
         if any(d.severity is Severity.ERROR for d in problems):
             return ManifestContents({}, problems)
         try:
-            found = [given for file in files for given in _objects(file)]
+            givens = [given for file in files for given in _objects(file)]
         except (OSError, LookupError, ValueError, ClusterError):
             return None  # the file was valid a moment ago, so it has changed
-        found.sort(key=lambda given: _rank(given.key.kind[1]))
-        return ManifestContents({given.key: given for given in found}, problems)
+        givens.sort(key=lambda given: _rank(given.key.kind[1]))
+        return ManifestContents({given.key: given for given in givens}, problems)
 
     def apply(self, contents: ManifestContents, cluster: EmbeddedCluster) -> AppliedManifests:
         """Apply the contents; each rejected object is a problem."""

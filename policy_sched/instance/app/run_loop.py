@@ -174,9 +174,9 @@ class RunLoop:
     async def reload(self, trigger: str = "http") -> Reload:
         """Read the policies again, changed or not; return the result."""
         async with self._reload_lock:
-            found = await asyncio.to_thread(self.instance.read_policies)
+            compilation = await asyncio.to_thread(self.instance.read_policies)
             await self.instance.settled()
-            reload = self.instance.reload(found, trigger)
+            reload = self.instance.reload(compilation, trigger)
         self._awake.set()
         return reload
 

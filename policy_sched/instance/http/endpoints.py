@@ -113,15 +113,15 @@ class Endpoints:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Handle one request."""
         try:
-            found = await self._found(request)
+            response = await self._found(request)
         except Refused as refused:
-            found = refused.response
+            response = refused.response
         except ClusterError as error:
             path = json.dumps(request.path)
-            found = _text(f"Internal Server Error: {path}: {error}\n", 500)
-        if isinstance(found, web.Response):
-            return await sent(request, found)
-        return found
+            response = _text(f"Internal Server Error: {path}: {error}\n", 500)
+        if isinstance(response, web.Response):
+            return await sent(request, response)
+        return response
 
     # Authorization.
 
@@ -271,7 +271,7 @@ class Endpoints:
         reload = await self._offered.reload()
         if reload.result is not ReloadResult.REFUSED:
             return _text("")
-        problems = "\n".join(_line(one) for one in reload.problems)
+        problems = "\n".join(_line(problem) for problem in reload.problems)
         return _text(f"failed to reload config: {problems}\n", 500)
 
     async def _fit(self, request: web.BaseRequest, caller: Caller) -> web.Response:
@@ -290,7 +290,7 @@ class Endpoints:
                 query = replace(query, per="")
             async with asyncio.timeout(TAKEN):
                 body = await request.read()
-            found = await self._fitting.of(body, query)
+            fit = await self._fitting.of(body, query)
         except TimeoutError:
             return _status(408, "Timeout", "the body did not arrive in time")
         except FitBusy as busy:
@@ -301,7 +301,7 @@ class Endpoints:
             raise
         except PolicySchedError as error:
             return _status(400, "BadRequest", str(error))
-        return await _report(request, found.restricted(nodes=nodes, pods=pods))
+        return await _report(request, fit.restricted(nodes=nodes, pods=pods))
 
     async def _explain(
         self, request: web.BaseRequest, caller: Caller, namespace: str, name: str

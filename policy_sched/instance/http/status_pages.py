@@ -83,7 +83,7 @@ def policies(store: PolicyStore) -> Plain:
             }
             for ready in store.current.plans
         ],
-        "warnings": [as_data(one) for one in store.current.warnings],
+        "warnings": [as_data(problem) for problem in store.current.warnings],
     }
 
 
@@ -160,7 +160,8 @@ def _error(status: StoreStatus) -> Plain | None:
     if status.healthy:
         return None
     problems = [
-        {key: value for key, value in as_data(one).items() if value} for one in status.problems
+        {key: value for key, value in as_data(problem).items() if value}
+        for problem in status.problems
     ]
     return {"at": _time(status.refused_at), "problems": problems}
 
@@ -236,31 +237,31 @@ class _Limited:
     found: Explanation
 
     def text_lines(self) -> Iterable[str]:
-        found = self.found
-        if found.ignored:
-            yield f"{found.pod} is not scheduled here"
-        elif found.gated_by:
-            yield f"{found.pod} does not enter the queue: {found.gated_by} keeps it out"
+        explanation = self.found
+        if explanation.ignored:
+            yield f"{explanation.pod} is not scheduled here"
+        elif explanation.gated_by:
+            yield f"{explanation.pod} does not enter the queue: {explanation.gated_by} keeps it out"
         else:
-            yield f"{found.pod} fits on {found.feasible} of {found.nodes} nodes"
-        if found.message:
-            yield f"  {found.message}"
-        for step in found.filters:
+            yield f"{explanation.pod} fits on {explanation.feasible} of {explanation.nodes} nodes"
+        if explanation.message:
+            yield f"  {explanation.message}"
+        for step in explanation.filters:
             if step.removed:
                 reasons = ", ".join(f"{count} {why}" for why, count in step.reasons.items())
                 yield f"  {step.name} removes {step.removed}: {reasons}"
 
     def document(self) -> Document:
-        found = self.found
+        explanation = self.found
         return {
-            "pod": found.pod,
-            "profile": found.profile,
-            "nodes": found.nodes,
-            "feasible": found.feasible,
-            "message": found.message,
-            "gatedBy": found.gated_by,
-            "rejectedBy": found.rejected_by,
-            "filters": [asdict(step) for step in found.filters],
+            "pod": explanation.pod,
+            "profile": explanation.profile,
+            "nodes": explanation.nodes,
+            "feasible": explanation.feasible,
+            "message": explanation.message,
+            "gatedBy": explanation.gated_by,
+            "rejectedBy": explanation.rejected_by,
+            "filters": [asdict(step) for step in explanation.filters],
         }
 
 
@@ -314,8 +315,8 @@ class Explaining:
             scheduler = pod.spec.scheduler_name or DEFAULT_SCHEDULER
             raise UnknownPod(f"pod {key} does not wait here: the scheduler {scheduler} decides")
         info, profile = waiting
-        found = await instance.undisturbed(partial(self._explained, info, profile))
-        return found if detailed else _Limited(found)
+        explanation = await instance.undisturbed(partial(self._explained, info, profile))
+        return explanation if detailed else _Limited(explanation)
 
     def _explained(self, pod: PodInfo, profile: str) -> Explanation:
         with self._instance.metrics.unmeasured():

@@ -157,9 +157,9 @@ class DecisionLog:
 
     def problems(self, found: Iterable[Diagnostic]) -> None:
         """Write a record for each problem of files, with its position."""
-        for one in bounded(found):
-            level = ERROR if one.severity is Severity.ERROR else WARNING
-            facts = {key: value for key, value in as_data(one).items() if value}
+        for problem in bounded(found):
+            level = ERROR if problem.severity is Severity.ERROR else WARNING
+            facts = {key: value for key, value in as_data(problem).items() if value}
             facts.pop("severity")
             self.write(level, facts.pop("message"), **facts)
 

@@ -37,7 +37,7 @@ class LastChanges:
         for name in sorted(pod.pvc_names):
             if named(PersistentVolumeClaim, pod.namespace, name) is None:
                 return f"its claim {name} has not arrived yet"
-        made = {one.name for one in pod.pod.status.resource_claim_statuses}
+        made = {status.name for status in pod.pod.status.resource_claim_statuses}
         for use in spec.resource_claims:
             claim = use.resource_claim_name
             if not claim and use.name not in made:

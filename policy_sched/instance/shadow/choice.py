@@ -157,10 +157,10 @@ def _with_its_group(
 def _again(profile: scheduler.Profile, pod: PodInfo) -> Evaluation | None:
     """Return the evaluation behind a rejection; equal pods share it."""
     try:
-        found = profile.evaluator.evaluate(pod)
+        evaluation = profile.evaluator.evaluate(pod)
     except PluginError:
         return None
-    return None if found.rejection is not None else found
+    return None if evaluation.rejection is not None else evaluation
 
 
 def _total(first: NDArray[np.int16], totals: NDArray[np.int64] | None, row: int) -> int | None:

@@ -155,11 +155,11 @@ class Shadow:
         """Compare decisions from now on: the cluster is listed."""
         self.watching = True
         waiting = list(self._waiting.values())
-        for one in waiting:
-            self._hold(one)
-        for one in waiting:  # its own nomination is part of the response that is compared
-            self._release(one.info.uid)
-            self._compare_response(one)
+        for pending in waiting:
+            self._hold(pending)
+        for pending in waiting:  # its own nomination is part of the response that is compared
+            self._release(pending.info.uid)
+            self._compare_response(pending)
 
     def pause(self) -> None:
         """Compare nothing until `begin`: events of a list arrive in no order."""
@@ -167,8 +167,8 @@ class Shadow:
 
     def waiting(self, uid: str) -> model.PodInfo | None:
         """Return a pod of the other scheduler that has no node yet."""
-        one = self._waiting.get(uid)
-        return None if one is None else one.info
+        pending = self._waiting.get(uid)
+        return None if pending is None else pending.info
 
     def pod_seen(self, pod: model.PodInfo) -> bool:
         """Handle a new or changed pod before the cache does; return whether it is compared.
@@ -187,25 +187,25 @@ class Shadow:
             self.pod_gone(pod.uid)
             return False
         self._scheduler.handle.groups.seen(pod)
-        one = self._waiting.get(pod.uid)
-        if one is None:
+        pending = self._waiting.get(pod.uid)
+        if pending is None:
             now = self._scheduler.handle.now()
-            one = ShadowedPod(pod, now, self._deletions, self._bindings, _response(pod, None))
-            self._waiting[pod.uid] = one
+            pending = ShadowedPod(pod, now, self._deletions, self._bindings, _response(pod, None))
+            self._waiting[pod.uid] = pending
             self._deadlines[pod.uid] = now + self._patience
         else:
-            one.response, one.info = _response(pod, one), pod
+            pending.response, pending.info = _response(pod, pending), pod
         if self.watching:
-            self._compare_response(one)
+            self._compare_response(pending)
         return False
 
     def claim_seen(self, claim: model.PersistentVolumeClaim) -> None:
         """Handle a new or changed claim, which pending pods may need for a decision."""
         meta = claim.metadata
-        for one in list(self._unkept.values()) if self.watching else ():
-            info = one.info
+        for pending in list(self._unkept.values()) if self.watching else ():
+            info = pending.info
             if info.namespace == meta.namespace and meta.name in info.pvc_names:
-                self._decide_beforehand(one)
+                self._decide_beforehand(pending)
 
     def pod_gone(self, uid: str) -> None:
         """Handle the deletion of a pod before the cache does."""
@@ -215,11 +215,11 @@ class Shadow:
             self._deletions += 1
             there = counted.on(handle.cache.node_of(uid))
             self._deleted.append((self._deletions, handle.now(), there))
-        one = self._take(uid)
-        gone = counted if one is None else one.info
+        pending = self._take(uid)
+        gone = counted if pending is None else pending.info
         if gone is not None:
             self._left = handle.now(), gone.key
-        if one is not None:
+        if pending is not None:
             self._scheduler.handle.groups.gone(uid)
             self._release(uid)
 
@@ -233,15 +233,15 @@ class Shadow:
             if deadline > now:
                 return
             del self._deadlines[uid]
-            one = self._waiting[uid]
-            self._compare(one, None, self._choose(one))
+            pending = self._waiting[uid]
+            self._compare(pending, None, self._choose(pending))
 
     def next_time(self) -> int | None:
         """Return when the next pod is overdue, in nanoseconds since 1970; None: no pod waits."""
         if not self.watching:
             return None
         first = next(iter(self._deadlines.values()), None)
-        doubted = next((one.doubted_until for one in self._doubted.values()), None)
+        doubted = next((pending.doubted_until for pending in self._doubted.values()), None)
         return min((time for time in (first, doubted) if time is not None), default=None)
 
     # Comparisons.
@@ -254,69 +254,69 @@ class Shadow:
         self._doubted.pop(uid, None)
         return self._waiting.pop(uid, None)
 
-    def _compare_response(self, one: ShadowedPod) -> None:
+    def _compare_response(self, pending: ShadowedPod) -> None:
         """Compare a pod without a node if the other scheduler's response is new."""
-        response = one.response
-        if response is not None and response != one.compared:
-            self._unassume(one)
-            decided = _is_binding(response) and self._open(one.info) != one.unbound
-            choice = (one.choice if decided else None) or self._chosen(one, response)
-            one.compared = response
-            self._deadlines.pop(one.info.uid, None)
-            self._doubted.pop(one.info.uid, None)
+        response = pending.response
+        if response is not None and response != pending.compared:
+            self._unassume(pending)
+            decided = _is_binding(response) and self._open(pending.info) != pending.unbound
+            choice = (pending.choice if decided else None) or self._chosen(pending, response)
+            pending.compared = response
+            self._deadlines.pop(pending.info.uid, None)
+            self._doubted.pop(pending.info.uid, None)
             if response.node is None and choice.side.node is not None:
-                self._doubt(one, choice)
+                self._doubt(pending, choice)
             else:
-                self._compare(one, response, choice)
-        self._hold(one)
-        self._decide_beforehand(one)
+                self._compare(pending, response, choice)
+        self._hold(pending)
+        self._decide_beforehand(pending)
 
-    def _doubt(self, one: ShadowedPod, choice: ShadowDecision) -> None:
+    def _doubt(self, pending: ShadowedPod, choice: ShadowDecision) -> None:
         """Report a node for a rejected pod only if it is still there later."""
         if len(self._doubted) >= MOST_DOUBTED:
             oldest = self._doubted.pop(next(iter(self._doubted)))
             assert oldest.doubt is not None, "it is doubted"
             self._compare(oldest, oldest.compared, oldest.doubt)
-        one.doubt = choice
-        one.doubted_until = self._scheduler.handle.now() + SETTLING
-        self._doubted[one.info.uid] = one
+        pending.doubt = choice
+        pending.doubted_until = self._scheduler.handle.now() + SETTLING
+        self._doubted[pending.info.uid] = pending
 
     def _look_again(self, now: int) -> None:
         """Decide rejected pods again after changes; report those whose time is over."""
         version = self._scheduler.handle.nodes.journal.version
         changed, self._doubted_at = version != self._doubted_at, version
-        for uid, one in list(self._doubted.items()):
-            choice = self._choose(one) if changed else one.doubt
-            if choice is not None and (choice.side.node is None or one.doubted_until <= now):
+        for uid, pending in list(self._doubted.items()):
+            choice = self._choose(pending) if changed else pending.doubt
+            if choice is not None and (choice.side.node is None or pending.doubted_until <= now):
                 del self._doubted[uid]
-                self._compare(one, one.compared, choice)
+                self._compare(pending, pending.compared, choice)
 
     def _bound(self, pod: model.PodInfo) -> bool:
         """Compare a binding of the other scheduler, and add the pod to its node."""
-        one = self._take(pod.uid)
-        if one is None or not self.watching:
+        pending = self._take(pod.uid)
+        if pending is None or not self.watching:
             return False
-        last = one.compared
+        last = pending.compared
         if last is not None and _is_binding(last) and last.node == pod.node_name:
             return True  # reported with its nomination
-        self._unassume(one)
+        self._unassume(pending)
         response = LoggedDecision(pod.node_name)
         with self._unallocated(pod):
-            self._compare(one, response, one.choice or self._chosen(one, response))
+            self._compare(pending, response, pending.choice or self._chosen(pending, response))
         return True
 
-    def _chosen(self, one: ShadowedPod, response: LoggedDecision) -> ShadowDecision:
+    def _chosen(self, pending: ShadowedPod, response: LoggedDecision) -> ShadowDecision:
         """Decide a pod as of before its response; deletions and bindings after it are undone."""
-        choice = self._choose(one)
-        moved = self._deletions != one.since or self._bindings != one.after
+        choice = self._choose(pending)
+        moved = self._deletions != pending.since or self._bindings != pending.after
         if not moved or self._judged(response, choice)[1] is Agreement.AGREE:
             return choice
         undone = (self._with_deleted_pods, self._without_bound_pods)
-        earlier = (undo(one, response) for undo in undone)
-        return next(filter(None, earlier), None) or self._choose(one)
+        earlier = (undo(pending, response) for undo in undone)
+        return next(filter(None, earlier), None) or self._choose(pending)
 
     def _with_deleted_pods(
-        self, one: ShadowedPod, response: LoggedDecision
+        self, pending: ShadowedPod, response: LoggedDecision
     ) -> ShadowDecision | None:
         """Return a decision with deleted pods back on their nodes, if it agrees."""
         cache, table = self._scheduler.handle.cache, self._scheduler.handle.nodes
@@ -324,13 +324,13 @@ class Shadow:
         back: list[str] = []
         try:
             for number, time, pod in reversed(self._deleted):
-                if number <= one.since or time < oldest:
+                if number <= pending.since or time < oldest:
                     return None
                 if cache.pod(pod.uid) is not None or pod.node_name not in table.row_of:
                     continue
                 cache.assume(model.PodInfo.of(pod.pod), pod.node_name)
                 back.append(pod.uid)
-                choice = self._choose(one)
+                choice = self._choose(pending)
                 if self._judged(response, choice)[1] is Agreement.AGREE:
                     return choice.keep(self._rows_by_name())
         finally:
@@ -339,7 +339,7 @@ class Shadow:
         return None
 
     def _without_bound_pods(
-        self, one: ShadowedPod, response: LoggedDecision
+        self, pending: ShadowedPod, response: LoggedDecision
     ) -> ShadowDecision | None:
         """Return a decision without the pods that were bound while it waited, if it agrees."""
         cache = self._scheduler.handle.cache
@@ -347,14 +347,14 @@ class Shadow:
         gone: list[model.PodInfo] = []
         try:
             for number, time, uid in reversed(self._last_bound):
-                if number <= one.after or time < oldest:
+                if number <= pending.after or time < oldest:
                     return None
                 pod = cache.pod(uid)
                 if pod is None or cache.is_assumed(uid):
                     continue
                 cache.remove_pod(pod)
                 gone.append(pod)
-                choice = self._choose(one)
+                choice = self._choose(pending)
                 if self._judged(response, choice)[1] is Agreement.AGREE:
                     return choice.keep(self._rows_by_name())
         finally:
@@ -362,9 +362,9 @@ class Shadow:
                 cache.add_pod(pod)
         return None
 
-    def _choose(self, one: ShadowedPod) -> ShadowDecision:
+    def _choose(self, pending: ShadowedPod) -> ShadowDecision:
         """Decide a pod with the other scheduler's nominations so far."""
-        return choose(one.info, self.profile[1], self._scheduler.handle, self._rng)
+        return choose(pending.info, self.profile[1], self._scheduler.handle, self._rng)
 
     def _judged(
         self, response: LoggedDecision | None, choice: ShadowDecision
@@ -392,21 +392,21 @@ class Shadow:
         return theirs, _result(response, theirs, ours, tie=tie)
 
     def _compare(
-        self, one: ShadowedPod, response: LoggedDecision | None, choice: ShadowDecision
+        self, pending: ShadowedPod, response: LoggedDecision | None, choice: ShadowDecision
     ) -> None:
         """Report a comparison, unless the same was reported for the pod before."""
         table = self._scheduler.handle.nodes
         theirs, result = self._judged(response, choice)
         ours = choice.side
         reported = (result, theirs.node, ours.node, ours.preempts)
-        if one.reported == reported:
+        if pending.reported == reported:
             return
-        one.reported = reported
+        pending.reported = reported
         difference = {}
         scored = ours.score is not None and theirs.score is not None
         if ours.node and theirs.node and ours.node != theirs.node and scored:
             difference = choice.difference(ours.node, theirs.node, table)
-        pipeline, pod = choice.profile.pipeline, one.info
+        pipeline, pod = choice.profile.pipeline, pending.info
         self._report(
             Comparison(
                 time=self._scheduler.handle.now() / 1e9,
@@ -418,7 +418,7 @@ class Shadow:
                 theirs=theirs,
                 ours=ours,
                 difference=difference,
-                cause="" if result is Agreement.AGREE else self._cause(one, (theirs, ours)),
+                cause="" if result is Agreement.AGREE else self._cause(pending, (theirs, ours)),
                 feasible_nodes=choice.feasible,
                 evaluated_nodes=choice.nodes,
                 beforehand=choice.kept is not None,
@@ -428,45 +428,45 @@ class Shadow:
             )
         )
 
-    def _cause(self, one: ShadowedPod, sides: Sequence[LoggedDecision]) -> str:
+    def _cause(self, pending: ShadowedPod, sides: Sequence[LoggedDecision]) -> str:
         """Return why the shadow may know another cluster than the other scheduler; "" if not."""
-        found = self.changes.cause(one.info)
+        found = self.changes.cause(pending.info)
         since = self._scheduler.handle.now() - SKEW
         if found:
             return found
         nodes = {side.node for side in sides}
         for other in self._waiting.values():
             node = other.response.node if other.response is not None else None
-            if other.response is None and since <= other.arrived < one.arrived:
+            if other.response is None and since <= other.arrived < pending.arrived:
                 return f"pod {other.info.key} came before and is not bound yet; bindings overtake"
-            if node in nodes and node is not None and other is not one:
+            if node in nodes and node is not None and other is not pending:
                 return f"pod {other.info.key} is nominated to {node}, and may have been turned away"
         time, key = self._left
         return f"pod {key} was deleted at the time" if time >= since else ""
 
     # State between events.
 
-    def _hold(self, one: ShadowedPod) -> None:
+    def _hold(self, pending: ShadowedPod) -> None:
         """Add the pod as the other scheduler counts it: assumed, nominated, or not at all."""
-        uid, handle = one.info.uid, self._scheduler.handle
-        node = (one.response.node if one.response is not None else None) or ""
-        binding = one.response is not None and _is_binding(one.response)
+        uid, handle = pending.info.uid, self._scheduler.handle
+        node = (pending.response.node if pending.response is not None else None) or ""
+        binding = pending.response is not None and _is_binding(pending.response)
         if handle.cache.is_assumed(uid) and not (binding and handle.cache.node_of(uid) == node):
             handle.cache.forget(uid)
         if handle.nominator.node_of(uid) != ("" if binding else node):
             handle.nominator.clear(uid)
         if binding and not handle.cache.node_of(uid):
-            handle.cache.assume(model.PodInfo.of(one.info.pod), node)
+            handle.cache.assume(model.PodInfo.of(pending.info.pod), node)
         elif node and not binding and not handle.nominator.node_of(uid):
-            handle.nominator.nominate(one.info, node)
+            handle.nominator.nominate(pending.info, node)
 
-    def _unassume(self, one: ShadowedPod) -> None:
+    def _unassume(self, pending: ShadowedPod) -> None:
         """Turn the assumed pod of a nomination into a nominated one: it was decided again."""
-        handle, uid = self._scheduler.handle, one.info.uid
+        handle, uid = self._scheduler.handle, pending.info.uid
         if handle.cache.is_assumed(uid):
             node = handle.cache.node_of(uid)
             handle.cache.forget(uid)
-            handle.nominator.nominate(one.info, node)
+            handle.nominator.nominate(pending.info, node)
 
     def _release(self, uid: str) -> None:
         """Remove the pod from cache and nominations."""
@@ -478,30 +478,30 @@ class Shadow:
     def _open(self, pod: model.PodInfo) -> frozenset[str]:
         """Return the pod's unbound claims for which no node is selected."""
         named = self._scheduler.handle.objects.named
-        found = {
-            name: named(model.PersistentVolumeClaim, pod.namespace, name) for name in pod.pvc_names
-        }
+        kind, names = model.PersistentVolumeClaim, pod.pvc_names
+        claims = {name: named(kind, pod.namespace, name) for name in names}
         return frozenset(
             name
-            for name, claim in found.items()
+            for name, claim in claims.items()
             if claim is None
             or not (claim.spec.volume_name or SELECTED_NODE in claim.metadata.annotations)
         )
 
-    def _decide_beforehand(self, one: ShadowedPod) -> None:
+    def _decide_beforehand(self, pending: ShadowedPod) -> None:
         """Keep an early decision of a pod with unbound volumes, if it finds a node."""
-        unbound = self._open(one.info) if one.info.pvc_names and one.choice is None else None
+        info, early = pending.info, pending.choice is None
+        unbound = self._open(info) if info.pvc_names and early else None
         if not unbound:
             return
-        choice = self._choose(one)
+        choice = self._choose(pending)
         if choice.side.node is None or choice.side.preempts:
-            self._unkept[one.info.uid] = one
+            self._unkept[info.uid] = pending
             return
-        self._unkept.pop(one.info.uid, None)
+        self._unkept.pop(pending.info.uid, None)
         if len(self._kept) >= MOST_KEPT:
             self._kept.pop(next(iter(self._kept))).choice = None
-        one.choice, one.unbound = choice.keep(self._rows_by_name()), unbound
-        self._kept[one.info.uid] = one
+        pending.choice, pending.unbound = choice.keep(self._rows_by_name()), unbound
+        self._kept[pending.info.uid] = pending
 
     @contextmanager
     def _unallocated(self, pod: model.PodInfo) -> Iterator[None]:
@@ -516,7 +516,8 @@ class Shadow:
         own = [
             claim
             for claim in found
-            if claim is not None and {one.uid for one in claim.status.reserved_for} == {pod.uid}
+            if claim is not None
+            and {reference.uid for reference in claim.status.reserved_for} == {pod.uid}
         ]
         for claim in own:
             objects.put(replace(claim, status=model.ResourceClaimStatus()))
@@ -537,7 +538,7 @@ class Shadow:
 def _claim_names(pod: model.PodInfo) -> set[str]:
     """Return the names of the pod's resource claims, made from templates or not."""
     spec, status = pod.pod.spec, pod.pod.status
-    names = {one.resource_claim_name for one in spec.resource_claims}
+    names = {claim.resource_claim_name for claim in spec.resource_claims}
     names.update(one.resource_claim_name for one in status.resource_claim_statuses)
     if status.extended_resource_claim_status is not None:
         names.add(status.extended_resource_claim_status.resource_claim_name)

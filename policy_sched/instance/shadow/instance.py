@@ -68,7 +68,7 @@ class ShadowInstance(ClusterInstance):
     ) -> None:
         if not api.settings.read_only:
             raise ClusterError("a shadow needs a client that only reads")
-        profiles = [one.plan.scheduler_name for one in store.current.plans]
+        profiles = [plan.plan.scheduler_name for plan in store.current.plans]
         if len(profiles) > 1 and options.of not in profiles:
             named = ", ".join(profiles)
             text = f'no profile has schedulerName "{options.of}", and there are several: {named}'
@@ -202,26 +202,28 @@ class ShadowInstance(ClusterInstance):
         self.shadow.pod_gone(pod.uid)
         pod_gone(self.scheduler, pod)
 
-    def _compared(self, found: Comparison) -> None:
+    def _compared(self, comparison: Comparison) -> None:
         self.compared += 1
-        self.shadow_metrics.compared(found)
-        if found.result is not Agreement.AGREE:
-            level = ERROR if found.result is Agreement.ERROR else INFO
+        self.shadow_metrics.compared(comparison)
+        if comparison.result is not Agreement.AGREE:
+            level = ERROR if comparison.result is Agreement.ERROR else INFO
             facts = {
-                "pod": found.pod,
-                "result": found.result.value,
-                "theirs": found.theirs.node,
-                "ours": found.ours.node,
-                "why": why(found),
-                **_victims(found),
-                **({"cause": found.cause} if found.cause else {}),
-                "generation": found.generation,
-                "contentHash": found.content_hash,
+                "pod": comparison.pod,
+                "result": comparison.result.value,
+                "theirs": comparison.theirs.node,
+                "ours": comparison.ours.node,
+                "why": why(comparison),
+                **_victims(comparison),
+                **({"cause": comparison.cause} if comparison.cause else {}),
+                "generation": comparison.generation,
+                "contentHash": comparison.content_hash,
             }
             self.log.write(level, "Would have decided differently", **facts)
-        ours = found.ours.node or ""
-        self.log.last.append(Decided(self.now(), found.pod, ours, why(found), found.generation))
-        self._note(found)
+        ours = comparison.ours.node or ""
+        self.log.last.append(
+            Decided(self.now(), comparison.pod, ours, why(comparison), comparison.generation)
+        )
+        self._note(comparison)
 
     # The log.
 
@@ -256,9 +258,9 @@ def _amount(table: NodeTable, column: tuple[str, ...], row: int) -> int:
     return int(table.lookup(column).values[row])
 
 
-def _victims(found: Comparison) -> dict[str, object]:
+def _victims(comparison: Comparison) -> dict[str, object]:
     """Return the pods that each side evicts, if any."""
-    sides = {"theirVictims": found.theirs.victims, "ourVictims": found.ours.victims}
+    sides = {"theirVictims": comparison.theirs.victims, "ourVictims": comparison.ours.victims}
     return {name: list(victims) for name, victims in sides.items() if victims}
 
 

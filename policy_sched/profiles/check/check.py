@@ -161,8 +161,10 @@ def check_open(
     check = _Check(experiments=experiments)
     if file.configs:
         names = {policy.name for policy in file.policies}
-        check.others = tuple(one for one in load_policies(beside)[0] if one.name not in names)
-    return [one for one in check.run((file,)).diagnostics if one.file == path]
+        check.others = tuple(
+            policy for policy in load_policies(beside)[0] if policy.name not in names
+        )
+    return [problem for problem in check.run((file,)).diagnostics if problem.file == path]
 
 
 @dataclass(slots=True)
@@ -193,8 +195,8 @@ class _Check:
                     self.found += self.experiments(document.marked)
         self.found += duplicate_names(policies)
         work = partial(_timed, configs=configs, further=self.further)
-        for policy, (found, seconds) in zip(policies, self.each(work, policies), strict=True):
-            self.found += found
+        for policy, (problems, seconds) in zip(policies, self.each(work, policies), strict=True):
+            self.found += problems
             self.seconds[policy.place.name] += seconds
         known = tuple(self.found)
         for config in configs:
@@ -213,12 +215,12 @@ def _arguments(policy: str, configs: Sequence[LoadedConfig]) -> Iterator[Mapping
 
 
 def _without_suppressed(
-    files: Mapping[str, SourceFile], found: Iterable[Diagnostic]
+    files: Mapping[str, SourceFile], problems: Iterable[Diagnostic]
 ) -> list[Diagnostic]:
     """Return all diagnostics in file order, without those that comments of their file silence."""
     by_file: dict[str, list[Diagnostic]] = {path: [] for path in files}
-    for one in dict.fromkeys(found):
-        by_file.setdefault(one.file, []).append(one)
+    for problem in dict.fromkeys(problems):
+        by_file.setdefault(problem.file, []).append(problem)
     kept: list[Diagnostic] = []
     for path, diagnostics in by_file.items():
         file = files.get(path)
@@ -234,12 +236,12 @@ def selector_problems(
     ``known``: the names that the devices of a snapshot have.
     """
     found: list[Diagnostic] = []
-    for one in selectors:
-        problems = check_selector(one.text.text)
+    for text in selectors:
+        problems = check_selector(text.text.text)
         if not problems and known is not None:
-            problems = unknown_attributes(one.text.text, known)
-        context = f"{one.object}, {one.text.path}"
-        found += [diagnostic(problem, one.text, context) for problem in problems]
+            problems = unknown_attributes(text.text.text, known)
+        context = f"{text.object}, {text.text.path}"
+        found += [diagnostic(problem, text.text, context) for problem in problems]
     return found
 
 
@@ -247,8 +249,8 @@ def _timed(
     policy: LoadedPolicy, configs: Sequence[LoadedConfig], further: Further | None
 ) -> tuple[list[Diagnostic], float]:
     started = time.perf_counter()
-    found = _policy(policy, configs, further)
-    return found, time.perf_counter() - started
+    problems = _policy(policy, configs, further)
+    return problems, time.perf_counter() - started
 
 
 def _policy(
@@ -262,47 +264,51 @@ def _policy(
     if not _NAMES.isdisjoint(policy.filled):
         return []
     source = policy_source(policy)
-    checked, found = check_policy(source)
-    found = [_as_written(one, policy) for one in found if not _about_placeholder(one, policy)]
-    if not policy.sound or checked is None or _failed(found):
-        return found
-    found += problems_of(checked)
-    if _failed(found):
-        return found
-    found += lint_policy(policy, source, checked)
+    checked, problems = check_policy(source)
+    problems = [
+        _as_written(problem, policy)
+        for problem in problems
+        if not _about_placeholder(problem, policy)
+    ]
+    if not policy.sound or checked is None or _failed(problems):
+        return problems
+    problems += problems_of(checked)
+    if _failed(problems):
+        return problems
+    problems += lint_policy(policy, source, checked)
     if further is not None:
-        found += further(policy, source, checked, list(_arguments(policy.name, configs)))
-    return found
+        problems += further(policy, source, checked, list(_arguments(policy.name, configs)))
+    return problems
 
 
 def rule_errors(policies: Iterable[LoadedPolicy]) -> list[Diagnostic]:
     """Return the errors of the rules of policies, as far as the rest of each is valid."""
-    found = [one for policy in policies for one in _policy(policy, (), None)]
-    return [one for one in found if one.severity is Severity.ERROR]
+    problems = [problem for policy in policies for problem in _policy(policy, (), None)]
+    return [problem for problem in problems if problem.severity is Severity.ERROR]
 
 
-def _about_placeholder(one: Diagnostic, policy: LoadedPolicy) -> bool:
+def _about_placeholder(problem: Diagnostic, policy: LoadedPolicy) -> bool:
     """Return whether a problem of a rule is about its placeholder, not about the rule."""
-    text = one.context.partition("; ")[0].removeprefix(f"policy {policy.name}, ")
+    text = problem.context.partition("; ")[0].removeprefix(f"policy {policy.name}, ")
     return any(
         text == path or text.startswith((f"{path}.", f"{path}["))
         for path in (path_text(filled[1:]) for filled in policy.filled)
     )
 
 
-def _as_written(one: Diagnostic, policy: LoadedPolicy) -> Diagnostic:
+def _as_written(problem: Diagnostic, policy: LoadedPolicy) -> Diagnostic:
     """Return a problem with the name that the policy has in its file, though it be none."""
     marked = policy.place.marked
     metadata = None if marked is None else marked.value.get("metadata")
     written = metadata.get("name") if isinstance(metadata, dict) else None
     if marked is None or written == policy.name:
-        return one
+        return problem
     shown = f"policy {written}, " if isinstance(written, str) else ""
-    return replace(one, context=one.context.replace(f"policy {policy.name}, ", shown, 1))
+    return replace(problem, context=problem.context.replace(f"policy {policy.name}, ", shown, 1))
 
 
-def _failed(found: Sequence[Diagnostic]) -> bool:
-    return any(one.severity is Severity.ERROR for one in found)
+def _failed(problems: Sequence[Diagnostic]) -> bool:
+    return any(problem.severity is Severity.ERROR for problem in problems)
 
 
 def config_errors(
@@ -316,9 +322,11 @@ def config_errors(
 
     ``make``: plugins in Python are made, and what they refuse is an error, too.
     """
-    seen = {(one.file, one.line, one.column) for one in known}
-    found = _resolved(config, policies, make=make)
-    return [one for one in found if (one.file, one.line, one.column) not in seen]
+    seen = {(problem.file, problem.line, problem.column) for problem in known}
+    problems = _resolved(config, policies, make=make)
+    return [
+        problem for problem in problems if (problem.file, problem.line, problem.column) not in seen
+    ]
 
 
 def _resolved(

@@ -31,7 +31,10 @@ class CostReport(msgspec.Struct, frozen=True):
         """Yield a table of microseconds."""
         yield f"estimate for {self.nodes:,} nodes, in microseconds per pod"
         rows = [("POLICY", "SECTION", "USUALLY", "ALL CHANGED")]
-        costs = [(one.policy, one.section, one.kept, one.full) for one in self.estimates]
+        costs = [
+            (estimate.policy, estimate.section, estimate.kept, estimate.full)
+            for estimate in self.estimates
+        ]
         for policy, section, kept, full in (*costs, ("", "all", *self.total())):
             rows.append((policy, section, f"{self._time(kept):,.0f}", f"{self._time(full):,.0f}"))
         yield from table(rows, right=(2, 3), gap="  ")
@@ -43,19 +46,19 @@ class CostReport(msgspec.Struct, frozen=True):
             "unit": "us",
             "sections": [
                 {
-                    "policy": one.policy,
-                    "section": one.section,
-                    "usually": round(self._time(one.kept), 3),
-                    "allChanged": round(self._time(one.full), 3),
+                    "policy": estimate.policy,
+                    "section": estimate.section,
+                    "usually": round(self._time(estimate.kept), 3),
+                    "allChanged": round(self._time(estimate.full), 3),
                 }
-                for one in self.estimates
+                for estimate in self.estimates
             ],
         }
 
     def total(self) -> tuple[Cost, Cost]:
         """Return the sums of all sections: usually, and where every node has changed."""
-        kept = sum((one.kept for one in self.estimates), Cost())
-        return kept, sum((one.full for one in self.estimates), Cost())
+        kept = sum((estimate.kept for estimate in self.estimates), Cost())
+        return kept, sum((estimate.full for estimate in self.estimates), Cost())
 
     def _time(self, cost: Cost) -> float:
         return cost.nanoseconds(self.nodes) / 1e3

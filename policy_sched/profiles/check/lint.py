@@ -65,9 +65,9 @@ class _Suppression:
 def without_suppressed(file: SourceFile, found: Sequence[Diagnostic]) -> list[Diagnostic]:
     """Return the diagnostics that no comment suppresses, and problems of the suppressions."""
     suppressions = [_suppression(file, match) for match in _COMMENT.finditer(file.text)]
-    kept = [one for one in found if not _silenced(one, suppressions)]
-    for one in suppressions:
-        kept += _problems(file, one)
+    kept = [problem for problem in found if not _silenced(problem, suppressions)]
+    for suppression in suppressions:
+        kept += _problems(file, suppression)
     return sorted(kept)
 
 
@@ -84,25 +84,25 @@ def _suppression(file: SourceFile, match: re.Match[str]) -> _Suppression:
     return _Suppression(match.span(), lines, codes, match["reason"].strip())
 
 
-def _silenced(one: Diagnostic, suppressions: Iterable[_Suppression]) -> bool:
-    if one.severity is Severity.ERROR:
+def _silenced(problem: Diagnostic, suppressions: Iterable[_Suppression]) -> bool:
+    if problem.severity is Severity.ERROR:
         return False
     silenced = False
     for suppression in suppressions:
-        if one.line in suppression.lines and one.code in suppression.codes:
+        if problem.line in suppression.lines and problem.code in suppression.codes:
             suppression.used = silenced = True
     return silenced
 
 
-def _problems(file: SourceFile, one: _Suppression) -> list[Diagnostic]:
+def _problems(file: SourceFile, suppression: _Suppression) -> list[Diagnostic]:
     """Return why a suppression should not be there, or not so."""
-    if not one.codes:
+    if not suppression.codes:
         message, hint = "this suppression names no code", "write ignore[PS412] and a reason"
-    elif not one.reason:
+    elif not suppression.reason:
         message, hint = "this suppression has no reason", "say why the warning does not apply here"
-    elif not one.used:
+    elif not suppression.used:
         message, hint = "this suppression silences nothing", "remove it"
     else:
         return []
     warning = Severity.WARNING
-    return [diagnostic(file, one.span, SUPPRESSION, message, hint=hint, severity=warning)]
+    return [diagnostic(file, suppression.span, SUPPRESSION, message, hint=hint, severity=warning)]

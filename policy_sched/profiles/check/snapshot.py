@@ -59,7 +59,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         about if it rejects all with the arguments of each; without configurations, with the
         policy's own values.
         """
-        found = unknown_names(source, checked, self.vocabulary)
+        problems = unknown_names(source, checked, self.vocabulary)
         rejecting: set[int] | None = None
         for given in args or ({},):
             closed = _closed(policy, given, self)
@@ -74,17 +74,17 @@ class Snapshot(msgspec.Struct, frozen=True):
                 message += ", for every pod that the policy is about"
             problem = Problem(0, len(rule.text.text), REJECTS_ALL, message, "")
             context = f"policy {checked.name}, {rule.text.path}"
-            found.append(diagnostic(problem, rule.text, context))
-        return sorted(found)
+            problems.append(diagnostic(problem, rule.text, context))
+        return sorted(problems)
 
 
 def selectors_of(manifests: Manifests) -> list[Diagnostic]:
     """Return the problems of the selectors over devices of manifests."""
     known = device_names(manifests.objects)
     found: list[Diagnostic] = []
-    for one in manifests.objects:
-        if type(one).__name__ in load.WITH_SELECTORS:
-            place = manifests.places.get(object_key(one))
+    for obj in manifests.objects:
+        if type(obj).__name__ in load.WITH_SELECTORS:
+            place = manifests.places.get(object_key(obj))
             marked = None if place is None else place.look().marked
             if marked is not None:
                 selectors, problems = load.device_selectors(marked)

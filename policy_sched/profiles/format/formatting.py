@@ -92,9 +92,11 @@ def _rule_edits(
             continue
         place = marked.scalar_map(path)
         _, found = parse_expression(node.value)
-        for one in found:
-            span = (place(one.start), place(one.end))
-            problems.append(diagnostic(marked.file, span, one.code, one.message, hint=one.hint))
+        for problem in found:
+            span = (place(problem.start), place(problem.end))
+            problems.append(
+                diagnostic(marked.file, span, problem.code, problem.message, hint=problem.hint)
+            )
         if not found:
             edits += _rule_edit(marked, path, node)
     return edits, problems

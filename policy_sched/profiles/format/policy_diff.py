@@ -42,11 +42,11 @@ def differences(old: CompiledFiles, new: CompiledFiles) -> list[ValueDifference]
     before, after = _by_scheduler(old.plans), _by_scheduler(new.plans)
     found: list[ValueDifference] = []
     for name in dict.fromkeys([*before, *after]):
-        one, other = before.get(name), after.get(name)
-        if one is None or other is None:
-            found.append(ValueDifference(f"profile {name}", _there(one), _there(other)))
+        plan, other = before.get(name), after.get(name)
+        if plan is None or other is None:
+            found.append(ValueDifference(f"profile {name}", _there(plan), _there(other)))
         else:
-            found += _in_profile(f"profile {name}", one, other)
+            found += _in_profile(f"profile {name}", plan, other)
     compared = {
         policy
         for name in before.keys() & after.keys()
@@ -66,19 +66,19 @@ def _outside_profiles(
     """Yield the differences of policies that no profile has on both sides."""
     before, after = _policies(old), _policies(new)
     for name in sorted({*before, *after}.difference(compared)):
-        one, other = before.get(name), after.get(name)
+        source, other = before.get(name), after.get(name)
         where = f"policy {name}"
-        if one is not None and other is not None:
-            for each in _in_policy(f"{where}:", one, other):
+        if source is not None and other is not None:
+            for each in _in_policy(f"{where}:", source, other):
                 yield ValueDifference(each.where, each.old, each.new, enabled=False)
         elif name in old.idle or name in new.idle:
-            yield ValueDifference(where, _there(one), _there(other), enabled=False)
+            yield ValueDifference(where, _there(source), _there(other), enabled=False)
 
 
-def _policies(found: CompiledFiles) -> dict[str, PolicySource]:
+def _policies(files: CompiledFiles) -> dict[str, PolicySource]:
     """Return every policy of a set by name, with its params in the first profile that has it."""
-    policies = dict(found.idle)
-    for ready in found.plans:
+    policies = dict(files.idle)
+    for ready in files.plans:
         for name, source in ready.plan.policies.items():
             policies.setdefault(name, source)
     return policies
@@ -101,9 +101,9 @@ def _in_profile(where: str, old: ProfilePlan, new: ProfilePlan) -> Iterator[Valu
     for name in sorted({*old.args, *new.args}):
         yield from _value(f"{where}: {name} args", old.args.get(name, {}), new.args.get(name, {}))
     for name in sorted({*old.policies, *new.policies}):
-        one, other = old.policies.get(name), new.policies.get(name)
-        if one is not None and other is not None:
-            yield from _in_policy(f"{where}: {name}", one, other)
+        source, other = old.policies.get(name), new.policies.get(name)
+        if source is not None and other is not None:
+            yield from _in_policy(f"{where}: {name}", source, other)
 
 
 def _at_point(
@@ -210,17 +210,18 @@ def _selector(value: Selector) -> str:
     return ",".join(map(_requirement, value.requirements)) or "everything"
 
 
-def _requirement(one: Requirement) -> str:
-    match one.operator:
+def _requirement(requirement: Requirement) -> str:
+    key, operator, values = requirement.key, requirement.operator, requirement.values
+    match operator:
         case "Exists":
-            return one.key
+            return key
         case "DoesNotExist":
-            return f"!{one.key}"
+            return f"!{key}"
         case "Gt" | "Lt":
-            return f"{one.key}{'>' if one.operator == 'Gt' else '<'}{one.bound}"
-    if one.operator == "In" and len(one.values) == 1:
-        return f"{one.key}={one.values[0]}"
-    return f"{one.key} {one.operator.lower()} ({','.join(sorted(one.values))})"
+            return f"{key}{'>' if operator == 'Gt' else '<'}{requirement.bound}"
+    if operator == "In" and len(values) == 1:
+        return f"{key}={values[0]}"
+    return f"{key} {operator.lower()} ({','.join(sorted(values))})"
 
 
 def _camel(name: str) -> str:

@@ -38,7 +38,7 @@ class DeviceSelectorText(msgspec.Struct, frozen=True):
 def device_selectors(marked: Marked) -> tuple[list[DeviceSelectorText], list[Diagnostic]]:
     """Return the selectors of the objects of a document, and what is not a text in their place."""
     place = DocumentPosition(marked.file.path, marked)
-    found: list[DeviceSelectorText] = []
+    texts: list[DeviceSelectorText] = []
     problems: list[Diagnostic] = []
     for root, value in device_objects(marked.value):
         for path, expression in _selectors(value, root):
@@ -47,8 +47,8 @@ def device_selectors(marked: Marked) -> tuple[list[DeviceSelectorText], list[Dia
             else:
                 locate = locator(marked, path)
                 text = Text(expression, place.name, locate, path_text(path[len(root) :]))
-                found.append(DeviceSelectorText(text, _title(value)))
-    return found, problems
+                texts.append(DeviceSelectorText(text, _title(value)))
+    return texts, problems
 
 
 def _title(value: Mapping[str, Any]) -> str:

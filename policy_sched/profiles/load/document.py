@@ -262,7 +262,7 @@ def model_problems(
     error: ValidationError, value: object, known: Sequence[ModelProblem], below: Path = ()
 ) -> list[ModelProblem]:
     """Return what a model refuses beyond ``known`` problems, by its own account."""
-    found: list[ModelProblem] = []
+    problems: list[ModelProblem] = []
     for detail in error.errors(include_url=False):
         path: Path = below
         inside: Any = value
@@ -274,8 +274,8 @@ def model_problems(
                 break
             path, inside = (*path, step), ahead
         if not covered(path, known):
-            found.append(problem_at(path, detail["msg"]))
-    return found
+            problems.append(problem_at(path, detail["msg"]))
+    return problems
 
 
 def inside(value: Any, path: Path) -> Any:

@@ -83,7 +83,7 @@ class LoadedFile(msgspec.Struct, frozen=True):
     @property
     def all_problems(self) -> list[Diagnostic]:
         """The problems of the file and of its documents."""
-        return [*self.problems, *(one for each in self.documents for one in each.problems)]
+        return [*self.problems, *(problem for each in self.documents for problem in each.problems)]
 
     @property
     def policies(self) -> list[LoadedPolicy]:
@@ -107,8 +107,8 @@ def load(source: SourceFile, kinds: Kinds = Kinds.EVERYTHING, *, named: bool = F
     Documents of other kinds are passed over, or, in a file that is ``named``, refused. The result
     for the same text is kept, as commands and editors read a file several times.
     """
-    found: LoadedFile = _load(source.path, source.text, source.first_line, kinds, named)
-    return found
+    file: LoadedFile = _load(source.path, source.text, source.first_line, kinds, named)
+    return file
 
 
 def load_file(

@@ -205,7 +205,7 @@ def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diag
 def duplicate_names(policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
     """Return a diagnostic for each policy whose name an earlier one has."""
     first: dict[str, LoadedPolicy] = {}
-    found: list[Diagnostic] = []
+    problems: list[Diagnostic] = []
     for policy in policies:
         other = first.setdefault(policy.name, policy)
         if other is not policy:
@@ -213,12 +213,12 @@ def duplicate_names(policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
             where = other.place.diagnostic(models.ModelProblem(at, models.DUPLICATE, ""))
             text = f'policy "{policy.name}" is defined twice'
             hint = f"the other one is at {where.file}:{where.line}:{where.column}"
-            found.append(
+            problems.append(
                 policy.place.diagnostic(
                     models.ModelProblem(("metadata", "name"), models.DUPLICATE, text, hint)
                 )
             )
-    return found
+    return problems
 
 
 def check_policy_model(policy: models.Policy) -> Iterator[models.ModelProblem]:
@@ -252,15 +252,17 @@ def check_policy_model(policy: models.Policy) -> Iterator[models.ModelProblem]:
 
 def beyond_ceiling(policies: Iterable[LoadedPolicy], ceiling: int) -> list[Diagnostic]:
     """Return a diagnostic for each policy whose annotation exceeds ``ceiling``."""
-    found: list[Diagnostic] = []
+    problems: list[Diagnostic] = []
     for policy in policies:
         stated = cost_limit(policy.model.metadata.annotations)
         if stated is not None and stated > ceiling:
             at: models.Path = ("metadata", "annotations", ANNOTATION)
             text = f"metadata.annotations[{ANNOTATION}]: Invalid value: {stated}"
             text += f": more than {ceiling}, which --max-cost-limit allows"
-            found.append(policy.place.diagnostic(models.ModelProblem(at, models.BAD_VALUE, text)))
-    return found
+            problems.append(
+                policy.place.diagnostic(models.ModelProblem(at, models.BAD_VALUE, text))
+            )
+    return problems
 
 
 def too_large(spec: models.PolicySpec) -> Iterator[models.ModelProblem]:
@@ -351,7 +353,9 @@ def experiment_shape(marked: Marked) -> list[Diagnostic]:
     """
     place = document.DocumentPosition(marked.file.path, marked)
     problems = read_experiment(marked.value, marked)[1]
-    return place.diagnostics([one for one in problems if not _has_parameter(marked, one.path)])
+    return place.diagnostics(
+        [problem for problem in problems if not _has_parameter(marked, problem.path)]
+    )
 
 
 def _has_parameter(marked: Marked, path: models.Path) -> bool:

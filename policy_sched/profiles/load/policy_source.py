@@ -84,8 +84,8 @@ def _source_of(loaded: LoadedPolicy, params: Mapping[str, Any]) -> diagnostics.P
         devices=None if spec.devices is None else _devices(text, spec.devices),
         requeue=text.section(diagnostics.RequeueSource, spec.requeue, "requeue"),
         measures=tuple(
-            diagnostics.VariableSource(one.name, text("measures", i, "expression"))
-            for i, one in enumerate(spec.measures)
+            diagnostics.VariableSource(measure.name, text("measures", i, "expression"))
+            for i, measure in enumerate(spec.measures)
         ),
     )
 
@@ -127,7 +127,7 @@ class _Texts:
         self, form: Callable[..., S], given: Sequence[models.Document], *path: str | int
     ) -> tuple[S, ...]:
         """Return the entries of a list in the form that the checker reads."""
-        return tuple(form(**self._fields(one, (*path, i))) for i, one in enumerate(given))
+        return tuple(form(**self._fields(document, (*path, i))) for i, document in enumerate(given))
 
     def section(
         self, form: Callable[..., S], given: str | models.Document | None, path: str
@@ -174,7 +174,7 @@ def _preemption(text: _Texts, given: models.Preemption) -> diagnostics.Preemptio
     """Return the preemption section; what it leaves open is the default profile's."""
     own = text.section(diagnostics.PreemptionSource, given, "preemption")
     shipped, _ = load_policies([str(models.default_policies())])
-    default = next(one for one in shipped if one.name == DEFAULT_PREEMPTION)
+    default = next(policy for policy in shipped if policy.name == DEFAULT_PREEMPTION)
     other = _Texts(default).section(
         diagnostics.PreemptionSource, default.model.spec.preemption, "preemption"
     )

@@ -86,14 +86,14 @@ class PolicyFiles(msgspec.Struct, frozen=True):
         if config is not None and self.feature_gates:
             config, refused = self._with_gates(config)
             problems += refused
-        broken = {one.file for one in found if one.severity is Severity.ERROR}
+        broken = {problem.file for problem in found if problem.severity is Severity.ERROR}
         if config is not None and config.sound:
             plans, refused = compile_profiles(config, policies)
             problems += refused
             # What is not compiled is checked below: policies with errors of form, and, where the
             # configuration enables something that cannot be, all.
-            if plans or not {one.file for one in refused}.isdisjoint(
-                one.place.name for one in read
+            if plans or not {problem.file for problem in refused}.isdisjoint(
+                policy.place.name for policy in read
             ):
                 read = tuple(policy for policy in read if policy.place.name in broken)
         elif config is not None:
@@ -107,21 +107,21 @@ class PolicyFiles(msgspec.Struct, frozen=True):
         """Return the configuration with the feature gates of the command line."""
         gates = {**config.model.feature_gates, **self.feature_gates}
         model = config.model.model_copy(update={"feature_gates": gates})
-        found = [
+        problems = [
             Diagnostic("--feature-gates", 1, 1, models.BAD_VALUE, text, hint)
             for name, text, hint in models.gate_faults(gates)
             if name in self.feature_gates
         ]
-        return replace(config, model=model), found
+        return replace(config, model=model), problems
 
     def _empty_paths(
-        self, policies: Sequence[load.LoadedPolicy], found: Iterable[Diagnostic]
+        self, policies: Sequence[load.LoadedPolicy], problems: Iterable[Diagnostic]
     ) -> Iterator[Diagnostic]:
         """Yield a warning for each path without a policy: a mistyped path would look like success.
 
         A directory that holds the configuration is there for that, too.
         """
-        held = {one.place.name for one in policies} | {one.file for one in found}
+        held = {policy.place.name for policy in policies} | {problem.file for problem in problems}
         if isinstance(self.config, str):
             held.add(self.config)
         for path in self.policies:
@@ -137,13 +137,13 @@ def compile_consistently(files: PolicyFiles) -> Compilation:
     After `TRIES` attempts, from the last read.
     """
     before = files.fingerprint()
-    found = files.compile()
+    compilation = files.compile()
     for _ in range(TRIES - 1):
         after = files.fingerprint()
         if after == before:
             break
-        before, found = after, files.compile()
-    return found
+        before, compilation = after, files.compile()
+    return compilation
 
 
 class CompiledFiles(msgspec.Struct, frozen=True):
@@ -175,7 +175,9 @@ def compiled_set(files: PolicyFiles) -> CompiledFiles:
     plans = compilation.plans
     enabled = {name for ready in plans for name in ready.plan.policies}
     policies, _ = load.load_policies(files.policies)
-    idle = {one.name: load.policy_source(one) for one in policies if one.name not in enabled}
+    idle = {
+        policy.name: load.policy_source(policy) for policy in policies if policy.name not in enabled
+    }
     config = files.config if isinstance(files.config, str) else None
     return CompiledFiles(config, plans, dict(sorted(idle.items())), compilation.problems)
 

@@ -105,16 +105,18 @@ class PolicyStore:
     def __init__(self, files: PolicyFiles, now: Callable[[], int]) -> None:
         self.seen = files.fingerprint()
         """The state of the files before they were loaded for the first time."""
-        found = compile_consistently(files)
-        build.raise_errors(found.problems)
-        assert found.settings is not None, "there are no errors"
+        compilation = compile_consistently(files)
+        build.raise_errors(compilation.problems)
+        assert compilation.settings is not None, "there are no errors"
         # As in kube-scheduler, feature gates are those of the start as long as the process runs.
-        gates = found.plans[0].plan.feature_gates
+        gates = compilation.plans[0].plan.feature_gates
         self.files = replace(files, feature_gates=settled_gates(gates))
         self.compiler: Callable[[PolicyFiles], Compilation] = compile_consistently
         """Reads and compiles the files at a reload, here or in another process."""
         self._now = now
-        self.current = ActivePolicies(found.plans, found.settings, 1, found.problems)
+        self.current = ActivePolicies(
+            compilation.plans, compilation.settings, 1, compilation.problems
+        )
         self.status = StoreStatus(1, self.current.content_hash, now(), now())
 
     def reload(self, enact: Enact = _nothing) -> Reload:

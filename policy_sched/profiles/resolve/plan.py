@@ -94,8 +94,10 @@ def _selector(selector: models.ExtenderPodSelector | None) -> model.Selector:
     if selector is None:
         return model.EVERYTHING
     expressions = tuple(
-        model.LabelSelectorRequirement(key=one.key, operator=one.operator, values=one.values)
-        for one in selector.match_expressions
+        model.LabelSelectorRequirement(
+            key=requirement.key, operator=requirement.operator, values=requirement.values
+        )
+        for requirement in selector.match_expressions
     )
     return model.label_selector(
         model.LabelSelector(match_labels=selector.match_labels, match_expressions=expressions)

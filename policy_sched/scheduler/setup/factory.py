@@ -40,9 +40,9 @@ def read(
 
 def read_policies(files: PolicyFiles) -> tuple[tuple[CompiledPlan, ...], list[Diagnostic]]:
     """Load, resolve and compile files as `read` does."""
-    found = files.compile()
-    raise_errors(found.problems)
-    return found.plans, list(found.problems)
+    compilation = files.compile()
+    raise_errors(compilation.problems)
+    return compilation.plans, list(compilation.problems)
 
 
 def build(

@@ -94,11 +94,11 @@ class _Kubeconfig:
         self._contexts = self._entries("contexts", ("name", "context"))
 
     def _entries(self, section: str, keys: tuple[str, str]) -> dict[str, EntryPosition]:
-        found: dict[str, EntryPosition] = {}
+        positions: dict[str, EntryPosition] = {}
         for reader in self._readers:
             for name, index in reader.named(section, keys):
-                found.setdefault(name, EntryPosition(reader, index))
-        return found
+                positions.setdefault(name, EntryPosition(reader, index))
+        return positions
 
     def access(self, wanted: str) -> ClusterAccess | None:
         """Return the access of a context; None after its problems were reported."""

@@ -53,7 +53,9 @@ POD_GROUPS: Final = (Selection(GROUP), Selection(("scheduling.x-k8s.io/v1alpha1"
 
 def selections_of(kinds: Collection[Kind]) -> tuple[Selection, ...]:
     """Return how these kinds are read, nodes first and pods last; others are never watched."""
-    return tuple(one for one in (*READ[:-1], *POD_GROUPS, READ[-1]) if one.kind in kinds)
+    return tuple(
+        selection for selection in (*READ[:-1], *POD_GROUPS, READ[-1]) if selection.kind in kinds
+    )
 
 
 DECISIVE: Final = frozenset({("v1", "Node"), POD})
@@ -107,9 +109,11 @@ class Informers:
         before and is not any more goes on, but nothing waits for it.
         """
         known = {one.selection.kind for one in self.reflectors}
-        new = [self._following(one) for one in selections if one.kind not in known]
+        new = [
+            self._following(selection) for selection in selections if selection.kind not in known
+        ]
         self.reflectors = (*self.reflectors[:-1], *new, *self.reflectors[-1:])
-        kinds = {one.kind for one in selections}
+        kinds = {selection.kind for selection in selections}
         unlisted = [one for one in self.reflectors if not one.synced.is_set()]
         self._unlisted = [one for one in unlisted if one.selection.kind in kinds]
         if new and self._tasks is not None:

@@ -482,8 +482,12 @@ class ConnectionPool:
         """Return the connection to join where no other may be opened, None if one may."""
         if len(self._busy) + self._connecting < self._most:
             return None
-        shared = (one for one in self._busy if one.context is context and not one.closed)
-        return min(shared, key=lambda one: one.count, default=None)
+        shared = (
+            connection
+            for connection in self._busy
+            if connection.context is context and not connection.closed
+        )
+        return min(shared, key=lambda connection: connection.count, default=None)
 
     async def _existing(self, context: ssl.SSLContext | None, until: float) -> _Connection | None:
         """Return a connection to use, None if another may be opened.
@@ -491,9 +495,9 @@ class ConnectionPool:
         Where all that there may be are about to be opened, it waits for one of these.
         """
         while True:
-            found = self._take(context) or self._least_used(context)
-            if found is not None or self._connecting < self._most:
-                return found
+            connection = self._take(context) or self._least_used(context)
+            if connection is not None or self._connecting < self._most:
+                return connection
             opened = asyncio.get_running_loop().create_future()
             self._waiting.append(opened)
             try:

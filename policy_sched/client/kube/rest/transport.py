@@ -53,10 +53,10 @@ class TlsContexts:
         assert self._trust.file is not None
         self._due = self._now() + auth.REREAD_CERTIFICATES
         with suppress(auth.AccessError):
-            found = replace(self._trust, authorities=auth.read_secret(self._trust.file))
-            if found != self._trust:
-                auth.tls_context(found, None)  # raises for what is no authority
-                self._trust, self._made = found, None
+            trust = replace(self._trust, authorities=auth.read_secret(self._trust.file))
+            if trust != self._trust:
+                auth.tls_context(trust, None)  # raises for what is no authority
+                self._trust, self._made = trust, None
 
 
 JSON: Final = "application/json"
