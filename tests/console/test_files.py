@@ -11,7 +11,7 @@ import pytest
 from policy_sched.console import FilesSource
 from policy_sched.console.pages import Query, Results, overview, pod as pod_page, pods
 from policy_sched.console.sources import UNDECIDED, Waiting, dominant_reason, grouped
-from policy_sched.console.sources.history import History, QueueSample
+from policy_sched.console.sources.source import History, QueueSample
 from policy_sched.errors import PolicySchedError
 from policy_sched.profiles.reload import PolicyFiles, ReloadResult
 from policy_sched.web import Problem

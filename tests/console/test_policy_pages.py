@@ -17,7 +17,7 @@ from policy_sched.console import FilesSource, RunningSource, serving, trials
 from policy_sched.console.pages import policy_editor
 from policy_sched.console.pages.page import Query, Results
 from policy_sched.console.pages.policies import hits_sections, view
-from policy_sched.console.pages.trial_result import sections
+from policy_sched.console.pages.policy_editor import sections
 from policy_sched.profiles.reload import PolicyFiles
 from policy_sched.web import Table, environment
 from tests.console import clusters

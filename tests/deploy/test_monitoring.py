@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from policy_sched.deploy.contents import Options
-from policy_sched.deploy.monitoring import alert_rules, dashboard
+from policy_sched.deploy.manifests import alert_rules, dashboard
 from tests.shown import page
 
 OPTIONS = Options(name="sched-a")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from policy_sched.simulate.future_events import FutureEventKind, FutureEvents
+from policy_sched.simulate.timeline import FutureEventKind, FutureEvents
 
 EVENTS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(FutureEventKind)), max_size=20)
 

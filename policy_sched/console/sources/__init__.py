@@ -9,15 +9,14 @@ from policy_sched.console.sources.files import (
     InputFiles as InputFiles,
     open_store as open_store,
 )
-from policy_sched.console.sources.history import History as History, QueueSample as QueueSample
-from policy_sched.console.sources.pending import (
+from policy_sched.console.sources.running import RunningSource as RunningSource
+from policy_sched.console.sources.source import (
     UNDECIDED as UNDECIDED,
+    ClusterSource as ClusterSource,
+    History as History,
+    QueueSample as QueueSample,
+    SourceStatus as SourceStatus,
     Waiting as Waiting,
     dominant_reason as dominant_reason,
     grouped as grouped,
-)
-from policy_sched.console.sources.running import RunningSource as RunningSource
-from policy_sched.console.sources.source import (
-    ClusterSource as ClusterSource,
-    SourceStatus as SourceStatus,
 )

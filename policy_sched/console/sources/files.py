@@ -18,9 +18,7 @@ from typing import Final, Protocol, TypeVar
 
 from msgspec import structs
 
-from policy_sched.console.sources.history import History
-from policy_sched.console.sources.pending import Waiting
-from policy_sched.console.sources.source import ClusterSource, SourceStatus
+from policy_sched.console.sources.source import ClusterSource, History, SourceStatus, Waiting
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
 from policy_sched.explain import Explanation, explain, locate_selectors
 from policy_sched.instance.app import manifests_below

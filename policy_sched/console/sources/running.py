@@ -15,9 +15,13 @@ from random import Random
 from time import perf_counter
 from typing import Final, TypeVar
 
-from policy_sched.console.sources.history import History, QueueSample
-from policy_sched.console.sources.pending import Waiting
-from policy_sched.console.sources.source import ClusterSource, SourceStatus
+from policy_sched.console.sources.source import (
+    ClusterSource,
+    History,
+    QueueSample,
+    SourceStatus,
+    Waiting,
+)
 from policy_sched.errors import Diagnostic
 from policy_sched.explain import Explanation, explain
 from policy_sched.instance.app import Instance

@@ -3,12 +3,16 @@
 Theory of operation: the object store belongs to one event loop, and so does the server. A request
 is read to its end first; what it does to the store happens in one go, with nothing else in
 between. Only responses are written bit by bit: lists in pieces, watches as long as they last.
+
+What the server says of itself is here too: component statuses and API services as objects;
+discovery, health, version and the API's description as other responses.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -17,16 +21,23 @@ from typing import Final, Self
 import msgspec
 from aiohttp import web
 
-from policy_sched.client.apimachinery import ApiError, Stored, encoded
+from policy_sched.client.apimachinery import ApiError, Stored, encoded, read
 from policy_sched.embedded.admission import not_found
 from policy_sched.embedded.apiserver import registry, security
 from policy_sched.embedded.apiserver.endpoints import negotiation, watch
-from policy_sched.embedded.apiserver.endpoints.computed import DEPRECATED, computed
 from policy_sched.embedded.apiserver.endpoints.list import Listed, ListRequests, pieces, selection
+from policy_sched.embedded.apiserver.endpoints.negotiation import DISCOVERY, Accepted, accepted
 from policy_sched.embedded.apiserver.endpoints.subresources import PATHS, Subresources, refusal
-from policy_sched.embedded.apiserver.endpoints.well_known import TEXT, ResponseBody, document
 from policy_sched.embedded.apiserver.endpoints.write import APPLY_PATCH, Writing, deleted
 from policy_sched.embedded.apiserver.printers import definitions, metadata, row
+from policy_sched.embedded.apiserver.registry import (
+    JSON,
+    VERSIONS,
+    NoSuchPage,
+    ServedResource,
+    discovery,
+    not_acceptable,
+)
 from policy_sched.embedded.apiserver.request import (
     ANONYMOUS,
     RequestOptions,
@@ -36,10 +47,108 @@ from policy_sched.embedded.apiserver.request import (
     is_set,
     target_of,
 )
+from policy_sched.embedded.apiserver.security import HEALTH
 from policy_sched.embedded.store import ObjectStore
 from policy_sched.errors import ClusterError
 from policy_sched.http import RBAC, Access, Address, Bounds, Connections, Site, failure, recognized
 from policy_sched.manifests import Plain
+
+TEXT: Final = "text/plain; charset=utf-8"
+_STORAGE: Final = "storage-readiness"
+_CHECKS: Final = ("ping", "log", _STORAGE)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseBody:
+    """The body of a response, and its media type."""
+
+    body: bytes
+    content_type: str = JSON
+    status: int = 200
+
+
+def document(
+    path: str, accept: str, host: str, trouble: Callable[[], str], *, verbose: bool
+) -> ResponseBody | None:
+    """Return what is under a path, None if it is none of these.
+
+    Raises ApiError if it is not in an accepted form. ``host``: host and port that were reached.
+    ``trouble`` returns why changes cannot be written, "" if they can.
+    """
+    parts = path.strip("/").split("/")
+    match parts:
+        case [""]:
+            paths = ["/api", "/apis", "/openapi/v2", "/openapi/v3", "/version"]
+            return _json_body({"paths": paths})
+        case ["version"]:
+            return _json_body(discovery.VERSION)
+        case [name, *rest] if name in HEALTH:
+            return _health(name, rest, trouble, verbose=verbose)
+        case ["openapi", *rest]:
+            return _openapi(rest, accept)
+        case ["api"]:
+            return _discovered(accept, lambda: discovery.api_versions(host), core=True)
+        case ["apis"]:
+            return _discovered(accept, discovery.group_list, core=False)
+        case ["api", version]:
+            return _found(discovery.resource_list("", version), accept)
+        case ["apis", group]:
+            return _found(discovery.group(group), accept)
+        case ["apis", group, version]:
+            return _found(discovery.resource_list(group, version), accept)
+    return None
+
+
+def _json_body(value: object) -> ResponseBody:
+    return ResponseBody(encoded(value) + b"\n")
+
+
+def _found(value: object | None, accept: str) -> ResponseBody:
+    if value is None:
+        raise NoSuchPage
+    accepted(accept, ())
+    return _json_body(value)
+
+
+def _discovered(accept: str, classic: Callable[[], object], *, core: bool) -> ResponseBody:
+    form: Accepted = accepted(accept, (DISCOVERY,))
+    if form.shown_as == DISCOVERY:
+        return ResponseBody(encoded(discovery.aggregated(core=core)) + b"\n", form.content_type)
+    return _json_body(classic())
+
+
+def _health(
+    name: str, rest: list[str], trouble: Callable[[], str], *, verbose: bool
+) -> ResponseBody:
+    """Report at a health path. A server that cannot write is not ready, and lives on."""
+    if rest and rest[0] not in _CHECKS:
+        raise NoSuchPage
+    failed = name == "readyz" and (not rest or rest[0] == _STORAGE) and bool(trouble())
+    if not failed and (not verbose or rest):
+        return ResponseBody(b"ok", TEXT)
+    lines = [f"[+]{check} ok" for check in _CHECKS if not (failed and check == _STORAGE)]
+    if failed:
+        lines.append(f"[-]{_STORAGE} failed: reason withheld")
+    lines += [f"{name} check {'failed' if failed else 'passed'}", ""]
+    return ResponseBody("\n".join(lines).encode(), TEXT, 500 if failed else 200)
+
+
+def _openapi(rest: list[str], accept: str) -> ResponseBody:
+    match rest:
+        case ["v2"]:
+            if "protobuf" in accept.partition(",")[0]:
+                return ResponseBody(discovery.openapi_v2_protobuf(), discovery.OPENAPI_V2_PROTOBUF)
+            return _json_body(discovery.openapi_v2())
+        case ["v3"]:
+            return _json_body(discovery.openapi_v3_index())
+        case ["v3", *path]:
+            if accept and "json" not in accept and "*" not in accept:
+                raise not_acceptable()
+            schema = discovery.openapi_v3("/".join(path))
+            if schema is not None:
+                return _json_body(schema)
+    raise NoSuchPage
+
 
 BODY_SECONDS: Final = 60.0
 """How long a client may take to send a body (the API server's limit of most requests)."""
@@ -396,3 +505,57 @@ class ApiServer:
             return refused(registry.too_large())
         except _MISTAKES as error:
             return refused(failure(request.method, error))
+
+
+DEPRECATED: Final = {"ComponentStatus": "v1 ComponentStatus is deprecated in v1.19+"}
+"""The warning that a response carries, by kind."""
+_STORE: Final = "etcd-0"
+_BESIDE: Final = ("controller-manager", "scheduler")
+"""What runs in the server's process: it lives where that responds."""
+_HIGHEST: Final = 18_000
+_STEP: Final = 100
+_AUTOMANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
+
+
+def computed(served: ServedResource, store: ObjectStore) -> list[Stored]:
+    """Return the objects of a kind, by name."""
+    documents = _components(store) if served.kind == "ComponentStatus" else _api_services()
+    head = {"kind": served.kind, "apiVersion": served.group_version}
+    raws = [encoded({**head, **document}) for document in sorted(documents, key=_name)]
+    return [Stored(served.resource, store.version, r, read(served.resource, r)) for r in raws]
+
+
+def _name(data: Plain) -> str:
+    name: str = data["metadata"]["name"]
+    return name
+
+
+def _components(store: ObjectStore) -> Iterator[Plain]:
+    """Yield the health of each part; that of the store is whether it can be written to."""
+    for name in (*_BESIDE, _STORE):
+        trouble = store.trouble() if name == _STORE else ""
+        said = {"error": trouble} if trouble else {"message": "ok"}
+        condition = {"type": "Healthy", "status": str(not trouble), **said}
+        yield {"metadata": {"name": name}, "conditions": [condition]}
+
+
+def _api_services() -> Iterator[Plain]:
+    """Yield each version of each group; all are this server's own."""
+    available = {
+        "type": "Available",
+        "status": "True",
+        "reason": "Local",
+        "message": "Local APIServices are always available",
+    }
+    for place, (group, versions) in enumerate(VERSIONS.items()):
+        for later, version in enumerate(versions):
+            spec = {
+                "version": version,
+                "groupPriorityMinimum": _HIGHEST - _STEP * place,
+                "versionPriority": len(versions) - later,
+            }
+            yield {
+                "metadata": {"name": f"{version}.{group}", "labels": {_AUTOMANAGED: "onstart"}},
+                "spec": {**({"group": group} if group else {}), **spec},
+                "status": {"conditions": [available]},
+            }

@@ -1,6 +1,7 @@
 """Checks of fields that depend on other fields, or on the form of an amount; rules.yaml names them.
 
-(validation.go of core, apps, batch, policy and storage.)
+(validation.go of core, apps, batch, policy and storage; pkg/apis/resource/validation for the
+selectors over devices, in device classes and resource claims.)
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.embedded.apiserver.validation import devices, pod_groups
+from policy_sched.embedded.apiserver.validation import pod_groups
 from policy_sched.embedded.apiserver.validation.problems import (
     Problems,
     check_annotations,
@@ -20,8 +21,31 @@ from policy_sched.embedded.apiserver.validation.problems import (
     items,
 )
 from policy_sched.embedded.apiserver.validation.rules import Check, FieldRules
+from policy_sched.language.cel import compile_selector
 from policy_sched.manifests import Plain
 from policy_sched.model import LabelSelector, formats, label_selector, nanos
+
+MOST_BYTES: Final = 10 * 1024
+"""Bytes that an expression may have."""
+
+
+def check_selector(problems: Problems, at: str, selector: Any) -> None:
+    """Check one selector."""
+    here, cel = f"{at}.cel", inside(selector, "cel")
+    if not isinstance(cel, dict):
+        problems.required(here)
+        return
+    expression = cel.get("expression")
+    expression = expression if isinstance(expression, str) else ""
+    if len(expression.encode(errors="replace")) > MOST_BYTES:
+        problems.too_long(f"{here}.expression", MOST_BYTES)
+        return
+    compiled = compile_selector(expression, new=True)
+    if compiled.error:
+        problems.invalid(f"{here}.expression", expression, compiled.error)
+    elif compiled.too_complex:
+        problems.forbidden(f"{here}.expression", "too complex, exceeds cost limit")
+
 
 # Resources.
 
@@ -431,7 +455,7 @@ _CHECKS: Final[dict[str, Check]] = {
     "config_map": _config_map,
     "containers": _containers,
     "deadline": _deadline,
-    "device_selector": devices.check_selector,
+    "device_selector": check_selector,
     "event_type": _event_type,
     "field_requirement": _field_requirement,
     "image": _image,
