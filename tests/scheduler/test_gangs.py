@@ -28,7 +28,9 @@ LATE = "rejected due to timeout after waiting 2m0s at plugin Gang"
 
 def member(name: str, of: str = "ring", **spec: Any) -> PodInfo:
     """Return a pod of a group that needs a whole node of `cluster`."""
-    return PodInfo.of(make_pod(name, cpu="3", labels={pod_group.LABEL: of} if of else {}, **spec))
+    return PodInfo.of(
+        make_pod(name, cpu="3", labels={pod_group.POD_GROUP_LABEL: of} if of else {}, **spec)
+    )
 
 
 class Run(Driven):

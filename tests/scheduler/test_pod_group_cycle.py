@@ -39,7 +39,7 @@ NOWHERE = "0/{} placements are available, first placement status: pod group is u
 def member(name: str, of: str = "ring", **spec: Any) -> PodInfo:
     """Return a pod of a group; it requests 1 cpu."""
     return PodInfo.of(
-        make_pod(**{"name": name, "cpu": "1", "labels": {pod_group.LABEL: of}, **spec})
+        make_pod(**{"name": name, "cpu": "1", "labels": {pod_group.POD_GROUP_LABEL: of}, **spec})
     )
 
 

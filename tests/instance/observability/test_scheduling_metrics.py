@@ -11,6 +11,7 @@ from policy_sched.client.request import ObjectRequest, ObjectResponse
 from policy_sched.errors import ClusterError
 from policy_sched.framework import status
 from policy_sched.framework.results import PermitResult
+from policy_sched.instance.observability.log import DecisionLog, VerboseLogging
 from policy_sched.instance.observability.registry import Metrics
 from policy_sched.model.cluster_event import NODE_ADD
 from policy_sched.model.pod_info import PodInfo
@@ -28,7 +29,13 @@ PROFILE = ("profile", "default-scheduler")
 class Measured:
     """A scheduler whose metrics are read as Prometheus reads them."""
 
-    def __init__(self, *plugins: object, client: SlowClient | None = None, cpu: str = "4") -> None:
+    def __init__(
+        self,
+        *plugins: object,
+        client: SlowClient | None = None,
+        cpu: str = "4",
+        watched: bool = True,
+    ) -> None:
         self.clock = FakeClock(EPOCH)
         self.metrics = Metrics(lambda: self.clock.ns / SECOND)
         self.log: list[str] = []
@@ -39,7 +46,8 @@ class Measured:
             now=self.clock,
             runner_of=self.metrics.attempts.runner,
         )
-        self.metrics.watch(self.scheduler)
+        if watched:
+            self.metrics.watch(self.scheduler)
 
     def pass_time(self, seconds: float) -> None:
         """Advance the clock."""
@@ -201,6 +209,25 @@ def test_an_eviction_that_fails_is_an_error() -> None:
     world.schedule(pod_of("high", priority=10))
     page = world.page()
     assert page["preemption_goroutines_execution_total{result=error}"] == 1
+
+
+@pytest.mark.parametrize("log_first", [False, True])
+def test_the_order_of_metrics_and_log_makes_no_difference(*, log_first: bool) -> None:
+    """Metrics that were attached behind the verbose log took its messages off the scheduler."""
+    records: list[str] = []
+    world = Measured(cpu="1", watched=not log_first)
+    log = DecisionLog(lambda record: records.append(record["msg"]), world.clock)
+    log.verbosity.set(3)
+    VerboseLogging(world.scheduler, log)
+    if log_first:
+        world.metrics.watch(world.scheduler)
+    world.schedule(pod_of("low"))
+    world.schedule(pod_of("high", priority=10))
+    attempts = ["Attempting to schedule pod"] * 2
+    assert records == [*attempts, "Preemptor Pod preempted victim Pod"]
+    page = world.page()
+    assert page["preemption_goroutines_execution_total{result=success}"] == 1
+    assert page["scheduling_algorithm_duration_seconds_count{}"] == 2
 
 
 @pytest.mark.parametrize(("answer", "result"), [("allow", "Success"), ("reject", "Unschedulable")])
