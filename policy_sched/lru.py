@@ -13,12 +13,12 @@ V = TypeVar("V")
 class Lru(Generic[K, V]):
     """At most ``limit`` entries or, with ``size_of``, as many as have this size together.
 
-    The least recently used entry goes first; the two latest ones stay, whatever their size.
+    The least recently used entry goes first; the two latest ones stay, whatever size they have.
     """
 
     __slots__ = ("_entries", "_limit", "_size_of", "_sizes", "_total")
 
-    def __init__(self, limit: int, size_of: Callable[[V], int] = lambda _value: 1) -> None:
+    def __init__(self, limit: int, size_of: Callable[[V], int] | None = None) -> None:
         self._limit, self._size_of = limit, size_of
         self._entries: OrderedDict[K, V] = OrderedDict()
         self._sizes: dict[K, int] = {}
@@ -43,9 +43,14 @@ class Lru(Generic[K, V]):
 
     def put(self, key: K, value: V) -> None:
         """Add or replace an entry, which is the latest one then; its size is measured now."""
-        entries, sizes, size = self._entries, self._sizes, self._size_of(value)
+        entries, sizes = self._entries, self._sizes
         entries[key] = value
         entries.move_to_end(key)
+        if self._size_of is None:
+            if len(entries) > self._limit:
+                entries.popitem(last=False)
+            return
+        size = self._size_of(value)
         self._total += size - sizes.get(key, 0)
         sizes[key] = size
         while self._total > self._limit and len(entries) > 2:

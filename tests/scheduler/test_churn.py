@@ -36,12 +36,9 @@ HOST: Final = "kubernetes.io/hostname"
 BOUNDED: Final = {
     "CarriedTerms._resolved": 8192,
     "ConstraintCache._own": 8192,
-    "EvaluationCache._ghost": 4096,
-    "EvaluationCache._main": 32_768,  # 256 MiB, likewise
-    "EvaluationCache._probation": 512,  # 4 MiB
     "ClaimStores._specs": 10_000,
-    "Lru._entries": 8192,  # dry runs: 64 MiB, of which each takes 8 KiB
-    "Lru._sizes": 8192,
+    "Lru._entries": 32_768,  # evaluations: 256 MiB, of which each takes 8 KiB
+    "Lru._sizes": 32_768,
     "Journal._ends": 65_536,
     "Journal._log": 65_536,
     "Nominator._log": 4096,

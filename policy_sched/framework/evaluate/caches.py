@@ -10,10 +10,10 @@ at all: the ghost list alone tells which one is.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Final, Generic, Protocol, TypeVar
 
 from policy_sched.framework.evaluate.pod_signature import Key
+from policy_sched.lru import Lru
 
 #: Limits in bytes of the main cache and of the probation queue, for one profile.
 MAIN_BYTES: Final = 256 * 1024 * 1024
@@ -40,22 +40,20 @@ class EvaluationCache(Generic[T]):
     """Evaluations by signature; the least recently used is evicted first."""
 
     def __init__(self) -> None:
-        self._main: OrderedDict[Key, T] = OrderedDict()
-        self._probation: OrderedDict[Key, T] = OrderedDict()
-        self._ghost: OrderedDict[int, None] = OrderedDict()
+        self._main: Lru[Key, T] = Lru(MAIN_BYTES, _size_of)
+        self._probation: Lru[Key, T] = Lru(PROBATION_BYTES, _size_of)
+        self._ghost: Lru[int, bool] = Lru(GHOST_KEYS)
         """Hashes of signatures: where two share one, an evaluation is kept that need not be."""
         self._misses = 0
 
     def get(self, key: Key) -> T | None:
         """Return the evaluation of a signature; one on probation moves to the main cache."""
-        found = self._main.get(key)
-        if found is not None:
-            self._main.move_to_end(key)
-            return found
-        found = self._probation.pop(key, None)
-        if found is not None:
-            self._keep(key, found)
-        return found
+        evaluation = self._main.get(key)
+        if evaluation is None:
+            evaluation = self._probation.pop(key)
+            if evaluation is not None:
+                self._keep(key, evaluation)
+        return evaluation
 
     def put(self, key: Key, evaluation: T) -> bool:
         """Add an evaluation, replacing an older one of the signature; return whether it is kept."""
@@ -64,29 +62,21 @@ class EvaluationCache(Generic[T]):
             self._keep(key, evaluation)
             return True
         self._misses += 1
-        self._ghost[mark] = None
-        if len(self._ghost) > GHOST_KEYS:
-            self._ghost.popitem(last=False)
+        self._ghost.put(mark, True)
         if self._misses > MISSES:
             return False
-        self._probation[key] = evaluation
-        _trim(self._probation, PROBATION_BYTES, evaluation.nbytes)
+        self._probation.put(key, evaluation)
         return True
 
     def drop(self, key: Key) -> None:
         """Remove the evaluation of a signature."""
-        self._main.pop(key, None)
-        self._probation.pop(key, None)
+        self._main.pop(key)
+        self._probation.pop(key)
 
     def _keep(self, key: Key, evaluation: T) -> None:
         self._misses = 0
-        self._main[key] = evaluation
-        self._main.move_to_end(key)
-        _trim(self._main, MAIN_BYTES, evaluation.nbytes)
+        self._main.put(key, evaluation)
 
 
-def _trim(entries: OrderedDict[Key, T], limit: int, each: int) -> None:
-    """Evict the oldest entries until entries of ``each`` bytes fit; at least two stay."""
-    most = max(2, limit // max(1, each))
-    while len(entries) > most:
-        entries.popitem(last=False)
+def _size_of(evaluation: Sized) -> int:
+    return evaluation.nbytes

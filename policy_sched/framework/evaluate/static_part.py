@@ -18,7 +18,6 @@ too, as long as a row with each of the two is left. Other normalised scores are 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -35,6 +34,7 @@ from policy_sched.framework.evaluate.pod_signature import Key, part_getter
 from policy_sched.framework.evaluate.results import FatalCodes
 from policy_sched.framework.evaluate.views import FEASIBLE, FilterView, ScoreView, check_range
 from policy_sched.framework.runtime import Hook, Pipeline, PointResult, Runner
+from policy_sched.lru import Lru
 from policy_sched.model import PodInfo, Taint, Toleration
 
 #: Parts that are kept, each with some arrays of one element per node.
@@ -178,7 +178,7 @@ class StaticParts:
         self._runner = runner
         self._table = table
         self._version = -1
-        self._kept: OrderedDict[Key, StaticPart] = OrderedDict()
+        self._kept: Lru[Key, StaticPart] = Lru(LIMIT)
         pipeline = runner.pipeline
         whole, static = pipeline.signature(), pipeline.signature(Scope.STATIC)
         assert whole is not None, "evaluations are kept by signature"
@@ -245,9 +245,7 @@ class StaticParts:
                 if view.durability is Scope.STATIC
             }
             part = StaticPart(entry.fixed, filtering.skipped & self._plugins, views)
-            self._kept[place] = part
-            if len(self._kept) > LIMIT:
-                self._kept.popitem(last=False)
+            self._kept.put(place, part)
         if part.scores is None:
             part.scores = self._scores(part, entry, pod)
 
