@@ -57,14 +57,6 @@ def test_every_decision_is_kube_schedulers(family: str, steps: int) -> None:
     compare(run_file(str(CONFORMANCE / f"{family}.jsonl.gz")), steps)
 
 
-@pytest.mark.parametrize(("family", "steps"), SCENARIOS.items(), ids=SCENARIOS)
-def test_functions_of_all_plugins_decide_so_too(family: str, steps: int) -> None:
-    """Scenarios are too short for the functions that replace plugins, so they begin at once."""
-    found = run_files([str(CONFORMANCE / f"{family}.jsonl.gz")], ScenarioRun())
-    assert not found.problems
-    compare(found.results, steps)
-
-
 def compare(results: Sequence[StepResult], steps: int) -> None:
     """Assert that all steps came out as recorded, and that there are so many."""
     if CONFORMANCE != HERE:
