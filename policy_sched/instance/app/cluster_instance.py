@@ -210,7 +210,7 @@ class ClusterInstance(Instance):
         if self._later is not None:
             self._later.cancel()
             self._later = None
-        self.informers.drain(self._handle, CHANGES_PER_STEP, self._slice())
+        self.work += self.informers.drain(self._handle, CHANGES_PER_STEP, self._slice())
         if not self._ready and self.informers.synced and not self.informers.behind:
             self._ready = True
             self.log.write(

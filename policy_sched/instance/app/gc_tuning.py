@@ -4,10 +4,14 @@ Theory of operation. Pods and nodes live long and form no cycles: with 30,000 po
 takes 0.1 s and finds nothing. So the objects of the first listing are frozen once, and the
 thresholds are high; Python collects newer objects by itself, and runs a full collection only when
 the number of old objects has grown by a quarter. The pauses are measured and exported.
+
+After a burst of pods closed connections wait for such a collection with their buffers, and glibc
+keeps what was freed. Once it is quiet again they are collected, and free pages go to the system.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import time
 from bisect import bisect_left
@@ -23,6 +27,10 @@ THRESHOLDS: Final = (20_000, 5, 100)
 
 The first two bound a usual pause to some 100,000 objects, which is about 10 ms.
 """
+BURST: Final = 1000
+"""Pods and changes within `QUIET` that are a burst; it is over when there are fewer."""
+QUIET: Final = 20_000_000_000
+"""Nanoseconds; connections that are not used are closed before."""
 NAME: Final = "policy_sched_gc_pause_seconds"
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Upper ends of the histogram's buckets, in seconds."""
@@ -81,3 +89,33 @@ def freeze_loaded() -> None:
     """Collect once, and freeze the surviving objects: they live as long as the process."""
     gc.collect()
     gc.freeze()
+
+
+def release_memory() -> None:
+    """Collect cycles, and give free pages to the system where the C library can (glibc)."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+class MemoryAfterBursts:
+    """Calls ``release`` when a burst of work is over."""
+
+    def __init__(self, release: Callable[[], None] = release_memory) -> None:
+        self._release = release
+        self._began = self._before = 0
+        self._burst = False
+
+    def look(self, work: int, now: int) -> int | None:
+        """Return when to look again, None if there was no burst.
+
+        ``work``: pods and changes so far; times are in nanoseconds.
+        """
+        over = now >= self._began + QUIET
+        many = not over and work - self._before >= BURST
+        if over and self._burst:
+            self._release()
+        if over or many:
+            self._burst, self._began, self._before = many, now, work
+        return self._began + QUIET if self._burst else None

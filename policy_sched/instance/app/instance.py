@@ -176,6 +176,8 @@ class Instance(ABC):
         self.verbose_logging = observability.VerboseLogging(self.scheduler, log)
         self.reloader = Reloader(self.scheduler, assembly, store)
         self.stopping = False
+        self.work = 0
+        """Pods decided and changes applied so far."""
         self._abandoned = False
         self.live_checks: tuple[observability.Check, ...] = ()
         """Checks of a subclass for healthz and livez; ``ready_checks``: for readyz alone."""
@@ -241,7 +243,9 @@ class Instance(ABC):
     def _step(self) -> int:
         """Do the part of a step that uses the scheduler; return how many pods were decided."""
         self._take_in()
-        return self._decide()
+        decided = self._decide()
+        self.work += decided
+        return decided
 
     @abstractmethod
     def _beforehand(self) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from policy_sched import __version__
-from policy_sched.instance.app.gc_tuning import freeze_loaded
+from policy_sched.instance.app.gc_tuning import MemoryAfterBursts, freeze_loaded
 from policy_sched.instance.app.instance import Instance
 from policy_sched.instance.app.manifest_sync import manifests_below
 from policy_sched.instance.observability import INFO, WARNING
@@ -63,6 +63,7 @@ class RunLoop:
         self._reload_lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._settled = False
+        self._memory = MemoryAfterBursts()
 
     async def run(self) -> None:
         """Run until SIGTERM or SIGINT."""
@@ -105,10 +106,11 @@ class RunLoop:
         self._show()
         if instance.ready and not self._settled:
             self._settle()
-        wakeup = instance.next_wakeup()
         pause = min(self._show_every, longest)
-        if wakeup is not None:
-            pause = min(pause, max(0, wakeup - instance.now()) / 1e9)
+        now = instance.now()
+        for wakeup in (instance.next_wakeup(), self._memory.look(instance.work, now)):
+            if wakeup is not None:
+                pause = min(pause, max(0, wakeup - now) / 1e9)
         if pause <= 0:
             await asyncio.sleep(0)
             return

@@ -8,6 +8,7 @@ import weakref
 from prometheus_client import CollectorRegistry, generate_latest
 
 from policy_sched.instance.app import gc_tuning
+from policy_sched.queue import SECOND
 
 
 class Thing:
@@ -58,3 +59,28 @@ def test_each_pause_is_measured_by_generation() -> None:
     assert f'{gc_tuning.NAME}_bucket{{generation="0",le="0.005"}} 1.0' in text
     assert f'{gc_tuning.NAME}_count{{generation="2"}} 1.0' in text
     assert f'{gc_tuning.NAME}_bucket{{generation="2",le="0.25"}} 0.0' in text
+
+
+def test_memory_is_released_once_when_a_burst_is_over() -> None:
+    """After 3,000 pods that came and went the process held 20 to 40 MiB more, for good."""
+    released: list[str] = []
+    memory = gc_tuning.MemoryAfterBursts(lambda: released.append("now"))
+    start, burst, quiet = 100 * gc_tuning.QUIET, gc_tuning.BURST, gc_tuning.QUIET
+    assert memory.look(0, start) is None
+    assert memory.look(burst - 1, start + SECOND) is None
+    assert memory.look(burst, start + 2 * SECOND) == start + 2 * SECOND + quiet
+    assert memory.look(burst + 10, start + 3 * SECOND) == start + 2 * SECOND + quiet
+    assert memory.look(2 * burst, start + 4 * SECOND) == start + 4 * SECOND + quiet
+    assert released == []
+    assert memory.look(2 * burst + 10, start + 4 * SECOND + quiet) is None
+    assert released == ["now"]
+    for number in range(1, 5):  # a trickle is no burst
+        assert memory.look((2 + number) * burst, start + (2 + 2 * number) * quiet) is None
+    assert released == ["now"]
+
+
+def test_what_a_burst_left_behind_is_collected() -> None:
+    """Closed TLS connections are cycles, each with a buffer, and no full collection was due."""
+    gone = weakref.ref(Thing())
+    gc_tuning.release_memory()
+    assert gone() is None

@@ -10,6 +10,7 @@ changes nothing.
 
 from __future__ import annotations
 
+import asyncio.sslproto
 import os
 import socket
 import ssl
@@ -26,6 +27,10 @@ from policy_sched.client.kube import auth
 from policy_sched.client.kube.rest.decoding import Lines, LineTooLong
 from policy_sched.client.kube.rest.errors import Malformed, Unreachable
 from policy_sched.errors import ClusterError
+
+# Each TLS connection has a buffer of this size from its beginning: 256 KiB by default, 14 MiB for a
+# burst. A TLS record has at most 16 KiB.
+asyncio.sslproto.SSLProtocol.max_size = 32 << 10
 
 
 class TlsContexts:
