@@ -4,11 +4,7 @@ Compares the results of `simulate` for two sets of policies, and summarises shad
 of policy files are compared in profiles/format.
 """
 
-from policy_sched.diff.page import (
-    diff_page as diff_page,
-    placement_sections as placement_sections,
-    shadow_page as shadow_page,
-)
+from policy_sched.diff.page import diff_page as diff_page, shadow_page as shadow_page
 from policy_sched.diff.placement_diff import (
     PLACED as PLACED,
     PlacementDiff as PlacementDiff,

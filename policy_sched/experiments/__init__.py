@@ -5,12 +5,8 @@ by an engine and kept by their keys (runs, engine, results), and become tables, 
 figures (statistics, report, figures, page). tune searches for the best variant.
 """
 
-from policy_sched.experiments.engine import (
-    Engine as Engine,
-    engine_of as engine_of,
-    require as require,
-)
-from policy_sched.experiments.figures import Drawn as Drawn, axis_label as axis_label, draw as draw
+from policy_sched.experiments.engine import engine_of as engine_of, require as require
+from policy_sched.experiments.figures import axis_label as axis_label, draw as draw
 from policy_sched.experiments.page import MEASURES as MEASURES, sweep_page as sweep_page
 from policy_sched.experiments.report import (
     SweepReport as SweepReport,
@@ -19,9 +15,7 @@ from policy_sched.experiments.report import (
     stored_report as stored_report,
 )
 from policy_sched.experiments.results import (
-    Outcome as Outcome,
     Store as Store,
-    Table as Table,
     by_variant as by_variant,
     curve_names as curve_names,
     points as points,
@@ -32,8 +26,6 @@ from policy_sched.experiments.results import (
     write_tables as write_tables,
 )
 from policy_sched.experiments.statistics import (
-    LEVEL as LEVEL,
-    Distribution as Distribution,
     Estimate as Estimate,
     Paired as Paired,
     Significance as Significance,
@@ -46,7 +38,6 @@ from policy_sched.experiments.statistics import (
 )
 from policy_sched.experiments.sweep import (
     Sweep as Sweep,
-    Task as Task,
     experiment_problems as experiment_problems,
     open_experiment_problems as open_experiment_problems,
     read_sweep as read_sweep,

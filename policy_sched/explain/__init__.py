@@ -13,10 +13,7 @@ from policy_sched.explain.explain import explain as explain, filter_parts as fil
 from policy_sched.explain.page import (
     explanation_page as explanation_page,
     explanation_sections as explanation_sections,
-    filters_funnel as filters_funnel,
-    rejections_table as rejections_table,
     scores_bars as scores_bars,
-    tone_of as tone_of,
 )
 from policy_sched.explain.places import locate_selectors as locate_selectors
 from policy_sched.explain.report import Explanation as Explanation, some as some

@@ -39,7 +39,6 @@ from policy_sched.language.sections import (
     FilterRule as FilterRule,
     GateRule as GateRule,
     LifeCycle as LifeCycle,
-    Out as Out,
     PlacementRules as PlacementRules,
     PreemptionChoices as PreemptionChoices,
     Score as Score,

@@ -35,7 +35,6 @@ from policy_sched.scheduler.pod_group_algorithm import Member as Member
 from policy_sched.scheduler.pod_group_cycle import (
     GroupDecision as GroupDecision,
     condition_reason as condition_reason,
-    decided_together as decided_together,
     dry_run_group as dry_run_group,
     dry_run_members as dry_run_members,
     gated as gated,

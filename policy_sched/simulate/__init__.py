@@ -20,8 +20,6 @@ from policy_sched.simulate.one_shot import (
 )
 from policy_sched.simulate.origin import (
     DIGITS as DIGITS,
-    ORIGIN as ORIGIN,
-    ObjectsDigest as ObjectsDigest,
     cluster_facts as cluster_facts,
     contents_of as contents_of,
     origin as origin,
@@ -41,7 +39,6 @@ from policy_sched.simulate.report import (
     policy_lines as policy_lines,
 )
 from policy_sched.simulate.timeline import (
-    LONGEST as LONGEST,
     Retry as Retry,
     Timeline as Timeline,
     known_span as known_span,

@@ -10,7 +10,6 @@ from policy_sched.snapshot.collect import (
     collect as collect,
 )
 from policy_sched.snapshot.file import (
-    SUFFIX as SUFFIX,
     check_path as check_path,
     summary as summary,
     write_names as write_names,

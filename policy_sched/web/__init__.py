@@ -33,7 +33,7 @@ from policy_sched.web.components import (
     Tone as Tone,
     Value as Value,
 )
-from policy_sched.web.files import Asset as Asset, asset as asset, served_assets as served_assets
+from policy_sched.web.files import asset as asset, served_assets as served_assets
 from policy_sched.web.pages import (
     document as document,
     environment as environment,

@@ -15,7 +15,6 @@ from policy_sched.console.pages import (
     timeline,
 )
 from policy_sched.console.pages.page import (
-    Action as Action,
     Missing as Missing,
     Page as Page,
     Query as Query,

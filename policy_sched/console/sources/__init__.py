@@ -13,9 +13,6 @@ from policy_sched.console.sources.running import RunningSource as RunningSource
 from policy_sched.console.sources.source import (
     UNDECIDED as UNDECIDED,
     ClusterSource as ClusterSource,
-    History as History,
-    QueueSample as QueueSample,
-    SourceStatus as SourceStatus,
     Waiting as Waiting,
     dominant_reason as dominant_reason,
     grouped as grouped,

@@ -3,7 +3,7 @@
 The comparison is pure; the instance watches the cluster and writes a log.
 """
 
-from policy_sched.instance.shadow.choice import ShadowDecision as ShadowDecision, choose as choose
+from policy_sched.instance.shadow.choice import choose as choose
 from policy_sched.instance.shadow.instance import (
     ShadowInstance as ShadowInstance,
     ShadowOptions as ShadowOptions,

@@ -4,7 +4,6 @@ For each program one scalar function (one row) and one vector function (many row
 """
 
 from policy_sched.language.codegen.fused import (
-    FusedFunctions as FusedFunctions,
     FusedProgram as FusedProgram,
     FusedRule as FusedRule,
     RuleRoots as RuleRoots,

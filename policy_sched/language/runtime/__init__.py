@@ -16,11 +16,7 @@ from policy_sched.language.runtime.activation import (
     no_allocation as no_allocation,
     normalized as normalized,
 )
-from policy_sched.language.runtime.context import (
-    NO_DOMAIN as NO_DOMAIN,
-    Runtime as Runtime,
-    each as each,
-)
+from policy_sched.language.runtime.context import NO_DOMAIN as NO_DOMAIN, Runtime as Runtime
 from policy_sched.language.runtime.incremental import (
     ColumnGroup as ColumnGroup,
     Condition as Condition,

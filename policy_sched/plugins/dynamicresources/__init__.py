@@ -11,7 +11,6 @@ from policy_sched.plugins.dynamicresources.binding import (
 from policy_sched.plugins.dynamicresources.device_rules import (
     Allocating as Allocating,
     Allocations as Allocations,
-    DeviceRules as DeviceRules,
     DeviceVerdict as DeviceVerdict,
     RatedDevice as RatedDevice,
 )

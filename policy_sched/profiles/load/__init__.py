@@ -30,7 +30,6 @@ from policy_sched.profiles.load.fingerprint import (
     fingerprint as fingerprint,
 )
 from policy_sched.profiles.load.load import (
-    Kinds as Kinds,
     LoadedDocument as LoadedDocument,
     LoadedFile as LoadedFile,
     load as load,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from policy_sched.profiles.models import (
     kube_scheduler_configuration as kube_scheduler_configuration,
-    policy as policy,
 )
 from policy_sched.profiles.models.defaults import (
     CONFIGURATION_FILE as CONFIGURATION_FILE,
@@ -16,9 +15,7 @@ from policy_sched.profiles.models.defaults import (
     DEFAULT_SCHEDULER as DEFAULT_SCHEDULER,
     EXPERIMENT_FILE as EXPERIMENT_FILE,
     FEATURE_GATES as FEATURE_GATES,
-    GANG_SCHEDULING as GANG_SCHEDULING,
     GENERIC_WORKLOAD as GENERIC_WORKLOAD,
-    GROUP_PREEMPTION as GROUP_PREEMPTION,
     MULTI_POINT as MULTI_POINT,
     PLUGIN_GATES as PLUGIN_GATES,
     PLUGIN_POINTS as PLUGIN_POINTS,
@@ -28,7 +25,6 @@ from policy_sched.profiles.models.defaults import (
     POLICY_FILE as POLICY_FILE,
     REMOVED_PLUGINS as REMOVED_PLUGINS,
     TEST_FILE as TEST_FILE,
-    TOPOLOGY as TOPOLOGY,
     default_plugins as default_plugins,
     default_policies as default_policies,
     docs_directory as docs_directory,
@@ -74,20 +70,14 @@ from policy_sched.profiles.models.policy import (
     POLICY_API_VERSION as POLICY_API_VERSION,
     POLICY_KIND as POLICY_KIND,
     TEST_KINDS as TEST_KINDS,
-    BindRule as BindRule,
     Devices as Devices,
-    EventRule as EventRule,
     FilterRule as FilterRule,
     NormalizeExpression as NormalizeExpression,
     Permit as Permit,
-    Placement as Placement,
     Policy as Policy,
     PolicySpec as PolicySpec,
     Preemption as Preemption,
     PreEnqueueRule as PreEnqueueRule,
-    Requeue as Requeue,
-    Score as Score,
-    SortKey as SortKey,
     VetoRule as VetoRule,
 )
 from policy_sched.profiles.models.problem import (
@@ -121,20 +111,13 @@ from policy_sched.profiles.models.types import (
 
 if TYPE_CHECKING:
     from policy_sched.profiles.models.experiment import (
-        Arrivals as Arrivals,
         Axis as Axis,
         CountedDevices as CountedDevices,
-        Curve as Curve,
         Experiment as Experiment,
         ExperimentSpec as ExperimentSpec,
         Figure as Figure,
-        Grouped as Grouped,
         Measure as Measure,
-        RowTemplate as RowTemplate,
         SearchAxis as SearchAxis,
-        SeedRange as SeedRange,
-        Stop as Stop,
-        TieBreak as TieBreak,
         Variant as Variant,
     )
     from policy_sched.profiles.models.policy_test import (
@@ -161,20 +144,13 @@ if TYPE_CHECKING:
 
 _LATER: Final = {
     "experiment": [
-        "Arrivals",
         "Axis",
         "CountedDevices",
-        "Curve",
         "Experiment",
         "ExperimentSpec",
         "Figure",
-        "Grouped",
         "Measure",
-        "RowTemplate",
         "SearchAxis",
-        "SeedRange",
-        "Stop",
-        "TieBreak",
         "Variant",
     ],
     "policy_test": [

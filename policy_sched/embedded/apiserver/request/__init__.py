@@ -6,9 +6,6 @@ The counterpart of RequestInfo and user.Info.
 from policy_sched.embedded.apiserver.request.request_info import (
     ACCOUNT_PREFIX as ACCOUNT_PREFIX,
     ANONYMOUS as ANONYMOUS,
-    AUTHENTICATED as AUTHENTICATED,
-    MASTERS as MASTERS,
-    UNAUTHENTICATED as UNAUTHENTICATED,
     UNSECURED as UNSECURED,
     RequestOptions as RequestOptions,
     RequestTarget as RequestTarget,
