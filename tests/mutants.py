@@ -271,7 +271,16 @@ MUTANTS: Final = (
         "if known is not None:",
     ),
     # Tables and journal.
-    Mutant("cluster/tables/journal.py", "self.static_version = version", "pass"),
+    Mutant(
+        "cluster/tables/journal.py",
+        "self.static_version = self.nodes_version = version",
+        "self.nodes_version = version",
+    ),
+    Mutant(
+        "cluster/tables/journal.py",
+        "self.static_version = self.nodes_version = version",
+        "self.static_version = version",
+    ),
     Mutant(
         "cluster/tables/journal.py",
         "self.stamps[row], self._bare[row] = version, -version",
@@ -287,7 +296,6 @@ MUTANTS: Final = (
         "kind = STATIC | (DYNAMIC if self.usage.refresh_free(row) else 0)",
         "kind = STATIC",
     ),
-    Mutant("cluster/tables/node_table.py", "        self.static_version += 1\n", ""),
     Mutant(
         "cluster/tables/node_table.py",
         "if known is None or known[0] != version:",
@@ -448,7 +456,7 @@ MUTANTS: Final = (
     # Volumes.
     Mutant(
         "plugins/volumes/node_labels.py",
-        "if self._version != self._table.static_version or self._kept_rows > KEPT_ROWS:",
+        "if self._version != self._table.journal.nodes_version or self._kept_rows > KEPT_ROWS:",
         "if self._kept_rows > KEPT_ROWS:",
         ("tests/plugins/volumes",),
     ),

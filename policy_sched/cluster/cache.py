@@ -36,7 +36,7 @@ from policy_sched.cluster.counts import PodCounts
 from policy_sched.cluster.debug import count_differences, differences
 from policy_sched.cluster.group_index import GroupIndex, group_differences
 from policy_sched.cluster.overlay import NodeOverlay
-from policy_sched.cluster.tables import CODE_UNIT, NO_NODE, STRUCTURE, NodeTable, PodTable, Strings
+from policy_sched.cluster.tables import CODE_UNIT, NO_NODE, NodeTable, PodTable, Strings
 from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.model import Namespace, Node, Pod, PodInfo
 
@@ -205,7 +205,7 @@ class Cache:
     def _namespaces_changed(self) -> None:
         """Note a change that may affect every result, though no row changed."""
         self.counts.namespaces_changed()
-        self.nodes.journal.append(0, STRUCTURE)
+        self.nodes.journal.changed_everything()
 
     # Pods: questions.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Any, Final, TypeAlias, TypeVar
 
-from policy_sched.cluster.tables import STRUCTURE, Journal
+from policy_sched.cluster.tables import Journal
 from policy_sched.model import (
     CLUSTER_SCOPED,
     ApiObject,
@@ -104,7 +104,7 @@ class ApiObjects:
         if kind not in _OF_CLAIMS:
             self.version += 1
         if self._journal is not None and kind not in _OF_NO_ROW:
-            self._journal.append(0, STRUCTURE)
+            self._journal.changed_everything()
 
 
 def _place(one: ApiObject) -> tuple[str, str]:

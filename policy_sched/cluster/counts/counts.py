@@ -116,8 +116,8 @@ class Domains:
 
     def of(self, key: str) -> Domain:
         """Return the domain of a label key, or of ROW, as the nodes are now."""
-        if self._version != self._table.static_version:
-            self._version = self._table.static_version
+        if self._version != self._table.journal.nodes_version:
+            self._version = self._table.journal.nodes_version
             self._current.clear()
         domain = self._current.get(key)
         if domain is None:

@@ -61,6 +61,7 @@ class Journal:
         "_dropped",
         "_ends",
         "_log",
+        "nodes_version",
         "stamps",
         "static_version",
         "version",
@@ -79,6 +80,8 @@ class Journal:
         """How many changes there ever were."""
         self.static_version = 0
         """The version just after the last change that was more than pods coming and going."""
+        self.nodes_version = 0
+        """The version just after the last change of a node, or of which rows there are."""
 
     def append(self, row: int, kind: int, pods: int | None = None) -> None:
         """Note that something of ``kind`` changed on ``row``.
@@ -104,11 +107,20 @@ class Journal:
             # Another one, and yet another one for when the pods have left.
             self.stamps[row], self._bare[row] = version, -version
         if kind != DYNAMIC:
-            self.static_version = version
+            self.static_version = self.nodes_version = version
         if len(log) > self._capacity:
             cut = len(log) - self._capacity // 2
             self._dropped = self._ends[cut - 1]
             del log[:cut], self._ends[:cut]
+
+    def changed_everything(self) -> None:
+        """Note a change that may affect what any row gets, though no node changed.
+
+        For example of a namespace's labels, or of a volume.
+        """
+        nodes_version = self.nodes_version
+        self.append(0, STRUCTURE)
+        self.nodes_version = nodes_version
 
     def moved(self, version: int, seen: array[int]) -> list[int] | None:
         """Return the rows whose stamps are not those that a reader saw at ``version``.

@@ -73,8 +73,6 @@ class NodeTable:
         self.nodes: list[Node | None] = []
         self.row_of: dict[str, int] = {}
         self.pods_without_node: dict[str, dict[str, PodInfo]] = {}
-        self.static_version = 0
-        """Rises with every change of a node, whichever column it is in, and of row structure."""
         self.devices = Devices()
         """The devices of the cluster; the plugin that allocates them puts its own in place."""
         self._pods: list[dict[str, PodInfo]] = []
@@ -192,7 +190,7 @@ class NodeTable:
         self.images.add(row, node)
         self._write_static(row, node)
         self.usage.refill(row, pods.values())
-        self._note(row, STRUCTURE)
+        self.journal.append(row, STRUCTURE)
         return row
 
     def update_node(self, row: int, node: Node) -> None:
@@ -206,7 +204,7 @@ class NodeTable:
         shared = self.images.replace(row, old, node)
         self._write_static(row, node)
         kind = STATIC | (DYNAMIC if self.usage.refresh_free(row) else 0)
-        self._note(row, kind | STRUCTURE if shared else kind)
+        self.journal.append(row, kind | STRUCTURE if shared else kind)
 
     def remove_node(self, row: int) -> dict[str, PodInfo]:
         """Free a row and return its pods, which are in `pods_without_node` now."""
@@ -224,7 +222,7 @@ class NodeTable:
         if pods:
             self.pods_without_node[name] = pods
         self._free.append(row)
-        self._note(row, STRUCTURE)
+        self.journal.append(row, STRUCTURE)
         return pods
 
     # Pods come, change and go. The hot path: see Usage.
@@ -287,10 +285,6 @@ class NodeTable:
         named = {name for _, name in self._image_columns}
         if self.images.forget(named):
             self.note_all()  # readers that relied on notifications recompute
-
-    def _note(self, row: int, kind: int) -> None:
-        self.static_version += 1
-        self.journal.append(row, kind)
 
     def _is_absent(self, key: schema.Key) -> bool:
         """Return whether a column would hold zeros, as no object has what it names."""
@@ -398,7 +392,7 @@ class NodeTable:
     def note_all(self) -> None:
         """Note a change that every row shares: readers that keep results compute them again."""
         if self.n:
-            self._note(0, STRUCTURE)
+            self.journal.append(0, STRUCTURE)
 
     def _write_static(self, row: int, node: Node) -> None:
         self._name(node)

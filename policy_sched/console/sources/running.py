@@ -91,7 +91,7 @@ class RunningSource(ClusterSource):
         status = self.store.status
         now = {
             "pods": (table.journal.version, self.queue_lengths(), self._decisions(), self._rounds),
-            "nodes": table.static_version,
+            "nodes": table.journal.nodes_version,
             "policies": (status.generation, status.counts, instance.manifest_problems),
         }
         for kind, mark in now.items():

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from policy_sched.cluster.tables import DYNAMIC, STRUCTURE, Devices
+from policy_sched.cluster.tables import DYNAMIC, Devices
 from policy_sched.errors import PolicySchedError
 from policy_sched.framework import Handle
 from policy_sched.language.values import DeviceFacts
@@ -326,7 +326,7 @@ class ResourceClaims(Devices):
             row = None if node is None else row_of.get(node)
             if row is None:
                 self._table.refresh_devices()
-                journal.append(0, STRUCTURE)
+                journal.changed_everything()
                 return
             rows.add(row)
         self._table.refresh_devices(rows)

@@ -386,8 +386,8 @@ class SpreadCounter:
     def _rows(
         self, pod: PodInfo, constraint: Constraint, keys: tuple[str, ...], domain: Domain
     ) -> Included | None:
-        if self._version != self._table.static_version:
-            self._version = self._table.static_version
+        if self._version != self._table.journal.nodes_version:
+            self._version = self._table.journal.nodes_version
             self._included.clear()
         spread = constraint.spread
         by_affinity = spread.honor_affinity and (pod.node_selector or pod.node_affinity is not None)

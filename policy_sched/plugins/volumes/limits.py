@@ -166,7 +166,7 @@ class AttachLimits:
         return (limits if rows is None else limits[rows]) < UNLIMITED
 
     def _refresh(self) -> None:
-        listed, version = self._objects.of(CsiNode), self._table.static_version
+        listed, version = self._objects.of(CsiNode), self._table.journal.nodes_version
         if self._seen is not None and self._seen[0] is listed and self._seen[1] == version:
             return
         self._seen = (listed, version)
@@ -208,7 +208,7 @@ class Attachments:
     def _refresh(self) -> None:
         listed = self._objects.of(VolumeAttachment)
         volumes = self._objects.of(PersistentVolume) if listed else listed
-        version = self._table.static_version
+        version = self._table.journal.nodes_version
         seen = self._seen
         if seen and seen[0] is listed and seen[1] is volumes and seen[2] == version:
             return

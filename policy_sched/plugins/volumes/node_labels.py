@@ -68,10 +68,10 @@ class NodeLabels:
 
         Cached until a node changes: a cluster of local disks has an affinity for each of them.
         """
-        if self._version != self._table.static_version or self._kept_rows > KEPT_ROWS:
+        if self._version != self._table.journal.nodes_version or self._kept_rows > KEPT_ROWS:
             self._kept.clear()
             self._kept_rows = 0
-            self._version = self._table.static_version
+            self._version = self._table.journal.nodes_version
         rows = self._kept.get(selector)
         if rows is None:
             rows = self._kept[selector] = np.flatnonzero(self.affinity(selector))

@@ -104,12 +104,12 @@ class AssumeCache(Generic[T]):
         if base is None:
             raise ClusterError(f'could not find {self._kind.__name__} "{name}"')
         self._assumed[namespace, name] = (base, one)
-        self._journal.append(0, tables.STRUCTURE)
+        self._journal.changed_everything()
 
     def restore(self, namespace: str, name: str) -> None:
         """Undo an assumption, if there is one."""
         if self._assumed.pop((namespace, name), None) is not None:
-            self._journal.append(0, tables.STRUCTURE)
+            self._journal.changed_everything()
 
 
 AVAILABLE = "Available"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from policy_sched.cluster.tables.journal import DYNAMIC, STATIC, STRUCTURE, Journal
+from policy_sched.cluster.tables.journal import DYNAMIC, STATIC, STRUCTURE, Changes, Journal
 
 CHANGES = st.lists(
     st.tuples(st.integers(0, 5), st.sampled_from([STATIC, DYNAMIC, STRUCTURE, STATIC | DYNAMIC])),
@@ -58,6 +58,17 @@ def test_nothing_changed() -> None:
     found = journal.since(journal.version)
     assert found is not None
     assert (found.rows, found.kinds, found.kind) == ([], [], 0)
+
+
+def test_a_change_of_everything_is_none_of_a_node() -> None:
+    """Results are made anew, while what follows from nodes alone holds."""
+    journal = Journal()
+    journal.append(0, STRUCTURE)
+    version, nodes_version = journal.version, journal.nodes_version
+    journal.changed_everything()
+    assert journal.static_version == journal.version > version
+    assert journal.nodes_version == nodes_version
+    assert journal.since(version) == Changes([0], [STRUCTURE], STRUCTURE)
 
 
 @given(

@@ -155,11 +155,11 @@ class TestChanges:
     def test_a_heartbeat_is_nothing(self) -> None:
         """What no decision can see is not in the journal, and no version rises."""
         nodes = table(make_node("a"))
-        static = nodes.static_version
+        static = nodes.journal.nodes_version
         newer = make_node("a")
         newer.metadata.resource_version = "2"
         assert changed(nodes, 0, newer) == 0
-        assert nodes.static_version == static
+        assert nodes.journal.nodes_version == static
         assert nodes.nodes[0] is newer
 
     def test_labels_are_static(self) -> None:
