@@ -38,7 +38,7 @@ LAYERS = (
     "model",
     "source",
     "web",
-    "errors lru report",
+    "errors lru report thresholds",
 )
 """Packages, top to bottom. Imports point down, and never sideways."""
 

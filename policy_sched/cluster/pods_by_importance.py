@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import thresholds
 from policy_sched.cluster import tables
 from policy_sched.cluster.cache import Cache
 from policy_sched.lru import Lru
@@ -26,8 +27,6 @@ smaller numbers come first. They may read nothing but the pods' own columns."""
 Read: TypeAlias = Callable[[NDArray[np.intp]], NDArray[Any]]
 """From rows of the pod table to something of each pod; see `PodRows.derived`."""
 
-#: Up to so many nodes are sorted one by one; for more, all pods are looked through once.
-FEW: Final = 8
 #: Bytes that blocks of columns may take together; those used last are kept.
 KEPT_BYTES: Final = 64 * 1024 * 1024
 
@@ -141,7 +140,7 @@ class PodOrder:
             self._sort(np.arange(nodes.n))
         else:
             self._grow(self._block.shape[0], nodes.n)
-            if len(changes.rows) <= FEW:
+            if len(changes.rows) <= thresholds.LOOP_ROWS:
                 for row in changes.rows:
                     self._sort_one(row)
             else:
@@ -215,7 +214,8 @@ class OrderedPods(tables.PodRows):
     def derived(self, key: Hashable, source: object, read: Read) -> NDArray[Any]:
         """Return what the order keeps; for a few rows, what it keeps already."""
         block = self._order.block
-        if self._nodes is None or (self._nodes.size > FEW and 4 * block.nbytes <= KEPT_BYTES):
+        many = self._nodes is None or self._nodes.size > thresholds.LOOP_ROWS
+        if self._nodes is None or (many and 4 * block.nbytes <= KEPT_BYTES):
             found = self._order.derived(key, source, read)
         else:
             found = self._order.derived(key, source, None)

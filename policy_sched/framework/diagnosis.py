@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import thresholds
 from policy_sched.framework.status import Code, Status
 
 T = TypeVar("T")
@@ -21,8 +22,6 @@ U = TypeVar("U")
 
 #: Number of a row without a status.
 NOTHING: Final = 0
-#: Where no more rows changed, not all rows are counted again.
-FEW_ROWS: Final = 32
 
 
 class ByRow(Sequence[T]):
@@ -158,7 +157,7 @@ class Rejections(Mapping[int, Status]):
         for row, status in others.items():
             numbers[row] = self._table.number(status)
         found = Rejections(numbers, self._table)
-        if len(before) > FEW_ROWS:
+        if len(before) > thresholds.FEW_ROWS:
             return found
         counts = dict(self._counted())
         for row, gone in zip((*rows, *others), before, strict=True):

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import thresholds
 from policy_sched.cluster import Cache, PodOrder
 from policy_sched.cluster.tables import DYNAMIC, PodRows
 from policy_sched.errors import PolicySchedError
@@ -53,8 +54,6 @@ NOTHING_TO_EVICT: Final = 3
 #: From this share of all rows on they are looked at as all rows, of which nothing is gathered.
 DENSE: Final = 0.25
 
-#: Up to so many nodes are searched one by one, if the filters are functions of a row.
-FEW_ROWS: Final = 4
 
 #: The first rows, so many times as many as candidates are wanted, are looked through before all.
 NEAR: Final = 3
@@ -128,7 +127,7 @@ class Search:
         If these are many, the result is for all rows of the table, and others have no victims.
         """
         order, n = self.order(pod), self.cache.nodes.n
-        if rows.size < DENSE * n or rows.size <= FEW_ROWS:
+        if rows.size < DENSE * n or rows.size <= thresholds.LOOP_ROWS:
             pods: PodRows = order.of(rows)
         else:
             pods = order.every()
@@ -308,7 +307,8 @@ class DryRun:
                 raise
 
     def _run(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
-        if rows.size <= FEW_ROWS and all(self._run_one(attempt, row) for row in rows.tolist()):
+        few = rows.size <= thresholds.LOOP_ROWS
+        if few and all(self._run_one(attempt, row) for row in rows.tolist()):
             return
         victims = self._search.victims(attempt.pod, rows)
         some = victims.some
@@ -316,7 +316,7 @@ class DryRun:
         if count < rows.size:
             self._reasons[rows] = self._no_victims
             self._reasons[victims.rows[some]] = NOTHING
-        if count < DENSE * some.size or count <= FEW_ROWS:
+        if count < DENSE * some.size or count <= thresholds.LOOP_ROWS:
             victims = victims.at(np.flatnonzero(some))
             some = np.ones(count, np.bool_)
         self._found[rows] = NOTHING_TO_EVICT

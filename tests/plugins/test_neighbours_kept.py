@@ -10,7 +10,6 @@ from hypothesis import given, settings, strategies as st
 from policy_sched.cluster.cache import Cache
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.evaluate.evaluator import Evaluation, Evaluator
-from policy_sched.framework.evaluate.totals import SEARCHES
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.runtime.pipeline import Pipeline, freeze, implementations, points_of
@@ -19,6 +18,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.interpodaffinity.plugin import InterPodAffinity
 from policy_sched.plugins.podtopologyspread.plugin import PodTopologySpread
 from policy_sched.scheduler.scheduling_cycle import select_host
+from policy_sched.thresholds import SEARCHES
 from tests.examples import scaled
 from tests.finite import chooser
 from tests.plugins import neighbourhoods

@@ -12,12 +12,12 @@ import msgspec
 import pytest
 from hypothesis import strategies as st
 
+from policy_sched import thresholds
 from policy_sched.framework.evaluate.nominated_pods import Nominations
 from policy_sched.framework.evaluate.views import FEASIBLE
 from policy_sched.model.cluster_objects import PodDisruptionBudget
 from policy_sched.model.pod_info import PodInfo, QueuedPod
 from policy_sched.plugins.rules import bind
-from policy_sched.preemption import dry_runs
 from policy_sched.preemption.attempt import PreemptionAttempt
 from policy_sched.preemption.rules import PreemptionRules, rules_of
 from policy_sched.scheduler.attempt import Attempt, Decision
@@ -85,7 +85,7 @@ def _pod(draw: st.DrawFn, name: str) -> OraclePod:
     return OraclePod(name, **draw(PODS))
 
 
-WAYS = finite.of(0, dry_runs.FEW_ROWS).strategy()
+WAYS = finite.of(0, thresholds.LOOP_ROWS).strategy()
 """Up to how many nodes are looked at one by one: small clusters as large ones, or as they are."""
 
 
@@ -93,7 +93,7 @@ WAYS = finite.of(0, dry_runs.FEW_ROWS).strategy()
 def one_by_one(most: int) -> Iterator[None]:
     """Look at up to so many nodes one by one, and at more of them at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dry_runs, "FEW_ROWS", most)
+        patch.setattr(thresholds, "LOOP_ROWS", most)
         yield
 
 

@@ -26,6 +26,7 @@ from typing import Any, Final, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import thresholds
 from policy_sched.cluster.overlay.amounts import (
     AddedPods,
     Block,
@@ -36,9 +37,6 @@ from policy_sched.cluster.overlay.amounts import (
 )
 from policy_sched.cluster.tables import Column, Key, NodeTable, PodRows, sum_of, total
 from policy_sched.model import PodInfo
-
-#: Up to this many rows are copied or changed one by one.
-FEW_ROWS: Final = 4
 
 Places: TypeAlias = NDArray[np.bool_] | None
 """Flags of places in the list of a block's rows, shape (m,), or None for all of them."""
@@ -223,7 +221,7 @@ class NodeOverlay:
         self._version = version
         if changes is None or table.live.values.size != self._copies[_COUNT].column.values.size:
             self._renew_copies()
-        elif len(changes.rows) <= FEW_ROWS:
+        elif len(changes.rows) <= thresholds.LOOP_ROWS:
             for copy in self._copies.values():
                 mine, its = copy.column.view, copy.source.view
                 for row in changes.rows:
@@ -320,7 +318,7 @@ class NodeOverlay:
 
     def add_all(self, added: AddedPods) -> None:
         """Add pods to many live rows."""
-        if len(added.pods) <= FEW_ROWS:
+        if len(added.pods) <= thresholds.LOOP_ROWS:
             for row, pods in added.pods.items():
                 for pod in pods:
                     self._move(row, pod, 1)

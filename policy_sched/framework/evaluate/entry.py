@@ -11,6 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from policy_sched import thresholds
 from policy_sched.framework import (
     NO_CODE,
     Code,
@@ -50,8 +51,6 @@ UNKNOWN: Final = Unknown.UNKNOWN
 _NO_STAMPS: Final = array("q")
 _NO_TOTALS: Final = Totals(np.empty(0, np.int64), np.empty(0, np.int16))
 NO_ROWS: Final = np.empty(0, np.intp)
-#: Up to this many rows a loop over them is faster than operations on arrays.
-FEW_ROWS: Final = 8
 #: About so many bytes are in the objects of an evaluation. On few nodes, that is most of it.
 OBJECT_BYTES: Final = 8192
 
@@ -233,7 +232,7 @@ class Entry:
         Overrides are left out: `override` follows where rows have some.
         """
         first, by_plugins = self.first, self.by_plugins
-        if rows.size > FEW_ROWS:
+        if rows.size > thresholds.LOOP_ROWS:
             was, number = by_plugins[rows] == FEASIBLE, self.rejecting(rows)
             first[rows] = by_plugins[rows] = number
             self.result.filtering.explanations.forget()

@@ -17,7 +17,7 @@ and a property test compares. What happens to a kept result depends on what chan
 | a row becomes feasible or infeasible | its total; all totals where a plugin normalizes |
 | PreFilter or PreScore of a CLUSTER plugin returns another result | fresh evaluation |
 | - of one whose keys were None for the pod (`Signature.keys`) | not run: it skips again |
-| more than REPLAY_LIMIT rows and half of all | fresh evaluation |
+| more than REFRESH_ROWS rows and half of all | fresh evaluation |
 | a node's own fields, the set of nodes, namespaces | fresh evaluation, static results too |
 | a plugin breaks | the result is dropped |
 | the pipeline is replaced | fresh evaluation |
@@ -38,6 +38,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from policy_sched import thresholds
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework import Code, Extender, Scope
@@ -61,8 +62,6 @@ HINT_NOT_USED: Final = "hint_not_used"
 """How an evaluation was made (upstream's names of its batching): no kept one of the same
 signature; the kept one was updated; it could not be updated.
 """
-#: A fresh evaluation is cheaper beyond this many changed rows, and half of all.
-REPLAY_LIMIT: Final = 256
 
 
 @dataclass(slots=True)
@@ -239,7 +238,7 @@ class Evaluator:
             return False
         if renominated:
             rows = list(dict.fromkeys([*rows, *renominated]))
-        if len(rows) > REPLAY_LIMIT and len(rows) > self._table.n // 2:
+        if len(rows) > thresholds.REFRESH_ROWS and len(rows) > self._table.n // 2:
             return False
         if entry.result.filtering.rejection is not None:
             return False

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from typing import Final, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import thresholds
 from policy_sched.cluster.tables import Key as ColumnKey, NodeView
 from policy_sched.errors import PluginError
 from policy_sched.framework import (
@@ -30,9 +31,6 @@ from policy_sched.framework import (
 from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.framework.runtime import Hook, Runner, broken
 from policy_sched.model import PodInfo
-
-#: Up to so many rows are filtered one by one, if the filters are functions of a row.
-FEW_ROWS: Final = 4
 
 
 class FilterDryRun:
@@ -222,7 +220,7 @@ class FilterDryRun:
         The first filter of the profile has number 1. ``moved``: all filters passed the rows
         before, and since then only pods changed.
         """
-        if moved and rows.size <= FEW_ROWS:
+        if moved and rows.size <= thresholds.LOOP_ROWS:
             few = self._few_rejections(nodes, pod, rows.tolist())
             if few is not None:
                 return few

@@ -9,19 +9,17 @@ same nominated pods share it, and the nominator's log lists the rows to evaluate
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from policy_sched import thresholds
 from policy_sched.cluster import Cache
 from policy_sched.cluster.overlay import AddedPods, NodeOverlay
 from policy_sched.framework import CycleState, Status
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.model import PodInfo
 from policy_sched.queue import Nominator
-
-#: Fewer rows than this are looked up one by one, instead of going through all nominations.
-FEW: Final = 64
 
 Promised: TypeAlias = Mapping[int, tuple[PodInfo, ...]]
 """By row of the node table: the nominated pods that come before the pod in question."""
@@ -106,7 +104,7 @@ class NominatedPods:
         nodes, nominator = self._cache.nodes, self._nominator
         found: dict[int, tuple[PodInfo, ...]] = {}
         places: Iterable[tuple[int | None, tuple[PodInfo, ...]]]
-        if rows is not None and len(rows) < FEW:
+        if rows is not None and len(rows) <= thresholds.FEW_ROWS:
             places = [(row, nominator.pods_on(nodes.names[row])) for row in rows]
         else:
             wanted = None if rows is None else set(rows)

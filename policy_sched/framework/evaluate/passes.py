@@ -14,6 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from policy_sched import thresholds
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework import (
@@ -46,8 +47,6 @@ from policy_sched.framework.evaluate.views import (
 from policy_sched.framework.runtime import Hook, Runner
 from policy_sched.model import PodInfo
 
-#: Below this share of feasible rows they are gathered first instead of scoring every row.
-GATHER_BELOW: Final = 0.25
 _NO_RESULTS: Final[Mapping[str, FilterResult]] = MappingProxyType({})
 _NO_SCORES: Final[Mapping[str, RawScores]] = MappingProxyType({})
 
@@ -288,7 +287,7 @@ class Passes:
         """Run the score plugins that are pending; return the whole total."""
         scorers, views, places, total = pending
         state, n = entry.result.state, len(entry.fixed)
-        rows = None if feasible.size >= GATHER_BELOW * n else feasible
+        rows = None if feasible.size >= thresholds.GATHER_SHARE * n else feasible
         fused = self._fused_scores(scorers, pod, rows)
         added = False
         for place in places:

@@ -25,15 +25,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched import framework
+from policy_sched import framework, thresholds
 from policy_sched.framework.evaluate.views import CLOSED, FEASIBLE, ScoreView
 
-#: Making the groups costs about as much as so many searches.
-SEARCHES: Final = 32
-#: And the most searches before that, if groups were hardly read.
-MOST_SEARCHES: Final = 1024
-#: If more totals change at once the groups are dropped.
-MANY: Final = 64
 #: Totals with more values are searched each time.
 MOST_GROUPS: Final = 4096
 
@@ -52,7 +46,7 @@ class Totals(msgspec.Struct, eq=False):
     _order: list[int] = msgspec.field(default_factory=list)
     """A heap of the values of all groups, negated."""
     _searches: int = 0
-    _due: int = SEARCHES
+    _due: int = thresholds.SEARCHES
     """After so many searches rows are grouped."""
     _reads: int = 0
     """How often the groups were read."""
@@ -116,7 +110,7 @@ class Totals(msgspec.Struct, eq=False):
 
     def add_some(self, rows: NDArray[np.intp], gain: framework.Scores) -> None:
         """Add to the totals of rows by how much their scores rose."""
-        if rows.size <= MANY:
+        if rows.size <= thresholds.FEW_ROWS:
             self.add(rows.tolist(), gain.tolist())
         else:
             if self._sums is not None:
@@ -144,11 +138,11 @@ class Totals(msgspec.Struct, eq=False):
 
     def close(self, rows: NDArray[np.intp]) -> None:
         """Note rows that became infeasible."""
-        if self._groups and rows.size <= MANY:
+        if self._groups and rows.size <= thresholds.FEW_ROWS:
             self.add(rows.tolist(), (CLOSED - self.values[rows]).tolist(), moved=True)
             return
         self.values[rows] = CLOSED
-        if rows.size > MANY:
+        if rows.size > thresholds.FEW_ROWS:
             self._forget()
 
     def open(self, rows: NDArray[np.intp], views: Sequence[ScoreView]) -> None:
@@ -167,11 +161,11 @@ class Totals(msgspec.Struct, eq=False):
                 for view in views:
                     self._sums += view.weighted()
             total = self._sums[rows]
-        if self._groups and rows.size <= MANY:
+        if self._groups and rows.size <= thresholds.FEW_ROWS:
             self.add(rows.tolist(), (total - self.values[rows]).tolist(), moved=True)
             return
         self.values[rows] = total
-        if rows.size > MANY:
+        if rows.size > thresholds.FEW_ROWS:
             self._forget()
 
     # Groups of equal totals.
@@ -182,8 +176,9 @@ class Totals(msgspec.Struct, eq=False):
         if not self._groups:
             return
         self._groups, self._order = {}, []
-        self._due = min(2 * self._due, MOST_SEARCHES) if self._reads < SEARCHES else SEARCHES
-        self._reads = 0
+        hardly_read = self._reads < thresholds.SEARCHES
+        later = min(2 * self._due, thresholds.MOST_SEARCHES)
+        self._due, self._reads = later if hardly_read else thresholds.SEARCHES, 0
 
     def _group(self) -> None:
         total = self.values

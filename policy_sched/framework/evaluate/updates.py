@@ -25,6 +25,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import thresholds
 from policy_sched.errors import PluginError
 from policy_sched.framework import (
     SAME_CODES,
@@ -44,13 +45,10 @@ from policy_sched.framework import (
 from policy_sched.framework.evaluate.entry import NO_ROWS, UNKNOWN, Entry
 from policy_sched.framework.evaluate.passes import Passes
 from policy_sched.framework.evaluate.plugin_sets import NONE
-from policy_sched.framework.evaluate.totals import MANY
 from policy_sched.framework.evaluate.views import FEASIBLE, ScoreView
 from policy_sched.framework.runtime import Hook, Runner
 from policy_sched.model import PodInfo
 
-#: Up to this many changed rows the functions of rows run.
-FEW_ROWS: Final = 32
 _ALL_PASS: Final = ()
 
 
@@ -82,7 +80,7 @@ class Updates:
         start = 0.0 if runner.recorder is None else runner.recorder.timer()
         rejections: Sequence[Rejection] | None = None
         scores: Sequence[Sequence[int]] | None = None
-        if functions is not None and len(rows) <= FEW_ROWS and not runner.sampling:
+        if functions is not None and len(rows) <= thresholds.FEW_ROWS and not runner.sampling:
             rejections, scores = functions.update(pod, rows, entry.by_plugins)
         scored, opened, closed = rows, NO_ROWS, NO_ROWS
         nominated = entry.nominated is not None and _concern_nominated_pods(entry, rows)
@@ -408,7 +406,7 @@ class Updates:
             part = view.part = before.copy() if view.shared else before
             gain = alone * view.weight - part[rows]
             part[rows] += gain
-        if alone is not None or rows.size <= MANY:
+        if alone is not None or rows.size <= thresholds.FEW_ROWS:
             entry.totals.add_some(rows, gain if alone is not None else gain[rows])
         else:
             entry.totals.add_all(gain)

@@ -26,14 +26,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from policy_sched import thresholds
 from policy_sched.cluster.counts import Domain, Domains
 from policy_sched.cluster.tables import DYNAMIC, STRUCTURE, Changes, NodeTable, PodTable
 from policy_sched.language.values import LimitError
 from policy_sched.lru import Lru
 from policy_sched.model import PodInfo
-
-#: Beyond this many changed rows all rows are computed at once.
-FEW_CHANGES: Final = 32
 
 Values = npt.NDArray[Any]
 Memory: TypeAlias = "Values | memoryview[Any]"
@@ -173,7 +171,8 @@ class MaterializedColumns:
         changes = journal.since(self._version) if self.n == n else None
         self._version, self.n = journal.version, n
         try:
-            if changes is None or changes.kind & STRUCTURE or len(changes.rows) > FEW_CHANGES:
+            many = changes is None or len(changes.rows) > thresholds.FEW_ROWS
+            if changes is None or many or changes.kind & STRUCTURE:
                 self._fill(static=changes is None or changes.kind != DYNAMIC)
                 changed = True
             else:
@@ -211,8 +210,6 @@ class MaterializedColumns:
 
 #: Counts of one program that are kept.
 LIMIT: Final = 512
-#: Beyond this many changed rows a count that can choose pods by column starts anew.
-FEW_ROWS: Final = 128
 
 Numbers = npt.NDArray[np.int64]
 Test = Callable[..., Any]
@@ -315,7 +312,7 @@ class IncrementalCounts:
         if (
             changes is None
             or nodes.n != len(count.by_row)
-            or (condition.equal and len(changes.rows) > FEW_ROWS)
+            or (condition.equal and len(changes.rows) > thresholds.FEW_ROWS)
         ):
             self._fresh(count, condition, test, values)
             return

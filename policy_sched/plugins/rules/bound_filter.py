@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from policy_sched import thresholds
 from policy_sched.cluster.tables import NodeView
 from policy_sched.framework import ByRow, RowRule
 from policy_sched.language import BoundUnit, FilterRule, Sections
@@ -17,7 +18,6 @@ from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.values import Failure, LimitError, one_evaluation
 from policy_sched.model import PodInfo
 from policy_sched.plugins.rules import equivalence_classes
-from policy_sched.plugins.rules.bound_score import FEW_ROWS
 
 Codes = npt.NDArray[np.int16]
 Rows = npt.NDArray[np.intp] | None
@@ -89,7 +89,7 @@ class BoundFilter:
         bound = self._unit
         if bound is None:
             return None
-        if rows is not None and len(rows) <= FEW_ROWS:
+        if rows is not None and len(rows) <= thresholds.LOOP_ROWS:
             return self._row_by_row(pod, cycle, rows.tolist())
         n = self.nodes.n if rows is None else len(rows)
         try:

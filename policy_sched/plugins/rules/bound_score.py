@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from policy_sched import thresholds
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.framework import RowRule
 from policy_sched.language import BoundUnit, Score
@@ -76,9 +77,6 @@ class Scored(Activation, frozen=True):
 Rows = npt.NDArray[np.intp] | None
 Scores = npt.NDArray[np.int64]
 
-#: Up to this many rows are computed one by one.
-FEW_ROWS: Final = 8
-
 
 class BoundScore:
     """The ``score`` section of the policy ``name`` over one cluster's tables."""
@@ -119,7 +117,7 @@ class BoundScore:
         """
         bound = self._unit
         instead = self._failed if marked or self._score.marks_failures else 0
-        if rows is not None and len(rows) <= FEW_ROWS:
+        if rows is not None and len(rows) <= thresholds.LOOP_ROWS:
             values = []
             for row in rows.tolist():
                 value = bound.evaluate(0, pod, cycle, row)

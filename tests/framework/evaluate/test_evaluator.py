@@ -16,7 +16,6 @@ from policy_sched.framework import PreFilterResult, Scope, Signature
 from policy_sched.framework.evaluate.evaluator import Domain, Evaluator
 from policy_sched.framework.evaluate.pod_signature import key_getter
 from policy_sched.framework.evaluate.results import Evaluation
-from policy_sched.framework.evaluate.totals import SEARCHES
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.handle import Handle
 from policy_sched.framework.hookspecs import hookimpl
@@ -29,6 +28,7 @@ from policy_sched.plugins.rules import BoundFusedRules, fuse_policies
 from policy_sched.queue.nominator import Nominator
 from policy_sched.scheduler.scheduling_cycle import select_host
 from policy_sched.testing import make_node, make_pod
+from policy_sched.thresholds import SEARCHES
 from tests.examples import scaled
 from tests.framework.examples import Cpu, Crowd, Ordinal, Shy, Tier
 

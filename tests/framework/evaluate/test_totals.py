@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import given, strategies as st
 
 from policy_sched.framework.evaluate.results import Evaluation, Scoring
-from policy_sched.framework.evaluate.totals import MANY, MOST_GROUPS, SEARCHES, Totals
+from policy_sched.framework.evaluate.totals import MOST_GROUPS, Totals
 from policy_sched.scheduler.scheduling_cycle import select_host
+from policy_sched.thresholds import FEW_ROWS, SEARCHES
 
 ROWS = 12
 changes = st.lists(
@@ -52,11 +53,11 @@ def test_best_rows_are_those_of_a_search(
 
 def test_many_changes_at_once_are_found() -> None:
     """Totals that all change together are searched, and grouped again later."""
-    total = np.zeros(2 * MANY, np.int64)
+    total = np.zeros(2 * FEW_ROWS, np.int64)
     totals = grouped(total)
-    totals.add_some(np.arange(2 * MANY), np.arange(1, 2 * MANY + 1) % 2)
+    totals.add_some(np.arange(2 * FEW_ROWS), np.arange(1, 2 * FEW_ROWS + 1) % 2)
     for _ in range(2 * SEARCHES):
-        assert list(totals.best()) == list(range(0, 2 * MANY, 2))
+        assert list(totals.best()) == list(range(0, 2 * FEW_ROWS, 2))
 
 
 def test_totals_that_all_differ_are_searched() -> None:
