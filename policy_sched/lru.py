@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, ValuesView
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -16,34 +16,28 @@ class Lru(Generic[K, V]):
     The least recently used entry goes first; the two latest ones stay, whatever size they have.
     """
 
-    __slots__ = ("_entries", "_limit", "_size_of", "_sizes", "_total")
+    __slots__ = ("_limit", "_size_of", "_sizes", "_total", "entries")
 
     def __init__(self, limit: int, size_of: Callable[[V], int] | None = None) -> None:
         self._limit, self._size_of = limit, size_of
-        self._entries: OrderedDict[K, V] = OrderedDict()
+        self.entries: OrderedDict[K, V] = OrderedDict()
+        """To be read only: `in` and `values` of these cost no call, and make none the latest."""
         self._sizes: dict[K, int] = {}
         self._total = 0
 
     def __len__(self) -> int:
-        return len(self._entries)
-
-    def __contains__(self, key: K) -> bool:
-        return key in self._entries
-
-    def values(self) -> ValuesView[V]:
-        """Return the entries, the least recently used one first."""
-        return self._entries.values()
+        return len(self.entries)
 
     def get(self, key: K) -> V | None:
         """Return an entry, which is the latest one then; None if there is none."""
-        value = self._entries.get(key)
+        value = self.entries.get(key)
         if value is not None:
-            self._entries.move_to_end(key)
+            self.entries.move_to_end(key)
         return value
 
     def put(self, key: K, value: V) -> None:
         """Add or replace an entry, which is the latest one then; its size is measured now."""
-        entries, sizes = self._entries, self._sizes
+        entries, sizes = self.entries, self._sizes
         entries[key] = value
         entries.move_to_end(key)
         if self._size_of is None:
@@ -60,10 +54,10 @@ class Lru(Generic[K, V]):
     def pop(self, key: K) -> V | None:
         """Remove an entry and return it; None if there is none."""
         self._total -= self._sizes.pop(key, 0)
-        return self._entries.pop(key, None)
+        return self.entries.pop(key, None)
 
     def clear(self) -> None:
         """Remove all entries."""
-        self._entries.clear()
+        self.entries.clear()
         self._sizes.clear()
         self._total = 0

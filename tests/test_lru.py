@@ -19,7 +19,7 @@ def test_the_least_recently_used_entry_goes_first() -> None:
         kept.put(key, number)
     assert kept.get("a") == 0
     kept.put("d", 4)
-    assert (list(kept.values()), "c" in kept) == ([3, 0, 4], False)
+    assert (list(kept.entries.values()), "c" in kept.entries) == ([3, 0, 4], False)
 
 
 def test_a_large_entry_drives_others_out_but_the_one_before() -> None:
@@ -27,7 +27,7 @@ def test_a_large_entry_drives_others_out_but_the_one_before() -> None:
     kept: Lru[str, bytes] = Lru(10, len)
     for key, size in (("a", 4), ("b", 4), ("c", 100), ("d", 1)):
         kept.put(key, bytes(size))
-    assert [len(value) for value in kept.values()] == [100, 1]
+    assert [len(value) for value in kept.entries.values()] == [100, 1]
 
 
 @given(STEPS, st.integers(2, 20))
@@ -51,6 +51,6 @@ def test_it_holds_the_latest_entries_that_fit(
             assert known == latest.get(key)
             if known is not None:
                 latest[key] = latest.pop(key)
-        assert list(kept.values()) == list(latest.values())
+        assert list(kept.entries.values()) == list(latest.values())
     kept.clear()
     assert len(kept) == 0

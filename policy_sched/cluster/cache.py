@@ -388,7 +388,10 @@ class Cache:
             nodes.pods_without_node.setdefault(node_name, {})[uid] = info
         else:
             nodes.add_pod(row, info)
-            self.counts.add(row, info)
+            counts = self.counts
+            # In most clusters nothing is counted: each pod costs a call less.
+            if info.has_pod_affinity or counts.selected.by_match:
+                counts.add(row, info)
         self._records[uid] = Record(info, node_name, state, self.pods.add(info, row))
         if info.pod_group:
             self.groups.add(info)

@@ -40,10 +40,8 @@ IMAGE_FAMILIES: Final = ("imagePresent", "imageSize")
 class Devices:
     """The devices that nodes reach, as of resource slices and claims; here there are none."""
 
-    @property
-    def resources(self) -> Collection[str]:
-        """Extended resources that device classes serve: a node needs none of its own then."""
-        return ()
+    resources: Collection[str] = ()
+    """Extended resources that device classes serve: a node needs none of its own then."""
 
     def amount(self, family: str, resource: str, node: Node) -> int:
         """Return what a column of DEVICE_FAMILIES has of an extended resource on a node."""

@@ -40,7 +40,8 @@ class EvaluationCache(Generic[T]):
     """Evaluations by signature; the least recently used is evicted first."""
 
     def __init__(self) -> None:
-        self._main: Lru[Key, T] = Lru(MAIN_BYTES, _size_of)
+        self.main: Lru[Key, T] = Lru(MAIN_BYTES, _size_of)
+        """Where nearly every pod's evaluation is."""
         self._probation: Lru[Key, T] = Lru(PROBATION_BYTES, _size_of)
         self._ghost: Lru[int, bool] = Lru(GHOST_KEYS)
         """Hashes of signatures: where two share one, an evaluation is kept that need not be."""
@@ -48,7 +49,7 @@ class EvaluationCache(Generic[T]):
 
     def get(self, key: Key) -> T | None:
         """Return the evaluation of a signature; one on probation moves to the main cache."""
-        evaluation = self._main.get(key)
+        evaluation = self.main.get(key)
         if evaluation is None:
             evaluation = self._probation.pop(key)
             if evaluation is not None:
@@ -58,7 +59,7 @@ class EvaluationCache(Generic[T]):
     def put(self, key: Key, evaluation: T) -> bool:
         """Add an evaluation, replacing an older one of the signature; return whether it is kept."""
         mark = hash(key)
-        if mark in self._ghost or key in self._main:
+        if mark in self._ghost.entries or key in self.main.entries:
             self._keep(key, evaluation)
             return True
         self._misses += 1
@@ -70,12 +71,12 @@ class EvaluationCache(Generic[T]):
 
     def drop(self, key: Key) -> None:
         """Remove the evaluation of a signature."""
-        self._main.pop(key)
+        self.main.pop(key)
         self._probation.pop(key)
 
     def _keep(self, key: Key, evaluation: T) -> None:
         self._misses = 0
-        self._main.put(key, evaluation)
+        self.main.put(key, evaluation)
 
 
 def _size_of(evaluation: Sized) -> int:

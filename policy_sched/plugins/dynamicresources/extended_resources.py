@@ -62,7 +62,7 @@ class ExtendedResources:
         return self._objects.named(DeviceClass, "", name)
 
     def names(self) -> Mapping[str, DeviceClass]:
-        """Return the resources that classes serve."""
+        """Return the resources that classes serve; the mapping follows events."""
         return self._classes
 
     def _seen(self, old: ApiObject | None, new: ApiObject | None) -> None:

@@ -10,7 +10,7 @@ journal: a kept evaluation is refreshed for these rows only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from policy_sched.cluster.tables import DYNAMIC, Devices
@@ -190,6 +190,7 @@ class ResourceClaims(Devices):
         """What selectors return; attempts pay for it."""
         self._of_classes = SelectorResults()
         self._extended = handle.shared(ExtendedResources)
+        self.resources = self._extended.names()  # a mapping that follows events
         self._table.devices = self
         for claim in self._objects.of(ResourceClaim):
             self._changed(claim)
@@ -332,11 +333,6 @@ class ResourceClaims(Devices):
         self._table.refresh_devices(rows)
         for row in sorted(rows):
             journal.append(row, DYNAMIC)
-
-    @property
-    def resources(self) -> Collection[str]:
-        """Extended resources that device classes serve."""
-        return self._extended.names()
 
     def facts_of(self, node: Node) -> list[DeviceFacts]:
         """Return the devices of a node as rules see them."""
