@@ -504,8 +504,9 @@ class Program:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield the code of a module and of all that it defines."""
-    yield code
+    """Yield the code of a module and of all functions and classes in it."""
+    if code.co_name not in {"<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>"}:
+        yield code  # those belong to the function, and are dropped with what is never reached
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _codes(constant)
@@ -571,7 +572,7 @@ class Run:
             with open(read, encoding="utf-8") as pipe:
                 said = pipe.read()
             if os.WIFEXITED(status) and os.WEXITSTATUS(status):
-                raise AssertionError(f"{mutant}: {said}")
+                raise SystemExit(f"{mutant}: {said}")
             if said.startswith("history "):
                 self._seers[int(said.split()[1].rstrip(":"))] += 1
             yield mutant, Verdict(said, usage.ru_utime + usage.ru_stime)
