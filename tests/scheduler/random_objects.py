@@ -50,6 +50,8 @@ SCORES: Final = (
     ("now.getSeconds() + node.podCount", "MinMaxReverse"),
     ("node.pods.filter(p, p.priority > 3).size()", "MinMax"),
     ("pod.priority > 5 ? 7 : node.podCount * 11 % 17", ""),
+    ("pod.labels[?'app'].orValue('') == 'a' ? 40 : node.podCount * 11 % 17", ""),
+    ("pod.namespace == 'default' ? min(node.podCount, 50) : 30", ""),
     ("node.podCount * 5 % 11", "MinMax"),
     ("min(node.podCount, 3)", "MinMax"),
     ("node.free['cpu'] >= pod.requests['cpu'] * 2 ? 60 : 30", "MaxReverse"),
