@@ -1,30 +1,33 @@
 """Runs the program as each of the `mutants`, and the tests that must see it.
 
-Theory of operation. The program is imported once, and plays all histories. For each mutant a child
-process is forked, which compiles the file with the other text and gives the functions that are
-there the code that differs. It plays histories, those that saw most mutants first. To save time it
-plays each with the scheduler that keeps results alone, and compares with what was said without a
-mutant; only where that differs two schedulers play it, whose difference counts. Tests, too, run
-without a mutant first.
+Theory of operation. The program is imported once. Child processes play all histories without a
+mutant, and run the tests. Then one is forked for each mutant: it compiles the file with the other
+text and gives the functions that are there the code that differs. It plays histories, those that
+saw most mutants first. To save time it plays each with the scheduler that keeps results alone, and
+compares with what was said without a mutant; only where that differs two schedulers play it, whose
+difference counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import json
 import os
 import resource
 import signal
 import sys
 import time
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import CodeType, FunctionType
-from typing import Final
+from typing import IO, Final, TypeVar
 
 import pytest
 
@@ -32,16 +35,9 @@ from tests import mutants
 from tests.mutants import MUTANTS, Mutant
 from tests.scheduler.histories import SEEDS, History
 
+T = TypeVar("T")
 LIMIT: Final = 200
 """Seconds of CPU after which a mutant counts as not seen."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Who saw a mutant, empty if nobody did, and the CPU seconds that it took."""
-
-    seen_by: str
-    seconds: float
 
 
 class Program:
@@ -88,12 +84,11 @@ def difference(history: History) -> str:
     return ""
 
 
-def judged(seeds: Sequence[int], records: Sequence[Sequence[int]]) -> str:
-    """Play histories; return which differs between two schedulers, empty if none does."""
-    for seed in seeds:
-        if difference(History(seed, records[seed])) and (differs := difference(History(seed))):
-            return f"history {seed}: {differs}"
-    return ""
+def recorded(seed: int) -> str:
+    """Play a history; return the checksums of what was said. Raises if it differs."""
+    history = History(seed)
+    history.play()
+    return json.dumps(history.checksums)
 
 
 def tested(tests: Sequence[str]) -> str:
@@ -105,66 +100,72 @@ def tested(tests: Sequence[str]) -> str:
     return " ".join(tests) if code else ""
 
 
-class Run:
-    """Judges mutants in child processes."""
+class Judge:
+    """Has histories, and tests, look at mutants."""
 
-    def __init__(self, program: Program, jobs: int, limit: int) -> None:
-        self._program = program
-        self._jobs = jobs
-        self._limit = limit
-        self._seers = Counter[int](dict.fromkeys(range(SEEDS), 0))
-        self._records: list[Sequence[int]] = []
+    def __init__(self, records: Mapping[int, Sequence[int]]) -> None:
+        """``records``: of each history, by its seed."""
+        self._program = Program()
+        self._records = records
+        self._seers = Counter(dict.fromkeys(sorted(records), 0))
 
-    def record(self) -> str:
-        """Play all histories without a mutant; return where one differs, empty if none does."""
-        for seed in range(SEEDS):
-            history = History(seed)
-            if differs := difference(history):
+    def sees(self, mutant: Mutant) -> str:
+        """Become a mutant; return the test or the history that sees it, empty if none does."""
+        self._program.become(mutant)
+        if mutant.tests:
+            return tested(mutant.tests)
+        for seed, _ in self._seers.most_common():
+            alone = History(seed, self._records[seed])
+            if difference(alone) and (differs := difference(History(seed))):
                 return f"history {seed}: {differs}"
-            self._records.append(history.checksums)
         return ""
 
-    def verdicts(
-        self, asked: Sequence[tuple[Mutant | None, Sequence[str]]]
-    ) -> Iterator[tuple[Mutant | None, Verdict]]:
-        """Yield the verdict on each mutant, or None for the program as it is, as they end."""
-        waiting, running = deque(asked), dict[int, tuple[Mutant | None, int]]()
-        while waiting or running:
-            while waiting and len(running) < self._jobs:
-                mutant, tests = waiting.popleft()
-                pid, read = self._start(mutant, tests)
-                running[pid] = mutant, read
-            pid, status, usage = os.wait4(-1, 0)
-            mutant, read = running.pop(pid)
-            with open(read, encoding="utf-8") as pipe:
-                said = pipe.read()
-            if os.WIFEXITED(status) and os.WEXITSTATUS(status):
-                raise SystemExit(f"{mutant}: {said}")
-            if said.startswith("history "):
-                self._seers[int(said.split()[1].rstrip(":"))] += 1
-            yield mutant, Verdict(said, usage.ru_utime + usage.ru_stime)
+    def note(self, seen_by: str) -> None:
+        """Let the history that saw a mutant look first at those to come."""
+        if seen_by.startswith("history "):
+            self._seers[int(seen_by.split()[1].rstrip(":"))] += 1
 
-    def _start(self, mutant: Mutant | None, tests: Sequence[str]) -> tuple[int, int]:
-        """Return the process that judges a mutant, and where it writes what it saw."""
-        read, write = os.pipe()
-        pid = os.fork()
-        if pid:
-            os.close(write)
-            return pid, read
-        code = 1
-        try:
-            resource.setrlimit(resource.RLIMIT_CPU, (self._limit, self._limit))
-            signal.alarm(10 * self._limit)
-            if mutant is not None:
-                self._program.become(mutant)
-            seeds = [seed for seed, _ in self._seers.most_common()]
-            said = tested(tests) if tests else judged(seeds, self._records)
-            code = 0
-        except BaseException as error:  # noqa: BLE001 - the parent raises it again
-            said = f"{type(error).__name__}: {error}"
-        finally:
-            os.write(write, said.encode()[:4096])
-            os._exit(code)
+
+def in_children(
+    work: Iterable[tuple[T, Callable[[], str]]], jobs: int, limit: int
+) -> Iterator[tuple[T, str, float]]:
+    """Do work in child processes; yield each name, what was returned, and the CPU seconds.
+
+    Work that takes more than ``limit`` seconds of CPU returns nothing. Exits where some raises.
+    """
+    waiting, running = iter(work), dict[int, tuple[T, IO[str]]]()
+    while True:
+        for name, call in islice(waiting, jobs - len(running)):
+            file = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - closed when it is read
+            running[_child(call, file, limit)] = name, file
+        if not running:
+            return
+        pid, status, usage = os.wait4(-1, 0)
+        name, file = running.pop(pid)
+        with file:
+            file.seek(0)
+            said = file.read()
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+            raise SystemExit(f"{name}: {said}")
+        yield name, said, usage.ru_utime + usage.ru_stime
+
+
+def _child(call: Callable[[], str], file: IO[str], limit: int) -> int:
+    """Return the process that calls, and writes what is returned, or raised."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+        signal.alarm(20 * limit)
+        file.write(call())
+        code = 0
+    except BaseException as error:  # noqa: BLE001 - the parent exits with it
+        file.write(f"{type(error).__name__}: {error}")
+    finally:
+        file.flush()
+        os._exit(code)
 
 
 def write(line: str) -> None:
@@ -180,25 +181,24 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit", type=int, default=LIMIT, help="seconds of CPU for each")
     arguments = parser.parse_args()
-    words, run = arguments.words, Run(Program(), arguments.jobs, arguments.limit)
+    words, jobs, limit = arguments.words, arguments.jobs, arguments.limit
     chosen = [one for one in MUTANTS if not words or any(word in str(one) for word in words)]
-    spent, unseen = 0.0, 0
-    tests = {mutant.tests: None for mutant in chosen if mutant.tests}
-    failed = run.record() if any(not mutant.tests for mutant in chosen) else ""
-    for _, verdict in run.verdicts([(None, names) for names in tests]):
-        spent += verdict.seconds
-        failed = failed or verdict.seen_by
-    if failed:
-        write(f"without a mutant: {failed}")
-        return 1
+    spent, seen, records = 0.0, 0, dict[int, Sequence[int]]()
+    seeds = range(SEEDS if any(not one.tests for one in chosen) else 0)
+    for seed, said, took in in_children(((i, partial(recorded, i)) for i in seeds), jobs, limit):
+        records[seed], spent = json.loads(said), spent + took
+    tests = {one.tests: partial(tested, one.tests) for one in chosen if one.tests}
+    for _, said, took in in_children(tests.items(), jobs, limit):
+        spent += took
+        if said:
+            raise SystemExit(f"without a mutant: {said}")
+    write(f"without a mutant all is as it must be, {spent:.0f} s of CPU")
+    judge = Judge(records)
+    work = ((one, partial(judge.sees, one)) for one in chosen)
+    for mutant, said, took in in_children(work, jobs, limit):
+        write(f"{'seen' if said else 'NOT SEEN':8} {took:5.1f} s  {mutant}  ({said or 'by none'})")
+        judge.note(said)
+        seen, spent = seen + bool(said), spent + took
     spent += time.process_time()
-    write(f"{spent:5.1f} s  without a mutant all is as it must be")
-    for mutant, verdict in run.verdicts([(mutant, mutant.tests) for mutant in chosen]):
-        said = f"seen      {verdict.seconds:5.1f} s  {mutant}  ({verdict.seen_by})"
-        if not verdict.seen_by:
-            said = f"NOT SEEN  {verdict.seconds:5.1f} s  {mutant}"
-            unseen += 1
-        write(said)
-        spent += verdict.seconds
-    write(f"{len(chosen) - unseen} of {len(chosen)} mutants are seen; {spent:.0f} s of CPU")
-    return 1 if unseen else 0
+    write(f"{seen} of {len(chosen)} mutants are seen, {spent:.0f} s of CPU")
+    return 0 if seen == len(chosen) else 1
