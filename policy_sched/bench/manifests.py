@@ -10,12 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from policy_sched.model import HOSTNAME, ZONE
+
 Manifest = dict[str, object]
 Maker = Callable[[int], Manifest]
 """From the number of an object to the object."""
 
-ZONE: Final = "topology.kubernetes.io/zone"
-HOSTNAME: Final = "kubernetes.io/hostname"
 IMAGE: Final = "registry.k8s.io/pause:3.10.2"
 DISTINCT_CPU: Final = 200
 """Distinct pods ask for 50m cpu and up to this much more: 150m on average, 26 on a node."""

@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 
 from policy_sched.bench import device_manifests as devices, manifests as make
-from policy_sched.bench.manifests import HOSTNAME, ZONE, Maker, Manifest, node_name
+from policy_sched.bench.manifests import Maker, Manifest, node_name
 from policy_sched.errors import PolicySchedError
-from policy_sched.model import Node, Pod
+from policy_sched.model import HOSTNAME, ZONE, Node, Pod
 from policy_sched.policytest import load_scenarios
 
 

@@ -37,7 +37,7 @@ from policy_sched.experiments.measures import (
 from policy_sched.experiments.tables import SEED
 from policy_sched.language import Expression
 from policy_sched.manifests import set_creation_times
-from policy_sched.model import ApiObject, Node, Pod, PodInfo, PodInfos, QueuedPod
+from policy_sched.model import SECOND, ApiObject, Node, Pod, PodInfo, PodInfos, QueuedPod
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import ExperimentSpec, Measure
 from policy_sched.scheduler import (
@@ -52,7 +52,6 @@ from policy_sched.scheduler import (
 from policy_sched.scheduler.setup import EPOCH, assemble, load_cluster
 from policy_sched.simulate import Timeline, TimelineResult, turned_away
 
-_SECOND: Final = 1_000_000_000
 DEFAULT_BINDER: Final = "DefaultBinder"
 _AROUND: Final = (
     "pre_enqueue",
@@ -437,7 +436,7 @@ def _times(measures: Sequence[Measure], played: TimelineResult) -> dict[str, flo
     values: dict[str, float | None] = {}
     for measure in measures:
         if measure.time == "Makespan":
-            values[measure.name] = (played.end - played.start) / _SECOND
+            values[measure.name] = (played.end - played.start) / SECOND
         elif measure.time is not None:
             ends = [
                 life.bound if measure.time == "Waiting" else life.ended
@@ -450,7 +449,7 @@ def _times(measures: Sequence[Measure], played: TimelineResult) -> dict[str, flo
                 if measure.time == "Waiting" or not life.evicted
             ]
             lengths = [
-                (end - begin) / _SECOND
+                (end - begin) / SECOND
                 for begin, end in zip(begins, ends, strict=True)
                 if end is not None
             ]
@@ -467,7 +466,7 @@ def _devices_of(devices: Devices | None, pod: str) -> dict[str, str]:
 
 def _records(played: TimelineResult, devices: Devices | None) -> Iterator[dict[str, Any]]:
     def since_start(time: int | None) -> float | str:
-        return "" if time is None else (time - played.start) / _SECOND
+        return "" if time is None else (time - played.start) / SECOND
 
     for number, life in enumerate(played.lives):
         yield {

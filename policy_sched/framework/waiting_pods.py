@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from policy_sched.errors import PluginError
 from policy_sched.framework.status import SUCCESS, Code, PendingStatus, Status
-from policy_sched.model import GroupKey, PodInfo
+from policy_sched.model import SECOND, GroupKey, PodInfo
 
 Permit = Callable[[], Status]
 
@@ -119,7 +119,6 @@ def _topic(plugin: str, again: Permit) -> Hashable:
 
 #: No plugin may hold a pod for longer, in seconds (kube-scheduler's maxTimeout).
 MAX_TIMEOUT: Final = 15 * 60.0
-SECOND: Final = 1_000_000_000
 _NO_PODS: Final[Mapping[str, WaitingPod]] = MappingProxyType({})
 
 

@@ -61,7 +61,11 @@ from policy_sched.model.kinds import (
     decoder as decoder,
 )
 from policy_sched.model.meta import (
+    ENDED_PHASES as ENDED_PHASES,
     EPOCH as EPOCH,
+    HOSTNAME as HOSTNAME,
+    SECOND as SECOND,
+    ZONE as ZONE,
     Affinity as Affinity,
     ApiObject as ApiObject,
     ApiStruct as ApiStruct,

@@ -10,6 +10,13 @@ import msgspec
 from msgspec import field
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+SECOND: Final = 1_000_000_000
+"""Nanoseconds of a second."""
+ZONE: Final = "topology.kubernetes.io/zone"
+HOSTNAME: Final = "kubernetes.io/hostname"
+"""Labels of nodes."""
+ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
+"""Phases of pods that run no more."""
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 """The API's int32: counts, weights, priorities."""

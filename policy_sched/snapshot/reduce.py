@@ -17,7 +17,6 @@ from policy_sched.snapshot.collect import SELECTIONS
 
 TAKEN: Final = tuple(model.KINDS[selection.kind] for selection in SELECTIONS)
 """The kinds of a snapshot."""
-ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 ANNOTATIONS: Final = frozenset(
     {
@@ -53,7 +52,9 @@ def _reduced(
     objects: Iterable[model.ApiObject], kept: Collection[str]
 ) -> Iterator[model.ApiObject]:
     for one in objects:
-        if not isinstance(one, TAKEN) or (isinstance(one, model.Pod) and one.status.phase in ENDED):
+        if not isinstance(one, TAKEN) or (
+            isinstance(one, model.Pod) and one.status.phase in model.ENDED_PHASES
+        ):
             continue
         reduce = _REDUCE.get(type(one))
         found = one if reduce is None else reduce(one)

@@ -11,7 +11,7 @@ from policy_sched import web
 from policy_sched.console.pages.node_colours import EXPRESSION, Colouring, coloured, colours
 from policy_sched.console.pages.page import Page, Query, Results, View, address, node_href, pod_href
 from policy_sched.console.sources import ClusterSource, Waiting, grouped
-from policy_sched.model import Node, counted, quantity_text
+from policy_sched.model import HOSTNAME, ZONE, Node, counted, quantity_text
 from policy_sched.simulate import Allocation, allocations
 
 REASONS: Final = 12
@@ -22,12 +22,10 @@ RESOURCES: Final = 5
 """Resources in the summary."""
 FEWEST, MOST = 2, 60
 """How many values a label has by which nodes are grouped."""
-ZONE: Final = "topology.kubernetes.io/zone"
 NONE: Final = "none"
 AS_IT_IS: Final = "now"
 SIMULATED: Final = "simulated"
 """The clusters whose nodes are drawn: as it is, and with what the simulation placed."""
-_HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 def view(source: ClusterSource, query: Query, results: Results) -> View:
@@ -131,7 +129,7 @@ def labels(source: ClusterSource) -> list[str]:
     for node in source.scheduler.cache.nodes.nodes:
         for name, value in node.metadata.labels.items() if node is not None else ():
             values.setdefault(name, set()).add(value)
-    return sorted(n for n, v in values.items() if FEWEST <= len(v) <= MOST and n != _HOSTNAME)
+    return sorted(n for n, v in values.items() if FEWEST <= len(v) <= MOST and n != HOSTNAME)
 
 
 def cells(source: ClusterSource, label: str, colouring: Colouring, state: str = "") -> web.Cells:

@@ -15,14 +15,13 @@ from policy_sched.console.pages.links import linked
 from policy_sched.console.pages.policy_editor import fragment, refused
 from policy_sched.console.sources import ClusterSource
 from policy_sched.errors import PolicySchedError
-from policy_sched.model import nanoseconds_of
+from policy_sched.model import SECOND, nanoseconds_of
 from policy_sched.web import Column, Fact, Facts, Section, Table, Text, Value, environment
 
 POINTS: Final = 240
 """Points of a curve at most."""
 MOST: Final = 50
 """Rows of a table."""
-SECOND: Final = 1_000_000_000
 _RETRIES: Final[dict[str, simulate.Retry]] = {"backoff": "Backoff", "at-once": "AtOnce"}
 
 

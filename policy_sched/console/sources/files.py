@@ -24,7 +24,7 @@ from policy_sched.explain import Explanation, explain, locate_selectors
 from policy_sched.instance.app import manifests_below
 from policy_sched.instance.observability import Decided
 from policy_sched.manifests import ManifestPosition, set_creation_times
-from policy_sched.model import ApiObject, Pod, PodInfo
+from policy_sched.model import ENDED_PHASES, ApiObject, Pod, PodInfo
 from policy_sched.profiles.build import CompiledPlan, PlanDiff
 from policy_sched.profiles.reload import (
     ActivePolicies,
@@ -50,8 +50,6 @@ from policy_sched.simulate import (
 T = TypeVar("T")
 
 STDIN: Final = "-"
-ENDED: Final = frozenset({"Succeeded", "Failed"})
-"""Phases in which a pod holds no resources; kube-scheduler does not watch such pods."""
 _BREATH: Final = 0.0005
 """Seconds that a simulation sleeps now and then, so that pages are served meanwhile."""
 
@@ -276,7 +274,7 @@ class FilesSource(ClusterSource):
         self._pods = [
             one
             for one in self._cluster.objects
-            if isinstance(one, Pod) and one.status.phase not in ENDED
+            if isinstance(one, Pod) and one.status.phase not in ENDED_PHASES
         ]
         places = {
             queued.info.uid: (number, "active")

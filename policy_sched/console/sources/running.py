@@ -27,13 +27,11 @@ from policy_sched.explain import Explanation, explain
 from policy_sched.instance.app import Instance
 from policy_sched.instance.observability import Decided
 from policy_sched.instance.shadow import ShadowInstance, choose
-from policy_sched.model import KINDS, ApiObject, Namespace, Node, Pod, PodInfo
+from policy_sched.model import ENDED_PHASES, KINDS, ApiObject, Namespace, Node, Pod, PodInfo
 from policy_sched.scheduler import Scheduler
 
 T = TypeVar("T")
 
-ENDED: Final = frozenset({"Succeeded", "Failed"})
-"""Phases in which a pod holds no resources; kube-scheduler does not watch such pods."""
 EVERY: Final = 1.0
 """Seconds between two samples, and between two looks for pods to decide."""
 PIECE: Final = 0.05
@@ -112,7 +110,7 @@ class RunningSource(ClusterSource):
 
     def pods(self) -> Sequence[Pod]:
         """Return the pods that have not ended."""
-        return [pod for pod in self.instance.pods() if pod.status.phase not in ENDED]
+        return [pod for pod in self.instance.pods() if pod.status.phase not in ENDED_PHASES]
 
     def waiting(self) -> Mapping[str, Waiting]:
         """Return the pods without a node."""

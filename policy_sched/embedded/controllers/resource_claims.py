@@ -14,10 +14,9 @@ from policy_sched.embedded.controllers.pod_control import RETRY, create, remove
 from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.store import DELETED, Key, StoreChange
 from policy_sched.manifests import POD_CLAIM, Owner, Plain, claim_prefix
-from policy_sched.model import Pod, PodResourceClaim, ResourceClaim
+from policy_sched.model import ENDED_PHASES, Pod, PodResourceClaim, ResourceClaim
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
-ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 class ResourceClaimController(Controller):
@@ -148,4 +147,4 @@ class ResourceClaimController(Controller):
 
 def _ended(pod: Stored) -> bool:
     typed = pod.typed
-    return isinstance(typed, Pod) and typed.status.phase in ENDED
+    return isinstance(typed, Pod) and typed.status.phase in ENDED_PHASES

@@ -19,6 +19,7 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.framework.evaluate import results
 from policy_sched.framework.evaluate.views import FEASIBLE, NOT_ASKED, OUTSIDE
 from policy_sched.framework.runtime import Percentage
+from policy_sched.model import ZONE
 
 ADAPTIVE: Final = "adaptive"
 
@@ -27,7 +28,6 @@ AT_LEAST: Final = 100
 #: The adaptive percentage never falls below this.
 LOWEST: Final = 5
 
-ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"
 OLD_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
 OLD_REGION: Final = "failure-domain.beta.kubernetes.io/region"

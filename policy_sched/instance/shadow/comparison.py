@@ -53,10 +53,9 @@ from policy_sched.instance.shadow.log import Agreement, Comparison, LoggedDecisi
 from policy_sched.plugins.volumes import SELECTED_NODE
 from policy_sched.scheduler import Profile, Scheduler
 
-SECOND: Final = 1_000_000_000
-PATIENCE: Final = 30 * SECOND
+PATIENCE: Final = 30 * model.SECOND
 """Nanoseconds in which another scheduler usually responds, retries included."""
-SETTLING: Final = SECOND
+SETTLING: Final = model.SECOND
 """Nanoseconds in which bindings arrive that were decided before a rejection or a deletion."""
 MOST_DOUBTED: Final = 32
 """Rejected pods that are decided again; if there are more, the oldest are reported at once."""

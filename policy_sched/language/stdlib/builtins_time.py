@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from policy_sched.language import values
 from policy_sched.language.runtime import int64
 from policy_sched.language.stdlib.builtins_math import maybe
+from policy_sched.model import SECOND
 
 Function = Callable[..., Any]
-SECOND: Final = 10**9
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: 0001-01-01T00:00:00Z and the last nanosecond of 9999, as CEL's timestamps run.
 FIRST: Final = -62_135_596_800 * SECOND

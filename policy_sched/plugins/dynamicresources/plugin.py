@@ -86,7 +86,6 @@ from policy_sched.plugins.dynamicresources.resource_claims import (
     uid_of,
 )
 
-SECOND: Final = 10**9
 _NOTHING_NEW: Final = "no new claims to deallocate"
 _PASSED: Final = PreFilterResult()
 _SKIPPED: Final = PreFilterResult(SKIP)
@@ -137,14 +136,14 @@ class DynamicResources:
             handle,
             self._claims,
             self._extended,
-            _duration(args.get("filterTimeout"), 10 * SECOND),
-            _duration(args.get("bindingTimeout"), 600 * SECOND),
+            _duration(args.get("filterTimeout"), 10 * model.SECOND),
+            _duration(args.get("bindingTimeout"), 600 * model.SECOND),
             rules,
         )
         if serves is not None:
             handle.shared(Allocations).put(*serves, self)
         self._binding = Binding(
-            handle, self._claims, _duration(args.get("bindingTimeout"), 600 * SECOND)
+            handle, self._claims, _duration(args.get("bindingTimeout"), 600 * model.SECOND)
         )
         self._statuses = Statuses()
         self._columns = ClaimColumns(self._search, self._statuses)

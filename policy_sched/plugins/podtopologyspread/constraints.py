@@ -22,8 +22,10 @@ from policy_sched.cluster import ApiObjects
 from policy_sched.cluster.counts import ROW, Counts, Domain, PodCounts, PodMatch, SelectorIndex
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.model import (
+    HOSTNAME,
     NAME_FIELD,
     NOTHING,
+    ZONE,
     ApiObject,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -45,9 +47,6 @@ from policy_sched.model import (
     requirement,
     spread_constraints,
 )
-
-HOSTNAME: Final = "kubernetes.io/hostname"
-ZONE: Final = "topology.kubernetes.io/zone"
 
 SYSTEM_DEFAULTS: Final = spread_constraints(
     (

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.counts import Addend, Domain, GroupedSums
 from policy_sched.framework import Feasible, Rows, Scores
-from policy_sched.model import PodInfo
+from policy_sched.model import HOSTNAME, PodInfo
 from policy_sched.plugins.podtopologyspread.constraints import (
-    HOSTNAME,
     Constraint,
     Constraints,
     Distribution,

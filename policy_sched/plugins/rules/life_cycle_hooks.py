@@ -32,12 +32,11 @@ from policy_sched.framework import (
 from policy_sched.language import CompiledPolicy
 from policy_sched.language.runtime import Activation
 from policy_sched.language.values import RuleError
-from policy_sched.model import PodInfo
+from policy_sched.model import SECOND, PodInfo
 from policy_sched.plugins import DefaultBinder
 from policy_sched.plugins.rules.bound_policy import BoundPolicy
 from policy_sched.plugins.rules.life_cycle import BoundStep
 
-_SECOND: Final = 1_000_000_000
 _ALLOWED: Final = PermitResult()
 
 
@@ -118,7 +117,7 @@ class _LifeCycle:
             return PermitResult(Status(Code.UNSCHEDULABLE, reasons))
         self._call_siblings(state, pod)
         again = self._again(section, pod, node, reasons)
-        return PermitResult(Status(Code.WAIT, reasons), result.wait / _SECOND, again)
+        return PermitResult(Status(Code.WAIT, reasons), result.wait / SECOND, again)
 
     @hookimpl
     def pre_bind(self, pod: PodInfo, node: str) -> Status:

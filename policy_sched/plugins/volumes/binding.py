@@ -37,6 +37,7 @@ from policy_sched.framework import (
     hookimpl,
 )
 from policy_sched.model import (
+    SECOND,
     ClaimReference,
     ClaimUse,
     ClusterEventWithHint,
@@ -61,7 +62,6 @@ from policy_sched.plugins.volumes.search import FAILED, Claims, Plan, search
 from policy_sched.plugins.volumes.storage_view import StorageView, kept_for
 
 #: Nanoseconds in a second.
-SECOND: Final = 1_000_000_000
 
 
 class Reservation(msgspec.Struct, frozen=True):

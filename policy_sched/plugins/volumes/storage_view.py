@@ -25,6 +25,7 @@ from policy_sched.cluster import ApiObjects, tables
 from policy_sched.errors import ClusterError
 from policy_sched.framework import Handle
 from policy_sched.model import (
+    ZONE,
     Amount,
     ApiObject,
     CsiDriver,
@@ -48,7 +49,6 @@ from policy_sched.plugins.volumes.migration import (
     BETA_REGION,
     BETA_ZONE,
     REGION,
-    ZONE,
     ZONE_SEPARATOR,
     InTree,
     in_tree,

@@ -31,7 +31,6 @@ from policy_sched.profiles.check.check import selector_problems
 
 SAMPLE: Final = 200
 REJECTS_ALL: Final = "PS411"
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 _STANDARD: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 _SYSTEM: Final = frozenset({"system-node-critical", "system-cluster-critical"})
 _OF_THE_POD: Final = frozenset({"pod", "namespaceObject"})
@@ -106,7 +105,9 @@ def device_names(objects: Iterable[model.ApiObject]) -> DeviceNames | None:
 def snapshot_of(objects: Iterable[model.ApiObject]) -> Snapshot:
     """Return the snapshot that some API objects are; pods that have ended do not count."""
     every = [
-        one for one in objects if not (isinstance(one, model.Pod) and one.status.phase in _ENDED)
+        one
+        for one in objects
+        if not (isinstance(one, model.Pod) and one.status.phase in model.ENDED_PHASES)
     ]
     cache = Cache()
     for one in every:

@@ -8,10 +8,10 @@ import pytest
 
 from policy_sched.cluster.listers import ApiObjects
 from policy_sched.model import cluster_objects
-from policy_sched.model.meta import LabelSelector, ObjectMeta, OwnerReference
+from policy_sched.model.meta import HOSTNAME, ZONE, LabelSelector, ObjectMeta, OwnerReference
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.selectors import NOTHING, equality_selector
-from policy_sched.plugins.podtopologyspread.constraints import HOSTNAME, NONE, ZONE, ConstraintCache
+from policy_sched.plugins.podtopologyspread.constraints import NONE, ConstraintCache
 from policy_sched.testing import make_pod
 
 LIST = {
