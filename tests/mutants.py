@@ -50,6 +50,7 @@ AFFINITY: Final = "plugins/interpodaffinity"
 CLAIMS: Final = "plugins/dynamicresources"
 DEVICES: Final = ("tests/plugins/dynamicresources/test_columns.py",)
 OVERLAY: Final = ("tests/cluster/overlay", "tests/cluster/test_cache_machine.py")
+SUMS: Final = ("tests/cluster/counts/test_grouped_sums.py",)
 NEIGHBOURS: Final = (
     "tests/plugins/podtopologyspread/test_incremental.py",
     "tests/plugins/interpodaffinity/test_incremental.py",
@@ -415,29 +416,25 @@ MUTANTS: Final = (
         "            self._resolved[terms] = found[:1]",
     ),
     # Sums by group of rows.
-    Mutant(f"{COUNTS}/grouped_sums.py", "amounts[number] = amount", "pass", NEIGHBOURS),
+    Mutant(f"{COUNTS}/grouped_sums.py", "amounts[number] = amount", "pass", SUMS),
     Mutant(
         f"{COUNTS}/grouped_sums.py",
         "self.values[number] = amount * self.weight + self.more",
         "pass",
-        NEIGHBOURS,
+        SUMS,
     ),
-    Mutant(
-        f"{COUNTS}/grouped_sums.py", "changed += addend.groups.get(number, ())", "pass", NEIGHBOURS
-    ),
-    Mutant(
-        f"{COUNTS}/grouped_sums.py", "if feasible is not self._feasible:", "if False:", NEIGHBOURS
-    ),
+    Mutant(f"{COUNTS}/grouped_sums.py", "changed += addend.groups.get(number, ())", "pass", SUMS),
+    Mutant(f"{COUNTS}/grouped_sums.py", "if feasible is not self._feasible:", "if False:", SUMS),
     Mutant(
         f"{COUNTS}/grouped_sums.py",
         "self.raw[group] = self._raw(self._keys[group])",
         "pass",
-        NEIGHBOURS,
+        SUMS,
     ),
-    Mutant(f"{COUNTS}/grouped_sums.py", "            groups[row] = new\n", "", NEIGHBOURS),
-    Mutant(f"{COUNTS}/grouped_sums.py", "                members[old] -= 1\n", "", NEIGHBOURS),
-    Mutant(f"{COUNTS}/grouped_sums.py", "                reweighed = True\n", "", NEIGHBOURS),
-    Mutant(f"{COUNTS}/grouped_sums.py", "if extremes == self._extremes:", "if True:", NEIGHBOURS),
+    Mutant(f"{COUNTS}/grouped_sums.py", "            groups[row] = new\n", "", SUMS),
+    Mutant(f"{COUNTS}/grouped_sums.py", "                members[old] -= 1\n", "", SUMS),
+    Mutant(f"{COUNTS}/grouped_sums.py", "                reweighed = True\n", "", SUMS),
+    Mutant(f"{COUNTS}/grouped_sums.py", "if extremes == self._extremes:", "if True:", SUMS),
     # Topology spread and pod affinity.
     Mutant(
         f"{SPREAD}/filtering.py",
