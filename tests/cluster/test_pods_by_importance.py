@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
+from policy_sched import thresholds
 from policy_sched.cluster import pods_by_importance
 from policy_sched.cluster.cache import Cache
 from policy_sched.model.pod_info import PodInfo
@@ -20,7 +21,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 5)), max_size=
 @settings(max_examples=scaled(100), deadline=None)
 @given(
     STEPS,
-    st.sampled_from([0, 1, pods_by_importance.FEW]),
+    st.sampled_from([0, 1, thresholds.LOOP_ROWS]),
     st.sampled_from([0, 100, pods_by_importance.KEPT_BYTES]),
 )
 def test_the_kept_order_is_the_sorted_one(
@@ -28,7 +29,7 @@ def test_the_kept_order_is_the_sorted_one(
 ) -> None:
     """Whatever comes and goes, each column holds the node's pods, the highest priority first."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pods_by_importance, "FEW", few)
+        patch.setattr(thresholds, "LOOP_ROWS", few)
         patch.setattr(pods_by_importance, "KEPT_BYTES", most)
         assert_kept(steps)
 

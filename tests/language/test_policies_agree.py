@@ -17,7 +17,7 @@ from policy_sched.language.runtime.activation import FAILED
 from policy_sched.language.sections import CompiledPolicy
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.rules.bound_policy import bind
-from policy_sched.plugins.rules.bound_score import FEW_ROWS
+from policy_sched.thresholds import LOOP_ROWS
 from tests.examples import scaled
 
 from .harness import cache_of, cycle_of, names_of
@@ -87,7 +87,7 @@ def test_verdicts_and_scores(name: str, situation: tuple[World, PodInfo]) -> Non
     cycle = cycle_of(world)
     judges = oracles(checked, world, pod)
     rows = np.arange(len(world.nodes), dtype=np.intp)
-    many = np.resize(rows[::-1], FEW_ROWS + 3)
+    many = np.resize(rows[::-1], LOOP_ROWS + 3)
     assert bound.matches(pod, cycle) is judges[0].matches(checked.match_conditions)
     if compiled.has_filter:
         expected = np.array([judge.verdict() for judge in judges])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from policy_sched import thresholds
 from policy_sched.cluster.cache import Cache
 from policy_sched.language.expression import BoundExpression
 from policy_sched.language.runtime import incremental as counts
@@ -152,11 +153,11 @@ def test_a_count_far_behind_is_computed_again() -> None:
     for number, pod in enumerate((*asked, *asked[:3], *asked[-3:])):
         assert values(bound, pod) == [0, 0, 0]
         assert number >= 0
-    for i in range(counts.FEW_ROWS + 5):
+    for i in range(thresholds.FEW_ROWS + 5):
         name = f"m{i}"
         cache.add_node(make_node(name))
         cache.add_pod(PodInfo.of(make_pod(name, namespace="n1", node_name=name)))
-    assert sum(map(int, map(str, values(bound, asked[1])))) == counts.FEW_ROWS + 5
+    assert sum(map(int, map(str, values(bound, asked[1])))) == thresholds.FEW_ROWS + 5
 
 
 def test_equal_conditions_are_counted_once() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
+from policy_sched import thresholds
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.tables.pod_table import PodRows
 from policy_sched.language.runtime import incremental
@@ -150,11 +151,11 @@ def _nothing(_rows: slice, _n: int) -> tuple[()]:
     return ()
 
 
-@pytest.mark.parametrize("count", [1, incremental.FEW_CHANGES, incremental.FEW_CHANGES + 1])
+@pytest.mark.parametrize("count", [1, thresholds.FEW_ROWS, thresholds.FEW_ROWS + 1])
 def test_many_changes(count: int) -> None:
     """However many rows changed, all of them are up to date."""
     cache = Cache()
-    for i in range(incremental.FEW_CHANGES + 5):
+    for i in range(thresholds.FEW_ROWS + 5):
         cache.add_node(make_node(f"n{i}"))
     pod = PodInfo.of(make_pod("p", cpu="1"))
     for text in KEPT[:5]:

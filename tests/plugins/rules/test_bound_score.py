@@ -26,8 +26,8 @@ from policy_sched.language.values.limits import RuleError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.rules import bind
 from policy_sched.plugins.rules.bound_policy import BoundPolicy
-from policy_sched.plugins.rules.bound_score import FEW_ROWS
 from policy_sched.testing import make_node, make_pod
+from policy_sched.thresholds import LOOP_ROWS
 from tests.language.oracle_policy import normalized as exact_shares
 
 NODES = 12
@@ -141,7 +141,7 @@ class TestNormalizing:
         """A constant raw score is shared; its normalisation by node is not."""
         requested = bound("3", 'node.free["cpu"] > quantity("10") ? 90 : score')
         raw = requested.score(POD, NOW)
-        assert len(raw) > FEW_ROWS
+        assert len(raw) > LOOP_ROWS
         assert requested.normalize(raw, POD, NOW).tolist() == [3] * 11 + [90]
         some = np.array([11, 0], np.intp)
         assert requested.normalize(raw[some], POD, NOW, some).tolist() == [90, 3]
