@@ -8,11 +8,11 @@ from functools import cache, partial
 from typing import TypeVar
 
 from policy_sched.errors import Diagnostic
-from policy_sched.language import check, codegen, lower
+from policy_sched.language import check, codegen, ir, lower
 from policy_sched.language.cost_report import over_budget
 from policy_sched.language.diagnostics import DEVICE_COST, Problem
 from policy_sched.language.expression import constant, limit_steps
-from policy_sched.language.ir import Op, Reads, find_reads, may_become_true, ops
+from policy_sched.language.ir import ops
 from policy_sched.language.runtime import NORMALIZERS, NOT_NEGATIVE
 from policy_sched.language.sections import (
     Choice,
@@ -400,7 +400,7 @@ class PolicyCompiler:
 @cache
 def _nothing() -> Unit:
     """Return a placeholder for a unit that is not compiled."""
-    return Unit(codegen.generate((), code=False), (), Reads(), (), False)
+    return Unit(codegen.generate((), code=False), (), ir.Reads(), (), False)
 
 
 def make_unit(
@@ -415,7 +415,7 @@ def make_unit(
 
     ``keeps``: often, and of all rows. ``classes``: of many rows, once for those that are alike.
     """
-    ops: list[Op] = []
+    ops: list[ir.Op] = []
     roots: list[Root] = []
     for value in values:
         ops.append(value.op)
@@ -428,10 +428,10 @@ def make_unit(
     return Unit(
         codegen.generate(ops, low.build if keeps else None, code=code),
         tuple(roots),
-        find_reads(ops),
+        ir.find_reads(ops),
         tuple(low.build.sites),
         any(root.error is not None for root in roots),
-        keeps and any(may_become_true(value.op, value.err) for value in values),
+        keeps and any(ir.may_become_true(value.op, value.err) for value in values),
         codegen.class_program(ops, low.build) if classes and code else None,
     )
 

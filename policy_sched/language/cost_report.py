@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.language import lower
+from policy_sched.language import ir, lower
 from policy_sched.language.check import Checked, children
 from policy_sched.language.codegen import generate
-from policy_sched.language.ir import NOTHING, Cost, Level, Op, PodInvariance, find_reads, ops
+from policy_sched.language.ir import ops
 from policy_sched.language.syntax import Span, ast
 from policy_sched.language.values import types
 
@@ -40,7 +40,7 @@ class CostPart(msgspec.Struct, frozen=True):
     span: Span
     type: str
     place: Frequency
-    cost: Cost
+    cost: ir.Cost
     parts: tuple[CostPart, ...]
 
 
@@ -61,7 +61,7 @@ def breakdown(
 def _part(
     low: lower.Lowering, core: ast.Core, env: lower.Env, elements: frozenset[str]
 ) -> CostPart:
-    place, cost = Frequency.ELEMENT, NOTHING
+    place, cost = Frequency.ELEMENT, ir.NOTHING
     if not elements & set(names_read(core)):
         place, cost = _computed(low, core, env)
     inner = elements
@@ -98,18 +98,18 @@ def _is_variable(core: ast.Core) -> bool:
     return isinstance(core, ast.Var) and core.name.startswith("variables.")
 
 
-def _computed(low: lower.Lowering, core: ast.Core, env: lower.Env) -> tuple[Frequency, Cost]:
+def _computed(low: lower.Lowering, core: ast.Core, env: lower.Env) -> tuple[Frequency, ir.Cost]:
     """Return where a part is computed by itself, and what that costs."""
     try:
         value = low.lower(core, env)
         if isinstance(value, lower.Constant):
-            return Frequency.LOADED, NOTHING
+            return Frequency.LOADED, ir.NOTHING
         if isinstance(value, lower.NodeMap | lower.NodeRecord | lower.ImageRecord):
             dynamic = isinstance(value, lower.NodeMap) and value.family in _MOVING
-            return (Frequency.MOVING if dynamic else Frequency.STATIC), NOTHING
+            return (Frequency.MOVING if dynamic else Frequency.STATIC), ir.NOTHING
         one = low.plain(value)
     except lower.Refusal as refusal:  # it can be computed only as a part of something else
-        return (Frequency.SNAPSHOT if refusal.code == "PS510" else Frequency.NODE), NOTHING
+        return (Frequency.SNAPSHOT if refusal.code == "PS510" else Frequency.NODE), ir.NOTHING
     roots = [one.op] if one.err is None else [one.op, one.err]
     return _place(roots), generate(roots, low.build).kept
 
@@ -118,13 +118,13 @@ def _computed(low: lower.Lowering, core: ast.Core, env: lower.Env) -> tuple[Freq
 _MOVING: Final = frozenset({"requested", "nonZeroRequested", "free", "deviceRequested"})
 
 
-def _place(roots: list[Op]) -> Frequency:
+def _place(roots: list[ir.Op]) -> Frequency:
     if all(op.kind in (ops.CONST, ops.NONE) for op in roots):
         return Frequency.LOADED
-    if all(op.level is Level.SCALAR for op in roots):
-        reads = find_reads(roots)
+    if all(op.level is ir.Level.SCALAR for op in roots):
+        reads = ir.find_reads(roots)
         return Frequency.SNAPSHOT if reads.node and not reads.pod else Frequency.POD
-    invariance = PodInvariance()
+    invariance = ir.PodInvariance()
     if not all(invariance.holds(op) for op in roots):
         return Frequency.NODE
     return Frequency.MOVING if any(invariance.is_dynamic(op) for op in roots) else Frequency.STATIC

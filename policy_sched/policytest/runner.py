@@ -19,8 +19,7 @@ from typing import Final, TypeVar
 
 from msgspec import structs
 
-from policy_sched import framework
-from policy_sched.errors import Diagnostic, PluginError, PolicyError, PolicySchedError
+from policy_sched import errors, framework
 from policy_sched.explain import filter_parts
 from policy_sched.framework.runtime import Runner
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
@@ -153,7 +152,7 @@ def _plans(scenario: Scenario, run: ScenarioRun) -> tuple[CompiledPlan, ...]:
     run.saw(plans)
     unknown = [*scenario.unknown, *unknown_names(scenario.mentions, plans)]
     if unknown and run.checks_names:
-        raise PolicyError(unknown)
+        raise errors.PolicyError(unknown)
     return plans if scenario.whole else tuple(_without(UNRECORDED, plan) for plan in plans)
 
 
@@ -247,7 +246,7 @@ class Observation:
         runner = profile.runner
         try:
             status = self._binding(runner, node)
-        except PluginError as error:
+        except errors.PluginError as error:
             status = framework.Status(framework.Code.ERROR)
             self.outcome = replace(self.outcome, message=str(error))
         if not (status.ok or status.code is framework.Code.WAIT):
@@ -407,7 +406,7 @@ class FileResults:
     """One result per expected step, and what kept steps from being run."""
 
     results: list[StepResult] = field(default_factory=list)
-    problems: list[Diagnostic] = field(default_factory=list)
+    problems: list[errors.Diagnostic] = field(default_factory=list)
 
 
 def run_file(path: str) -> list[StepResult]:
@@ -417,7 +416,7 @@ def run_file(path: str) -> list[StepResult]:
     """
     results = run_files([path])
     if results.problems:
-        raise PolicyError(results.problems)
+        raise errors.PolicyError(results.problems)
     return results.results
 
 
@@ -431,7 +430,7 @@ def run_files(paths: Sequence[str], run: ScenarioRun | None = None) -> FileResul
     for path in paths:
         try:
             _run(path, run, results)
-        except PolicyError as error:
+        except errors.PolicyError as error:
             results.problems = list(dict.fromkeys([*results.problems, *error.diagnostics]))
     return results
 
@@ -450,11 +449,11 @@ def _run(path: str, run: ScenarioRun, results: FileResults) -> None:
             results.problems += scenario.untested
         try:
             results.results += run_scenario(scenario, run)
-        except PolicyError as error:
+        except errors.PolicyError as error:
             results.problems = list(dict.fromkeys([*results.problems, *error.diagnostics]))
-        except PolicySchedError as error:
+        except errors.PolicySchedError as error:
             text = f"{scenario.name}: {error}"
-            results.problems.append(Diagnostic(scenario.file, 1, 1, NOT_BUILT, text))
+            results.problems.append(errors.Diagnostic(scenario.file, 1, 1, NOT_BUILT, text))
 
 
 R = TypeVar("R", sequence.Sequence, Life)
@@ -471,10 +470,10 @@ def _run_each(
     for line, one in records:
         try:
             results = act(one)
-        except PolicyError as error:
+        except errors.PolicyError as error:
             found.problems += error.diagnostics
-        except PolicySchedError as error:
+        except errors.PolicySchedError as error:
             text = f"{one.name}: {error}"
-            found.problems.append(Diagnostic(path, line, 1, sequence.BAD_SEQUENCE, text))
+            found.problems.append(errors.Diagnostic(path, line, 1, sequence.BAD_SEQUENCE, text))
         else:
             found.results += (r for r in results if run.wanted(r.scenario, r.pod))

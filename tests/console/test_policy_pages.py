@@ -17,7 +17,6 @@ from policy_sched.console import FilesSource, RunningSource, serving, trials
 from policy_sched.console.pages import policy_editor
 from policy_sched.console.pages.page import Query, Results
 from policy_sched.console.pages.policies import hits_sections, view
-from policy_sched.console.pages.policy_editor import sections
 from policy_sched.profiles.reload import PolicyFiles
 from policy_sched.web import Table, environment
 from tests.console import clusters
@@ -270,7 +269,7 @@ POD = (
 
 
 def _tables(trial: trials.PolicyTrial) -> Iterator[Table]:
-    for section in sections(trial, "/policies/edit?"):
+    for section in policy_editor.sections(trial, "/policies/edit?"):
         yield from (block for block in section.blocks if isinstance(block, Table))
 
 
@@ -280,7 +279,7 @@ def test_several_seeds_say_what_is_noise(folder: Path) -> None:
     files = source.store.files
     edits = {str(folder / "policy.yaml"): (folder / "policy.yaml").read_text() + "# same\n"}
     question = trials.TrialQuestion(files, edits, trials.packed(source.objects()), seeds=(0, 1, 2))
-    text = rendered(sections(question.result(), "/policies/edit?"))
+    text = rendered(policy_editor.sections(question.result(), "/policies/edit?"))
     assert "95 % interval" in text
     assert "3 seeds" in text
 
@@ -290,7 +289,7 @@ def test_a_cluster_without_pending_pods_says_so(folder: Path, tmp_path: Path) ->
     put(tmp_path / "nodes.yaml", NODE.replace("NAME", "n0"))
     source = of_files([tmp_path / "nodes.yaml"], PolicyFiles(None, (str(folder),)))
     question = trials.TrialQuestion(source.store.files, {}, trials.packed(source.objects()))
-    text = rendered(sections(question.result(), "/policies/edit?"))
+    text = rendered(policy_editor.sections(question.result(), "/policies/edit?"))
     assert "no pending pods" in text
 
 

@@ -19,7 +19,6 @@ from policy_sched.console.pages import page
 from policy_sched.console.pages.links import linked
 from policy_sched.console.pages.policies import EDIT, hits_sections, view as policies_view
 from policy_sched.console.sources import ClusterSource
-from policy_sched.console.trials import PolicyTrial
 from policy_sched.diff import diff_page
 from policy_sched.errors import PolicySchedError
 from policy_sched.profiles.reload import NoResultError
@@ -235,7 +234,7 @@ EDITOR: Final = page.Page(
 )
 
 
-def sections(trial: PolicyTrial, href: str) -> list[Section]:
+def sections(trial: trials.PolicyTrial, href: str) -> list[Section]:
     """Return the result of a trial; ``href``: the address of the editor, for problems."""
     problems: list[Block] = [
         Problem.of(problem, f"{href}&line={problem.line}") for problem in trial.problems

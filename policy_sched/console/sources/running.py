@@ -15,13 +15,7 @@ from random import Random
 from time import perf_counter
 from typing import Final, TypeVar
 
-from policy_sched.console.sources.source import (
-    ClusterSource,
-    History,
-    QueueSample,
-    SourceStatus,
-    Waiting,
-)
+from policy_sched.console.sources import source
 from policy_sched.errors import Diagnostic
 from policy_sched.explain import Explanation, explain
 from policy_sched.instance.app import Instance
@@ -41,7 +35,7 @@ SHARE: Final = 5
 _READ_AS_TABLE: Final = (Pod, Node, Namespace)
 
 
-class RunningSource(ClusterSource):
+class RunningSource(source.ClusterSource):
     """The instance of this process; ``name`` is its cluster's.
 
     ``fallback``: the policies were not valid at the start, and the default profile decides.
@@ -49,17 +43,17 @@ class RunningSource(ClusterSource):
 
     def __init__(self, instance: Instance, name: str, *, fallback: bool = False) -> None:
         self.instance = instance
-        self.history = History()
+        self.history = source.History()
         self.store = instance.reloader.store
         self._name = name
         self._fallback = fallback
         self._marks: dict[str, tuple[object, int]] = {}
-        self._choices: dict[str, Waiting] = {}
+        self._choices: dict[str, source.Waiting] = {}
         self._chosen_at: object = None
         self._rounds = 0
 
     @property
-    def status(self) -> SourceStatus:
+    def status(self) -> source.SourceStatus:
         """The cluster, and what of it is not read yet."""
         kind = "instance" if self.instance.leads else "live"
         missing = ""
@@ -67,7 +61,7 @@ class RunningSource(ClusterSource):
             checks = self.instance.checks()["readyz"]
             missing = "; ".join(filter(None, (check.test() for check in checks)))
         fallback = self._fallback and self.store.current.generation == 1
-        return SourceStatus(kind, self._name, missing=missing, fallback=fallback)
+        return source.SourceStatus(kind, self._name, missing=missing, fallback=fallback)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -112,7 +106,7 @@ class RunningSource(ClusterSource):
         """Return the pods that have not ended."""
         return [pod for pod in self.instance.pods() if pod.status.phase not in ENDED_PHASES]
 
-    def waiting(self) -> Mapping[str, Waiting]:
+    def waiting(self) -> Mapping[str, source.Waiting]:
         """Return the pods without a node."""
         if isinstance(self.instance, ShadowInstance):
             return {
@@ -120,12 +114,12 @@ class RunningSource(ClusterSource):
             }
         return {waiting.uid: waiting for waiting in self._queued()}
 
-    def _queued(self) -> Iterator[Waiting]:
+    def _queued(self) -> Iterator[source.Waiting]:
         """Yield the pods of the queue, those that are decided next first."""
         queue, failures = self.scheduler.queue, self.instance.log.failures
         for number, queued in enumerate(queue.active(), start=1):
             key = queued.info.key
-            yield Waiting(key, queued.info.uid, "active", number, failures.get(key, ""))
+            yield source.Waiting(key, queued.info.uid, "active", number, failures.get(key, ""))
         places = {
             "in flight": (*queue.in_flight(), *queue.binding()),
             "backoff": queue.backoff(),
@@ -139,15 +133,15 @@ class RunningSource(ClusterSource):
                     message = (
                         f"rejected by {queued.gated_by or ', '.join(sorted(queued.rejected_by))}"
                     )
-                yield Waiting(key, queued.info.uid, place, None, message)
+                yield source.Waiting(key, queued.info.uid, place, None, message)
 
-    def _unbound(self) -> Iterator[Waiting]:
+    def _unbound(self) -> Iterator[source.Waiting]:
         """Yield the pods of a real cluster that have no node, with that scheduler's message."""
         for pod in self.pods():
             if not pod.spec.node_name and pod.metadata.deletion_timestamp is None:
                 meta = pod.metadata
                 key = f"{meta.namespace or 'default'}/{meta.name}"
-                yield Waiting(key, meta.uid or key, message=_condition(pod))
+                yield source.Waiting(key, meta.uid or key, message=_condition(pod))
 
     def explained(self, pod: Pod, *, top: int, after_queue: bool = False) -> Explanation:
         """Explain a pod, now and without effects; one with a node, as if it had none."""
@@ -194,7 +188,7 @@ class RunningSource(ClusterSource):
     def sample(self) -> None:
         """Note the lengths of the queues, and the number of decisions."""
         now = self.instance.now()
-        self.history.add(QueueSample(now, dict(self.queue_lengths()), self._decisions()))
+        self.history.add(source.QueueSample(now, dict(self.queue_lengths()), self._decisions()))
 
     def _decisions(self) -> int:
         if isinstance(self.instance, ShadowInstance):
@@ -227,14 +221,14 @@ class RunningSource(ClusterSource):
 
     async def choose_all(self) -> None:
         """Decide all pods that wait for another scheduler, without effects."""
-        mark, by_uid = self._mark(), dict[str, Waiting]()
+        mark, by_uid = self._mark(), dict[str, source.Waiting]()
         left = [pod for pod in self.pods() if not pod.spec.node_name]
         while left:
             left = await self.undisturbed(partial(self._choose_some, left, by_uid))
         self._choices, self._chosen_at = by_uid, mark
         self._rounds += 1
 
-    def _choose_some(self, pods: Sequence[Pod], by_uid: dict[str, Waiting]) -> list[Pod]:
+    def _choose_some(self, pods: Sequence[Pod], by_uid: dict[str, source.Waiting]) -> list[Pod]:
         """Decide pods for a short while; return those that are left."""
         until = perf_counter() + PIECE
         for number, pod in enumerate(pods, start=1):
@@ -246,7 +240,7 @@ class RunningSource(ClusterSource):
                 side = choose(info, profile, self.scheduler.handle, ties).side
                 node = "" if side.preempts else side.node or ""
                 message = "" if node else side.message
-                by_uid[info.uid] = Waiting(info.key, info.uid, message=message, node=node)
+                by_uid[info.uid] = source.Waiting(info.key, info.uid, message=message, node=node)
             if perf_counter() > until:
                 return list(pods[number:])
         return []

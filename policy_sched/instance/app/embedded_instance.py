@@ -13,13 +13,9 @@ from policy_sched.client.apimachinery import NODE, POD, Expired, Stored
 from policy_sched.embedded import EmbeddedClient, EmbeddedCluster, Occurrence
 from policy_sched.embedded.store import DELETED, Key, ObjectStore, StoreChange
 from policy_sched.errors import Diagnostic, PolicyError, Severity
+from policy_sched.instance.app import manifest_sync
 from policy_sched.instance.app.cache_debugger import Seen
 from policy_sched.instance.app.instance import Instance, Sources
-from policy_sched.instance.app.manifest_sync import (
-    AppliedManifests,
-    ManifestContents,
-    ManifestFiles,
-)
 from policy_sched.instance.observability import (
     ERROR,
     INFO,
@@ -113,7 +109,7 @@ class EmbeddedInstance(Instance):
     """
 
     def __init__(self, sources: Sources, now: Callable[[], int], write: Write) -> None:
-        manifests = ManifestFiles(sources.manifests)
+        manifests = manifest_sync.ManifestFiles(sources.manifests)
         contents = manifests.read()
         store = _loaded(sources.policies, contents, now)
         self.cluster = EmbeddedCluster.open(sources.data, now, controllers=sources.controllers)
@@ -150,7 +146,7 @@ class EmbeddedInstance(Instance):
     def _cluster_wakeup(self) -> int | None:
         return self.cluster.next_wakeup()
 
-    def apply(self, contents: ManifestContents) -> AppliedManifests:
+    def apply(self, contents: manifest_sync.ManifestContents) -> manifest_sync.AppliedManifests:
         """Apply the files of objects to the cluster; on errors the cluster stays as it is."""
         done = self.manifests.apply(contents, self.cluster)
         self.manifest_problems = done.problems
@@ -189,7 +185,9 @@ class EmbeddedInstance(Instance):
         self.cluster.store.on_commit.append(wake)
 
 
-def _loaded(files: PolicyFiles, contents: ManifestContents, now: Callable[[], int]) -> PolicyStore:
+def _loaded(
+    files: PolicyFiles, contents: manifest_sync.ManifestContents, now: Callable[[], int]
+) -> PolicyStore:
     """Load policies for the first time. Raises PolicyError with the problems of all files."""
     errors = _errors(contents.problems)
     try:

@@ -29,13 +29,9 @@ import numpy.ma  # noqa: F401 - else the first pod for which np.unique runs impo
 from policy_sched.client import Client
 from policy_sched.errors import Diagnostic, Severity, TakesLong
 from policy_sched.instance import observability
+from policy_sched.instance.app import manifest_sync
 from policy_sched.instance.app.cache_debugger import Comparer, Seen, dump
 from policy_sched.instance.app.gc_tuning import GcPauses
-from policy_sched.instance.app.manifest_sync import (
-    AppliedManifests,
-    ManifestContents,
-    ManifestFiles,
-)
 from policy_sched.instance.app.worker import Worker, in_event_loop
 from policy_sched.model import DEFAULT_SCHEDULER, Pod, PodInfo, QueueState
 from policy_sched.profiles.build import policy_names
@@ -152,7 +148,7 @@ class Instance(ABC):
         client: Client,
         now: Callable[[], int],
         log: observability.DecisionLog,
-        manifests: ManifestFiles,
+        manifests: manifest_sync.ManifestFiles,
         seed: int = 0,
     ) -> None:
         self.now = now
@@ -280,12 +276,12 @@ class Instance(ABC):
         """Return when the cluster itself has something to do."""
         return None
 
-    def apply(self, contents: ManifestContents) -> AppliedManifests:
+    def apply(self, contents: manifest_sync.ManifestContents) -> manifest_sync.AppliedManifests:
         """Apply the files of objects to the cluster; on errors the cluster stays as it is.
 
         A cluster behind an API server has its objects from there.
         """
-        return AppliedManifests(problems=contents.problems)
+        return manifest_sync.AppliedManifests(problems=contents.problems)
 
     def close(self) -> None:
         """Close the cluster and the connections to extenders."""
@@ -464,7 +460,7 @@ class Instance(ABC):
     def _tell(self, kind: str, reason: str, action: str, note: str) -> None:
         """Record an event about this scheduler."""
 
-    def read_manifests(self) -> ManifestContents:
+    def read_manifests(self) -> manifest_sync.ManifestContents:
         """Read the manifests; nothing is applied yet."""
         return self.manifests.read()
 

@@ -9,11 +9,11 @@ from typing import TypeVar
 
 import msgspec
 
-from policy_sched.language import diagnostics
+from policy_sched.language import diagnostics, syntax
 from policy_sched.language.check.expressions import check_tree
 from policy_sched.language.check.scope import Definition, Definitions, Local
 from policy_sched.language.stdlib import DEFINITION, Environment
-from policy_sched.language.syntax import KEYWORDS, RESERVED, ast, parse, walk
+from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
 
 Add = Callable[[list[diagnostics.Problem], diagnostics.Text], None]
@@ -100,7 +100,7 @@ def _named(
         problem = None
         if not _NAME.fullmatch(name):
             problem = ("PS005", f"`{name}` is not a name: write letters, digits and `_`")
-        elif name in KEYWORDS or (name in RESERVED and what == "function"):
+        elif name in syntax.KEYWORDS or (name in syntax.RESERVED and what == "function"):
             problem = ("PS005", f"`{name}` is a reserved word and cannot name a {what}")
         elif name in good:
             problem = ("PS111", f"two {what}s are called `{name}`")
@@ -118,7 +118,7 @@ def _named(
 def _parsed(
     source: diagnostics.FunctionSource | diagnostics.VariableSource, index: int, add: Add
 ) -> _Pending:
-    node, problems = parse(source.expression.text)
+    node, problems = syntax.parse(source.expression.text)
     add(problems, source.expression)
     uses = frozenset(_uses(node)) if node is not None else frozenset[str]()
     return _Pending(source, index, node, uses)
@@ -127,7 +127,7 @@ def _parsed(
 def _uses(root: ast.Node) -> set[str]:
     """Return the keys of the definitions that a text may use."""
     found = set()
-    for node, _ in walk(root):
+    for node, _ in syntax.walk(root):
         if isinstance(node, ast.CallExpr):
             found.add(node.name)
         elif (
@@ -216,7 +216,7 @@ def _parameters(
                 type_text, (*types.SCALARS, *environment.records, "list", "map", "optional")
             )
             problem = ("PS101", f"{where}: {error}{close}")
-        if not _NAME.fullmatch(name) or name in KEYWORDS | RESERVED:
+        if not _NAME.fullmatch(name) or name in syntax.KEYWORDS | syntax.RESERVED:
             problem = ("PS005", f"{where}: `{name}` cannot be a name")
         elif name in environment.variables or name in ("params", "variables"):
             problem = ("PS109", f"{where} hides another variable of that name")

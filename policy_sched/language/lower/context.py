@@ -17,8 +17,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from policy_sched.language import values
-from policy_sched.language.ir import Builder, Call, Level, Op, OpKind, ops
+from policy_sched.language import ir, values
+from policy_sched.language.ir import ops
 from policy_sched.language.lower import abstract_values
 from policy_sched.language.lower.abstract_values import Constant, Value
 from policy_sched.language.stdlib import value_at
@@ -59,8 +59,8 @@ class Refusal(Exception):  # noqa: N818  # becomes a Diagnostic, never reaches a
 class Facts(msgspec.Struct, frozen=True):
     """Facts at the position of an expression."""
 
-    ranges: Mapping[Op, values.Interval] = msgspec.field(default_factory=dict)
-    truths: Mapping[Op, bool] = msgspec.field(default_factory=dict)
+    ranges: Mapping[ir.Op, values.Interval] = msgspec.field(default_factory=dict)
+    truths: Mapping[ir.Op, bool] = msgspec.field(default_factory=dict)
 
 
 Env = Mapping[str, "Thunk | abstract_values.Abstract"]
@@ -92,17 +92,17 @@ class Lowering:
         self._dispatch = dispatch
         self._listing = listing
         self.functions = functions
-        self.build = Builder()
+        self.build = ir.Builder()
         self.facts = Facts()
         self.globals: dict[str, Thunk | abstract_values.Abstract] = {}
-        self.bound: set[Op] = set()
+        self.bound: set[ir.Op] = set()
         """Loop variables that a macro has given a name to: another macro needs others."""
         self._lowered = 0
-        self.run: set[Op] = set()
+        self.run: set[ir.Op] = set()
         """Loop variables of the loops that exist: another loop needs others."""
-        self.loops: dict[Hashable, Op] = {}
+        self.loops: dict[Hashable, ir.Op] = {}
         """The loops that exist, by what they run over and what they make."""
-        self.totals: dict[Hashable, Op] = {}
+        self.totals: dict[Hashable, ir.Op] = {}
         """Counts over all pods of the cluster, by their condition."""
 
     # Names.
@@ -169,17 +169,17 @@ class Lowering:
 
     # Ops.
 
-    def op(self, kind: OpKind, *args: Op, rep: str, data: Hashable = None) -> Op:
+    def op(self, kind: ir.OpKind, *args: ir.Op, rep: str, data: Hashable = None) -> ir.Op:
         """Return an op; it is per row if an argument is."""
         return self.build.op(kind, *args, rep=rep, data=data)
 
-    def node_op(self, kind: OpKind, *args: Op, rep: str, data: Hashable = None) -> Op:
+    def node_op(self, kind: ir.OpKind, *args: ir.Op, rep: str, data: Hashable = None) -> ir.Op:
         """Return an op that is per row by itself."""
-        return self.build.op(kind, *args, rep=rep, data=data, level=Level.NODE)
+        return self.build.op(kind, *args, rep=rep, data=data, level=ir.Level.NODE)
 
-    def first(self, *errors: Op | None) -> Op | None:
+    def first(self, *errors: ir.Op | None) -> ir.Op | None:
         """Return the first of several errors, None if there can be none."""
-        found: Op | None = None
+        found: ir.Op | None = None
         for error in errors:
             if error is None or error is found:
                 continue
@@ -190,7 +190,7 @@ class Lowering:
             found = error if found is None else self.op(ops.FIRST_ERROR, found, error, rep="e")
         return found
 
-    def error_if(self, test: Op, site: int) -> Op | None:
+    def error_if(self, test: ir.Op, site: int) -> ir.Op | None:
         """Return the error that is ``site`` where ``test`` is true."""
         if test.kind is ops.CONST:
             return self.build.const(site, "e") if test.data else None
@@ -206,17 +206,17 @@ class Lowering:
         value = self.build.const(abstract_values.default_of(of), abstract_values.rep_of(of))
         return Value(value, self.build.const(site, "e"), of, abstract_values.range_of(of))
 
-    def masked(self, test: Op | None, error: Op | None) -> Op | None:
+    def masked(self, test: ir.Op | None, error: ir.Op | None) -> ir.Op | None:
         """Return ``error`` where ``test`` holds, no error elsewhere."""
         if error is None or test is None:
             return error
         return self.op(ops.WHERE, test, error, self.build.const(0, "e"), rep="e")
 
-    def pair(self, op: Op, rep: str) -> tuple[Op, Op]:
+    def pair(self, op: ir.Op, rep: str) -> tuple[ir.Op, ir.Op]:
         """Return the value and the error of an op that makes both."""
         return self.op(ops.VAL, op, rep=rep), self.op(ops.ERR, op, rep="e")
 
-    def negation(self, op: Op) -> Op:
+    def negation(self, op: ir.Op) -> ir.Op:
         """Return the opposite of a bool."""
         if op.kind is ops.CONST:
             return self.build.const(not op.data, "b")
@@ -254,7 +254,7 @@ class Lowering:
             return ranges.point(value.value)
         return ranges.DOUBLES
 
-    def node_object(self, kind: OpKind = ops.NODE_AT) -> Op:
+    def node_object(self, kind: ir.OpKind = ops.NODE_AT) -> ir.Op:
         """Return the node of the row: the API's object, or a record by itself (`FACTS_AT`)."""
         return self.op(kind, self.node_op(ops.ROW, rep="i"), rep="o")
 
@@ -282,7 +282,7 @@ class Lowering:
         )
         return Value(found.op, self.first(value.err, found.err), value.type)
 
-    def true(self) -> Op:
+    def true(self) -> ir.Op:
         """Return the constant true."""
         return self.build.const(True, "b")
 
@@ -345,7 +345,7 @@ class Lowering:
         parts = (*guards, *(self.plain(a).op for a in args))
         rep = abstract_values.rep_of(result)
         site = self.build.sites_of_call(details, span) if fallible else None
-        data = Call(function, abstract_values.default_of(result), len(guards), site)
+        data = ir.Call(function, abstract_values.default_of(result), len(guards), site)
         found = interval or abstract_values.range_of(result)
         if not fallible:
             return Value(self.op(ops.CALL, *parts, rep=rep, data=data), error, result, found)
@@ -379,7 +379,7 @@ def element_type(kind: types.Type) -> types.Type:
     return kind.element if isinstance(kind, types.ListType) else types.STRING
 
 
-def _assume(facts: Facts, op: Op, truth: bool) -> Facts:
+def _assume(facts: Facts, op: ir.Op, truth: bool) -> Facts:
     """Return facts with ``op`` known to be ``truth``, and what follows from it."""
     known = dict(facts.ranges)
     truths = dict(facts.truths)
@@ -407,7 +407,7 @@ _OPPOSITE: Final = {
 _MIRROR: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.LE}
 
 
-def _assume_comparison(known: dict[Op, values.Interval], op: Op, truth: bool) -> None:
+def _assume_comparison(known: dict[ir.Op, values.Interval], op: ir.Op, truth: bool) -> None:
     kind = op.kind if truth else _OPPOSITE[op.kind]
     left, right = op.args
     if left.kind is ops.CONST:
@@ -438,6 +438,6 @@ def _assume_comparison(known: dict[Op, values.Interval], op: Op, truth: bool) ->
         )
 
 
-def _narrow(known: dict[Op, values.Interval], op: Op, narrowed: values.Interval) -> None:
+def _narrow(known: dict[ir.Op, values.Interval], op: ir.Op, narrowed: values.Interval) -> None:
     before = known.get(op)
     known[op] = narrowed if before is None else ranges.meet(before, narrowed)

@@ -9,19 +9,12 @@ import msgspec
 
 from policy_sched.errors import Diagnostic
 from policy_sched.language.diagnostics import Text
+from policy_sched.profiles import models
 from policy_sched.profiles.load.document import DocumentPosition, device_objects, locator
-from policy_sched.profiles.models import (
-    WRONG_TYPE,
-    ModelProblem,
-    Path,
-    path_text,
-    problem_at,
-    required,
-)
 from policy_sched.source import Marked
 
 #: Where the requests of a kind are; a device class has selectors of its own.
-_REQUESTS: Final[Mapping[str, Path]] = {
+_REQUESTS: Final[Mapping[str, models.Path]] = {
     "ResourceClaim": ("spec", "devices", "requests"),
     "ResourceClaimTemplate": ("spec", "spec", "devices", "requests"),
 }
@@ -42,11 +35,11 @@ def device_selectors(marked: Marked) -> tuple[list[DeviceSelectorText], list[Dia
     problems: list[Diagnostic] = []
     for root, value in device_objects(marked.value):
         for path, expression in _selectors(value, root):
-            if isinstance(expression, ModelProblem):
+            if isinstance(expression, models.ModelProblem):
                 problems.append(place.diagnostic(expression))
             else:
                 locate = locator(marked, path)
-                text = Text(expression, place.name, locate, path_text(path[len(root) :]))
+                text = Text(expression, place.name, locate, models.path_text(path[len(root) :]))
                 texts.append(DeviceSelectorText(text, _title(value)))
     return texts, problems
 
@@ -57,7 +50,9 @@ def _title(value: Mapping[str, Any]) -> str:
     return f"{value['kind']} {name}" if isinstance(name, str) else str(value["kind"])
 
 
-def _selectors(value: Mapping[str, Any], root: Path) -> Iterator[tuple[Path, str | ModelProblem]]:
+def _selectors(
+    value: Mapping[str, Any], root: models.Path
+) -> Iterator[tuple[models.Path, str | models.ModelProblem]]:
     """Yield the expressions of an object, or the problem of each that is not a text."""
     if value["kind"] == _CLASS:
         yield from _of_selectors(_at(value, ("spec",)), (*root, "spec"))
@@ -74,25 +69,30 @@ def _selectors(value: Mapping[str, Any], root: Path) -> Iterator[tuple[Path, str
             yield from _of_selectors(choice, (*at, "firstAvailable", k))
 
 
-def _of_selectors(value: object, path: Path) -> Iterator[tuple[Path, str | ModelProblem]]:
+def _of_selectors(
+    value: object, path: models.Path
+) -> Iterator[tuple[models.Path, str | models.ModelProblem]]:
     selectors, path = _at(value, ("selectors",)), (*path, "selectors")
     if selectors is None:
         return
     if not isinstance(selectors, list):
-        yield path, problem_at(path, "Invalid value: must be a list", WRONG_TYPE)
+        yield path, models.problem_at(path, "Invalid value: must be a list", models.WRONG_TYPE)
         return
     for i, selector in enumerate(selectors):
         at = (*path, i, "cel", "expression")
         expression = _at(selector, ("cel", "expression"))
         if expression is None or expression == "":
-            yield at, required(at)
+            yield at, models.required(at)
         elif isinstance(expression, str):
             yield at, expression
         else:
-            yield at, problem_at(at, "Invalid value: must be a text: quote it", WRONG_TYPE)
+            yield (
+                at,
+                models.problem_at(at, "Invalid value: must be a text: quote it", models.WRONG_TYPE),
+            )
 
 
-def _at(value: object, path: Path) -> Any:
+def _at(value: object, path: models.Path) -> Any:
     for step in path:
         value = value.get(step) if isinstance(value, Mapping) else None
     return value

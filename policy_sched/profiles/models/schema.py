@@ -14,13 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from policy_sched.profiles.models import defaults
+from policy_sched.profiles.models import defaults, kube_scheduler_configuration
 from policy_sched.profiles.models.defaults import TEST_FILE
 from policy_sched.profiles.models.experiment import Experiment
-from policy_sched.profiles.models.kube_scheduler_configuration import (
-    SECOND,
-    KubeSchedulerConfiguration,
-)
 from policy_sched.profiles.models.plugin_args import ARGS
 from policy_sched.profiles.models.policy import Policy
 from policy_sched.profiles.models.policy_test import PolicyTest
@@ -66,7 +62,7 @@ def _simplify(schema: Any) -> Any:
     if kept.get("default", ...) is None:
         del kept["default"]
     if kept.get("pattern") == DURATION_PATTERN and "default" in kept:
-        kept["default"] = f"{kept['default'] // SECOND}s"
+        kept["default"] = f"{kept['default'] // kube_scheduler_configuration.SECOND}s"
     choices = [s for s in kept.get("anyOf", ()) if s != {"type": "null"}]
     if len(choices) == 1:
         del kept["anyOf"]
@@ -131,7 +127,7 @@ def policy_schema() -> Schema:
 
 def configuration_schema() -> Schema:
     """Return the schema of a KubeSchedulerConfiguration document, plugin arguments included."""
-    schema = _print(KubeSchedulerConfiguration, tuple(ARGS.values()))
+    schema = _print(kube_scheduler_configuration.KubeSchedulerConfiguration, tuple(ARGS.values()))
     schema["definitions"]["PluginConfig"]["allOf"] = [
         {
             "if": {"properties": {"name": {"const": name}}, "required": ["name"]},

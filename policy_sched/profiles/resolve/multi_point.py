@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from policy_sched.profiles.models import DEFAULT_PLUGINS, MULTI_POINT, POINT_TYPES, POINTS
+from policy_sched.profiles import models
 
 Enabled = tuple[str, int]
 """A plugin's name and weight, 0 where none was given."""
@@ -57,7 +57,7 @@ class Expansion:
 
 
 def merge_multi_point(
-    custom: PluginLists, defaults: Sequence[Enabled] = DEFAULT_PLUGINS
+    custom: PluginLists, defaults: Sequence[Enabled] = models.DEFAULT_PLUGINS
 ) -> tuple[EnabledPlugin, ...]:
     """Return the profile's multiPoint merged into the default one.
 
@@ -84,7 +84,7 @@ def merge_multi_point(
 def expand(
     sets: Mapping[str, PluginLists],
     implements: Mapping[str, frozenset[str]],
-    defaults: Sequence[Enabled] = DEFAULT_PLUGINS,
+    defaults: Sequence[Enabled] = models.DEFAULT_PLUGINS,
 ) -> Expansion:
     """Expand a profile.
 
@@ -93,11 +93,11 @@ def expand(
     points of a profile with faults must not be used.
     """
     result = Expansion()
-    multi_point = merge_multi_point(sets.get(MULTI_POINT, PluginLists()), defaults)
+    multi_point = merge_multi_point(sets.get(models.MULTI_POINT, PluginLists()), defaults)
     for entry in multi_point:
         if entry.name not in implements:
             result.faults.append(ExpansionFault(f'plugin "{entry.name}" does not exist', entry))
-    for point in POINTS:
+    for point in models.POINTS:
         own = _own_list(point, sets.get(point, PluginLists()), implements, result.faults)
         disabled = sets.get(point, PluginLists()).disabled
         from_multi_point: dict[str, EnabledPlugin] = {}
@@ -133,10 +133,10 @@ def _own_list(
     for entry in lists.enabled:
         if entry.name not in implements:
             faults.append(
-                ExpansionFault(f'{POINT_TYPES[point]} "{entry.name}" does not exist', entry)
+                ExpansionFault(f'{models.POINT_TYPES[point]} "{entry.name}" does not exist', entry)
             )
         elif point not in implements[entry.name]:
-            kind = POINT_TYPES[point]
+            kind = models.POINT_TYPES[point]
             faults.append(
                 ExpansionFault(f'plugin "{entry.name}" does not extend {kind} plugin', entry)
             )
@@ -163,7 +163,7 @@ def _one_sort(names: Sequence[str]) -> str:
 def _twice(entry: EnabledPlugin, point: str) -> ExpansionFault:
     """Return the fault of a plugin that is enabled twice at one point."""
     return ExpansionFault(
-        f'plugin "{entry.name}" already registered as "{POINT_TYPES[point]}"', entry
+        f'plugin "{entry.name}" already registered as "{models.POINT_TYPES[point]}"', entry
     )
 
 

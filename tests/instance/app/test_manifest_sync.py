@@ -11,12 +11,7 @@ import pytest
 from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import NODE, POD
 from policy_sched.embedded.cluster import EmbeddedCluster
-from policy_sched.instance.app.manifest_sync import (
-    FROM_FILE,
-    REFUSED,
-    AppliedManifests,
-    ManifestFiles,
-)
+from policy_sched.instance.app import manifest_sync
 from policy_sched.testing import FakeClock
 
 NODE_A = "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {zone: one}}\n"
@@ -31,7 +26,9 @@ def cluster() -> Iterator[EmbeddedCluster]:
     cluster.close()
 
 
-def sync(files: ManifestFiles, cluster: EmbeddedCluster) -> AppliedManifests:
+def sync(
+    files: manifest_sync.ManifestFiles, cluster: EmbeddedCluster
+) -> manifest_sync.AppliedManifests:
     """Read the files and apply them to the cluster."""
     return files.apply(files.read(), cluster)
 
@@ -43,12 +40,12 @@ def names(cluster: EmbeddedCluster) -> set[str]:
 
 def test_files_come_change_and_go(tmp_path: Path, cluster: EmbeddedCluster) -> None:
     """New and changed objects are applied, removed ones are deleted."""
-    files = ManifestFiles([str(tmp_path)])
+    files = manifest_sync.ManifestFiles([str(tmp_path)])
     (tmp_path / "all.yaml").write_text(f"{NODE_A}---\n{POD_P}", encoding="utf-8")
-    assert sync(files, cluster) == AppliedManifests(("Node a", "Pod default/p"))
-    assert sync(files, cluster) == AppliedManifests()
+    assert sync(files, cluster) == manifest_sync.AppliedManifests(("Node a", "Pod default/p"))
+    assert sync(files, cluster) == manifest_sync.AppliedManifests()
     (tmp_path / "all.yaml").write_text(NODE_A.replace(": one", ": two"), encoding="utf-8")
-    assert sync(files, cluster) == AppliedManifests(("Node a",), ("Pod default/p",))
+    assert sync(files, cluster) == manifest_sync.AppliedManifests(("Node a",), ("Pod default/p",))
     assert cluster.store.get(NODE, "", "a").labels == {"zone": "two"}
     assert names(cluster) == {"a"}
 
@@ -62,7 +59,7 @@ def test_every_form_of_file(tmp_path: Path, cluster: EmbeddedCluster) -> None:
     (tmp_path / ".e.yaml").write_text(one % "e", encoding="utf-8")
     text = "apiVersion: v1\nkind: NodeList\nitems:\n- metadata: {name: f}\n- metadata: {name: g}\n"
     (tmp_path / "f.yaml").write_text(text, encoding="utf-8")
-    done = sync(ManifestFiles([str(tmp_path)]), cluster)
+    done = sync(manifest_sync.ManifestFiles([str(tmp_path)]), cluster)
     assert not done.problems
     assert names(cluster) == set("abcdfg")
 
@@ -72,9 +69,11 @@ def test_others_objects_stay(tmp_path: Path, cluster: EmbeddedCluster) -> None:
     cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "theirs"}})
     file = tmp_path / "node.yaml"
     file.write_text(NODE_A, encoding="utf-8")
-    files = ManifestFiles([str(tmp_path)])
+    files = manifest_sync.ManifestFiles([str(tmp_path)])
     sync(files, cluster)
-    assert cluster.store.get(NODE, "", "a").typed.metadata.annotations[FROM_FILE] == str(file)
+    assert cluster.store.get(NODE, "", "a").typed.metadata.annotations[
+        manifest_sync.FROM_FILE
+    ] == str(file)
     file.write_text("# nothing any more\n", encoding="utf-8")
     assert sync(files, cluster).deleted == ("Node a",)
     assert names(cluster) == {"theirs"}
@@ -86,23 +85,23 @@ def test_a_later_process_knows_what_came_from_files(
     """Objects name their file: those removed while no process ran are deleted."""
     (tmp_path / "node.yaml").write_text(NODE_A, encoding="utf-8")
     (tmp_path / "pod.yaml").write_text(POD_P, encoding="utf-8")
-    sync(ManifestFiles([str(tmp_path)]), cluster)
+    sync(manifest_sync.ManifestFiles([str(tmp_path)]), cluster)
     (tmp_path / "pod.yaml").unlink()
-    sync(ManifestFiles([str(tmp_path)]), cluster)
+    sync(manifest_sync.ManifestFiles([str(tmp_path)]), cluster)
     assert names(cluster) == {"a"}
 
 
 def test_without_paths_nothing_happens(cluster: EmbeddedCluster) -> None:
     """Without files, objects from earlier files are kept."""
-    data = {"metadata": {"name": "a", "annotations": {FROM_FILE: "gone.yaml"}}}
+    data = {"metadata": {"name": "a", "annotations": {manifest_sync.FROM_FILE: "gone.yaml"}}}
     cluster.apply({"apiVersion": "v1", "kind": "Node", **data})
-    assert sync(ManifestFiles([]), cluster) == AppliedManifests()
+    assert sync(manifest_sync.ManifestFiles([]), cluster) == manifest_sync.AppliedManifests()
     assert names(cluster) == {"a"}
 
 
 def test_one_mistake_keeps_everything(tmp_path: Path, cluster: EmbeddedCluster) -> None:
     """The cluster keeps the objects of the last valid files, and every problem has its position."""
-    files = ManifestFiles([str(tmp_path)])
+    files = manifest_sync.ManifestFiles([str(tmp_path)])
     (tmp_path / "node.yaml").write_text(NODE_A, encoding="utf-8")
     sync(files, cluster)
     (tmp_path / "node.yaml").unlink()
@@ -118,7 +117,7 @@ def test_one_mistake_keeps_everything(tmp_path: Path, cluster: EmbeddedCluster) 
 
 def test_what_the_cluster_refuses(tmp_path: Path, cluster: EmbeddedCluster) -> None:
     """One rejected object is reported with its line; the others are applied."""
-    files = ManifestFiles([str(tmp_path)])
+    files = manifest_sync.ManifestFiles([str(tmp_path)])
     (tmp_path / "all.yaml").write_text(f"{NODE_A}---\n{POD_P}", encoding="utf-8")
     sync(files, cluster)
     changed = POD_P.replace("{name: m}", "{name: other}")
@@ -127,13 +126,13 @@ def test_what_the_cluster_refuses(tmp_path: Path, cluster: EmbeddedCluster) -> N
     done = sync(files, cluster)
     assert done.applied == ("Node a",)
     (problem,) = done.problems
-    assert (problem.code, problem.line) == (REFUSED, 5)
+    assert (problem.code, problem.line) == (manifest_sync.REFUSED, 5)
     assert cluster.store.find(POD, "default", "p") is not None
 
 
 def test_a_deleted_pod_stays_deleted(tmp_path: Path, cluster: EmbeddedCluster) -> None:
     """An evicted pod is created again when its file changes, not at every change."""
-    files = ManifestFiles([str(tmp_path)])
+    files = manifest_sync.ManifestFiles([str(tmp_path)])
     (tmp_path / "pod.yaml").write_text(POD_P, encoding="utf-8")
     sync(files, cluster)
     cluster.delete(Key(POD, "default", "p"))

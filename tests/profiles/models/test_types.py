@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from policy_sched.profiles.models.kube_scheduler_configuration import (
-    SECOND,
-    ClientConnection,
-    LeaderElection,
-)
+from policy_sched.profiles.models import kube_scheduler_configuration
 from policy_sched.profiles.models.types import parse_duration
 
 
@@ -17,9 +13,9 @@ from policy_sched.profiles.models.types import parse_duration
     ("text", "nanoseconds"),
     [
         ("0", 0),
-        ("15s", 15 * SECOND),
-        ("1h2m3.5s", (3600 + 120) * SECOND + 3_500_000_000),
-        ("-1.5m", -90 * SECOND),
+        ("15s", 15 * kube_scheduler_configuration.SECOND),
+        ("1h2m3.5s", (3600 + 120) * kube_scheduler_configuration.SECOND + 3_500_000_000),
+        ("-1.5m", -90 * kube_scheduler_configuration.SECOND),
         (".5ms", 500_000),
         ("2us3ns", 2003),
         ("+1µs", 1000),
@@ -40,14 +36,18 @@ def test_other_texts_are_no_durations(text: str) -> None:
 @given(st.integers(0, 10_000), st.integers(0, 59), st.integers(0, 59))
 def test_parts_add_up(hours: int, minutes: int, seconds: int) -> None:
     """Hours, minutes and seconds add up."""
-    total = (hours * 3600 + minutes * 60 + seconds) * SECOND
+    total = (hours * 3600 + minutes * 60 + seconds) * kube_scheduler_configuration.SECOND
     assert parse_duration(f"{hours}h{minutes}m{seconds}s") == total
 
 
 def test_zero_means_default_where_upstream_cannot_tell() -> None:
     """Zero rates and empty names of component configuration take their defaults."""
-    connection = ClientConnection.model_validate({"qps": 0, "burst": 0, "contentType": ""})
-    assert connection == ClientConnection()
-    election = LeaderElection.model_validate({"leaseDuration": "0s", "leaderElect": False})
-    assert election.lease_duration == 15 * SECOND
+    connection = kube_scheduler_configuration.ClientConnection.model_validate(
+        {"qps": 0, "burst": 0, "contentType": ""}
+    )
+    assert connection == kube_scheduler_configuration.ClientConnection()
+    election = kube_scheduler_configuration.LeaderElection.model_validate(
+        {"leaseDuration": "0s", "leaderElect": False}
+    )
+    assert election.lease_duration == 15 * kube_scheduler_configuration.SECOND
     assert not election.leader_elect

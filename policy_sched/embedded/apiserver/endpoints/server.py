@@ -26,18 +26,10 @@ from policy_sched.embedded.admission import not_found
 from policy_sched.embedded.apiserver import registry, security
 from policy_sched.embedded.apiserver.endpoints import negotiation, watch
 from policy_sched.embedded.apiserver.endpoints.list import Listed, ListRequests, pieces, selection
-from policy_sched.embedded.apiserver.endpoints.negotiation import DISCOVERY, Accepted, accepted
 from policy_sched.embedded.apiserver.endpoints.subresources import PATHS, Subresources, refusal
 from policy_sched.embedded.apiserver.endpoints.write import APPLY_PATCH, Writing, deleted
 from policy_sched.embedded.apiserver.printers import definitions, metadata, row
-from policy_sched.embedded.apiserver.registry import (
-    JSON,
-    VERSIONS,
-    NoSuchPage,
-    ServedResource,
-    discovery,
-    not_acceptable,
-)
+from policy_sched.embedded.apiserver.registry import discovery
 from policy_sched.embedded.apiserver.request import (
     ANONYMOUS,
     RequestOptions,
@@ -47,7 +39,6 @@ from policy_sched.embedded.apiserver.request import (
     is_set,
     target_of,
 )
-from policy_sched.embedded.apiserver.security import HEALTH
 from policy_sched.embedded.store import ObjectStore
 from policy_sched.errors import ClusterError
 from policy_sched.http import RBAC, Access, Address, Bounds, Connections, Site, failure, recognized
@@ -63,7 +54,7 @@ class ResponseBody:
     """The body of a response, and its media type."""
 
     body: bytes
-    content_type: str = JSON
+    content_type: str = registry.JSON
     status: int = 200
 
 
@@ -82,7 +73,7 @@ def document(
             return _json_body({"paths": paths})
         case ["version"]:
             return _json_body(discovery.VERSION)
-        case [name, *rest] if name in HEALTH:
+        case [name, *rest] if name in security.HEALTH:
             return _health(name, rest, trouble, verbose=verbose)
         case ["openapi", *rest]:
             return _openapi(rest, accept)
@@ -105,14 +96,14 @@ def _json_body(value: object) -> ResponseBody:
 
 def _found(value: object | None, accept: str) -> ResponseBody:
     if value is None:
-        raise NoSuchPage
-    accepted(accept, ())
+        raise registry.NoSuchPage
+    negotiation.accepted(accept, ())
     return _json_body(value)
 
 
 def _discovered(accept: str, classic: Callable[[], object], *, core: bool) -> ResponseBody:
-    form: Accepted = accepted(accept, (DISCOVERY,))
-    if form.shown_as == DISCOVERY:
+    form: negotiation.Accepted = negotiation.accepted(accept, (negotiation.DISCOVERY,))
+    if form.shown_as == negotiation.DISCOVERY:
         return ResponseBody(encoded(discovery.aggregated(core=core)) + b"\n", form.content_type)
     return _json_body(classic())
 
@@ -122,7 +113,7 @@ def _health(
 ) -> ResponseBody:
     """Report at a health path. A server that cannot write is not ready, and lives on."""
     if rest and rest[0] not in _CHECKS:
-        raise NoSuchPage
+        raise registry.NoSuchPage
     failed = name == "readyz" and (not rest or rest[0] == _STORAGE) and bool(trouble())
     if not failed and (not verbose or rest):
         return ResponseBody(b"ok", TEXT)
@@ -143,11 +134,11 @@ def _openapi(rest: list[str], accept: str) -> ResponseBody:
             return _json_body(discovery.openapi_v3_index())
         case ["v3", *path]:
             if accept and "json" not in accept and "*" not in accept:
-                raise not_acceptable()
+                raise registry.not_acceptable()
             schema = discovery.openapi_v3("/".join(path))
             if schema is not None:
                 return _json_body(schema)
-    raise NoSuchPage
+    raise registry.NoSuchPage
 
 
 BODY_SECONDS: Final = 60.0
@@ -517,7 +508,7 @@ _STEP: Final = 100
 _AUTOMANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
 
 
-def computed(served: ServedResource, store: ObjectStore) -> list[Stored]:
+def computed(served: registry.ServedResource, store: ObjectStore) -> list[Stored]:
     """Return the objects of a kind, by name."""
     documents = _components(store) if served.kind == "ComponentStatus" else _api_services()
     head = {"kind": served.kind, "apiVersion": served.group_version}
@@ -547,7 +538,7 @@ def _api_services() -> Iterator[Plain]:
         "reason": "Local",
         "message": "Local APIServices are always available",
     }
-    for place, (group, versions) in enumerate(VERSIONS.items()):
+    for place, (group, versions) in enumerate(registry.VERSIONS.items()):
         for later, version in enumerate(versions):
             spec = {
                 "version": version,

@@ -13,16 +13,9 @@ from typing import Any, Final
 
 from policy_sched.client import apimachinery
 from policy_sched.embedded.admission import conflict, forbidden, invalid
-from policy_sched.embedded.apiserver import registry
+from policy_sched.embedded.apiserver import managedfields, registry
 from policy_sched.embedded.apiserver.endpoints import negotiation
 from policy_sched.embedded.apiserver.endpoints.list import selection
-from policy_sched.embedded.apiserver.managedfields import (
-    APPLY,
-    UPDATE,
-    ManagedFieldsEntry,
-    applied,
-    updated,
-)
 from policy_sched.embedded.apiserver.request import RequestTarget, Sent
 from policy_sched.embedded.apiserver.security import Granting
 from policy_sched.embedded.apiserver.validation import checks
@@ -136,7 +129,8 @@ class Writing:
         live = {} if stored is None else served.form.data(stored)
         force = sent.options.flag("force")
         data = negotiation.checked(
-            applied(live, given, self._entry(sent, APPLY), force=force), served
+            managedfields.applied(live, given, self._entry(sent, managedfields.APPLY), force=force),
+            served,
         )
         if stored is not None:
             _check_uid(stored, data)
@@ -154,13 +148,15 @@ class Writing:
     def note(self, sent: Sent, old: apimachinery.Stored, data: Plain) -> None:
         """Note in an object, in place, the manager of changed fields, if it has managers."""
         if _MANAGED in old.raw:
-            updated(old.data, data, self._entry(sent, UPDATE))
+            managedfields.updated(old.data, data, self._entry(sent, managedfields.UPDATE))
 
-    def _entry(self, sent: Sent, operation: str) -> ManagedFieldsEntry:
+    def _entry(self, sent: Sent, operation: str) -> managedfields.ManagedFieldsEntry:
         """Return the manager, the time and the operation; without fields."""
         version, time = sent.target.served.group_version, apimachinery.timestamp(self._store.now())
         part = sent.target.subresource
-        return ManagedFieldsEntry(sent.manager, operation, version, time, frozenset(), part)
+        return managedfields.ManagedFieldsEntry(
+            sent.manager, operation, version, time, frozenset(), part
+        )
 
     def delete(self, sent: Sent) -> tuple[int, apimachinery.Stored, bool]:
         """Delete an object. Return status code, its last state, and whether to show it."""

@@ -6,12 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy_sched.client import apimachinery
-from policy_sched.embedded.apiserver.registry.conversion import (
-    CORE_EVENT,
-    Form,
-    as_stored,
-    shown_event,
-)
+from policy_sched.embedded.apiserver.registry import conversion
 from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, Kind
 
 ALL_VERBS: Final[tuple[str, ...]] = (
@@ -98,7 +93,7 @@ class ServedResource:
     group: str
     version: str
     resource: apimachinery.Resource
-    form: Form
+    form: conversion.Form
     subresources: tuple[Subresource, ...]
     verbs: tuple[str, ...] = ALL_VERBS
     review: bool = False
@@ -162,9 +157,11 @@ def _subresources(resource: apimachinery.Resource) -> tuple[Subresource, ...]:
     return tuple(result)
 
 
-def _served(key: Kind, form: Form | None = None) -> ServedResource:
+def _served(key: Kind, form: conversion.Form | None = None) -> ServedResource:
     resource = apimachinery.resource(key)
-    form = form or Form(resource.api_version, resource.kind, resource.api_version, {}, as_stored)
+    form = form or conversion.Form(
+        resource.api_version, resource.kind, resource.api_version, {}, conversion.as_stored
+    )
     group, _, version = form.api_version.rpartition("/")
     if key in _COMPUTED:
         return ServedResource(group, version, resource, form, (), ("get", "list"), computed=True)
@@ -189,7 +186,7 @@ def _review(group: str, kind: str) -> ServedResource:
         freely_named=True,
         struct=ApiObject,
     )
-    form = Form(api_version, kind, api_version, {}, as_stored)
+    form = conversion.Form(api_version, kind, api_version, {}, conversion.as_stored)
     return ServedResource(group, "v1", resource, form, (), ("create",), review=True)
 
 
@@ -198,7 +195,10 @@ def _table() -> tuple[ServedResource, ...]:
     table = [_served(key) for key in keys]
     table.append(
         _served(
-            apimachinery.EVENT, Form("v1", "Event", apimachinery.EVENT[0], CORE_EVENT, shown_event)
+            apimachinery.EVENT,
+            conversion.Form(
+                "v1", "Event", apimachinery.EVENT[0], conversion.CORE_EVENT, conversion.shown_event
+            ),
         )
     )
     table += [_review(f"{group}.k8s.io", kind) for group in _REVIEWS for kind in _REVIEWS[group]]
