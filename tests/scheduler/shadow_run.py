@@ -22,10 +22,10 @@ from policy_sched.embedded.client import EmbeddedClient
 from policy_sched.embedded.controllers.volumes import PersistentVolumeController
 from policy_sched.embedded.store.watch_history import DELETED
 from policy_sched.instance.app.embedded_instance import ENDED, EmbeddedInstance, Sources
-from policy_sched.instance.shadow.comparison import SECOND, Shadow
+from policy_sched.instance.shadow.comparison import Shadow
 from policy_sched.instance.shadow.log import Agreement, Comparison
 from policy_sched.model.cluster_objects import Node
-from policy_sched.model.meta import ApiObject
+from policy_sched.model.meta import SECOND, ApiObject
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolumeClaim
