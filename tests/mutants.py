@@ -256,7 +256,7 @@ MUTANTS: Final = (
         "elif self._version < journal.static_version:",
         "elif self._version < 0:",
     ),
-    Mutant("language/runtime/incremental.py", "changed |= self._moving.put(row)", "pass"),
+    Mutant("language/runtime/incremental.py", "changed |= self._dynamic.put(row)", "pass"),
     Mutant(
         "language/runtime/incremental.py",
         "elif count.version != self._nodes.journal.version:",

@@ -14,12 +14,13 @@ and a property test compares. What happens to a kept result depends on what chan
 | - plugins of scope CLUSTER | for all rows; the same read-only array again changes nothing |
 | - those that give an `Incremental` | it says which results change with these rows |
 | nominations came or went on a few rows | these rows are filtered again, with nominated pods |
-| a row becomes feasible or infeasible | its total; all totals where a plugin normalizes |
+| a row becomes feasible or infeasible | its total; others' as far as normalized scores change |
 | PreFilter or PreScore of a CLUSTER plugin returns another result | fresh evaluation |
 | - of one whose keys were None for the pod (`Signature.keys`) | not run: it skips again |
 | more than REFRESH_ROWS rows and half of all | fresh evaluation |
 | a node's own fields, the set of nodes, namespaces | fresh evaluation, static results too |
-| a plugin breaks | the result is dropped |
+| an `Incremental` cannot tell, or a score plugin breaks | fresh evaluation |
+| a filter breaks | the result is dropped |
 | the pipeline is replaced | fresh evaluation |
 
 A pod that passes on the node that it is nominated to goes there, as upstream: where only pods

@@ -57,14 +57,14 @@ class FilterDryRun:
         self._runner = runner
         self.plugins = tuple(filters)
         scopes = [runner.pipeline.scope(hook.plugin) for hook in filters]
-        self._moving = tuple(
+        self._dynamic = tuple(
             hook for hook, scope in zip(filters, scopes, strict=True) if scope is not Scope.STATIC
         )
         signatures = runner.pipeline.signatures
         self._by_node = {name for name, one in signatures.items() if one.kernel.node_by_node}
         self._add = runner.active("add_pod", skipped)
         self._remove = runner.active("remove_pod", skipped)
-        wide = {
+        cluster_scoped = {
             hook.plugin for hook, scope in zip(filters, scopes, strict=True) if scope > Scope.NODE
         }
         self._overlays = self._overlay_filters()
@@ -72,9 +72,9 @@ class FilterDryRun:
         """The overlay over which filters are functions; None if one of them is none."""
         self._rejection = self._first_rejection()
         self._reads: dict[ColumnKey, bool] = {}
-        self.node_by_node = bool(wide)
+        self.node_by_node = bool(cluster_scoped)
         self._last: FilterDryRun | None = None
-        self.by_state = wide <= {hook.plugin for hook in self._add}
+        self.by_state = cluster_scoped <= {hook.plugin for hook in self._add}
 
     def for_signature(self, key: Key | None) -> FilterDryRun:
         """Return the same filters for the pods of a signature."""
@@ -102,7 +102,7 @@ class FilterDryRun:
         may be dead. ``moved``: they were evaluated before, and since then only pods changed:
         filters that do not read pods are left out.
         """
-        hooks = self._moving if moved else self.plugins
+        hooks = self._dynamic if moved else self.plugins
         count = nodes.n if rows is None else rows.size
         found = np.ones(count, np.bool_) if among is None else among.copy()
         if rows is None and moved and self._pass_together(nodes, pod, found):
@@ -124,7 +124,7 @@ class FilterDryRun:
 
         Return False, with no flag cleared, where the filters must run one by one.
         """
-        if self._runner.sampling or (self._moving and nodes is not self._overlay):
+        if self._runner.sampling or (self._dynamic and nodes is not self._overlay):
             return False
         try:
             flags = [one.flags(pod) for one in self._overlays.values()]
@@ -143,7 +143,7 @@ class FilterDryRun:
         """
         found = np.ones(nodes.n, np.bool_)
         for hook in self.plugins:
-            if hook not in self._moving:
+            if hook not in self._dynamic:
                 verdict = self._filter(hook, state, pod, None, nodes)
                 if verdict.fatal:
                     return None
@@ -157,7 +157,7 @@ class FilterDryRun:
         None if one of them is none, counts its steps or can end the attempt, and while plugins are
         measured one by one.
         """
-        if self._runner.sampling or (self._moving and nodes is not self._overlay):
+        if self._runner.sampling or (self._dynamic and nodes is not self._overlay):
             return None
         return self._rejection
 
@@ -166,7 +166,7 @@ class FilterDryRun:
         signatures = self._runner.pipeline.signatures
         overlays: dict[int, OverlayFilter] = {}
         for number, hook in enumerate(self.plugins):
-            if hook in self._moving:
+            if hook in self._dynamic:
                 signature = signatures.get(hook.plugin)
                 if signature is None or signature.kernel.overlay is None:
                     return {}
@@ -175,7 +175,7 @@ class FilterDryRun:
 
     def _first_rejection(self) -> FirstRejection | None:
         rules = self._runner.pipeline.rules
-        if not self._moving:
+        if not self._dynamic:
             return _passes
         if rules is None or self._overlay is None:
             return None
@@ -187,7 +187,7 @@ class FilterDryRun:
         known = self._reads.get(key)
         if known is None:
             signatures = self._runner.pipeline.signatures
-            found = [signatures.get(hook.plugin) for hook in self._moving]
+            found = [signatures.get(hook.plugin) for hook in self._dynamic]
             known = self._reads[key] = any(
                 one is None or one.kernel.filter_reads is None or one.kernel.filter_reads(key)
                 for one in found
@@ -228,7 +228,7 @@ class FilterDryRun:
         for number, hook in enumerate(self.plugins, start=1):
             if not rows.size:
                 break
-            if moved and hook not in self._moving:
+            if moved and hook not in self._dynamic:
                 continue
             verdict = self._filter(hook, state, pod, rows, nodes)
             if verdict.codes is None or not verdict.codes.any():

@@ -21,7 +21,7 @@ from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.model import PodInfo
 from policy_sched.queue import Nominator
 
-Promised: TypeAlias = Mapping[int, tuple[PodInfo, ...]]
+PodsByRow: TypeAlias = Mapping[int, tuple[PodInfo, ...]]
 """By row of the node table: the nominated pods that come before the pod in question."""
 
 
@@ -123,7 +123,7 @@ class NominatedPods:
         filter_dry_run: FilterDryRun,
         state: CycleState,
         pod: PodInfo,
-        promised: Promised,
+        nominated: PodsByRow,
         *,
         passed: bool = False,
     ) -> dict[int, tuple[int, Status]]:
@@ -133,7 +133,7 @@ class NominatedPods:
         """
         overlay = self._cache.overlay
         return rejections_with_nominated_pods(
-            overlay, filter_dry_run, state, pod, promised, passed=passed
+            overlay, filter_dry_run, state, pod, nominated, passed=passed
         )
 
 
@@ -142,7 +142,7 @@ def rejections_with_nominated_pods(
     filter_dry_run: FilterDryRun,
     state: CycleState,
     pod: PodInfo,
-    promised: Promised,
+    nominated: PodsByRow,
     *,
     passed: bool = False,
 ) -> dict[int, tuple[int, Status]]:
@@ -152,11 +152,11 @@ def rejections_with_nominated_pods(
     these pods.
     """
     rejections: dict[int, tuple[int, Status]] = {}
-    together: Promised = promised
+    together: PodsByRow = nominated
     if filter_dry_run.node_by_node:
         together = {
             row: others
-            for row, others in promised.items()
+            for row, others in nominated.items()
             if filter_dry_run.is_unaffected_by(state, pod, row, (), others)
         }
     if together:
@@ -164,7 +164,7 @@ def rejections_with_nominated_pods(
         with nodes:
             nodes.add_all(added)
             rejections |= filter_dry_run.rejections(nodes, state, pod, added.rows, moved=passed)
-    for row, others in promised.items():
+    for row, others in nominated.items():
         if row in together:
             continue
         clone = state.clone()

@@ -141,12 +141,12 @@ class ColumnGroup:
 class MaterializedColumns:
     """The materialized columns of one program over one table; ``n``: their rows."""
 
-    def __init__(self, table: NodeTable, static: ColumnGroup, moving: ColumnGroup) -> None:
+    def __init__(self, table: NodeTable, static: ColumnGroup, dynamic: ColumnGroup) -> None:
         self._table = table
         self._static = static
-        self._moving = moving
-        self._columns = [*static.columns, *moving.columns]
-        self._moves = bool(moving.columns)
+        self._dynamic = dynamic
+        self._columns = [*static.columns, *dynamic.columns]
+        self._moves = bool(dynamic.columns)
         self._version = -1
         self.n = -1
         self._shown: tuple[Any, ...] | None = None
@@ -188,7 +188,7 @@ class MaterializedColumns:
         live = self._table.live.values[: self.n]
         if static:
             self._static.fill(live)
-        self._moving.fill(live)
+        self._dynamic.fill(live)
 
     def _put(self, changes: Changes) -> bool:
         """Compute what changed; return whether readers get something else than the same arrays."""
@@ -200,7 +200,7 @@ class MaterializedColumns:
                 if kind != DYNAMIC and self._static.columns:
                     changed |= self._static.put(row)
                 if self._moves:
-                    changed |= self._moving.put(row)
+                    changed |= self._dynamic.put(row)
         except (OverflowError, ValueError):  # of an array, of its memory
             # A sum that int64 arrays wrap and that a single row does not.
             self._fill()
