@@ -48,8 +48,8 @@ COUNTS: Final = "cluster/counts"
 SPREAD: Final = "plugins/podtopologyspread"
 AFFINITY: Final = "plugins/interpodaffinity"
 CLAIMS: Final = "plugins/dynamicresources"
-DEVICES: Final = ("tests/plugins/dynamicresources/test_columns.py",)
-OVERLAY: Final = ("tests/cluster/overlay", "tests/cluster/test_cache_machine.py")
+DEVICES: Final = ("tests/plugins/dynamicresources",)
+OVERLAY: Final = ("tests/cluster/overlay",)
 SUMS: Final = ("tests/cluster/counts/test_grouped_sums.py",)
 NEIGHBOURS: Final = (
     "tests/plugins/podtopologyspread/test_incremental.py",
@@ -237,7 +237,7 @@ MUTANTS: Final = (
         "plugins/rules/plugin.py",
         "self._helped_at, self._helped = at, {}",
         "self._helped_at = at",
-        ("tests/plugins/rules",),
+        ("tests/plugins/rules/test_rule_hints.py",),
     ),
     Mutant(
         "plugins/rules/bound_score.py",

@@ -148,7 +148,7 @@ SHAPES: Final = (
     Shape((6, 40, 120, 300), (1, 1, 2), (4, 9), (4, 9), 4, 0.06, small=True, restarts=0.003),
     Shape((4, 12, 40, 120), (1, 2, 4, 30), (1, 1, 5), (1, 1, 3, 12), 12, 0.3),
     Shape((6, 40, 120), (1, 2), (1, 4), (1, 4), 4, 0.15, small=True, restarts=0.005),
-    Shape((4, 12, 24), (2, 4, 30), (1, 1, 5), (1, 1, 3), 10, 0.3, things=0.5),
+    Shape((4, 12, 24), (2, 4, 30), (1, 1, 5), (1, 1, 3), 10, 0.3, restarts=0.05, things=0.5),
 )
 """Equal pods in a calm cluster; mixed ones in a full cluster; something of both; all kinds."""
 CHANGES: Final[Mapping[str, int]] = {

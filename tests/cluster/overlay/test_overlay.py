@@ -171,3 +171,16 @@ def test_columns_that_the_table_evicted_are_created_again() -> None:
         nodes.add(0, pod_of(10, "", "5"))
         assert nodes.lookup(key).values.item(0) == 15
     assert cache.nodes.lookup(key).values.item(0) == 10
+
+
+def test_many_rows_that_changed_between_two_blocks_are_followed() -> None:
+    """A dry run saw nodes as they were before many of their pods came."""
+    cache = Cache()
+    for index in range(12):
+        cache.add_node(make_node(f"n{index}", cpu="4"))
+    with cache.overlay:
+        seen(cache.overlay)
+    for index in range(6):
+        cache.assume(pod_of(index, "1", "3"), f"n{index}")
+    with cache.overlay:
+        assert seen(cache.overlay) == seen(cache.nodes)

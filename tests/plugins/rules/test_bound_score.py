@@ -146,6 +146,14 @@ class TestNormalizing:
         some = np.array([11, 0], np.intp)
         assert requested.normalize(raw[some], POD, NOW, some).tolist() == [90, 3]
 
+    def test_equal_scores_of_another_pod_are_normalized_anew(self) -> None:
+        """A pod whose nodes all had one score got the normalised score of the pod before it."""
+        requested = bound("clamp(int(pod.labels['least']), 0, 50)", "score * 2")
+        for least in (3, 5):
+            pod = PodInfo.of(make_pod("p", labels={"least": str(least)}))
+            raw = requested.score(pod, NOW)
+            assert requested.normalize(raw, pod, NOW).tolist() == [2 * least] * NODES
+
 
 class TestDoubles:
     """A rule that is a double is normalised as one; the result is rounded to the nearest int."""
