@@ -409,8 +409,7 @@ def applied_text(one: AppliedPolicy) -> str:
 
 def policy_document(policies: Sequence[AppliedPolicy]) -> list[dict[str, object]]:
     """Return the number of pods and nodes that each policy applied to, as plain data."""
-    document: list[dict[str, object]] = msgspec.to_builtins(policies)
-    return document
+    return [msgspec.to_builtins(policy) for policy in policies]
 
 
 def by_count(counts: Mapping[str, int]) -> Sequence[tuple[str, int]]:

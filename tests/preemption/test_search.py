@@ -271,7 +271,7 @@ def test_dry_runs_of_many_kinds_of_pods_take_no_more_than_they_may(
         attempt = attempt_of(scheduler, info_of(OraclePod("new", priority, 1000)))
         assert attempt is not None
         assert isinstance(search.search(attempt, all_rows(scheduler), Random(0)), Eviction)
-        *before, last = (run.nbytes for run in runs._kept.values())
+        *before, last = (run.nbytes for run in runs._kept.entries.values())
         assert sum(before) <= most
         assert last <= most / 2
     assert 2 < len(runs._kept) < 59

@@ -20,8 +20,8 @@ def kept_bytes(scheduler: Scheduler) -> int:
     evaluations = scheduler.profiles["default-scheduler"].evaluator._kept
     found = [one for one in gc.get_objects() if isinstance(one, DryRuns)]
     (runs,) = [one for one in found if one._search.cache is scheduler.cache]
-    entries = [*evaluations._main.values(), *evaluations._probation.values(), *runs._kept.values()]
-    return sum(one.nbytes for one in entries)
+    kept = (evaluations.main, evaluations._probation, runs._kept)
+    return sum(entry.nbytes for cache in kept for entry in cache.entries.values())
 
 
 def decide(scheduler: Scheduler, millis: int, times: int) -> None:

@@ -1,10 +1,4 @@
-"""The scheduler's own endpoints of ``run``: flags, listener, and authentication of callers.
-
-Beside an embedded cluster callers are authenticated and authorized as by that cluster's API.
-Without an authenticator every caller on this machine is accepted. Otherwise a caller needs a
-certificate of the client CA, or a token of the token file or of a service account; with RBAC,
-roles and bindings authorize it.
-"""
+"""The scheduler's own endpoints of ``run``: flags, listener, and authentication of callers."""
 
 from __future__ import annotations
 
@@ -27,9 +21,6 @@ from policy_sched.cli.options.kube_scheduler_flags import Overrides
 from policy_sched.client.kube.auth import Anonymous, load, paths_in
 from policy_sched.client.kube.rest import Api, ClientEnvironment, RetryPolicy, Settings
 from policy_sched.client.kube.time import Clocks
-from policy_sched.embedded.apiserver import security
-from policy_sched.embedded.apiserver.request import UserInfo
-from policy_sched.embedded.store import ObjectStore
 from policy_sched.errors import ClusterError
 from policy_sched.http import Access, Address
 from policy_sched.instance import http
@@ -269,7 +260,7 @@ async def _follow(
 
 def _embedded_authorizer(given: Access, instance: Instance) -> http.Authorizer:
     """Return the authorizer of an embedded cluster, which is not loaded for a real one."""
-    from policy_sched.cli.options.endpoints import embedded_authorizer  # noqa: PLC0415
+    from policy_sched.cli.options.embedded_auth import embedded_authorizer  # noqa: PLC0415
     from policy_sched.instance.app import EmbeddedInstance  # noqa: PLC0415
 
     assert isinstance(instance, EmbeddedInstance), "there are these two"
@@ -329,47 +320,3 @@ def _status_of(response: bytes) -> http.Plain:
     if not isinstance(status, dict):
         raise ClusterError("the response to a review is of another form")
     return status
-
-
-def embedded_authorizer(given: Access, store: ObjectStore) -> http.Authorizer:
-    """Return the authorizer for a cluster in this process. Raises ClusterError."""
-    if not given.knows and not given.limited:
-        return http.AlwaysAllow()
-    known = security.Tokens.read(given.tokens) if given.tokens else None
-    users = security.Authenticator(known, security.AccountTokens(store), anonymous=False)
-    return EmbeddedAuthorizer(users, security.Rbac(store) if given.limited else None)
-
-
-class EmbeddedAuthorizer:
-    """Authorizer for an embedded cluster; without ``rbac`` every user may do everything."""
-
-    def __init__(self, users: security.Authenticator, rbac: security.Rbac | None) -> None:
-        self._users = users
-        self._rbac = rbac
-
-    async def authenticate(self, authorization: str) -> http.Caller | None:
-        """Return the user of the token; with RBAC a caller without a token is anonymous."""
-        if not authorization and self._rbac is not None:
-            return http.ANONYMOUS
-        scheme, _, token = authorization.partition(" ")
-        found = self._users.user(token.strip()) if scheme.lower() == "bearer" else None
-        if found is None:
-            return None
-        user, _ = found
-        return http.Caller(user.name, user.uid, user.groups, user.extra)
-
-    async def authorize(
-        self, caller: http.Caller, attributes: http.RequestAttributes
-    ) -> http.Permission:
-        """Return whether the roles of the cluster allow it."""
-        if self._rbac is None:
-            return http.Permission(allowed=caller is not http.ANONYMOUS)
-        user = UserInfo(caller.name, caller.uid, caller.groups, caller.extra)
-        found = security.Attributes(
-            attributes.verb,
-            "" if attributes.resource else attributes.path,
-            resource=attributes.resource,
-            namespace=attributes.namespace,
-            name=attributes.name,
-        )
-        return http.Permission(*self._rbac.decide(user, found))

@@ -106,4 +106,7 @@ def test_unread_node_data_never_changes_a_result(
         for node in world.nodes
     ]
     bound = world.pods if reads & USAGE else []
-    assert outcomes(text, World(changed, bound, now=world.now), pod) == result.vector()
+    assert (
+        outcomes(text, World(changed, bound, world.namespaces, world.now, world.group), pod)
+        == result.vector()
+    )
