@@ -75,8 +75,8 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
         Replace expectations of YAML files that differ by the actual result; comments stay.
     exact
         Compare recorded lives of a scheduler in everything: every attempt with its scores and its
-        message, and the queue afterwards. Otherwise only what became of pods is compared: who is
-        bound where, evicted and nominated, and which devices claims have.
+        message, and the queue afterwards. Otherwise only what became of pods is compared: where
+        they are bound, which are evicted and nominated, and which devices claims have.
     root
         A directory below which tests may name policies and configurations, beside the repository
         of the test file (or else the working directory, or the file's own).

@@ -96,7 +96,7 @@ class Scheduler:
     ``rng`` breaks ties. All effects go through `handle`. ``profiles`` may be replaced as a whole
     between two calls; attempts end with the profile that they began with. ``decide`` and
     ``schedule_group`` are the algorithms, which a simulation may replace by ones that choose
-    otherwise; who only looks on is in ``observers``.
+    otherwise; ``observers`` only look on.
     """
 
     def __init__(
