@@ -46,6 +46,7 @@ def domains(
         if found.status.code is Code.SKIP:
             continue
         if found.status.code is Code.ERROR:
+            # kube-scheduler passes the message of an Error on as it is, without the plugin's name.
             raise PluginError(found.status.message())
         if not found.status.ok:
             text = f'running PlacementGenerate plugin "{hook.plugin}": {found.status.message()}'
