@@ -48,7 +48,7 @@ INSIDE = {
     "console": (".", "pages", "trials", "sources"),
     "client/kube": (".", "leaderelection", "cache events", "rest", "auth", "time"),
     "cluster": (".", "debug overlay", "counts", "tables"),
-    "embedded": ("apiserver", ".", "kubelet", "controllers", "store", "admission", "schema"),
+    "embedded": ("apiserver", ".", "controllers", "store", "admission", "schema"),
     "embedded/apiserver": (
         ".", "endpoints", "security", "request managedfields validation", "registry protobuf",
         "printers",
@@ -56,12 +56,12 @@ INSIDE = {
     "framework": ("evaluate", "runtime", "."),
     "instance": ("http shadow", "app", "observability"),
     "language": (
-        ".", "codegen lint", "lower", "cel", "check ir", "format stdlib", "runtime syntax",
+        ".", "codegen lint", "lower", "cel", "check ir", "stdlib", "runtime syntax",
         "values", "diagnostics",
     ),
     "plugins": (
-        "rules", "defaultpreemption", ".",
-        "dynamicresources extenders interpodaffinity podgroups podtopologyspread volumes",
+        "rules", ".",
+        "dynamicresources extenders interpodaffinity podtopologyspread volumes",
     ),
     "profiles": ("format", "reload", "check", "build", "resolve", "load", "validate", "models"),
     "scheduler": ("setup", "."),
@@ -232,7 +232,7 @@ def surface(root: Path, name: str) -> set[str]:
     for node in ast.walk(tree(init)) if name and init.is_file() else ():
         if isinstance(node, ast.ImportFrom):
             names |= {alias.name for alias in node.names if alias.name == alias.asname}
-    for node in tree(init).body if names else ():
+    for node in tree(init).body if name and init.is_file() else ():
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Assign | ast.AnnAssign):

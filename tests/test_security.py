@@ -23,7 +23,7 @@ from policy_sched.embedded.apiserver.endpoints.server import BOUNDS
 from policy_sched.embedded.apiserver.registry import errors as refusals
 from policy_sched.http import accepting
 from policy_sched.instance.http import delegated_auth as doorkeeper, listener as listening
-from policy_sched.language.diagnostics import problems as codes
+from policy_sched.language import diagnostics as codes
 from policy_sched.policytest import scenario
 from policy_sched.profiles.load.configuration import MAX_PROFILES
 from policy_sched.profiles.load.document import MAX_DOCUMENTS

@@ -1,7 +1,7 @@
 """The rule language: a typed, CEL-like language that is compiled to Python and NumPy.
 
 Stages, in the order a rule passes them: syntax, check, lint, lower, ir, codegen, runtime. values/
-has the types, stdlib/ the functions, format/ the formatter. The language knows columns of nodes
+has the types, stdlib/ the functions. The language knows columns of nodes
 and pods; it does not know scheduling.
 """
 
@@ -21,6 +21,12 @@ from policy_sched.language.expression import (
     BoundExpression as BoundExpression,
     Expression as Expression,
     compile_expression as compile_expression,
+)
+from policy_sched.language.formatter import (
+    WIDTH as WIDTH,
+    flat_expression as flat_expression,
+    format_expression as format_expression,
+    plain_expression as plain_expression,
 )
 from policy_sched.language.reference import (
     Entry as Entry,

@@ -5,6 +5,10 @@ registry finds them and third-party plugins by name.
 """
 
 from policy_sched.plugins.default_binder import DefaultBinder as DefaultBinder
+from policy_sched.plugins.default_preemption import (
+    Preempting as Preempting,
+    Preemption as Preemption,
+)
 from policy_sched.plugins.registry import (
     GATED_PARTS as GATED_PARTS,
     HOUSE as HOUSE,

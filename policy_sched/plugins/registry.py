@@ -14,7 +14,7 @@ from typing import Final, cast
 from policy_sched.errors import PluginError
 from policy_sched.framework import CONFIGURED, Handle
 from policy_sched.framework.runtime import ENTRY_POINT_GROUP, implementations, points_of
-from policy_sched.plugins import podgroups, volumes
+from policy_sched.plugins import pod_groups, volumes
 from policy_sched.plugins.default_binder import DefaultBinder
 from policy_sched.plugins.dynamicresources import DynamicResources
 from policy_sched.plugins.interpodaffinity import InterPodAffinity
@@ -33,13 +33,13 @@ HOUSE: Final[Mapping[str, Factory]] = {
     "DynamicResources": DynamicResources,
     "DefaultBinder": DefaultBinder,
     "NodeDeclaredFeatures": NodeDeclaredFeatures,
-    "GangScheduling": podgroups.GangScheduling,
-    "TopologyPlacementGenerator": podgroups.TopologyPlacementGenerator,
-    "PodGroupPodsCount": podgroups.PodGroupPodsCount,
+    "GangScheduling": pod_groups.GangScheduling,
+    "TopologyPlacementGenerator": pod_groups.TopologyPlacementGenerator,
+    "PodGroupPodsCount": pod_groups.PodGroupPodsCount,
 }
 
 GATED_PARTS: Final[Mapping[str, tuple[str, Factory]]] = {
-    "NodeResourcesFit": ("TopologyAwareWorkloadScheduling", podgroups.NodeResourcesPlacement),
+    "NodeResourcesFit": ("TopologyAwareWorkloadScheduling", pod_groups.NodeResourcesPlacement),
 }
 """What a plugin that is a policy implements besides, where a feature gate is on: gate, factory."""
 

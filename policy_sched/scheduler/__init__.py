@@ -15,6 +15,8 @@ from policy_sched.scheduler.attempt import (
 )
 from policy_sched.scheduler.event_handlers import (
     ClusterChange as ClusterChange,
+    free_claims as free_claims,
+    make_claims as make_claims,
     node_gone as node_gone,
     node_seen as node_seen,
     object_changed as object_changed,
@@ -34,16 +36,14 @@ from policy_sched.scheduler.placement_search import GroupPlan as GroupPlan
 from policy_sched.scheduler.pod_group_algorithm import Member as Member
 from policy_sched.scheduler.pod_group_cycle import (
     GroupDecision as GroupDecision,
+    MemberDecision as MemberDecision,
     condition_reason as condition_reason,
     dry_run_group as dry_run_group,
     dry_run_members as dry_run_members,
     gated as gated,
-    schedule_group as schedule_group,
-)
-from policy_sched.scheduler.pod_group_outcomes import (
-    MemberDecision as MemberDecision,
     member_decision as member_decision,
     member_decisions as member_decisions,
+    schedule_group as schedule_group,
 )
 from policy_sched.scheduler.queueing_hints import (
     NO_PROFILE as NO_PROFILE,
@@ -54,13 +54,12 @@ from policy_sched.scheduler.queueing_hints import (
     queue_hints as queue_hints,
     queue_order as queue_order,
 )
-from policy_sched.scheduler.resource_claims import (
-    free_claims as free_claims,
-    make_claims as make_claims,
+from policy_sched.scheduler.scheduler import (
+    Observers as Observers,
+    Scheduler as Scheduler,
+    single_pass as single_pass,
 )
-from policy_sched.scheduler.scheduler import Observers as Observers, Scheduler as Scheduler
 from policy_sched.scheduler.scheduling_cycle import (
     decide as decide,
     decide_without_reasons as decide_without_reasons,
 )
-from policy_sched.scheduler.single_pass import single_pass as single_pass

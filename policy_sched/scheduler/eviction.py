@@ -12,9 +12,13 @@ from typing import Final
 from policy_sched.errors import ClusterError
 from policy_sched.framework import Handle
 from policy_sched.model import PodGroup, PodInfo
-from policy_sched.scheduler.api_calls import disruption_target, nomination, pod_deletion
+from policy_sched.scheduler.api_calls import (
+    disruption_target,
+    nomination,
+    pod_deletion,
+    record_event,
+)
 from policy_sched.scheduler.attempt import Preempt
-from policy_sched.scheduler.event_recorder import record_event
 
 LOG: Final = logging.getLogger(__name__)
 #: The node of events about victims of a whole group (kube-scheduler's word), and their plugin.

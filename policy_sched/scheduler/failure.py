@@ -8,9 +8,8 @@ from typing import Final
 from policy_sched.errors import ClusterError
 from policy_sched.framework import Code, Handle, Status
 from policy_sched.model import NO_PLUGINS, PodInfo
-from policy_sched.scheduler.api_calls import pod_unschedulable
+from policy_sched.scheduler.api_calls import pod_unschedulable, record_event
 from policy_sched.scheduler.attempt import Preempt, Reject
-from policy_sched.scheduler.event_recorder import record_event
 from policy_sched.scheduler.queueing_hints import no_profile
 
 LOG: Final = logging.getLogger(__name__)

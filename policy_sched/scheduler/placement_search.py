@@ -26,12 +26,13 @@ from policy_sched.scheduler.attempt import Attempt, Bind, Reject
 from policy_sched.scheduler.failure import rejectors
 from policy_sched.scheduler.pod_group_algorithm import (
     UNSCHEDULABLE,
+    AssumedMembers,
     GroupResult,
     GroupTrial,
+    Held,
     Nodes,
     schedule_members,
 )
-from policy_sched.scheduler.pod_group_snapshot import AssumedMembers, Held
 
 Rejectors = tuple[frozenset[str], frozenset[str]]
 """The plugins that rejected a pod, and those that returned Pending."""

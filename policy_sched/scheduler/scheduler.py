@@ -33,6 +33,7 @@ from policy_sched.model import (
     QueueState,
 )
 from policy_sched.queue import SchedulingQueue
+from policy_sched.scheduler.api_calls import record_event
 from policy_sched.scheduler.attempt import (
     Attempt,
     Bind,
@@ -43,23 +44,23 @@ from policy_sched.scheduler.attempt import (
     Reject,
 )
 from policy_sched.scheduler.binding_cycle import (
+    InFlightBinding,
+    InFlightBindings,
     begin_binding,
     permit_again,
     reserve_and_permit,
     undo,
 )
-from policy_sched.scheduler.event_recorder import record_event
 from policy_sched.scheduler.eviction import evict_for_group, prepare_candidate
 from policy_sched.scheduler.failure import handle_scheduling_failure, record_no_profile, rejectors
-from policy_sched.scheduler.in_flight_bindings import InFlightBinding, InFlightBindings
 from policy_sched.scheduler.pod_group_cycle import (
     GroupDecision,
+    MemberDecision,
     decided_together,
     gated,
     schedule_group,
     update_group_condition,
 )
-from policy_sched.scheduler.pod_group_outcomes import MemberDecision
 from policy_sched.scheduler.queueing_hints import NO_PROFILE, objection, worth_judging
 from policy_sched.scheduler.scheduling_cycle import decide
 
@@ -569,3 +570,27 @@ class Scheduler:
 _MOST_GROUPS: Final = 1000
 """Groups of which is known that their pods are active."""
 _BROKEN: Final = (NO_PLUGINS, NO_PLUGINS)
+
+
+def single_pass(scheduler: Scheduler) -> Iterator[Outcome]:
+    """Decide the pods that are ready, and those that become ready meanwhile, in queue order.
+
+    The pass ends when every ready pod was decided: pods that were requeued are not retried.
+    """
+    scheduler.run_due()
+    decided: set[str] = set()
+    left = _ready(scheduler)
+    while left:
+        found = scheduler.schedule_one()
+        if found is None:
+            return
+        for outcome in (found, *found.others):
+            decided.add(outcome.pod.uid)
+            left.discard(outcome.pod.uid)
+            yield outcome
+        if not left:
+            left = _ready(scheduler) - decided
+
+
+def _ready(scheduler: Scheduler) -> set[str]:
+    return {queued.info.uid for queued in scheduler.queue.active()}

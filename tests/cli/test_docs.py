@@ -7,7 +7,7 @@ import json
 import pytest
 
 from policy_sched.cli.main import run
-from policy_sched.language.diagnostics.problems import codes
+from policy_sched.language.diagnostics import codes
 from policy_sched.language.reference import entries
 from policy_sched.language.stdlib.environment import policy_environment
 

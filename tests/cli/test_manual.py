@@ -14,7 +14,7 @@ from policy_sched.cluster.tables.node_table import NodeTable
 from policy_sched.cluster.tables.pod_table import PodTable
 from policy_sched.cluster.tables.schema import NODE_COLUMNS, POD_COLUMNS, Family
 from policy_sched.framework.extension_points import POINTS
-from policy_sched.language.diagnostics.problems import codes
+from policy_sched.language.diagnostics import codes
 from policy_sched.language.stdlib.environment import policy_environment
 from policy_sched.profiles.check.check import check_files
 from tests.shown import ROOT, page

@@ -8,7 +8,7 @@ from policy_sched.client.apimachinery.object import Key, Stored
 from policy_sched.client.apimachinery.resources import NODE, POD
 from policy_sched.embedded.client import EmbeddedClient
 from policy_sched.embedded.cluster import EmbeddedCluster
-from policy_sched.embedded.kubelet.kubelet import KubeletTimes, TakenResources, rejection
+from policy_sched.embedded.kubelet import KubeletTimes, TakenResources, rejection
 from policy_sched.embedded.store.deletion import ENDED
 from policy_sched.errors import ClusterError
 from policy_sched.model.cluster_objects import Node

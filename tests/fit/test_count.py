@@ -18,8 +18,7 @@ from policy_sched.model import cluster_objects
 from policy_sched.model.meta import ApiObject, LabelSelector, ObjectMeta
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.scheduler.setup.cluster import load_cluster
-from policy_sched.scheduler.setup.factory import assemble, read
+from policy_sched.scheduler.setup.factory import assemble, load_cluster, read
 from policy_sched.simulate.one_shot import run_cluster
 from policy_sched.testing import make_node, make_pod
 

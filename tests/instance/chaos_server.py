@@ -20,7 +20,7 @@ from aiohttp import web
 from policy_sched.client.apimachinery.resources import NODE, POD
 from policy_sched.embedded.apiserver.endpoints.server import ApiServer
 from policy_sched.embedded.cluster import EmbeddedCluster
-from policy_sched.embedded.kubelet.kubelet import KubeletTimes
+from policy_sched.embedded.kubelet import KubeletTimes
 from policy_sched.embedded.store.store import ObjectStore
 from policy_sched.embedded.store.watch_history import DELETED, StoreChange
 from policy_sched.http.access import Address

@@ -23,8 +23,8 @@ from policy_sched.language.lower.context import Refusal
 from policy_sched.language.runtime.activation import Activation
 from policy_sched.language.syntax import ast as typed
 from policy_sched.language.values import types
-from policy_sched.language.values.devices import AllocationFacts
 from policy_sched.language.values.limits import KINDS, Some
+from policy_sched.language.values.records import AllocationFacts
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_pod
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from policy_sched.language.diagnostics import problems
+from policy_sched.language import diagnostics as problems
 from policy_sched.profiles.load.policy_source import as_duration
 
 RULES = Path(__file__).parent / "rules"

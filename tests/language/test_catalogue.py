@@ -13,7 +13,7 @@ import pytest
 
 from policy_sched.errors import Severity
 from policy_sched.language.check.policy import check_policy
-from policy_sched.language.diagnostics.problems import codes
+from policy_sched.language.diagnostics import codes
 
 from .rule_files import documents, policy
 

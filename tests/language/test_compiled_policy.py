@@ -13,7 +13,7 @@ from policy_sched.cluster.tables import Scope
 from policy_sched.errors import Diagnostic
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.compile import compile_policy
-from policy_sched.language.diagnostics.problems import (
+from policy_sched.language.diagnostics import (
     KeySource,
     PolicySource,
     PreFilterSource,

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from policy_sched.language.check.definitions import Checked
 from policy_sched.language.check.policy import check_policy
-from policy_sched.language.diagnostics.problems import Problem
+from policy_sched.language.diagnostics import Problem
 from policy_sched.language.lint.conditions import Trees, conditions, walk
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from hypothesis import assume, given, strategies as st
 
-from policy_sched.language.diagnostics.problems import KeySource, Text
+from policy_sched.language.diagnostics import KeySource, Text
 from policy_sched.language.values.limits import RuleError
 from policy_sched.model.pod_info import PodInfo, QueuedPod
 from policy_sched.plugins.rules.bound_policy import bind

@@ -19,7 +19,7 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.compile import compile_policy
-from policy_sched.language.diagnostics.problems import PolicySource, RuleSource, Text
+from policy_sched.language.diagnostics import PolicySource, RuleSource, Text
 from policy_sched.model import cluster_event
 from policy_sched.model.cluster_objects import Namespace
 from policy_sched.model.pod_info import PodInfo

@@ -15,8 +15,7 @@ from policy_sched.manifests.load import load
 from policy_sched.policytest.runner import run_scenario
 from policy_sched.policytest.scenario import load_scenarios
 from policy_sched.profiles.load import load_policies
-from policy_sched.scheduler.setup.cluster import load_cluster
-from policy_sched.scheduler.setup.factory import build, read
+from policy_sched.scheduler.setup.factory import build, load_cluster, read
 from policy_sched.simulate.one_shot import run_cluster
 
 POLICIES = Path(__file__).parents[2] / "policies"

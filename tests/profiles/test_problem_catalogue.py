@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from policy_sched.language.diagnostics.problems import codes
+from policy_sched.language.diagnostics import codes
 from policy_sched.manifests.load import load
 from policy_sched.profiles.check.check import check_all
 from policy_sched.profiles.check.snapshot import snapshot_of

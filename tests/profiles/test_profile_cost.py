@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from policy_sched.errors import Severity
-from policy_sched.language.diagnostics.problems import MAX_PROFILE_COST
+from policy_sched.language.diagnostics import MAX_PROFILE_COST
 from policy_sched.profiles.check.check import check_all, check_files
 from policy_sched.profiles.reload.inputs import PolicyFiles
 

@@ -18,7 +18,7 @@ from policy_sched.client.apimachinery.resources import NODE, POD
 from policy_sched.client.protocol import Done
 from policy_sched.embedded.client import EmbeddedClient
 from policy_sched.embedded.cluster import EmbeddedCluster
-from policy_sched.embedded.kubelet.kubelet import KubeletTimes
+from policy_sched.embedded.kubelet import KubeletTimes
 from policy_sched.errors import ClusterError
 from policy_sched.framework.evaluate.evaluator import Evaluator
 from policy_sched.framework.evaluate.nominated_pods import Nominations

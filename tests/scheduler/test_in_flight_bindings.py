@@ -6,7 +6,7 @@ from policy_sched.framework.status import SUCCESS, PendingStatus
 from policy_sched.framework.waiting_pods import WaitingPod
 from policy_sched.model.pod_info import QueuedPod
 from policy_sched.scheduler.attempt import Attempt, Bind
-from policy_sched.scheduler.in_flight_bindings import PAUSE, InFlightBinding, InFlightBindings
+from policy_sched.scheduler.binding_cycle import PAUSE, InFlightBinding, InFlightBindings
 from tests.scheduler.world import SCHEDULER, pod_of, scheduler_of
 
 PROFILE = scheduler_of().profiles[SCHEDULER]

@@ -7,9 +7,8 @@ from pathlib import Path
 from policy_sched.manifests.admission import set_creation_times
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.policytest.scenario import load_scenarios
-from policy_sched.scheduler.setup.cluster import load_cluster
-from policy_sched.scheduler.setup.factory import assemble, build, read
-from policy_sched.scheduler.single_pass import single_pass
+from policy_sched.scheduler.scheduler import single_pass
+from policy_sched.scheduler.setup.factory import assemble, build, load_cluster, read
 from policy_sched.simulate.one_shot import run_queue
 from policy_sched.testing import make_node, make_pod
 

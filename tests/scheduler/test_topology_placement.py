@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from policy_sched.plugins.podgroups.topology_placement import by_value
+from policy_sched.plugins.pod_groups import by_value
 from policy_sched.scheduler import event_handlers
 from tests.scheduler import pod_groups
 

@@ -15,8 +15,7 @@ from policy_sched.model.pod import Pod
 from policy_sched.model.pod_group import POD_GROUP_LABEL, CoschedulingGroup, CoschedulingSpec
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.profiles.build.pipeline import CompiledPlan
-from policy_sched.scheduler.setup.cluster import load_cluster
-from policy_sched.scheduler.setup.factory import assemble, build, read
+from policy_sched.scheduler.setup.factory import assemble, build, load_cluster, read
 from policy_sched.simulate import one_shot
 from policy_sched.simulate.report import OneShotRun, PreemptionRecord
 from policy_sched.testing import make_node, make_pod

@@ -16,8 +16,7 @@ from policy_sched.model.kinds import KINDS
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod, PodTemplate
 from policy_sched.model.storage import PersistentVolumeClaim
-from policy_sched.scheduler.setup.cluster import load_cluster
-from policy_sched.scheduler.setup.factory import build
+from policy_sched.scheduler.setup.factory import build, load_cluster
 from policy_sched.simulate import workloads
 from policy_sched.simulate.one_shot import run_cluster
 from policy_sched.testing import make_node

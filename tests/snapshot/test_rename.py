@@ -18,8 +18,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolumeClaim
 from policy_sched.policytest.scenario import Scenario, load_scenarios
 from policy_sched.profiles.build.pipeline import CompiledPlan
-from policy_sched.scheduler.setup.cluster import load_cluster
-from policy_sched.scheduler.setup.factory import EPOCH, assemble, read
+from policy_sched.scheduler.setup.factory import EPOCH, assemble, load_cluster, read
 from policy_sched.simulate.one_shot import run_queue
 from policy_sched.simulate.report import OneShotRun
 from policy_sched.snapshot.pseudonyms import Pseudonyms

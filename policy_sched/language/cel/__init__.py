@@ -9,14 +9,12 @@ from policy_sched.language.cel.costs import estimated_cost as estimated_cost
 from policy_sched.language.cel.evaluator import Evaluation as Evaluation
 from policy_sched.language.cel.library import plain as plain
 from policy_sched.language.cel.selectors import (
+    DeviceNames as DeviceNames,
     Selector as Selector,
     check_selector as check_selector,
     compile_selector as compile_selector,
     device_record as device_record,
     selector_type as selector_type,
-)
-from policy_sched.language.cel.unknown_attributes import (
-    DeviceNames as DeviceNames,
     unknown_attributes as unknown_attributes,
 )
 from policy_sched.language.cel.values import (

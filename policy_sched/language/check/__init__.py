@@ -24,4 +24,4 @@ from policy_sched.language.check.policy import (
     check_policy as check_policy,
     diagnostic as diagnostic,
 )
-from policy_sched.language.check.upstream import compilation_failed as compilation_failed
+from policy_sched.language.check.scope import compilation_failed as compilation_failed

@@ -10,8 +10,14 @@ import re2
 
 from policy_sched.language import stdlib
 from policy_sched.language.check import macros
-from policy_sched.language.check.scope import Definition, Scope, habit_hint, silent
-from policy_sched.language.check.upstream import no_overload, undeclared
+from policy_sched.language.check.scope import (
+    Definition,
+    Scope,
+    habit_hint,
+    no_overload,
+    silent,
+    undeclared,
+)
 from policy_sched.language.diagnostics import MAX_PATTERN_BYTES, did_you_mean, nearest
 from policy_sched.language.syntax import Span, ast
 from policy_sched.language.values import Fault, types

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from policy_sched.language.check.scope import Scope, select_from, silent
-from policy_sched.language.check.upstream import no_overload, undeclared
+from policy_sched.language.check.scope import Scope, no_overload, select_from, silent, undeclared
 from policy_sched.language.diagnostics import MAX_MACRO_NESTING, MAX_MACROS
 from policy_sched.language.stdlib import MacroForms, choose
 from policy_sched.language.syntax import ast

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from policy_sched.language.check.calls import quantities_differ
-from policy_sched.language.check.scope import Scope, silent
-from policy_sched.language.check.upstream import mismatch, no_overload
+from policy_sched.language.check.scope import Scope, mismatch, no_overload, silent
 from policy_sched.language.diagnostics import MAX_LIST_ITEMS
 from policy_sched.language.stdlib import choose, settle
 from policy_sched.language.syntax import ast

@@ -10,16 +10,14 @@ from policy_sched.language.codegen.fused import (
     fuse as fuse,
 )
 from policy_sched.language.codegen.module import (
+    ClassProgram as ClassProgram,
     Functions as Functions,
+    Marks as Marks,
     Program as Program,
     SortProgram as SortProgram,
+    class_program as class_program,
     generate as generate,
     sort_program as sort_program,
-)
-from policy_sched.language.codegen.row_classes import (
-    ClassProgram as ClassProgram,
-    Marks as Marks,
-    class_program as class_program,
 )
 from policy_sched.language.codegen.victims import (
     Rows as Rows,

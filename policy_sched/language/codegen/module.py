@@ -26,7 +26,7 @@ import numpy as np
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.language import ir
 from policy_sched.language.codegen.emitter import FACTORY_ARGUMENTS, INDENT, ConstantPool, Emitter
-from policy_sched.language.ir import CountPass, PodInvariants
+from policy_sched.language.ir import Builder, CountPass, Op, PodInvariants, row_classes
 from policy_sched.language.runtime import (
     Activation,
     ColumnGroup,
@@ -359,3 +359,36 @@ def sort_program(keys: Sequence[ir.Op], descending: Sequence[bool]) -> SortProgr
 
 def _columns(invariants: Sequence[ir.Op], limits: Mapping[ir.Op, float]) -> Columns:
     return tuple([(op.rep[-1], limits.get(op)) for op in invariants])
+
+
+#: Takes a pod, a context, rows and their number; returns arrays with one element per row, single
+#: values, and lists of both. Rows on which all of them are equal are alike.
+Marks: TypeAlias = Callable[[Any, object, Any, int], Sequence[Any]]
+
+
+class ClassProgram(msgspec.Struct, frozen=True):
+    """The code that tells rows apart, before a table is known."""
+
+    code: bytes
+    slots: ConstantPool
+
+    def bind(self, runtime: Runtime) -> Marks:
+        """Return the function over one table, or over a view of it."""
+        function = bind_factory(self.code, self.slots, runtime)
+
+        def run(pod: Any, case: object, rows: Any, n: int) -> Sequence[Any]:
+            with np.errstate(all="ignore"):
+                found: Sequence[Any] = function(pod, case, rows, n)
+            return found
+
+        return run
+
+
+def class_program(roots: Sequence[Op], build: Builder) -> ClassProgram | None:
+    """Return what tells rows apart on which ``roots`` may differ; None if only the rows do."""
+    found = row_classes(roots, build)
+    if found is None:
+        return None
+    writer = Writer()
+    writer.function("marks", OVER_ROWS, found, rows=True)
+    return ClassProgram(compiled(writer.text()), writer.slots)

@@ -1,61 +1,311 @@
-"""The catalogue of error codes, suggestions, and source text with positions.
+"""The catalogue of error codes, suggested names, and source text with positions.
 
-The lowest stage: every other stage reports through it.
+The codes of problems, the limits behind some of them, and suggested names; and the checker's input:
+a policy's texts and settings as plain data, each text with its place. `profiles` builds these from
+YAML; nothing here knows YAML. The lowest stage: every other stage reports through it.
 """
 
-from policy_sched.language.diagnostics.problems import (
-    DEVICE_COST as DEVICE_COST,
-    MAX_ANNOTATED_COST as MAX_ANNOTATED_COST,
-    MAX_ANNOTATED_PROFILE_COST as MAX_ANNOTATED_PROFILE_COST,
-    MAX_DEPTH as MAX_DEPTH,
-    MAX_ELEMENTS as MAX_ELEMENTS,
-    MAX_FIELDS as MAX_FIELDS,
-    MAX_FUNCTION_PARAMS as MAX_FUNCTION_PARAMS,
-    MAX_FUNCTIONS as MAX_FUNCTIONS,
-    MAX_INLINED_DEPTH as MAX_INLINED_DEPTH,
-    MAX_LIST_ITEMS as MAX_LIST_ITEMS,
-    MAX_MACRO_NESTING as MAX_MACRO_NESTING,
-    MAX_MACROS as MAX_MACROS,
-    MAX_NODES as MAX_NODES,
-    MAX_PATTERN_BYTES as MAX_PATTERN_BYTES,
-    MAX_PROBLEMS as MAX_PROBLEMS,
-    MAX_PROFILE_COST as MAX_PROFILE_COST,
-    MAX_RULE_COST as MAX_RULE_COST,
-    MAX_RULES as MAX_RULES,
-    MAX_SOURCE_BYTES as MAX_SOURCE_BYTES,
-    MAX_TYPE_DEPTH as MAX_TYPE_DEPTH,
-    MAX_VARIABLES as MAX_VARIABLES,
-    Code as Code,
-    DeviceRule as DeviceRule,
-    DeviceRules as DeviceRules,
-    DeviceRuleSource as DeviceRuleSource,
-    DevicesSource as DevicesSource,
-    EventRule as EventRule,
-    EventSource as EventSource,
-    FunctionSource as FunctionSource,
-    KeySource as KeySource,
-    Locate as Locate,
-    OrderKey as OrderKey,
-    PlacementRule as PlacementRule,
-    PlacementSource as PlacementSource,
-    PolicySource as PolicySource,
-    PreemptionRules as PreemptionRules,
-    PreemptionSource as PreemptionSource,
-    PreFilterRule as PreFilterRule,
-    PreFilterSource as PreFilterSource,
-    Problem as Problem,
-    RequeueRule as RequeueRule,
-    RequeueSource as RequeueSource,
-    Rule as Rule,
-    RuleSource as RuleSource,
-    ScoreRule as ScoreRule,
-    ScoreSource as ScoreSource,
-    StepRule as StepRule,
-    StepSource as StepSource,
-    Text as Text,
-    VariableSource as VariableSource,
-    codes as codes,
-    did_you_mean as did_you_mean,
-    field_names as field_names,
-    nearest as nearest,
-)
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Final, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from policy_sched.errors import Severity
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """A problem of ``text[start:end]`` of one expression, before it has a place in a file."""
+
+    start: int
+    end: int
+    code: str
+    message: str
+    hint: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is, by its code."""
+        return codes()[self.code].severity
+
+
+class Code(msgspec.Struct, frozen=True):
+    """What a code means, how bad it is, and an example."""
+
+    meaning: str
+    example: str
+    severity: Severity = Severity.ERROR
+
+
+@cache
+def codes() -> dict[str, Code]:
+    """Return the codes of problems, in the order of the manual."""
+    rows = tomllib.loads(Path(__file__).with_name("codes.toml").read_text(encoding="utf-8"))
+    return {
+        code: Code(row["meaning"], row["example"], Severity(row.get("severity", "error")))
+        for code, row in rows.items()
+    }
+
+
+#: Limits of one expression and of one policy, with their units.
+MAX_SOURCE_BYTES: Final = 10_240
+MAX_NODES: Final = 2_000  # of the typed tree, functions inlined
+MAX_DEPTH: Final = 100  # of the syntax tree
+MAX_INLINED_DEPTH: Final = 150  # of the typed tree with functions and variables written out
+MAX_MACROS: Final = 32  # in one expression
+MAX_MACRO_NESTING: Final = 3
+MAX_LIST_ITEMS: Final = 1_024  # of one literal
+MAX_ELEMENTS: Final = 2_000  # of the lists of one expression, those of its variables included
+MAX_TYPE_DEPTH: Final = 32  # of the types of expressions and parameters
+MAX_FIELDS: Final = 1_000  # of a policy's params, and of the records in them, all together
+MAX_FUNCTION_PARAMS: Final = 64
+MAX_VARIABLES: Final = 64
+MAX_FUNCTIONS: Final = 32
+MAX_RULES: Final = 64
+MAX_PATTERN_BYTES: Final = 512
+DEVICE_COST: Final = 20  # times what a rule may cost for a node, one may cost for a device
+MAX_RULE_COST: Final = 500  # units of one rule, see ir/code_motion.py; an annotation may raise it
+MAX_ANNOTATED_COST: Final = 20_000  # the most that the annotation may set
+MAX_PROFILE_COST: Final = 5_000  # units of all rules of a profile
+MAX_ANNOTATED_PROFILE_COST: Final = 50_000  # the same with what annotations add
+MAX_PROBLEMS: Final = 100  # printed of one policy
+
+
+_MAX_LENGTH: Final = 64
+
+
+def distance(a: str, b: str) -> int:
+    """Return the Damerau-Levenshtein distance: insertions, deletions, changes, swaps of two."""
+    before_last: list[int] = []
+    last = list(range(len(b) + 1))
+    for i, left in enumerate(a, 1):
+        row = [i]
+        for j, right in enumerate(b, 1):
+            cost = min(last[j] + 1, row[-1] + 1, last[j - 1] + (left != right))
+            if i > 1 and j > 1 and left == b[j - 2] and a[i - 2] == right:
+                cost = min(cost, before_last[j - 2] + 1)
+            row.append(cost)
+        before_last, last = last, row
+    return last[-1]
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """Return the candidate that ``name`` most likely meant, or None.
+
+    It differs by at most max(1, len/3) typing errors; case does not count.
+    """
+    if len(name) > _MAX_LENGTH:
+        return None
+    limit = max(1, len(name) // 3)
+    best: tuple[int, str] | None = None
+    for candidate in sorted(set(candidates)):
+        if abs(len(candidate) - len(name)) > limit:
+            continue
+        apart = distance(name.lower(), candidate.lower())
+        if apart <= limit and apart < len(candidate) and (best is None or apart < best[0]):
+            best = (apart, candidate)
+    return best[1] if best else None
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    """Return ``; did you mean 'x'?`` or nothing."""
+    found = nearest(name, candidates)
+    return f"; did you mean '{found}'?" if found else ""
+
+
+#: Maps an offset of a text (0 to its length) to line, column (both from 1) and the line's text.
+Locate = Callable[[int], tuple[int, int, str]]
+
+
+def field_names(record: type) -> tuple[str, ...]:
+    """Return the names of the fields of a Struct or a dataclass; of another class none."""
+    if issubclass(record, msgspec.Struct):
+        return record.__struct_fields__
+    return tuple(getattr(record, "__dataclass_fields__", ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One expression, its position in a file, and its path in the policy.
+
+    ``path`` is such as ``filter[0].expression``, and is shown with problems. Equal texts in
+    different files compare equal.
+    """
+
+    text: str
+    file: str = field(default="<text>", compare=False)
+    locate: Locate | None = field(default=None, compare=False)
+    path: str = ""
+
+    def __reduce__(self) -> tuple[type[Text], tuple[object, ...]]:
+        """Leave the places in the file behind: another process needs the text alone."""
+        return Text, (self.text, self.file, None, self.path)
+
+    def position(self, offset: int) -> tuple[int, int, str]:
+        """Return (line, column, source line) of a character of the text, in its file."""
+        if self.locate is not None:
+            return self.locate(offset)
+        line_start = self.text.rfind("\n", 0, offset) + 1
+        line_end = self.text.find("\n", offset)
+        line = self.text[line_start : line_end if line_end >= 0 else len(self.text)]
+        return self.text.count("\n", 0, offset) + 1, offset - line_start + 1, line
+
+
+class FunctionSource(msgspec.Struct, frozen=True):
+    """An entry of ``functions``: parameters with the text of their types, and the body."""
+
+    name: str
+    params: tuple[tuple[str, str], ...]
+    expression: Text
+
+
+class VariableSource(msgspec.Struct, frozen=True):
+    """An entry of ``variables``."""
+
+    name: str
+    expression: Text
+
+
+E = TypeVar("E")
+"""The form of expressions: `Text` as read, or with a typed tree once checked."""
+
+
+class Rule(msgspec.Struct, Generic[E], frozen=True):
+    """A rule of ``filter`` or ``preEnqueue``; at most one of the message forms is given."""
+
+    expression: E
+    message: str = ""
+    message_expression: E | None = None
+    reasons: E | None = None
+    resolvable: bool | E = True
+    on_error: str | None = None
+
+
+class OrderKey(msgspec.Struct, Generic[E], frozen=True):
+    """A key of an order, such as ``queueSort``; ``order`` is Ascending or Descending."""
+
+    expression: E
+    order: str = "Ascending"
+
+
+class PreFilterRule(msgspec.Struct, Generic[E], frozen=True):
+    """The ``preFilter`` section: the node names to look at, and why a pod with none fails."""
+
+    node_names: E | None = None
+    message: str = ""
+
+
+class ScoreRule(msgspec.Struct, Generic[E], frozen=True):
+    """The ``score`` section; ``normalize`` is the name of a normaliser or an expression."""
+
+    expression: E
+    normalize: str | E | None = None
+    on_error: str | None = None
+    match_conditions: tuple[E, ...] = ()
+
+
+class StepRule(msgspec.Struct, Generic[E], frozen=True):
+    """A section that is one rule: ``reserve``, ``preBind``, ``bind``, ``postBind``.
+
+    ``permit`` has its ``allow`` as the expression, and a time-out beside it.
+    """
+
+    expression: E
+    message: str = ""
+    message_expression: E | None = None
+    on_error: str | None = None
+    timeout: E | None = None
+
+
+class EventRule(msgspec.Struct, Generic[E], frozen=True):
+    """Events of ``requeue``: the kind of the objects, what happens to them, and the hint."""
+
+    kind: str
+    actions: tuple[str, ...]
+    hint: E | None = None
+
+
+class RequeueRule(msgspec.Struct, Generic[E], frozen=True):
+    """The ``requeue`` section; without ``events`` they are derived."""
+
+    hint: E | None = None
+    every: E | None = None
+    events: tuple[EventRule[E], ...] | None = None
+
+
+class PreemptionRules(msgspec.Struct, Generic[E], frozen=True):
+    """The ``preemption`` section, complete: what a policy leaves open is as upstream does it."""
+
+    eligible: E
+    victim: E
+    victim_order: tuple[OrderKey[E], ...]
+    node_order: tuple[OrderKey[E], ...]
+
+
+class PlacementRule(msgspec.Struct, Generic[E], frozen=True):
+    """The ``placement`` section: the domain of a node, and how good a domain is for a group."""
+
+    domain: E | None = None
+    score: E | None = None
+    on_error: str | None = None
+
+
+class DeviceRule(msgspec.Struct, Generic[E], frozen=True):
+    """A filter rule of the ``devices`` section, and the reason that explanations give."""
+
+    expression: E
+    message: str = ""
+    on_error: str | None = None
+
+
+class DeviceRules(msgspec.Struct, Generic[E], frozen=True):
+    """The ``devices`` section: which devices may be considered, and which is the best."""
+
+    filter: tuple[DeviceRule[E], ...] = ()
+    score: E | None = None
+    score_on_error: str | None = None
+
+
+RuleSource: TypeAlias = Rule[Text]
+KeySource: TypeAlias = OrderKey[Text]
+PreFilterSource: TypeAlias = PreFilterRule[Text]
+ScoreSource: TypeAlias = ScoreRule[Text]
+StepSource: TypeAlias = StepRule[Text]
+EventSource: TypeAlias = EventRule[Text]
+RequeueSource: TypeAlias = RequeueRule[Text]
+PreemptionSource: TypeAlias = PreemptionRules[Text]
+PlacementSource: TypeAlias = PlacementRule[Text]
+DeviceRuleSource: TypeAlias = DeviceRule[Text]
+DevicesSource: TypeAlias = DeviceRules[Text]
+
+
+class PolicySource(msgspec.Struct, frozen=True):
+    """One policy with its effective parameters."""
+
+    name: str
+    params: Mapping[str, object] = msgspec.field(default_factory=dict)
+    functions: tuple[FunctionSource, ...] = ()
+    variables: tuple[VariableSource, ...] = ()
+    match_conditions: tuple[Text, ...] = ()
+    pre_enqueue: tuple[RuleSource, ...] = ()
+    queue_sort: tuple[KeySource, ...] = ()
+    pre_filter: PreFilterSource | None = None
+    filter: tuple[RuleSource, ...] = ()
+    score: ScoreSource | None = None
+    reserve: StepSource | None = None
+    permit: StepSource | None = None
+    pre_bind: StepSource | None = None
+    bind: StepSource | None = None
+    post_bind: StepSource | None = None
+    requeue: RequeueSource | None = None
+    preemption: PreemptionSource | None = None
+    placement: PlacementSource | None = None
+    measures: tuple[VariableSource, ...] = ()
+    devices: DevicesSource | None = None
+    cost_limit: int = MAX_RULE_COST

@@ -48,5 +48,8 @@ from policy_sched.language.ir.recording import (
     rebuilt as rebuilt,
     recorded as recorded,
 )
-from policy_sched.language.ir.regions import Region as Region, Shapes as Shapes
-from policy_sched.language.ir.row_classes import row_classes as row_classes
+from policy_sched.language.ir.regions import (
+    Region as Region,
+    Shapes as Shapes,
+    row_classes as row_classes,
+)

@@ -4,17 +4,6 @@ Imports no other stage.
 """
 
 from policy_sched.language.values import intervals as intervals, limits as limits, types as types
-from policy_sched.language.values.devices import (
-    NO_ALLOCATION as NO_ALLOCATION,
-    NO_DEVICE as NO_DEVICE,
-    NO_REQUEST as NO_REQUEST,
-    AllocatedDeviceFacts as AllocatedDeviceFacts,
-    AllocationFacts as AllocationFacts,
-    AttributeFacts as AttributeFacts,
-    DeviceFacts as DeviceFacts,
-    QualifiedNames as QualifiedNames,
-    RequestFacts as RequestFacts,
-)
 from policy_sched.language.values.intervals import (
     BOOLS as BOOLS,
     DOUBLES as DOUBLES,
@@ -49,9 +38,18 @@ from policy_sched.language.values.limits import (
     weigh as weigh,
 )
 from policy_sched.language.values.records import (
+    NO_ALLOCATION as NO_ALLOCATION,
+    NO_DEVICE as NO_DEVICE,
     NO_NODE as NO_NODE,
+    NO_REQUEST as NO_REQUEST,
     NOWHERE as NOWHERE,
+    AllocatedDeviceFacts as AllocatedDeviceFacts,
+    AllocationFacts as AllocationFacts,
+    AttributeFacts as AttributeFacts,
+    DeviceFacts as DeviceFacts,
     ImageFacts as ImageFacts,
     NodeFacts as NodeFacts,
     PlacementFacts as PlacementFacts,
+    QualifiedNames as QualifiedNames,
+    RequestFacts as RequestFacts,
 )

@@ -50,7 +50,7 @@ from policy_sched.language import CompiledPolicy, Unit
 from policy_sched.language.ir import field_of_column
 from policy_sched.language.runtime import Activation, Event, no_allocation
 from policy_sched.language.values import NodeFacts
-from policy_sched.plugins.defaultpreemption import Preempting, Preemption
+from policy_sched.plugins import Preempting, Preemption
 from policy_sched.plugins.dynamicresources import Allocating, ResourceClaims
 from policy_sched.plugins.rules.bound_filter import BoundFilter, Explanation
 from policy_sched.plugins.rules.bound_policy import BoundPolicy, bind

@@ -14,7 +14,7 @@ import yaml
 from yaml.nodes import ScalarNode
 
 from policy_sched.errors import Diagnostic
-from policy_sched.language.format import WIDTH, flat_expression, format_expression
+from policy_sched.language import WIDTH, flat_expression, format_expression
 from policy_sched.language.syntax import parse as parse_expression
 from policy_sched.profiles import load, models
 from policy_sched.profiles.format.key_order import in_order

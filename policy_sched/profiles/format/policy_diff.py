@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
+from policy_sched.language import plain_expression
 from policy_sched.language.diagnostics import PolicySource, Text, field_names
-from policy_sched.language.format import plain_expression
 from policy_sched.model import NOTHING, Requirement, Selector
 from policy_sched.plugins.extenders import ExtenderSettings, TlsSettings
 from policy_sched.profiles.build import CompiledPlan

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from random import Random
+from typing import Final
 
 from policy_sched.client import Client, MemoryClient
 from policy_sched.cluster import ApiObjects, Cache
@@ -12,6 +13,7 @@ from policy_sched.errors import Diagnostic
 from policy_sched.framework import Extender, Handle, WaitingPods
 from policy_sched.framework.runtime import Pipeline, Runner
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
+from policy_sched.model import ApiObject, Namespace, Node, Pod, PodInfo
 from policy_sched.profiles.build import CompiledPlan, raise_errors
 from policy_sched.profiles.models import DEFAULT_NOW, moment_of
 from policy_sched.profiles.reload import Config, PolicyFiles
@@ -138,3 +140,23 @@ def assemble_with_assembly(  # noqa: PLR0913 - all but the plans may be left out
     if ties is None:
         ties = Random(seed)  # noqa: S311 - a seed makes ties repeatable; nothing here is a secret
     return Scheduler(handle, queue, built.profiles, ties), assembly
+
+
+ENDED: Final = frozenset({"Succeeded", "Failed"})
+"""Phases in which a pod holds no resources; kube-scheduler does not watch such pods."""
+
+
+def load_cluster(cache: Cache, objects: Iterable[ApiObject]) -> list[Pod]:
+    """Add nodes, namespaces and running pods; return the pods without a node, in order."""
+    running: list[Pod] = []
+    pending: list[Pod] = []
+    for one in objects:
+        if isinstance(one, Node):
+            cache.add_node(one)
+        elif isinstance(one, Namespace):
+            cache.set_namespace(one)
+        elif isinstance(one, Pod) and one.status.phase not in ENDED:
+            (running if one.spec.node_name else pending).append(one)
+    for pod in running:
+        cache.add_pod(PodInfo.of(pod))
+    return pending

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from policy_sched.framework.runtime import Hook
 from policy_sched.model import POLICY_RELOAD, QueuedPod
-from policy_sched.plugins.defaultpreemption import Preempting
+from policy_sched.plugins import Preempting
 from policy_sched.profiles.build import PlanDiff
 from policy_sched.profiles.reload import (
     ActivePolicies,

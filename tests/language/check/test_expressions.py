@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from policy_sched.language import diagnostics as problems
 from policy_sched.language.check.policy import check_policy
-from policy_sched.language.diagnostics import problems
 
 
 def checked(rule: str, *variables: str) -> list[str]:

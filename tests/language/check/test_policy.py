@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from policy_sched.language.check.policy import check_expression, check_policy
-from policy_sched.language.diagnostics.problems import PolicySource, RuleSource, Text
+from policy_sched.language.diagnostics import PolicySource, RuleSource, Text
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
 from tests.language.rule_files import RULES, documents, policy

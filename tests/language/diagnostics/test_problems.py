@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from policy_sched.language.diagnostics.problems import did_you_mean, distance, nearest
+from policy_sched.language.diagnostics import did_you_mean, distance, nearest
 
 WORDS = st.text(alphabet="abAB", max_size=8)
 

@@ -7,7 +7,7 @@ import pytest
 from policy_sched.language.check.definitions import Checked
 from policy_sched.language.compile import make_unit
 from policy_sched.language.cost_report import over_budget
-from policy_sched.language.diagnostics.problems import Text
+from policy_sched.language.diagnostics import Text
 from policy_sched.language.ir.code_motion import Cost
 from policy_sched.language.lower.dispatch import make_lowering
 from policy_sched.language.values import types

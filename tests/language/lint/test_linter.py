@@ -8,7 +8,7 @@ import pytest
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.check.policy import check_policy
-from policy_sched.language.diagnostics.problems import codes
+from policy_sched.language.diagnostics import codes
 from policy_sched.language.lint.linter import lint, unused_params
 from tests.language.rule_files import documents, policy
 

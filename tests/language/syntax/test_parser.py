@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 from lark import Lark
 
-from policy_sched.language.diagnostics.problems import Text
+from policy_sched.language.diagnostics import Text
 from policy_sched.language.syntax import ast
 from policy_sched.language.syntax.parser import lark_parser, parse
 from tests.language.cel_spec import DIRECTORY, cases

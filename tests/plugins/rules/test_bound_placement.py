@@ -10,7 +10,7 @@ import pytest
 from policy_sched.cluster.cache import Cache
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.compile import compile_policy
-from policy_sched.language.diagnostics.problems import PlacementSource, PolicySource, Text
+from policy_sched.language.diagnostics import PlacementSource, PolicySource, Text
 from policy_sched.language.runtime.activation import Activation
 from policy_sched.language.sections import CompiledPolicy
 from policy_sched.language.values.limits import RuleError

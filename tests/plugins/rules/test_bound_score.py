@@ -14,12 +14,7 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.tables import Scope
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.compile import compile_policy
-from policy_sched.language.diagnostics.problems import (
-    PolicySource,
-    ScoreSource,
-    Text,
-    VariableSource,
-)
+from policy_sched.language.diagnostics import PolicySource, ScoreSource, Text, VariableSource
 from policy_sched.language.runtime.activation import FAILED, NORMALIZERS, Activation, normalized
 from policy_sched.language.sections import CompiledPolicy
 from policy_sched.language.values.limits import RuleError

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from policy_sched.cluster.cache import Cache
-from policy_sched.language.diagnostics.problems import Text
+from policy_sched.language.diagnostics import Text
 from policy_sched.language.ir.dependencies import Reads
 from policy_sched.language.runtime.activation import Activation
 from policy_sched.model.pod_info import PodInfo

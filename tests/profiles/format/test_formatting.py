@@ -9,7 +9,7 @@ import pytest
 import yaml
 from hypothesis import given, strategies as st
 
-from policy_sched.language.format.printer import format_expression
+from policy_sched.language.formatter import format_expression
 from policy_sched.profiles.format import key_order
 from policy_sched.profiles.format.formatting import format_file
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.plugins.defaultpreemption.plugin import Preempting
+from policy_sched.plugins.default_preemption import Preempting
 from policy_sched.testing import make_pod
 from tests.plugins.volumes.world import World
 

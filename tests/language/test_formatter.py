@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, strategies as st
 
-from policy_sched.language.format import printer
+from policy_sched.language import formatter
 from policy_sched.language.syntax import ast
 from policy_sched.language.syntax.parser import comments, parse
 from tests.language.rule_files import documents
@@ -112,13 +112,13 @@ def promise(text: str) -> str:
     """Check what formatting promises for an expression that parses; return the result."""
     tree, problems = parse(text)
     assert tree is not None, (text, problems)
-    shown = printer.format_expression(text)
+    shown = formatter.format_expression(text)
     assert shown is not None
     again, problems = parse(shown)
     assert again is not None, (shown, problems)
     assert meaning(again) == meaning(tree), shown
     assert notes(shown) == notes(text), shown
-    assert printer.format_expression(shown) == shown
+    assert formatter.format_expression(shown) == shown
     assert all(line == line.rstrip() for line in shown.split("\n"))
     return shown
 
@@ -127,10 +127,10 @@ def promise(text: str) -> str:
 def test_a_formatted_expression_means_the_same_and_stays_as_it_is(text: str) -> None:
     """Whatever the blanks between tokens, and however it breaks."""
     shown = promise(text)
-    flat = printer.flat_expression(text)
+    flat = formatter.flat_expression(text)
     assert flat is not None
     assert "\n" not in flat
-    assert (shown == flat) or len(flat) > printer.WIDTH
+    assert (shown == flat) or len(flat) > formatter.WIDTH
 
 
 @given(texts(blanks_or_comments))
@@ -212,14 +212,14 @@ def test_the_plain_form_is_the_meaning(one: str, other: str) -> None:
     trees = [parse(text)[0] for text in (one, other)]
     assert trees[0] is not None
     assert trees[1] is not None
-    shown = [printer.plain_expression(text) for text in (one, other)]
+    shown = [formatter.plain_expression(text) for text in (one, other)]
     assert (shown[0] == shown[1]) == (meaning(trees[0]) == meaning(trees[1]))
-    assert printer.plain_expression(printer.format_expression(other) or "") == shown[1]
+    assert formatter.plain_expression(formatter.format_expression(other) or "") == shown[1]
 
 
 def test_a_text_that_does_not_parse_is_left_alone() -> None:
     """There is nothing to print then."""
-    assert printer.format_expression("a &&") is None
-    assert printer.flat_expression("a &&") is None
-    assert printer.plain_expression("a &&") is None
-    assert printer.flat_expression("a // why") is None
+    assert formatter.format_expression("a &&") is None
+    assert formatter.flat_expression("a &&") is None
+    assert formatter.plain_expression("a &&") is None
+    assert formatter.flat_expression("a // why") is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.status import Code
 from policy_sched.model.pod_info import PodInfo, QueueState
-from policy_sched.plugins.podgroups.gang_scheduling import MISSING, NAME, TIMEOUT, TOO_FEW
+from policy_sched.plugins.pod_groups import MISSING, NAME, TIMEOUT, TOO_FEW
 from policy_sched.scheduler import event_handlers
 from policy_sched.testing import make_pod
 from tests.scheduler.pod_groups import Groups, member, pod_group
