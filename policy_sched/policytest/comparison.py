@@ -310,13 +310,13 @@ def as_far_as(stated: str, message: str) -> str:
 def _evictions(
     expected: ExpectedOutcome, got: ExpectedOutcome, complete: bool
 ) -> Iterator[Deviation]:
-    """The nomination must be one of the acceptable ones; what is acceptable is a list."""
+    """The nomination must be one of the acceptable ones, a list; there is none if that is empty."""
     if expected.preemption is None:
         if complete and got.preemption:
             yield Deviation("preemption", ABSENT, _pairs(_as_sets(got)))
         return
     acceptable, ours = _as_sets(expected), _as_sets(got)
-    if not ours or not ours <= acceptable:
+    if bool(ours) != bool(acceptable) or not ours <= acceptable:
         yield Deviation("preemption", _pairs(acceptable), _pairs(ours))
 
 

@@ -114,11 +114,13 @@ def observe_scenario(
     rules = Strictness(scenario.complete, nominations=scenario.complete and scenario.several)
     running = {pod_name(one): one for one in scenario.objects if isinstance(one, Pod)}
     times: Counter[str] = Counter()
+    waits: dict[str, Observation] = {}
     for op in scenario.ops:
         pod = pods.get(op.pod) or running[op.pod]
         decided = groups.decided(PodInfo.of(pod)) and not op.delete
         if not decided and (op.delete or scheduler.cache.node_of(PodInfo.of(pod).uid)):
             pod_gone(scheduler, PodInfo.of(pod))
+            _end_waits(scheduler, waits)
         if op.delete:
             continue
         times[op.pod] += 1
@@ -130,7 +132,7 @@ def observe_scenario(
         started = time.perf_counter()
         outcome = groups.decide(PodInfo.of(pod))
         if outcome is None:
-            outcome = _step(scheduler, pod, expected, watch, scenario)
+            outcome = _step(scheduler, pod, expected, watch, scenario, waits)
             if scenario.complete and scenario.gates:
                 outcome = replace(outcome, permit=None)  # stated of pods of groups only
         elif scenario.complete:
@@ -182,10 +184,12 @@ def _step(
     expected: ExpectedOutcome | None,
     watch: CoverageWatch | None,
     scenario: Scenario,
+    waits: dict[str, Observation],
 ) -> ExpectedOutcome:
     """Decide one pod, and leave the cluster as the steps that follow expect it.
 
-    In a record a nomination ends only where the expectation states it.
+    In a record a nomination ends only where the expectation states it. ``waits``: the pods that
+    wait for permission, by UID.
     """
     info = PodInfo.of(pod)
     if watch is not None:
@@ -195,6 +199,9 @@ def _step(
     if watch is not None and observed.outcome.feasible == ():
         watch.fits_nowhere(info)
     node = observed.assume(expected)
+    if observed.waits_on:
+        waits[info.uid] = observed
+    _end_waits(scheduler, waits)
     if watch is not None and node:
         watch.chose(info, node)
     if node and not scenario.complete:
@@ -203,6 +210,23 @@ def _step(
     if not scenario.bind:
         return observed.outcome
     return with_claims(observed.outcome, info, before, scheduler.handle)
+
+
+def _end_waits(scheduler: Scheduler, waits: dict[str, Observation]) -> None:
+    """Take the pods back that a plugin has rejected since; those it has allowed keep their nodes.
+
+    A pod that is taken back may be what others of its group wait for.
+    """
+    pods = scheduler.handle.waiting_pods
+    pods.recheck()
+    while ended := [waiting for waiting in pods if waiting.ended]:
+        for waiting in ended:
+            status = waiting.status_at(scheduler.handle.now())
+            pods.remove(waiting.pod.uid)
+            observed = waits.pop(waiting.pod.uid)
+            if status is not None and not status.ok:
+                observed.give_up(waiting.node)
+        pods.recheck()
 
 
 def _states_rules(expected: ExpectedOutcome | None) -> bool:
@@ -221,6 +245,8 @@ class Observation:
         self._scheduler = scheduler
         self._info = PodInfo.of(pod)
         self._state = framework.CycleState()
+        self.waits_on = ""
+        """The node where the pod waits for permission, empty if it does not."""
         self.outcome = self._decide()
         if rules and self.outcome.rejected:
             self.outcome = replace(self.outcome, rejected=self._by_rule(self.outcome.rejected))
@@ -249,10 +275,17 @@ class Observation:
         except errors.PluginError as error:
             status = framework.Status(framework.Code.ERROR)
             self.outcome = replace(self.outcome, message=str(error))
-        if not (status.ok or status.code is framework.Code.WAIT):
-            runner.undo("reserve", self._state, self._info, node)
-            self._scheduler.cache.forget(self._info.uid)
+        if status.code is framework.Code.WAIT:
+            self.waits_on = node
+        elif not status.ok:
+            self.give_up(node)
         return node
+
+    def give_up(self, node: str) -> None:
+        """Take back what Reserve did, and the pod from its node."""
+        runner = self._scheduler.profiles[self._info.scheduler_name].runner
+        runner.undo("reserve", self._state, self._info, node)
+        self._scheduler.cache.forget(self._info.uid)
 
     def _binding(self, runner: Runner, node: str) -> framework.Status:
         """Run Reserve and Permit, and PreBind where the scenario binds pods; note what they say."""
@@ -317,10 +350,6 @@ class Observation:
             plugin, first = next(iter(waits.items()))
             status = first.status.by(plugin)
         self.outcome = replace(self.outcome, permit=plugin_outcome(status))
-        handle.waiting_pods.recheck()
-        for waiting in handle.waiting_pods:
-            if waiting.ended:
-                handle.waiting_pods.remove(waiting.pod.uid)
         return status
 
     def nominate(self, expected: ExpectedOutcome | None, *, clears: bool) -> None:

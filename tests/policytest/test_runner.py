@@ -228,6 +228,63 @@ expect:
     assert results[-1].pod == "default/small (decision 4)"
 
 
+HOLDS = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Holds}
+spec: {permit: {allow: "podGroup.waiting >= 2", timeout: 10s}}
+"""
+
+
+def test_a_waiting_pod_is_decided_again_and_deleted(tmp_path: Path) -> None:
+    """A pod that waits, decided again, ended `test` for all files; deleted, it kept its node."""
+    (tmp_path / "holds.yaml").write_text(HOLDS, encoding="utf-8")
+    text = """\
+name: waits
+policies: [holds.yaml]
+objects: [{node: n1, cpu: 2}]
+pending: [{pod: a, cpu: 2}, {pod: b, cpu: 2}]
+ops: [{decide: a}, {decide: b}, {decide: a}, {delete: a}, {decide: b}]
+expect:
+- {pod: a, chosen: n1, permit: {code: Wait}}
+- {pod: b, chosen: null}
+- {pod: a, chosen: n1}
+- {pod: b, chosen: n1}
+"""
+    results = run(tmp_path, text)
+    assert [result.differences for result in results] == [()] * 4
+
+
+def test_a_group_that_one_pod_leaves_gives_its_nodes_back(tmp_path: Path) -> None:
+    """Pods that waited for a pod that was deleted kept their nodes in the steps that follow."""
+    (tmp_path / "holds.yaml").write_text(HOLDS, encoding="utf-8")
+    text = """\
+name: a group
+policies: [holds.yaml]
+objects: [{node: n1, cpu: 2}]
+pending:
+- {pod: a, cpu: 1, labels: {scheduling.x-k8s.io/pod-group: g}}
+- {pod: b, cpu: 1, labels: {scheduling.x-k8s.io/pod-group: g}}
+- {pod: c, cpu: 2}
+ops: [{decide: a}, {decide: b}, {decide: c}, {delete: a}, {decide: c}]
+expect:
+- {pod: a, chosen: n1}
+- {pod: b, chosen: n1}
+- {pod: c, chosen: null}
+- {pod: c, chosen: n1}
+"""
+    results = run(tmp_path, text)
+    assert [result.differences for result in results] == [()] * 4
+
+
+def test_no_preemption_can_be_expected(tmp_path: Path) -> None:
+    """`preemption: []` differed from every outcome, also from one without preemption."""
+    assert not differences(tmp_path, "- {pod: c, preemption: []}\n")
+    stated = "expect: [{pod: high, preemption: []}]\n"
+    (result,) = run(tmp_path, EVENTS + stated)
+    assert [(d.field, d.got) for d in result.differences] == [("preemption", ["n1: default/low"])]
+
+
 def test_events_that_cannot_be_are_refused(tmp_path: Path) -> None:
     """All at once, each where it stands."""
     text = """\
