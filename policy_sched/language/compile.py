@@ -8,9 +8,8 @@ from functools import cache, partial
 from typing import TypeVar
 
 from policy_sched.errors import Diagnostic
-from policy_sched.language import check, codegen, ir, lower
+from policy_sched.language import check, codegen, diagnostics, ir, lower
 from policy_sched.language.cost_report import over_budget
-from policy_sched.language.diagnostics import DEVICE_COST, Problem
 from policy_sched.language.expression import constant, limit_steps
 from policy_sched.language.ir import ops
 from policy_sched.language.runtime import NORMALIZERS, NOT_NEGATIVE
@@ -73,7 +72,7 @@ class PolicyCompiler:
         for rule in rules:
             self._limit_rule(rule, limit)
         for rule, _ in self._device_rules():
-            self._limit_rule(rule, limit * DEVICE_COST, each="device")
+            self._limit_rule(rule, limit * diagnostics.DEVICE_COST, each="device")
 
     def _limit_rule(self, rule: check.Checked, limit: int, *, each: str = "node") -> None:
         value = self._lowered(rule)
@@ -141,7 +140,9 @@ class PolicyCompiler:
 
     def _refused(self, checked: check.Checked, refusal: lower.Refusal) -> None:
         span = refusal.span
-        problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
+        problem = diagnostics.Problem(
+            span.start, span.end, refusal.code, refusal.message, refusal.hint
+        )
         context = f"policy {self.policy.name}, {checked.text.path}"
         self.diagnostics.append(check.diagnostic(problem, checked.text, context))
 
@@ -189,7 +190,7 @@ class PolicyCompiler:
 
     # Sections.
 
-    def _gate(self, number: int, rule: check.CheckedRule) -> GateRule | None:
+    def _gate(self, number: int, rule: diagnostics.Rule[check.Checked]) -> GateRule | None:
         unit = self._unit([rule.expression])
         if unit is None:
             return None
@@ -198,7 +199,7 @@ class PolicyCompiler:
         name = f"{self.policy.name}.preEnqueue[{number}]"
         return GateRule(name, rule.message, unit, rule.on_error or "Reject", explain)
 
-    def _filter_rule(self, number: int, rule: check.CheckedRule) -> FilterRule | None:
+    def _filter_rule(self, number: int, rule: diagnostics.Rule[check.Checked]) -> FilterRule | None:
         parts: list[check.Checked] = []
         constant: bool | None = None
         if isinstance(rule.resolvable, bool):
@@ -216,7 +217,9 @@ class PolicyCompiler:
         error = rule.on_error or "Reject"
         return FilterRule(name, rule.message, constant, explain, listed, error)
 
-    def _preemption(self, section: check.CheckedPreemption | None) -> PreemptionChoices | None:
+    def _preemption(
+        self, section: diagnostics.PreemptionRules[check.Checked] | None
+    ) -> PreemptionChoices | None:
         if section is None:
             return None
         eligible = self._choice("eligible", section.eligible)
@@ -227,7 +230,9 @@ class PolicyCompiler:
             return None
         return PreemptionChoices(eligible, victim, victim_order, node_order)
 
-    def _placement(self, section: check.CheckedPlacement | None) -> PlacementRules | None:
+    def _placement(
+        self, section: diagnostics.PlacementRule[check.Checked] | None
+    ) -> PlacementRules | None:
         if section is None:
             return None
         domain = score = None
@@ -241,7 +246,9 @@ class PolicyCompiler:
                 score = self._made([raw])
         return PlacementRules(domain, score, section.on_error != "Zero")
 
-    def _devices(self, section: check.CheckedDevices | None) -> DeviceChoices | None:
+    def _devices(
+        self, section: diagnostics.DeviceRules[check.Checked] | None
+    ) -> DeviceChoices | None:
         if section is None:
             return None
         rules = []
@@ -253,7 +260,9 @@ class PolicyCompiler:
         score = None if section.score is None else self._unit([section.score])
         return DeviceChoices(tuple(rules), score, section.score_on_error == "Abort")
 
-    def _order(self, part: str, keys: Sequence[check.CheckedKey]) -> tuple[Choice, ...]:
+    def _order(
+        self, part: str, keys: Sequence[diagnostics.OrderKey[check.Checked]]
+    ) -> tuple[Choice, ...]:
         found = [
             self._choice(f"{part}[{i}]", key.expression, descending=key.order == "Descending")
             for i, key in enumerate(keys)
@@ -284,7 +293,9 @@ class PolicyCompiler:
             every=self._every(requeue.every) if requeue and requeue.every else 0,
         )
 
-    def _events(self, requeue: check.CheckedRequeue) -> tuple[StatedEvents, ...] | None:
+    def _events(
+        self, requeue: diagnostics.RequeueRule[check.Checked]
+    ) -> tuple[StatedEvents, ...] | None:
         if requeue.events is None:
             return None
         found = []
@@ -294,7 +305,7 @@ class PolicyCompiler:
             found.append(StatedEvents(one.kind, one.actions, unit))
         return tuple(found)
 
-    def _step(self, section: str, step: check.CheckedStep | None) -> Step | None:
+    def _step(self, section: str, step: diagnostics.StepRule[check.Checked] | None) -> Step | None:
         if step is None:
             return None
         unit = self._unit([step.expression])
@@ -326,7 +337,7 @@ class PolicyCompiler:
             )
         return every
 
-    def _score(self, score: check.CheckedScore) -> Score | None:
+    def _score(self, score: diagnostics.ScoreRule[check.Checked]) -> Score | None:
         normalizer = score.normalize
         keeps = isinstance(normalizer, check.Checked) or normalizer in NORMALIZERS
         lowered = self._raw_number if keeps else self._raw_score

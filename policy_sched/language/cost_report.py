@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.language import ir, lower
-from policy_sched.language.check import Checked, children
+from policy_sched.language.check import Checked, children, walk
 from policy_sched.language.codegen import generate
 from policy_sched.language.ir import ops
 from policy_sched.language.syntax import Span, ast
@@ -72,7 +72,7 @@ def _part(
         if elements & set(names_read(core.value)):
             inner = elements | {core.name}
     parts: list[CostPart] = []
-    for child in _children(core):
+    for child in children(core):
         known = elements if isinstance(core, ast.Macro) and child is core.operand else inner
         parts += _parts(low, child, env, known)
     return CostPart(core.span, str(core.type), place, cost, tuple(parts))
@@ -130,20 +130,9 @@ def _place(roots: list[ir.Op]) -> Frequency:
     return Frequency.MOVING if any(invariance.is_dynamic(op) for op in roots) else Frequency.STATIC
 
 
-def _children(core: ast.Core) -> Iterator[ast.Core]:
-    for name in core.__struct_fields__:
-        value = getattr(core, name)
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, ast.Core):
-                yield one
-
-
 def names_read(core: ast.Core) -> Iterator[str]:
     """Yield the names that a tree reads, those that it defines itself included."""
-    if isinstance(core, ast.Var):
-        yield core.name
-    for child in _children(core):
-        yield from names_read(child)
+    return (part.name for part in walk(core) if isinstance(part, ast.Var))
 
 
 _PODS: Final = types.list_of(types.record("Pod"))
@@ -186,10 +175,10 @@ def _costliest(part: CostPart, units: float) -> CostPart:
 def _missing_keys(rule: Checked) -> list[str]:
     """Return how to write the keys whose lack keeps conditions on pods from being counted."""
     found: dict[str, None] = {}
-    for part in _parts_of(rule.core):
+    for part in walk(rule.core):
         if not isinstance(part, ast.Macro) or part.operand.type != _PODS or part.test is None:
             continue
-        inside = list(_parts_of(part.test))
+        inside = list(walk(part.test))
         if any(isinstance(one, ast.Var) and one.name == "node" for one in inside):
             continue
         entries = (one for one in inside if isinstance(one, ast.Index) and not one.optional)
@@ -206,10 +195,3 @@ def _optional(text: str, entry: ast.Index) -> str:
     if not shown.startswith(("'", '"')) and isinstance(entry.index, ast.Const):
         shown = f'"{entry.index.value}"'
     return f"{text[operand.start : operand.end]}[?{shown}]"
-
-
-def _parts_of(tree: ast.Core) -> Iterator[ast.Core]:
-    """Yield a tree and everything below it."""
-    yield tree
-    for child in children(tree):
-        yield from _parts_of(child)

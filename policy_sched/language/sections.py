@@ -1,13 +1,12 @@
 """A compiled policy, section by section, and its units over a table.
 
-A `CompiledPolicy` knows no table, is immutable
-and can be shared and pickled; plugins/rules binds it to the tables of a cluster.
+A `CompiledPolicy` knows no table, is immutable and can be shared and pickled; plugins/rules binds
+it to the tables of a cluster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -227,7 +226,7 @@ class Sections(msgspec.Struct, frozen=True):
     node_names: Unit | None = None
     pre_filter_message: str = ""
     filter: Unit | None = None
-    rules: tuple[FilterRule, ...] = field(default=())
+    rules: tuple[FilterRule, ...] = ()
     score: Score | None = None
     life: LifeCycle = LifeCycle()
     preemption: PreemptionChoices | None = None
@@ -298,9 +297,8 @@ class CompiledPolicy:
         """What the rules that place a pod read: filter, score, and the conditions of both."""
         self.rejecting_reads: Reads = self.filter_reads | _reads(sections.node_names)
         """What decides whether a node is refused to a pod."""
-        self.passes_with_more_pods = (
-            sections.filter is not None and sections.filter.passes_with_more_pods
-        )
+        filters = sections.filter
+        self.passes_with_more_pods = filters is not None and filters.passes_with_more_pods
         """Whether a node that is refused may be acceptable because a pod came to it."""
         gates = [gate.unit for gate in sections.pre_enqueue]
         gates += [gate.explain for gate in sections.pre_enqueue if gate.explain is not None]
@@ -314,11 +312,8 @@ class CompiledPolicy:
         self.device_reads: Reads | None = None if devices is None else devices.reads | matching
         """What decides which devices a pod gets; None where the policy has no such rule."""
         placement = sections.placement
-        self.domain_reads: Reads | None = (
-            None
-            if placement is None or placement.domain is None
-            else placement.domain.reads | matching
-        )
+        domain = None if placement is None else placement.domain
+        self.domain_reads: Reads | None = None if domain is None else domain.reads | matching
         """What decides which domain a node belongs to; None where the policy has no such rule."""
         self.life = sections.life
         """What follows the choice of a node."""
@@ -344,41 +339,6 @@ class CompiledPolicy:
         return sum(unit.units for unit in units if unit is not None)
 
     @property
-    def has_filter(self) -> bool:
-        """Whether there are filter rules."""
-        return self.sections.filter is not None
-
-    @property
-    def has_score(self) -> bool:
-        """Whether there is a score rule."""
-        return self.sections.score is not None
-
-    @property
-    def has_pre_enqueue(self) -> bool:
-        """Whether there are preEnqueue rules."""
-        return bool(self.sections.pre_enqueue)
-
-    @property
-    def has_queue_sort(self) -> bool:
-        """Whether there are queueSort keys."""
-        return self.sections.queue_sort is not None
-
-    @property
-    def has_pre_filter(self) -> bool:
-        """Whether preFilter names nodes."""
-        return self.sections.node_names is not None
-
-    @property
-    def has_match(self) -> bool:
-        """Whether there are matchConditions of the whole policy."""
-        return self.sections.match is not None
-
-    @property
-    def has_score_match(self) -> bool:
-        """Whether there are matchConditions of the score alone."""
-        return self.sections.score_match is not None
-
-    @property
     def has_normalize(self) -> bool:
         """Whether raw scores are normalised over the feasible nodes, or may end the attempt."""
         score = self.sections.score
@@ -395,19 +355,6 @@ class CompiledPolicy:
         """Whether normalisation depends on a score, the lowest and the highest one."""
         score = self.sections.score
         return score is not None and score.normalizes_by_extremes
-
-    @property
-    def pre_filter_message(self) -> str:
-        """The reason where preFilter names no node at all."""
-        return self.sections.pre_filter_message
-
-    @property
-    def normalizer(self) -> str | None:
-        """The normaliser's name, ``expression``, or None."""
-        score = self.sections.score
-        if score is None:
-            return None
-        return "expression" if score.expression is not None else score.normalizer
 
     @property
     def has_placement_score(self) -> bool:

@@ -24,17 +24,6 @@ from numpy.typing import NDArray
 from policy_sched import framework, model
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
-from policy_sched.framework import (
-    SKIP,
-    Code,
-    Handle,
-    Placement,
-    Placements,
-    Scores,
-    Status,
-    hookimpl,
-)
-from policy_sched.model import GroupKey, PodGroup, PodInfo
 
 NAME: Final = "GangScheduling"
 #: How long a pod waits for its siblings, in seconds.
@@ -141,38 +130,40 @@ def _group_came(pod: model.PodInfo, _old: object, new: object) -> model.Queueing
 UNKNOWN: Final = "cannot determine domain for already scheduled pods"
 NO_PODS_ASSIGNED: Final = "no pods from pod group are assigned to any of the candidate placements"
 BEST: Final = 100
-_ANYWHERE: Final = Placements(status=SKIP)
+_ANYWHERE: Final = framework.Placements(status=framework.SKIP)
 
 
 class TopologyPlacementGenerator:
     """Parts the nodes by the label that the group names; without one they are one placement."""
 
-    def __init__(self, _args: Mapping[str, object], handle: Handle) -> None:
+    def __init__(self, _args: Mapping[str, object], handle: framework.Handle) -> None:
         self._handle = handle
 
-    @hookimpl
-    def placement_generate(self, pods: Sequence[PodInfo]) -> Placements:
+    @framework.hookimpl
+    def placement_generate(self, pods: Sequence[model.PodInfo]) -> framework.Placements:
         """Return a placement for each value of the label, named by the value."""
         pod, handle = pods[0], self._handle
         name = group_name(pod)
         if not name:
             return _ANYWHERE
         key = (pod.namespace, name)
-        group = handle.objects.named(PodGroup, *key)
+        group = handle.objects.named(model.PodGroup, *key)
         label = "" if group is None else group.topology_key
         if not label:
             table = handle.nodes
-            return Placements({"": np.flatnonzero(table.live.values[: table.n])})
+            return framework.Placements({"": np.flatnonzero(table.live.values[: table.n])})
         try:
             fixed = self._fixed(key, label)
         except PluginError as error:
-            return Placements(status=Status(Code.ERROR, (f"{UNKNOWN}: {error}",)))
+            return framework.Placements(
+                status=framework.Status(framework.Code.ERROR, (f"{UNKNOWN}: {error}",))
+            )
         found = by_value(handle.nodes, label)
         if fixed is not None:
             found = {value: rows for value, rows in found.items() if value == fixed}
-        return Placements(found)
+        return framework.Placements(found)
 
-    def _fixed(self, key: GroupKey, label: str) -> str | None:
+    def _fixed(self, key: model.GroupKey, label: str) -> str | None:
         """Return the value where pods of the group have nodes, None where none has.
 
         Raises PluginError if there is no such value, or more than one.
@@ -213,17 +204,17 @@ def by_value(table: NodeTable, label: str) -> dict[str, NDArray[np.intp]]:
 class PodGroupPodsCount:
     """Prefers the placement in which most pods of the group have nodes."""
 
-    def __init__(self, _args: Mapping[str, object], handle: Handle) -> None:
+    def __init__(self, _args: Mapping[str, object], handle: framework.Handle) -> None:
         self._handle = handle
 
-    @hookimpl
-    def placement_score(self, pods: Sequence[PodInfo]) -> int:
+    @framework.hookimpl
+    def placement_score(self, pods: Sequence[model.PodInfo]) -> int:
         """Return how many pods of the group have nodes, those that would be here included."""
         pod = pods[0]
         return len(self._handle.cache.groups.pods((pod.namespace, pod.pod_group)))
 
-    @hookimpl
-    def normalize_placement_score(self, scores: Scores) -> Scores:
+    @framework.hookimpl
+    def normalize_placement_score(self, scores: framework.Scores) -> framework.Scores:
         """Stretch the counts, so that the highest is 100."""
         most = int(scores.max())
         if most == 0:
@@ -238,14 +229,14 @@ _NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 class NodeResourcesPlacement:
     """Scores a placement by the plugin's resources and their weights."""
 
-    def __init__(self, args: Mapping[str, Any], handle: Handle) -> None:
+    def __init__(self, args: Mapping[str, Any], handle: framework.Handle) -> None:
         strategy: Mapping[str, Any] = args.get("scoringStrategy") or {}
         resources = strategy.get("resources") or ({"name": "cpu"}, {"name": "memory"})
         self._weights = {str(one["name"]): int(one.get("weight") or 1) for one in resources}
         self._handle = handle
 
-    @hookimpl
-    def placement_score(self, placement: Placement) -> int:
+    @framework.hookimpl
+    def placement_score(self, placement: framework.Placement) -> int:
         """Return the mean share of the resources that is then requested, 0 to 100."""
         total = weights = 0
         for resource, weight in self._weights.items():
@@ -255,7 +246,7 @@ class NodeResourcesPlacement:
                 weights += weight
         return total // weights if weights else 0
 
-    def _sums(self, resource: str, placement: Placement) -> tuple[int, int]:
+    def _sums(self, resource: str, placement: framework.Placement) -> tuple[int, int]:
         """Return what is requested on the placement's nodes, the group included, and allocatable.
 
         The columns count the group's pods, as they are assumed; their own requests are those of
@@ -273,6 +264,6 @@ class NodeResourcesPlacement:
         return requested, int(allocatable.sum(dtype=np.int64))
 
 
-def _request(pod: PodInfo, resource: str) -> int:
+def _request(pod: model.PodInfo, resource: str) -> int:
     """Return what the pod's containers request, as scoring sees them."""
     return pod.non_zero_requests.get(resource, 0)

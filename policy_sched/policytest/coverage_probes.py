@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 from policy_sched.cluster.tables import NodeTable, PodTable
 from policy_sched.language import BoundExpression, Expression, compile_expression
-from policy_sched.language.check import Checked, CheckedPolicy, CheckedStep, children
-from policy_sched.language.diagnostics import Text
+from policy_sched.language.check import Checked, CheckedPolicy, children
+from policy_sched.language.diagnostics import StepRule, Text
 from policy_sched.language.ir import Reads
 from policy_sched.language.lower import Refusal
 from policy_sched.language.runtime import Activation
@@ -309,7 +309,7 @@ def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
     before, score, preemption = policy.pre_filter, policy.score, policy.preemption
     normalizer = score.normalize if score else None
     permit, placement = policy.permit, policy.placement
-    vetoes: list[CheckedStep | None] = [
+    vetoes: list[StepRule[Checked] | None] = [
         policy.reserve, policy.permit, policy.pre_bind, policy.bind,
     ]  # fmt: skip
     after, devices = policy.post_bind, policy.devices

@@ -14,13 +14,6 @@ from msgspec.structs import replace
 from policy_sched import model
 from policy_sched.cluster import PodState
 from policy_sched.manifests import with_claims
-from policy_sched.model import (
-    Pod,
-    PodInfo,
-    ResourceClaim,
-    ResourceClaimStatus,
-    ResourceClaimTemplate,
-)
 from policy_sched.queue import node_changes, pod_changes
 from policy_sched.scheduler.scheduler import Scheduler
 
@@ -203,27 +196,27 @@ def _broadcast(
     return (event,)
 
 
-def make_claims(scheduler: Scheduler, pod: Pod) -> Pod:
+def make_claims(scheduler: Scheduler, pod: model.Pod) -> model.Pod:
     """Make the claims of a pod that comes, where templates call for some; return the pod."""
     if not pod.spec.resource_claims:
         return pod
-    templates = scheduler.handle.objects.of(ResourceClaimTemplate)
+    templates = scheduler.handle.objects.of(model.ResourceClaimTemplate)
     for one in with_claims([*templates, pod]):
-        if isinstance(one, ResourceClaim):
+        if isinstance(one, model.ResourceClaim):
             object_seen(scheduler, None, one)
-        elif isinstance(one, Pod):
+        elif isinstance(one, model.Pod):
             pod = one
     return pod
 
 
-def free_claims(scheduler: Scheduler, pod: PodInfo) -> None:
+def free_claims(scheduler: Scheduler, pod: model.PodInfo) -> None:
     """Give back what a pod that has ended used: its own claims go, shared ones lose a consumer."""
-    for claim in scheduler.handle.objects.of(ResourceClaim):
+    for claim in scheduler.handle.objects.of(model.ResourceClaim):
         status = claim.status
         left = tuple(reference for reference in status.reserved_for if reference.uid != pod.uid)
         if len(left) == len(status.reserved_for):
             continue
-        changed = replace(status, reserved_for=left) if left else ResourceClaimStatus()
+        changed = replace(status, reserved_for=left) if left else model.ResourceClaimStatus()
         freed = replace(claim, status=changed)
         object_seen(scheduler, claim, freed)
         owners = claim.metadata.owner_references

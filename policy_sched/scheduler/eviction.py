@@ -12,12 +12,7 @@ from typing import Final
 from policy_sched.errors import ClusterError
 from policy_sched.framework import Handle
 from policy_sched.model import PodGroup, PodInfo
-from policy_sched.scheduler.api_calls import (
-    disruption_target,
-    nomination,
-    pod_deletion,
-    record_event,
-)
+from policy_sched.scheduler import api_calls
 from policy_sched.scheduler.attempt import Preempt
 
 LOG: Final = logging.getLogger(__name__)
@@ -71,7 +66,7 @@ def clear_lower_nominations(pod: PodInfo, node: str, handle: Handle) -> None:
         if other.priority < pod.priority:
             handle.nominator.clear(other.uid)
             try:
-                handle.client.send(nomination(other, ""))
+                handle.client.send(api_calls.nomination(other, ""))
             except ClusterError as error:
                 # Decisions use the nominator; the status is informational.
                 LOG.warning("cannot clear the nomination of pod %s: %s", other.key, error)
@@ -89,6 +84,6 @@ def _evict(
     if handle.waiting_pods.preempt(victim.uid, plugin):
         note += IN_MEMORY
     else:
-        handle.client.send(disruption_target(victim, text, handle.now()))
-        handle.client.send(pod_deletion(victim))
-    record_event(handle, victim, "Normal", "Preempted", "Preempting", note, related)
+        handle.client.send(api_calls.disruption_target(victim, text, handle.now()))
+        handle.client.send(api_calls.pod_deletion(victim))
+    api_calls.record_event(handle, victim, "Normal", "Preempted", "Preempting", note, related)

@@ -27,18 +27,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import framework
 from policy_sched.cluster import PodStateError
 from policy_sched.errors import PluginError
-from policy_sched.framework import (
-    NO_NODES,
-    SUCCESS,
-    Code,
-    Diagnosis,
-    DryRunMarker,
-    Handle,
-    PodGroupCycle,
-    Status,
-)
 from policy_sched.framework.evaluate import Domain, Evaluation
 from policy_sched.model import PodInfo
 from policy_sched.scheduler import scheduling_cycle
@@ -71,7 +62,7 @@ class AssumedMembers:
     ``absent``: pods that were taken off their nodes for the trial.
     """
 
-    def __init__(self, handle: Handle, absent: Iterable[PodInfo] = ()) -> None:
+    def __init__(self, handle: framework.Handle, absent: Iterable[PodInfo] = ()) -> None:
         self.held: list[Held] = []
         self._uids: set[str] = set()
         self._handle = handle
@@ -158,8 +149,8 @@ WAITING: Final = f"{UNSCHEDULABLE}, pod group is waiting for preemption to compl
 #: What the framework adds to the reasons of plugins that let a pod wait.
 ASKED_TO_WAIT: Final = "one or more plugins asked to wait and no plugin rejected pod"
 
-NONE_FITS: Final = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE,))
-FITS_LATER: Final = Status(Code.UNSCHEDULABLE, (WAITING,))
+NONE_FITS: Final = framework.Status(framework.Code.UNSCHEDULABLE, (UNSCHEDULABLE,))
+FITS_LATER: Final = framework.Status(framework.Code.UNSCHEDULABLE, (WAITING,))
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -170,7 +161,7 @@ class Member(msgspec.Struct, frozen=True):
 
     attempt: Attempt
     decision: Decision
-    permit: Status | None = None
+    permit: framework.Status | None = None
 
     @property
     def node(self) -> str:
@@ -195,7 +186,7 @@ class GroupTrial(msgspec.Struct, frozen=True):
     of which everything is kept that was found out about nodes.
     """
 
-    handle: Handle
+    handle: framework.Handle
     rng: Random | None
     post_filter: bool = True
     no_preemption: str = ""
@@ -214,7 +205,7 @@ class GroupResult(msgspec.Struct, frozen=True):
     name: str
     nodes: int
     members: tuple[Member, ...]
-    status: Status
+    status: framework.Status
     waiting: bool = False
     placed: int = 0
     scores: Mapping[str, int] = msgspec.field(default_factory=dict)
@@ -248,14 +239,14 @@ def schedule_members(
         members.append(member)
         decision = member.decision
         if isinstance(decision, Reject):
-            if decision.status.code is Code.ERROR:
+            if decision.status.code is framework.Code.ERROR:
                 text = f"failed to schedule other pod from a pod group: {decision.message}"
-                status = Status(Code.ERROR, (text,))
+                status = framework.Status(framework.Code.ERROR, (text,))
                 break
             continue
         preempting = preempting or isinstance(decision, Preempt)
         if member.permit is not None and member.permit.ok:
-            status = FITS_LATER if preempting else SUCCESS
+            status = FITS_LATER if preempting else framework.SUCCESS
     waiting = status is FITS_LATER
     return GroupResult(
         nodes.name, nodes.rows.size, tuple(members), status, waiting, len(assumed.held)
@@ -269,12 +260,16 @@ def _decide(attempt: Attempt, nodes: Nodes, trial: GroupTrial, rejections: Rejec
     """
     pod, profile, table = attempt.queued.info, attempt.profile, trial.handle.nodes
     if table.live_count == 0:
-        return Reject(Status(Code.UNSCHEDULABLE, (NO_NODES,)), NO_NODES, Diagnosis(0))
+        return Reject(
+            framework.Status(framework.Code.UNSCHEDULABLE, (framework.NO_NODES,)),
+            framework.NO_NODES,
+            framework.Diagnosis(0),
+        )
     try:
         evaluation = profile.evaluator.evaluate(pod, nodes.domain)
         # Pods that are alike share the evaluation; what plugins write belongs to this pod alone.
         attempt.state = evaluation.state.clone()
-        attempt.state.write(PodGroupCycle(trial.no_preemption))
+        attempt.state.write(framework.PodGroupCycle(trial.no_preemption))
         best = evaluation.best()
         if best.size:
             row = (
@@ -314,7 +309,7 @@ def _hold(attempt: Attempt, decision: Decision, assumed: AssumedMembers) -> Memb
     if isinstance(decision, Reject):
         return Member(attempt, decision)
     tried = Attempt(attempt.queued, attempt.profile, attempt.state.clone())
-    tried.state.write(DryRunMarker())
+    tried.state.write(framework.DryRunMarker())
     pod, node, runner = tried.queued.info, decision.node, tried.profile.runner
     try:
         held = assumed.assume(tried, node)
@@ -325,12 +320,14 @@ def _hold(attempt: Attempt, decision: Decision, assumed: AssumedMembers) -> Memb
         if status.ok:
             permitted = runner.run("permit", tried.state, pod, node)
             status = permitted.status
-            if status.code is Code.WAIT:
+            if status.code is framework.Code.WAIT:
                 reasons = [wait.status.reasons for wait in permitted.waits.values()]
-                status = Status(Code.WAIT, (*chain.from_iterable(reasons), ASKED_TO_WAIT))
+                status = framework.Status(
+                    framework.Code.WAIT, (*chain.from_iterable(reasons), ASKED_TO_WAIT)
+                )
     except PluginError as error:
-        status = Status(Code.ERROR, (str(error),))
-    if status.ok or status.code is Code.WAIT:
+        status = framework.Status(framework.Code.ERROR, (str(error),))
+    if status.ok or status.code is framework.Code.WAIT:
         return Member(attempt, decision, status)
     assumed.take_back(held)
     if not status.rejected:

@@ -20,19 +20,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, TypeAlias
 
+from policy_sched import model
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import TakesLong
 from policy_sched.framework import WAIT, Code, Handle, PodGroupMember, PodsToActivate, Status
 from policy_sched.language.values import BRIEF_STEPS, MAX_TOTAL, remaining
-from policy_sched.model import (
-    ASSIGNED_POD_DELETE,
-    NO_PLUGINS,
-    UNSCHEDULED_POD_ADD,
-    GroupKey,
-    PodInfo,
-    QueueState,
-)
 from policy_sched.queue import SchedulingQueue
+from policy_sched.scheduler import binding_cycle
 from policy_sched.scheduler.api_calls import record_event
 from policy_sched.scheduler.attempt import (
     Attempt,
@@ -42,14 +36,6 @@ from policy_sched.scheduler.attempt import (
     Preempt,
     Profile,
     Reject,
-)
-from policy_sched.scheduler.binding_cycle import (
-    InFlightBinding,
-    InFlightBindings,
-    begin_binding,
-    permit_again,
-    reserve_and_permit,
-    undo,
 )
 from policy_sched.scheduler.eviction import evict_for_group, prepare_candidate
 from policy_sched.scheduler.failure import handle_scheduling_failure, record_no_profile, rejectors
@@ -85,9 +71,13 @@ class Observers:
     """A pod was decided by itself."""
     group_decided: list[Callable[[GroupDecision, float], None]] = field(default_factory=list)
     """The pods of a group were decided together."""
-    group_executed: list[Callable[[PodInfo, GroupDecision], None]] = field(default_factory=list)
+    group_executed: list[Callable[[model.PodInfo, GroupDecision], None]] = field(
+        default_factory=list
+    )
     """The decision for the group of a pod was executed."""
-    evicted: list[Callable[[PodInfo, Preempt, str, float], None]] = field(default_factory=list)
+    evicted: list[Callable[[model.PodInfo, Preempt, str, float], None]] = field(
+        default_factory=list
+    )
     """Victims were evicted for a pod, or an error kept them, which is empty otherwise."""
 
 
@@ -115,9 +105,9 @@ class Scheduler:
         self.decide: Decide = decide
         self.schedule_group: ScheduleGroup = schedule_group
         self._rng = rng
-        self._bindings = InFlightBindings(lambda: handle.objects.changes)
-        self._new_members: dict[GroupKey, PodInfo] = {}
-        self._activated: set[GroupKey] = set()
+        self._bindings = binding_cycle.InFlightBindings(lambda: handle.objects.changes)
+        self._new_members: dict[model.GroupKey, model.PodInfo] = {}
+        self._activated: set[model.GroupKey] = set()
         self._activated_at = -1
 
     # One pod.
@@ -224,14 +214,14 @@ class Scheduler:
         attempt.state, attempt.hooks = evaluation.state.clone(), evaluation.filtering.hooks
         if grouped:
             attempt.state.write(PodGroupMember())
-        status, waiting = reserve_and_permit(attempt, decision.node, self.handle)
+        status, waiting = binding_cycle.reserve_and_permit(attempt, decision.node, self.handle)
         if status.code is not Code.SUCCESS:
             return self._handle_binding_failure(attempt, decision, status)
-        begun = begin_binding(attempt, decision.node, waiting, self.handle)
+        begun = binding_cycle.begin_binding(attempt, decision.node, waiting, self.handle)
         ended = (
             begun
             if isinstance(begun, Status)
-            else self._advance(InFlightBinding(attempt, decision, begun))
+            else self._advance(binding_cycle.InFlightBinding(attempt, decision, begun))
         )
         if ended is not None and ended.code is Code.SUCCESS:
             return self._end(attempt, decision, ended)
@@ -242,7 +232,7 @@ class Scheduler:
         pod, pipeline = attempt.queued.info, attempt.profile.pipeline
         return Outcome(pod, decision, decision.node, "", WAIT, True, pipeline, attempt)
 
-    def _evict(self, pod: PodInfo, decision: Preempt) -> str:
+    def _evict(self, pod: model.PodInfo, decision: Preempt) -> str:
         """Evict the victims; return what went wrong, empty if nothing did."""
         start = self.observers.timer()
         error = prepare_candidate(pod, decision, self.handle)
@@ -305,7 +295,7 @@ class Scheduler:
         self.queue.flush()
         if self.cache.time_to_live:
             for pod in self.cache.expire(now):
-                self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
+                self.queue.move_all_to_active_or_backoff(model.ASSIGNED_POD_DELETE, pod, None)
         outcomes: list[Outcome] = []
         bindings, waiting_pods = self._bindings, self.handle.waiting_pods
         while bindings:
@@ -329,7 +319,7 @@ class Scheduler:
             waiting = waiting_pods.get(pod.uid)
             if waiting is not None and not waiting.ended and pod.scheduler_name in profiles:
                 runner = self.profiles[pod.scheduler_name].runner
-                permit_again(waiting, attempt, runner, self.handle)
+                binding_cycle.permit_again(waiting, attempt, runner, self.handle)
 
     def has_woken(self) -> bool:
         """Return whether an attempt that waits was woken, for which `run_due` is called then."""
@@ -365,7 +355,7 @@ class Scheduler:
                 outcomes.append(self._end(binding.attempt, binding.decision, status))
         return outcomes
 
-    def _advance(self, binding: InFlightBinding) -> Status | None:
+    def _advance(self, binding: binding_cycle.InFlightBinding) -> Status | None:
         """Resume an attempt; return its status, or None if it has to wait."""
         attempt = binding.attempt
         try:
@@ -373,7 +363,7 @@ class Scheduler:
         except StopIteration as end:
             status: Status = end.value
             return status
-        if attempt.permitted and attempt.queued.place is QueueState.IN_FLIGHT:
+        if attempt.permitted and attempt.queued.place is model.QueueState.IN_FLIGHT:
             self.queue.mark_binding(attempt.queued)
         self._bindings.set_aside(binding, self.handle.now())
         return None
@@ -393,15 +383,15 @@ class Scheduler:
                 self._activate(wanted)
             pipeline = attempt.profile.pipeline
             return Outcome(pod, decision, decision.node, pipeline=pipeline, attempt=attempt)
-        if not undo(attempt, decision.node, self.handle):
+        if not binding_cycle.undo(attempt, decision.node, self.handle):
             return self._handle_binding_failure(attempt, decision, status)
         gone = pod.on(decision.node)
         if not status.rejected:
-            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, None)
+            self.queue.move_all_to_active_or_backoff(model.ASSIGNED_POD_DELETE, gone, None)
         outcome = self._handle_binding_failure(attempt, decision, status)
         if status.rejected:
             self.queue.move_all_to_active_or_backoff(
-                ASSIGNED_POD_DELETE, gone, None, except_uid=pod.uid
+                model.ASSIGNED_POD_DELETE, gone, None, except_uid=pod.uid
             )
         return outcome
 
@@ -438,7 +428,7 @@ class Scheduler:
         place = self.queue.add_unschedulable_if_not_present(
             queued, *rejected_by, after_backoff=after_backoff
         )
-        there = place is not QueueState.OUT
+        there = place is not model.QueueState.OUT
         handle_scheduling_failure(pod, status, message, self.handle, nominated, there=there)
         if queued.gated_by == NO_PROFILE:
             record_no_profile(pod, self.handle)
@@ -447,19 +437,19 @@ class Scheduler:
 
     # Changes of pending pods.
 
-    def add_pod(self, pod: PodInfo) -> Outcome | None:
+    def add_pod(self, pod: model.PodInfo) -> Outcome | None:
         """Queue a pending pod; an Outcome if a PreEnqueue plugin keeps it out (it is gated)."""
         if pod.pod_group:
             self._note_member(pod)
         queued = self.queue.add(pod)
-        if queued.place is QueueState.GATED:
+        if queued.place is model.QueueState.GATED:
             status = objection(self.profiles, pod, queued.gated_by)
             return Outcome(pod, None, message=status.message(), status=status)
         if pod.nominated_node_name:
             self.handle.nominator.nominate(pod, pod.nominated_node_name)
         return None
 
-    def update_pod(self, pod: PodInfo) -> None:
+    def update_pod(self, pod: model.PodInfo) -> None:
         """Take note that a pending pod changed; one that is not known is queued.
 
         A pod that holds a node is left alone: it is seen again if it comes back to the queue. But
@@ -497,7 +487,7 @@ class Scheduler:
         pod = self.cache.pod(uid)
         if pod is not None:
             self.cache.remove_pod(pod)
-            self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
+            self.queue.move_all_to_active_or_backoff(model.ASSIGNED_POD_DELETE, pod, None)
 
     def _give_up(self, uid: str) -> bool:
         """End an attempt that waits for permission or for PreBind; return whether there was one.
@@ -514,7 +504,7 @@ class Scheduler:
             work.finish(Status(Code.ERROR, ("the pod was removed",)))
         return work is not None
 
-    def _nominate(self, pod: PodInfo, node: str) -> None:
+    def _nominate(self, pod: model.PodInfo, node: str) -> None:
         """Nominate the pod to that node from now on, or to none if it is empty."""
         nominator = self.handle.nominator
         if nominator.node_of(pod.uid) != node:
@@ -528,7 +518,7 @@ class Scheduler:
         pod = self.handle.nominator.clear(uid)
         if pod is not None:
             self.queue.move_all_to_active_or_backoff(
-                ASSIGNED_POD_DELETE, pod.on(node), None, except_uid=uid
+                model.ASSIGNED_POD_DELETE, pod.on(node), None, except_uid=uid
             )
 
     def _activate(self, wanted: PodsToActivate) -> None:
@@ -551,7 +541,7 @@ class Scheduler:
                 queue.activate(self.handle.groups.without_nodes(key))
         wanted.groups.clear()
 
-    def _note_member(self, pod: PodInfo) -> None:
+    def _note_member(self, pod: model.PodInfo) -> None:
         """Record a member of a pod group, and wake the pods that wait for the group."""
         new = self.queue.get(pod.uid) is None and not self.cache.is_assumed(pod.uid)
         self.handle.groups.seen(pod)
@@ -563,13 +553,13 @@ class Scheduler:
         siblings = self.handle.groups.siblings
         for pod in self._new_members.values():
             uids = worth_judging(siblings(pod), self.queue, self.profiles)
-            self.queue.move_among(uids, UNSCHEDULED_POD_ADD, pod)
+            self.queue.move_among(uids, model.UNSCHEDULED_POD_ADD, pod)
         self._new_members.clear()
 
 
 _MOST_GROUPS: Final = 1000
 """Groups of which is known that their pods are active."""
-_BROKEN: Final = (NO_PLUGINS, NO_PLUGINS)
+_BROKEN: Final = (model.NO_PLUGINS, model.NO_PLUGINS)
 
 
 def single_pass(scheduler: Scheduler) -> Iterator[Outcome]:

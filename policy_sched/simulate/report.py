@@ -131,14 +131,15 @@ class _Policy:
         except RuleError:
             return  # the attempt fails with this error
         self._matched.add(pod.uid)
-        if self._policy.has_filter:
+        if self._policy.sections.filter is not None:
             codes = bound.filter(pod, cycle)
             if codes is not None:
                 self._rejected = _either(self._rejected, codes != 0)
             if self._by_rule:
                 self._note_rules(pod, cycle)
         try:
-            scores = self._policy.has_score and bound.matches_score(pod, cycle)
+            rates = self._policy.sections.score is not None
+            scores = rates and bound.matches_score(pod, cycle)
         except RuleError:
             return
         if scores:
@@ -170,8 +171,8 @@ class _Policy:
             self.profile,
             sum(pod.uid in self._matched for pod in pods),
             len(pods),
-            _count(self._rejected, live) if policy.has_filter else None,
-            _count(self._scored, live) if policy.has_score else None,
+            _count(self._rejected, live) if policy.sections.filter is not None else None,
+            _count(self._scored, live) if policy.sections.score is not None else None,
             table.live_count,
             _count(self._failed, live),
             self._error,

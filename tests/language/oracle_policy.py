@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from policy_sched.language.check.policy import CheckedPolicy, CheckedRule
+from policy_sched.language.check.definitions import Checked
+from policy_sched.language.check.policy import CheckedPolicy
+from policy_sched.language.diagnostics import Rule
 from policy_sched.language.syntax import ast
 
 from .oracle import Lazy, Oracle
@@ -45,7 +47,7 @@ class PolicyOracle:
                 return 2 * number + code
         return 0
 
-    def _code(self, rule: CheckedRule) -> int:
+    def _code(self, rule: Rule[Checked]) -> int:
         try:
             return 0 if self.value(rule.expression.core) else 1
         except OracleError as error:

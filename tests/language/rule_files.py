@@ -42,14 +42,14 @@ def policy(spec: Mapping[str, Any]) -> problems.PolicySource:
         match_conditions=_texts(spec.get("matchConditions", ()), "matchConditions"),
         pre_enqueue=_rules(spec.get("preEnqueue", ()), "preEnqueue"),
         queue_sort=tuple(
-            problems.KeySource(
+            problems.OrderKey(
                 _text(k["expression"], f"queueSort[{i}].expression"), k.get("order", "")
             )
             for i, k in enumerate(spec.get("queueSort", ()))
         ),
         pre_filter=None
         if pre_filter is None
-        else problems.PreFilterSource(_text(pre_filter["nodeNames"], "preFilter.nodeNames")),
+        else problems.PreFilterRule(_text(pre_filter["nodeNames"], "preFilter.nodeNames")),
         filter=_rules(spec.get("filter", ()), "filter"),
         score=None if score is None else _score(score),
         reserve=_step(spec, "reserve"),
@@ -63,7 +63,7 @@ def policy(spec: Mapping[str, Any]) -> problems.PolicySource:
     )
 
 
-def _placement(section: Mapping[str, Any] | None) -> problems.PlacementSource | None:
+def _placement(section: Mapping[str, Any] | None) -> problems.PlacementRule[problems.Text] | None:
     if section is None:
         return None
     texts = {
@@ -71,23 +71,25 @@ def _placement(section: Mapping[str, Any] | None) -> problems.PlacementSource | 
         for part in ("domain", "score")
         if part in section
     }
-    return problems.PlacementSource(**texts, on_error=section.get("onError"))
+    return problems.PlacementRule(**texts, on_error=section.get("onError"))
 
 
-def _preemption(section: Mapping[str, Any] | None) -> problems.PreemptionSource | None:
+def _preemption(
+    section: Mapping[str, Any] | None,
+) -> problems.PreemptionRules[problems.Text] | None:
     if section is None:
         return None
 
-    def keys(name: str) -> tuple[problems.KeySource, ...]:
+    def keys(name: str) -> tuple[problems.OrderKey[problems.Text], ...]:
         return tuple(
-            problems.KeySource(
+            problems.OrderKey(
                 _text(k["expression"], f"preemption.{name}[{i}].expression"),
                 k.get("order", "Ascending"),
             )
             for i, k in enumerate(section.get(name, ()))
         )
 
-    return problems.PreemptionSource(
+    return problems.PreemptionRules(
         _text(section["eligible"], "preemption.eligible"),
         _text(section["victim"], "preemption.victim"),
         keys("victimOrder"),
@@ -95,18 +97,18 @@ def _preemption(section: Mapping[str, Any] | None) -> problems.PreemptionSource 
     )
 
 
-def _step(spec: Mapping[str, Any], section: str) -> problems.StepSource | None:
+def _step(spec: Mapping[str, Any], section: str) -> problems.StepRule[problems.Text] | None:
     step = spec.get(section)
     if step is None:
         return None
     if not isinstance(step, dict):
-        return problems.StepSource(_text(step, section))
+        return problems.StepRule(_text(step, section))
     texts = {
         key: _text(step[key], f"{section}.{key}")
         for key in step
         if key not in ("message", "onError")
     }
-    return problems.StepSource(
+    return problems.StepRule(
         texts["allow" if "allow" in step else "expression"],
         step.get("message", ""),
         texts.get("messageExpression"),
@@ -115,30 +117,30 @@ def _step(spec: Mapping[str, Any], section: str) -> problems.StepSource | None:
     )
 
 
-def _requeue(requeue: Mapping[str, Any]) -> problems.RequeueSource:
+def _requeue(requeue: Mapping[str, Any]) -> problems.RequeueRule[problems.Text]:
     hint, every = requeue.get("hint"), requeue.get("every")
     events = None
     if "events" in requeue:
         events = tuple(
-            problems.EventSource(
+            problems.EventRule(
                 one["kind"],
                 tuple(one["actions"]),
                 _text(one["hint"], f"requeue.events[{i}].hint") if "hint" in one else None,
             )
             for i, one in enumerate(requeue["events"])
         )
-    return problems.RequeueSource(
+    return problems.RequeueRule(
         None if hint is None else _text(hint, "requeue.hint"),
         None if every is None else as_duration(_text(every, "requeue.every")),
         events,
     )
 
 
-def _score(score: Mapping[str, Any]) -> problems.ScoreSource:
+def _score(score: Mapping[str, Any]) -> problems.ScoreRule[problems.Text]:
     normalize = score.get("normalize")
     if isinstance(normalize, dict):
         normalize = _text(normalize["expression"], "score.normalize.expression")
-    return problems.ScoreSource(
+    return problems.ScoreRule(
         _text(score["expression"], "score.expression"),
         normalize,
         score.get("onError"),
@@ -154,16 +156,18 @@ def _texts(texts: Sequence[object], path: str) -> tuple[problems.Text, ...]:
     return tuple(_text(text, f"{path}[{i}]") for i, text in enumerate(texts))
 
 
-def _rules(rules: Sequence[Mapping[str, Any]], section: str) -> tuple[problems.RuleSource, ...]:
+def _rules(
+    rules: Sequence[Mapping[str, Any]], section: str
+) -> tuple[problems.Rule[problems.Text], ...]:
     return tuple(_rule(rule, f"{section}[{i}]") for i, rule in enumerate(rules))
 
 
-def _rule(rule: Mapping[str, Any], path: str) -> problems.RuleSource:
+def _rule(rule: Mapping[str, Any], path: str) -> problems.Rule[problems.Text]:
     def optional(key: str) -> problems.Text | None:
         return _text(rule[key], f"{path}.{key}") if key in rule else None
 
     resolvable = rule.get("resolvable", True)
-    return problems.RuleSource(
+    return problems.Rule(
         _text(rule["expression"], f"{path}.expression"),
         rule.get("message", ""),
         optional("messageExpression"),

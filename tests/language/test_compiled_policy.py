@@ -14,11 +14,11 @@ from policy_sched.errors import Diagnostic
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.compile import compile_policy
 from policy_sched.language.diagnostics import (
-    KeySource,
+    OrderKey,
     PolicySource,
-    PreFilterSource,
-    RuleSource,
-    ScoreSource,
+    PreFilterRule,
+    Rule,
+    ScoreRule,
     Text,
     VariableSource,
 )
@@ -70,9 +70,9 @@ def bound(cache: Cache, **sections: Any) -> BoundPolicy:
     return bind(policy(**sections), cache.nodes, cache.pods)
 
 
-def rule(text: str, **more: Any) -> tuple[RuleSource, ...]:
+def rule(text: str, **more: Any) -> tuple[Rule[Text], ...]:
     """Return the rules of a section with one rule."""
-    return (RuleSource(Text(text), **more),)
+    return (Rule(Text(text), **more),)
 
 
 class TestProofs:
@@ -80,17 +80,17 @@ class TestProofs:
 
     def test_a_score_outside_of_bounds_is_refused(self) -> None:
         """The message says the range that was inferred."""
-        _, problems = attempt(score=ScoreSource(Text("node.podCount")))
+        _, problems = attempt(score=ScoreRule(Text("node.podCount")))
         assert [p.code for p in problems] == ["PS321"]
         assert "[0, 2147483647]" in problems[0].message
 
     def test_a_normalizer_needs_no_proof(self) -> None:
         """Raw scores of any size may be normalised, by Max only if they are not negative."""
-        good = ScoreSource(Text("node.podCount"), normalize="Max")
-        assert policy(score=good).normalizer == "Max"
-        bad = ScoreSource(Text("0 - node.podCount"), normalize="MaxReverse")
+        good = ScoreRule(Text("node.podCount"), normalize="Max")
+        assert policy(score=good).sections.score.normalizer == "Max"
+        bad = ScoreRule(Text("0 - node.podCount"), normalize="MaxReverse")
         assert codes_of(score=bad) == ["PS323"]
-        assert policy(score=ScoreSource(Text("0 - node.podCount"), normalize="MinMax")).has_score
+        assert policy(score=ScoreRule(Text("0 - node.podCount"), normalize="MinMax")).sections.score
 
     @pytest.mark.parametrize(
         ("text", "found"),
@@ -104,7 +104,7 @@ class TestProofs:
     )
     def test_ranges_that_are_proved(self, text: str, found: Interval) -> None:
         """Guards, clamps, shares and means keep a score within bounds."""
-        assert policy(score=ScoreSource(Text(text))).sections.score.range == found
+        assert policy(score=ScoreRule(Text(text))).sections.score.range == found
 
     def test_a_sign_guards_a_quantity(self) -> None:
         """Where the sign is positive, so is the amount: no zero divisor, no NaN."""
@@ -112,7 +112,7 @@ class TestProofs:
             'node.allocatable["cpu"].sign() > 0'
             ' ? int(min(1.0, node.requested["cpu"] / node.allocatable["cpu"]) * 100.0) : 0'
         )
-        assert policy(score=ScoreSource(Text(text))).sections.score.range == Interval(0, 100)
+        assert policy(score=ScoreRule(Text(text))).sections.score.range == Interval(0, 100)
 
     def test_a_resource_name_of_each_node_is_refused(self) -> None:
         """A column has one name; one that differs from node to node is PS211."""
@@ -122,7 +122,7 @@ class TestProofs:
         """Every section's problems come at once."""
         found = codes_of(
             filter=rule('node.free[node.name] > quantity("1")'),
-            score=ScoreSource(Text("node.podCount + 1")),
+            score=ScoreRule(Text("node.podCount + 1")),
         )
         assert set(found) == {"PS321", "PS211"}
 
@@ -244,16 +244,16 @@ class TestScore:
     def test_a_failing_score_is_zero(self) -> None:
         """Without a normaliser at once, with one after it, and outside of its statistics."""
         text, cache = 'int(node.labels["n"])', cluster([{"n": "10"}, {"n": "5"}, {}])
-        plain = bound(cache, score=ScoreSource(Text(f"clamp({text}, 0, 100)")))
+        plain = bound(cache, score=ScoreRule(Text(f"clamp({text}, 0, 100)")))
         assert plain.score(POD, NOW).tolist() == [10, 5, 0]
-        reverse = bound(cache, score=ScoreSource(Text(f"max({text}, 1)"), normalize="MaxReverse"))
+        reverse = bound(cache, score=ScoreRule(Text(f"max({text}, 1)"), normalize="MaxReverse"))
         raw = reverse.score(POD, NOW)
         assert raw.tolist() == [10, 5, FAILED]
         assert reverse.normalize(raw).tolist() == [0, 50, 0]
 
     def test_few_rows_and_constants(self) -> None:
         """A score that no node changes is an array all the same."""
-        asked = bound(cluster(RACKS), score=ScoreSource(Text("7")))
+        asked = bound(cluster(RACKS), score=ScoreRule(Text("7")))
         assert asked.score(POD, NOW).tolist() == [7, 7, 7]
         assert asked.score(POD, NOW, np.array([1])).tolist() == [7]
 
@@ -272,18 +272,18 @@ class TestScore:
     def test_normalizers(self, name: str, raw: list[int], final: list[int]) -> None:
         """The formulas are kube-scheduler's, truncation included."""
         text = "node.podCount" if name.startswith("Max") else "0 - node.podCount"
-        asked = bound(cluster(RACKS), score=ScoreSource(Text(text), normalize=name))
+        asked = bound(cluster(RACKS), score=ScoreRule(Text(text), normalize=name))
         assert asked.normalize(np.array(raw, dtype=np.int64)).tolist() == final
 
     def test_a_normalize_expression(self) -> None:
         """It sees the raw score and the statistics, and is itself proved."""
-        score = ScoreSource(
+        score = ScoreRule(
             Text("node.podCount"),
             normalize=Text("scores.max == 0 ? 0 : percent(score, scores.max)"),
         )
         asked = bound(cluster(RACKS), score=score)
         assert asked.normalize(np.array([1, 4], dtype=np.int64)).tolist() == [25, 100]
-        wild = ScoreSource(Text("node.podCount"), normalize=Text("score * 2"))
+        wild = ScoreRule(Text("node.podCount"), normalize=Text("score * 2"))
         assert codes_of(score=wild) == ["PS321"]
 
 
@@ -299,7 +299,7 @@ class TestPodLevel:
         assert not bound(cache, match_conditions=(fails, wrong)).matches(POD, NOW)
         with pytest.raises(RuleError, match="no such key 'x'"):
             bound(cache, match_conditions=(holds, fails)).matches(POD, NOW)
-        score = ScoreSource(Text("1"), match_conditions=(wrong,))
+        score = ScoreRule(Text("1"), match_conditions=(wrong,))
         assert not bound(cache, score=score).matches_score(POD, NOW)
 
     def test_pre_enqueue(self) -> None:
@@ -316,8 +316,8 @@ class TestPodLevel:
     def test_queue_keys(self) -> None:
         """Keys sort as the policy says, strings in descending order too."""
         keys = (
-            KeySource(Text("pod.name"), order="Descending"),
-            KeySource(Text("queue.enqueuedAt")),
+            OrderKey(Text("pod.name"), order="Descending"),
+            OrderKey(Text("queue.enqueuedAt")),
         )
         asked = bound(cluster(()), queue_sort=keys)
         pods = [("a", 5), ("b", 9), ("b", 2)]
@@ -328,9 +328,9 @@ class TestPodLevel:
     def test_node_names(self) -> None:
         """A list names nodes, none means all of them."""
         cache = cluster(())
-        named = bound(cache, pre_filter=PreFilterSource(Text('["n1", pod.name]')))
+        named = bound(cache, pre_filter=PreFilterRule(Text('["n1", pod.name]')))
         assert named.node_names(POD, NOW) == frozenset({"n1", "p"})
-        free = bound(cache, pre_filter=PreFilterSource(Text("pod.requiredNodeNames()")))
+        free = bound(cache, pre_filter=PreFilterRule(Text("pod.requiredNodeNames()")))
         assert free.node_names(POD, NOW) is None
 
     def test_a_condition_of_the_pod_spares_the_nodes(self) -> None:
@@ -346,7 +346,7 @@ class TestVariables:
         """A variable that was first read under a guard is not narrowed outside of it."""
         variables = (VariableSource("share", Text("100 / node.podCount")),)
         text = "node.podCount > 0 ? clamp(variables.share, 0, 100) : clamp(variables.share, 0, 9)"
-        asked = bound(cluster(RACKS), variables=variables, score=ScoreSource(Text(text)))
+        asked = bound(cluster(RACKS), variables=variables, score=ScoreRule(Text(text)))
         assert asked.score(POD, NOW).tolist() == [0, 0, 0]
 
 
@@ -384,5 +384,5 @@ class TestErrorsOfNodes:
 def test_a_long_chain_of_conditions_is_compiled(operator: str) -> None:
     """240 conditions are within the limits; Python nests at most 200 parentheses."""
     chain = f" {operator} ".join(f'pod.labels[?"a"].orValue("") != "x{i}"' for i in range(240))
-    compiled, problems = attempt(filter=(RuleSource(Text(chain)),), cost_limit=20_000)
+    compiled, problems = attempt(filter=(Rule(Text(chain)),), cost_limit=20_000)
     assert compiled is not None, problems

@@ -10,10 +10,10 @@ import yaml
 
 from policy_sched.cluster.cache import Cache
 from policy_sched.explain.evaluate import evaluated
+from policy_sched.language.check import walk
 from policy_sched.language.check.policy import check_expression
 from policy_sched.language.diagnostics import codes
 from policy_sched.language.expression import FIRST_ERROR, compile_expression
-from policy_sched.language.lint.conditions import walk
 from policy_sched.language.stdlib.environment import Overload, policy_environment
 from policy_sched.language.stdlib.value_printer import value_text
 from policy_sched.language.syntax import ast

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 from hypothesis import given, strategies as st
 
+from policy_sched.language.check import walk
 from policy_sched.language.check.definitions import Checked
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.diagnostics import Problem
-from policy_sched.language.lint.conditions import Trees, conditions, walk
+from policy_sched.language.lint.conditions import Trees, conditions
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
 from policy_sched.model.pod_info import PodInfo

@@ -69,7 +69,7 @@ def test_the_specifications_policies_compile() -> None:
     placing = []
     for name in SPECS:
         _, compiled = compiled_policy(name)
-        if compiled is not None and (compiled.has_filter or compiled.has_score):
+        if compiled is not None and (compiled.sections.filter or compiled.sections.score):
             placing.append(name)
     assert sorted(placing) == PLACING
     assert len(placing) >= 30
@@ -89,7 +89,7 @@ def test_verdicts_and_scores(name: str, situation: tuple[World, PodInfo]) -> Non
     rows = np.arange(len(world.nodes), dtype=np.intp)
     many = np.resize(rows[::-1], LOOP_ROWS + 3)
     assert bound.matches(pod, cycle) is judges[0].matches(checked.match_conditions)
-    if compiled.has_filter:
+    if compiled.sections.filter is not None:
         expected = np.array([judge.verdict() for judge in judges])
         for chosen in (None, rows, many):
             codes = bound.filter(pod, cycle, chosen)

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from hypothesis import assume, given, strategies as st
 
-from policy_sched.language.diagnostics import KeySource, Text
+from policy_sched.language.diagnostics import OrderKey, Text
 from policy_sched.language.values.limits import RuleError
 from policy_sched.model.pod_info import PodInfo, QueuedPod
 from policy_sched.plugins.rules.bound_policy import bind
@@ -40,7 +40,7 @@ def test_keys_are_a_strict_weak_order(keys: list[tuple[str, str]], queued: list[
     """No pod is before itself, not two before each other, and before is passed on."""
     usable = [(text, order) for text, order in keys if compiles(text, "queueSort", PARAMS)]
     assume(usable)
-    sources = tuple(KeySource(Text(text), order) for text, order in usable)
+    sources = tuple(OrderKey(Text(text), order) for text, order in usable)
     bound = bind(policy(queue_sort=sources, params=PARAMS), cache_of(WORLD).nodes)
     try:
         found = [bound.queue_key(one) for one in queued]
@@ -63,5 +63,5 @@ def test_descending_is_the_other_way_round(key: str) -> None:
         for i, name in enumerate(("a", "b", "c"))
     ]
     for order, expected in (("Ascending", "abc"), ("Descending", "cba")):
-        bound = bind(policy(queue_sort=(KeySource(Text(key), order),)), cache_of(WORLD).nodes)
+        bound = bind(policy(queue_sort=(OrderKey(Text(key), order),)), cache_of(WORLD).nodes)
         assert "".join(q.info.name for q in sorted(queued, key=bound.queue_key)) == expected

@@ -19,7 +19,7 @@ from policy_sched.framework.handle import Handle
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.compile import compile_policy
-from policy_sched.language.diagnostics import PolicySource, RuleSource, Text
+from policy_sched.language.diagnostics import PolicySource, Rule, Text
 from policy_sched.model import cluster_event
 from policy_sched.model.cluster_objects import Namespace
 from policy_sched.model.pod_info import PodInfo
@@ -45,7 +45,7 @@ class Watched:
 
     def __init__(self, rule: str) -> None:
         source = PolicySource(
-            "Rules", params=PARAMS, filter=(RuleSource(Text(rule), "no"),), cost_limit=10**6
+            "Rules", params=PARAMS, filter=(Rule(Text(rule), "no"),), cost_limit=10**6
         )
         checked, _ = check_policy(source)
         policy = None if checked is None else compile_policy(checked)[0]

@@ -15,8 +15,9 @@ from msgspec import structs
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.tables.pod_table import PodRows
 from policy_sched.language.check.definitions import Checked
-from policy_sched.language.check.policy import CheckedPreemption, check_policy
+from policy_sched.language.check.policy import check_policy
 from policy_sched.language.compile import compile_policy
+from policy_sched.language.diagnostics import PreemptionRules
 from policy_sched.language.sections import Choice, PreemptionChoices
 from policy_sched.language.values.limits import RuleError
 from policy_sched.model.pod_info import PodInfo
@@ -78,7 +79,7 @@ def node_keys(draw: st.DrawFn) -> str:
     return text
 
 
-def sections(**section: Any) -> tuple[CheckedPreemption, PreemptionChoices, Any] | None:
+def sections(**section: Any) -> tuple[PreemptionRules[Checked], PreemptionChoices, Any] | None:
     """Return a checked and compiled preemption section, and its policy; None if rejected."""
     spec = {"params": PARAMS, "preemption": {"eligible": "true", "victim": "true", **section}}
     checked, _ = check_policy(policy(spec))

@@ -8,17 +8,10 @@ from policy_sched.language.check.expressions import (
     check_selector as check_selector,
     children as children,
     type_depth as type_depth,
+    walk as walk,
 )
 from policy_sched.language.check.policy import (
-    CheckedDevices as CheckedDevices,
-    CheckedKey as CheckedKey,
-    CheckedPlacement as CheckedPlacement,
     CheckedPolicy as CheckedPolicy,
-    CheckedPreemption as CheckedPreemption,
-    CheckedRequeue as CheckedRequeue,
-    CheckedRule as CheckedRule,
-    CheckedScore as CheckedScore,
-    CheckedStep as CheckedStep,
     check_beside as check_beside,
     check_expression as check_expression,
     check_policy as check_policy,

@@ -8,7 +8,7 @@ holds, with types that are as deep.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from policy_sched.errors import Severity
@@ -61,6 +61,15 @@ def children(tree: ast.Core) -> tuple[ast.Core, ...]:
     return () if below is None else below(tree)
 
 
+def walk(tree: ast.Core) -> Iterator[ast.Core]:
+    """Yield every part of a tree, outer ones first."""
+    stack = [tree]
+    while stack:
+        part = stack.pop()
+        yield part
+        stack.extend(reversed(children(part)))
+
+
 def size(tree: ast.Core, functions: Mapping[str, ast.UserFunction]) -> int:
     """Return the number of nodes of ``tree`` with its own functions inlined.
 
@@ -72,15 +81,12 @@ def size(tree: ast.Core, functions: Mapping[str, ast.UserFunction]) -> int:
 def _size(tree: ast.Core, functions: Mapping[str, ast.UserFunction], known: dict[str, int]) -> int:
     """Return the size; ``known``: sizes of functions, by name."""
     total = 0
-    stack = [tree]
-    while stack:
-        part = stack.pop()
+    for part in walk(tree):
         total += 1
         if isinstance(part, ast.UserCall) and part.name in functions:
             if part.name not in known:
                 known[part.name] = _size(functions[part.name].body, functions, known)
             total += known[part.name]
-        stack.extend(children(part))
     return total
 
 

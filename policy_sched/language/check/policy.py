@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -28,40 +28,21 @@ from policy_sched.language.diagnostics import (
     MAX_RULES,
     DeviceRule,
     DeviceRules,
-    DevicesSource,
     EventRule,
-    KeySource,
     OrderKey,
     PlacementRule,
     PolicySource,
     PreemptionRules,
-    PreemptionSource,
     PreFilterRule,
     Problem,
     RequeueRule,
-    RequeueSource,
     Rule,
-    RuleSource,
     ScoreRule,
-    ScoreSource,
     StepRule,
-    StepSource,
     Text,
 )
 from policy_sched.language.syntax import ast, parse
 from policy_sched.language.values import types
-
-CheckedRule: TypeAlias = Rule[Checked]
-CheckedKey: TypeAlias = OrderKey[Checked]
-CheckedPreFilter: TypeAlias = PreFilterRule[Checked]
-CheckedScore: TypeAlias = ScoreRule[Checked]
-CheckedStep: TypeAlias = StepRule[Checked]
-CheckedEvent: TypeAlias = EventRule[Checked]
-CheckedRequeue: TypeAlias = RequeueRule[Checked]
-CheckedPreemption: TypeAlias = PreemptionRules[Checked]
-CheckedPlacement: TypeAlias = PlacementRule[Checked]
-CheckedDeviceRule: TypeAlias = DeviceRule[Checked]
-CheckedDevices: TypeAlias = DeviceRules[Checked]
 
 
 class CheckedPolicy(msgspec.Struct, frozen=True):
@@ -78,21 +59,21 @@ class CheckedPolicy(msgspec.Struct, frozen=True):
     functions: Mapping[str, ast.UserFunction] = msgspec.field(default_factory=dict)
     variables: tuple[tuple[str, Checked], ...] = ()
     match_conditions: tuple[Checked, ...] = ()
-    pre_enqueue: tuple[CheckedRule, ...] = ()
-    queue_sort: tuple[CheckedKey, ...] = ()
-    pre_filter: CheckedPreFilter | None = None
-    filter: tuple[CheckedRule, ...] = ()
-    score: CheckedScore | None = None
-    reserve: CheckedStep | None = None
-    permit: CheckedStep | None = None
-    pre_bind: CheckedStep | None = None
-    bind: CheckedStep | None = None
-    post_bind: CheckedStep | None = None
-    requeue: CheckedRequeue | None = None
-    preemption: CheckedPreemption | None = None
-    placement: CheckedPlacement | None = None
+    pre_enqueue: tuple[Rule[Checked], ...] = ()
+    queue_sort: tuple[OrderKey[Checked], ...] = ()
+    pre_filter: PreFilterRule[Checked] | None = None
+    filter: tuple[Rule[Checked], ...] = ()
+    score: ScoreRule[Checked] | None = None
+    reserve: StepRule[Checked] | None = None
+    permit: StepRule[Checked] | None = None
+    pre_bind: StepRule[Checked] | None = None
+    bind: StepRule[Checked] | None = None
+    post_bind: StepRule[Checked] | None = None
+    requeue: RequeueRule[Checked] | None = None
+    preemption: PreemptionRules[Checked] | None = None
+    placement: PlacementRule[Checked] | None = None
     measures: tuple[Checked, ...] = ()
-    devices: CheckedDevices | None = None
+    devices: DeviceRules[Checked] | None = None
     cost_limit: int = MAX_RULE_COST
 
 
@@ -136,7 +117,7 @@ def _check_policy(
         queue_sort=check.keys(source.queue_sort, "queueSort"),
         pre_filter=None
         if source.pre_filter is None
-        else CheckedPreFilter(
+        else PreFilterRule(
             check.optional(source.pre_filter.node_names, "preFilter.nodeNames"),
             source.pre_filter.message,
         ),
@@ -151,7 +132,7 @@ def _check_policy(
         requeue=None if source.requeue is None else check.requeue(source.requeue),
         placement=None
         if source.placement is None
-        else CheckedPlacement(
+        else PlacementRule(
             check.optional(source.placement.domain, "placement.domain"),
             check.optional(source.placement.score, "placement.score"),
             source.placement.on_error,
@@ -168,7 +149,7 @@ def _check_policy(
     return (None if failed else policy), diagnostics
 
 
-def _normalizes_doubles(source: ScoreSource | None, score: CheckedScore | None) -> bool:
+def _normalizes_doubles(source: ScoreRule[Text] | None, score: ScoreRule[Checked] | None) -> bool:
     """Return whether an expression normalises raw scores that are doubles."""
     if source is None or score is None:
         return False
@@ -288,10 +269,10 @@ class _Checker:
         found = [self.text(text, section) for text in texts]
         return tuple(checked for checked in found if checked is not None)
 
-    def keys(self, keys: tuple[KeySource, ...], section: str) -> tuple[CheckedKey, ...]:
+    def keys(self, keys: tuple[OrderKey[Text], ...], section: str) -> tuple[OrderKey[Checked], ...]:
         keys = self._within_limit(keys, section, "keys", lambda key: key.expression)
         found = [(self.text(key.expression, section), key.order) for key in keys]
-        return tuple(CheckedKey(checked, order) for checked, order in found if checked is not None)
+        return tuple(OrderKey(checked, order) for checked, order in found if checked is not None)
 
     def conditions_of_an_order(self, source: PolicySource) -> None:
         """Refuse conditions beside queueSort: one order has to hold for all pods."""
@@ -301,41 +282,41 @@ class _Checker:
             hint = "write queueSort in a policy of its own, or test the pod within its keys"
             self.report.add([Problem(0, len(text.text), "PS312", message, hint)], text)
 
-    def preemption(self, preemption: PreemptionSource) -> CheckedPreemption | None:
+    def preemption(self, preemption: PreemptionRules[Text]) -> PreemptionRules[Checked] | None:
         eligible = self.text(preemption.eligible, "preemption.eligible")
         victim = self.text(preemption.victim, "preemption.victim")
         victim_order = self.keys(preemption.victim_order, "preemption.victimOrder")
         node_order = self.keys(preemption.node_order, "preemption.nodeOrder")
         if eligible is None or victim is None:
             return None
-        return CheckedPreemption(eligible, victim, victim_order, node_order)
+        return PreemptionRules(eligible, victim, victim_order, node_order)
 
-    def devices(self, devices: DevicesSource) -> CheckedDevices:
+    def devices(self, devices: DeviceRules[Text]) -> DeviceRules[Checked]:
         section = "devices.filter"
         given = self._within_limit(devices.filter, section, "rules", lambda rule: rule.expression)
         found = [(self.text(rule.expression, section), rule) for rule in given]
         rules = tuple(
-            CheckedDeviceRule(checked, rule.message, rule.on_error)
+            DeviceRule(checked, rule.message, rule.on_error)
             for checked, rule in found
             if checked is not None
         )
         score = self.optional(devices.score, "devices.score")
-        return CheckedDevices(rules, score, devices.score_on_error)
+        return DeviceRules(rules, score, devices.score_on_error)
 
-    def requeue(self, requeue: RequeueSource) -> CheckedRequeue:
+    def requeue(self, requeue: RequeueRule[Text]) -> RequeueRule[Checked]:
         events = None
         if requeue.events is not None:
             events = tuple(
-                CheckedEvent(one.kind, one.actions, self.optional(one.hint, "requeue.events.hint"))
+                EventRule(one.kind, one.actions, self.optional(one.hint, "requeue.events.hint"))
                 for one in requeue.events[:MAX_RULES]
             )
-        return CheckedRequeue(
+        return RequeueRule(
             self.optional(requeue.hint, "requeue.hint"),
             self.optional(requeue.every, "requeue.every"),
             events,
         )
 
-    def rules(self, rules: tuple[RuleSource, ...], section: str) -> tuple[CheckedRule, ...]:
+    def rules(self, rules: tuple[Rule[Text], ...], section: str) -> tuple[Rule[Checked], ...]:
         rules = self._within_limit(rules, section, "rules", lambda rule: rule.expression)
         found = [self.rule(rule, section) for rule in rules]
         return tuple(rule for rule in found if rule is not None)
@@ -349,7 +330,7 @@ class _Checker:
             self.report.add([Problem(0, 1, "PS501", message)], text_of(items[MAX_RULES]))
         return items[:MAX_RULES]
 
-    def rule(self, rule: RuleSource, section: str) -> CheckedRule | None:
+    def rule(self, rule: Rule[Text], section: str) -> Rule[Checked] | None:
         expression = self.text(rule.expression, section)
         message = self.optional(rule.message_expression, f"{section}.messageExpression")
         reasons = self.optional(rule.reasons, "filter.reasons")
@@ -360,9 +341,11 @@ class _Checker:
             resolvable = self.text(rule.resolvable, "filter.resolvable")
         if expression is None or resolvable is None:
             return None
-        return CheckedRule(expression, rule.message, message, reasons, resolvable, rule.on_error)
+        return Rule(expression, rule.message, message, reasons, resolvable, rule.on_error)
 
-    def step(self, step: StepSource | None, section: str, value: str) -> CheckedStep | None:
+    def step(
+        self, step: StepRule[Text] | None, section: str, value: str
+    ) -> StepRule[Checked] | None:
         """Check a section that is one rule, which is the section ``value``."""
         if step is None:
             return None
@@ -371,9 +354,9 @@ class _Checker:
         timeout = self.optional(step.timeout, f"{section}.timeout")
         if expression is None:
             return None
-        return CheckedStep(expression, step.message, message, step.on_error, timeout)
+        return StepRule(expression, step.message, message, step.on_error, timeout)
 
-    def score(self, score: ScoreSource) -> CheckedScore | None:
+    def score(self, score: ScoreRule[Text]) -> ScoreRule[Checked] | None:
         expression = self.text(score.expression, "score")
         conditions = self.texts(score.match_conditions, "score.matchConditions")
         normalize: str | Checked | None
@@ -383,7 +366,7 @@ class _Checker:
             normalize = score.normalize
         if expression is None:
             return None
-        return CheckedScore(expression, normalize, score.on_error, conditions)
+        return ScoreRule(expression, normalize, score.on_error, conditions)
 
 
 def cut_at_a_comma(text: Text) -> bool:

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.cluster.tables import POD_TEXTS, PodRows
-from policy_sched.language import stdlib
+from policy_sched.language import ir, stdlib
 from policy_sched.language.codegen.emitter import ConstantPool
 from policy_sched.language.codegen.module import Writer, bind_factory, compiled
-from policy_sched.language.ir import Builder, Call, Level, Loop, LoopKind, Op, OpKind, ops, reached
+from policy_sched.language.ir import ops
 from policy_sched.language.lower import snake
 from policy_sched.language.runtime import Runtime, TextCall, in_int64
 
@@ -105,7 +105,7 @@ class VictimProgram(msgspec.Struct, frozen=True):
         return run
 
 
-def over_victims(value: Op, error: Op | None, build: Builder) -> VictimProgram | None:
+def over_victims(value: ir.Op, error: ir.Op | None, build: ir.Builder) -> VictimProgram | None:
     """Return the program of a value and its error; None if they are computed one by one."""
     roots = [value] if error is None else [value, error]
     if value.rep not in "bifs":
@@ -130,21 +130,21 @@ class _VictimAxis:
     ``guards`` are ints that must be within int64 to meet an array.
     """
 
-    def __init__(self, roots: list[Op], build: Builder) -> None:
+    def __init__(self, roots: list[ir.Op], build: ir.Builder) -> None:
         self._build = build
-        self._victims = build.op(ops.VICTIMS, rep="i", level=Level.NODE)
-        self._there = build.op(ops.VICTIM_THERE, rep="b", level=Level.NODE)
-        self._new: dict[Op, Op] = {}
-        self._loops: dict[Op, tuple[Op | None, Op]] = {}
-        self._guards: dict[Op, None] = {}
+        self._victims = build.op(ops.VICTIMS, rep="i", level=ir.Level.NODE)
+        self._there = build.op(ops.VICTIM_THERE, rep="b", level=ir.Level.NODE)
+        self._new: dict[ir.Op, ir.Op] = {}
+        self._loops: dict[ir.Op, tuple[ir.Op | None, ir.Op]] = {}
+        self._guards: dict[ir.Op, None] = {}
         self.reads_nodes = False
-        found = sorted(reached(roots), key=lambda op: op.serial)
+        found = sorted(ir.reached(roots), key=lambda op: op.serial)
         self._params = {
             op.data.param
             for op in found
-            if isinstance(op.data, Loop) and _is_context(op.args[0], "victims")
+            if isinstance(op.data, ir.Loop) and _is_context(op.args[0], "victims")
         }
-        self._varying: set[Op] = set()
+        self._varying: set[ir.Op] = set()
         for op in found:
             if self._varies(op):
                 self._varying.add(op)
@@ -152,16 +152,16 @@ class _VictimAxis:
         self.roots = [self._new[op] if op in self._varying else self._fixed(op) for op in roots]
         self.guards = [(op, "in_int64({})", "return 0, True") for op in self._guards]
 
-    def _varies(self, op: Op) -> bool:
+    def _varies(self, op: ir.Op) -> bool:
         if op.kind is ops.OF_CTX and op.data in _VARYING:
             return True
         if op.kind is ops.PARAM and op.serial in self._params:
             return True
-        return op.level is Level.NODE or not self._varying.isdisjoint(op.args)
+        return op.level is ir.Level.NODE or not self._varying.isdisjoint(op.args)
 
     # Arguments.
 
-    def _arg(self, op: Op) -> Op:
+    def _arg(self, op: ir.Op) -> ir.Op:
         """Return an argument as it meets arrays: texts as codes."""
         if op in self._varying:
             if op not in self._new:
@@ -169,20 +169,20 @@ class _VictimAxis:
             return self._new[op]
         return self._op(ops.CODE, op, rep="c") if op.rep == "s" else self._fixed(op)
 
-    def _fixed(self, op: Op) -> Op:
+    def _fixed(self, op: ir.Op) -> ir.Op:
         if op.rep == "i" and op.kind is not ops.CONST:
             self._guards[op] = None
         if op.rep in "ok" or not in_int64(op.data if op.kind is ops.CONST else 0):
             raise _NotRewrittenError
         return op
 
-    def _op(self, kind: OpKind, *args: Op, rep: str, data: Any = None) -> Op:
+    def _op(self, kind: ir.OpKind, *args: ir.Op, rep: str, data: Any = None) -> ir.Op:
         return self._build.op(kind, *args, rep=rep, data=data)
 
-    def _leaf(self, kind: OpKind, rep: str, data: Any = None) -> Op:
-        return self._build.op(kind, rep=rep, data=data, level=Level.NODE)
+    def _leaf(self, kind: ir.OpKind, rep: str, data: Any = None) -> ir.Op:
+        return self._build.op(kind, rep=rep, data=data, level=ir.Level.NODE)
 
-    def _both(self, *parts: Op) -> Op:
+    def _both(self, *parts: ir.Op) -> ir.Op:
         total = parts[0]
         for part in parts[1:]:
             total = self._op(ops.AND, total, part, rep="b")
@@ -190,16 +190,16 @@ class _VictimAxis:
 
     # Operations.
 
-    def _rewrite(self, op: Op) -> None:
+    def _rewrite(self, op: ir.Op) -> None:
         """Find the form of an operation over arrays, if something else than a builtin takes it."""
-        if isinstance(op.data, Loop):
+        if isinstance(op.data, ir.Loop):
             self._loops[op] = self._reduction(op, op.data)
             return
-        found = self._call(op, op.data) if isinstance(op.data, Call) else self._form(op)
+        found = self._call(op, op.data) if isinstance(op.data, ir.Call) else self._form(op)
         if found is not None:
             self._new[op] = found
 
-    def _form(self, op: Op) -> Op | None:
+    def _form(self, op: ir.Op) -> ir.Op | None:
         rep = "c" if op.rep == "s" else op.rep
         match op.kind:
             case ops.OF_CTX if op.data == "pdb_violations":
@@ -217,7 +217,7 @@ class _VictimAxis:
                 return self._leaf(ops.COLUMN_AT_NODES, rep, op.data)
             case ops.COLUMN_OF if op.rep != "k" and op.args[0] not in self._varying:
                 self.reads_nodes = True
-                kind, level = ops.COLUMN_OF_AT_NODES, Level.NODE
+                kind, level = ops.COLUMN_OF_AT_NODES, ir.Level.NODE
                 return self._build.op(kind, *op.args, rep=rep, data=op.data, level=level)
             case ops.TEXT:
                 return self._text(self._arg(op.args[0]))
@@ -227,10 +227,10 @@ class _VictimAxis:
             return self._op(op.kind, *map(self._arg, op.args), rep=rep, data=op.data)
         raise _NotRewrittenError
 
-    def _is_pod(self, op: Op) -> bool:
+    def _is_pod(self, op: ir.Op) -> bool:
         return op.kind is ops.PARAM or _is_context(op, "victim")
 
-    def _text(self, code: Op) -> Op:
+    def _text(self, code: ir.Op) -> ir.Op:
         """Return the code of a text whose column has 0 where there is none."""
         empty = self._op(ops.CODE, self._build.const("", "s"), rep="c")
         missing = self._op(ops.EQ, code, self._build.const(0, "i"), rep="b")
@@ -238,7 +238,7 @@ class _VictimAxis:
 
     # Builtins.
 
-    def _call(self, op: Op, call: Call) -> Op:
+    def _call(self, op: ir.Op, call: ir.Call) -> ir.Op:
         args = op.args[call.guards :]
         if call.function in _EXTREMES:
             return self._extreme(op, call, args)
@@ -257,7 +257,7 @@ class _VictimAxis:
         given = [self._arg(arg) if arg in self._varying else arg for arg in args]
         return self._op(ops.EACH_TEXT, *given, rep="c" if op.rep == "s" else op.rep, data=data)
 
-    def _entry(self, op: Op, call: Call) -> Op:
+    def _entry(self, op: ir.Op, call: ir.Call) -> ir.Op:
         """Look an entry up in a map of the victims'."""
         whole, key, *rest = op.args
         known = whole.kind is ops.ATTR and whole.data in _FAMILIES and self._is_pod(whole.args[0])
@@ -276,12 +276,12 @@ class _VictimAxis:
             return self._op(ops.WHERE, missing, self._arg(rest[0]), entry, rep=rep)
         return entry
 
-    def _extreme(self, op: Op, call: Call, args: tuple[Op, ...]) -> Op:
+    def _extreme(self, op: ir.Op, call: ir.Call, args: tuple[ir.Op, ...]) -> ir.Op:
         """Return the greatest or least of a list with an element per victim, and its error."""
         listed = args[0].args[0] if args[0].kind is ops.VAL else args[0]
         if (
-            not isinstance(listed.data, Loop)
-            or listed.data.kind is not LoopKind.LIST
+            not isinstance(listed.data, ir.Loop)
+            or listed.data.kind is not ir.LoopKind.LIST
             or op.rep != "ti"
         ):
             raise _NotRewrittenError
@@ -290,28 +290,28 @@ class _VictimAxis:
 
     # Loops.
 
-    def _held(self, op: Op, loop: Loop) -> tuple[Op, list[Op]]:
+    def _held(self, op: ir.Op, loop: ir.Loop) -> tuple[ir.Op, list[ir.Op]]:
         """Return which victims a loop goes over, and its roots besides the mask."""
         rest = [self._arg(arg) for arg in op.args[1 + loop.errors :]]
         return (self._both(self._there, rest.pop(0)) if loop.masked else self._there), rest
 
-    def _reduction(self, op: Op, loop: Loop) -> tuple[Op | None, Op]:
+    def _reduction(self, op: ir.Op, loop: ir.Loop) -> tuple[ir.Op | None, ir.Op]:
         """Return the value and the error of a loop over the victims; a list has no value."""
         if not _is_context(op.args[0], "victims") or loop.index is not None or op.params:
             raise _NotRewrittenError
         held, rest = self._held(op, loop)
         error = self._build.const(0, "e")
         match loop.kind:
-            case LoopKind.COUNT:
-                value: Op | None = self._count(held)
-            case LoopKind.SUM_INT:
+            case ir.LoopKind.COUNT:
+                value: ir.Op | None = self._count(held)
+            case ir.LoopKind.SUM_INT:
                 terms = self._op(ops.WHERE, held, rest[0], self._build.const(0, "i"), rep="i")
                 value = self._op(ops.SUM_OF_VICTIMS, terms, rep="i")
                 if loop.site:
                     error = self._op(ops.UNSURE_SUM, terms, rep="e")
-            case LoopKind.ALL | LoopKind.EXISTS:
-                value, error = self._quantified(loop.kind is LoopKind.ALL, held, rest)
-            case LoopKind.LIST if rest[0].rep == "i":
+            case ir.LoopKind.ALL | ir.LoopKind.EXISTS:
+                value, error = self._quantified(loop.kind is ir.LoopKind.ALL, held, rest)
+            case ir.LoopKind.LIST if rest[0].rep == "i":
                 value = None
             case _:
                 raise _NotRewrittenError
@@ -320,7 +320,7 @@ class _VictimAxis:
             error = self._op(ops.FIRST_ERROR, self._any(self._there, failed), error, rep="e")
         return value, error
 
-    def _quantified(self, every: bool, held: Op, rest: list[Op]) -> tuple[Op, Op]:
+    def _quantified(self, every: bool, held: ir.Op, rest: list[ir.Op]) -> tuple[ir.Op, ir.Op]:
         """Return all or exists, and its error: where none decides and one cannot be computed."""
         decides = self._op(ops.NOT, rest[0], rep="b") if every else rest[0]
         if len(rest) == 1:
@@ -332,13 +332,13 @@ class _VictimAxis:
             error = self._both(self._op(ops.NOT, decided, rep="b"), failed)
         return (self._op(ops.NOT, decided, rep="b") if every else decided), error
 
-    def _any(self, *parts: Op) -> Op:
+    def _any(self, *parts: ir.Op) -> ir.Op:
         return self._op(ops.ANY_VICTIM, self._both(*parts), rep="b")
 
-    def _count(self, held: Op) -> Op:
+    def _count(self, held: ir.Op) -> ir.Op:
         number = self._op(ops.TRUE_INT, held, rep="i")
         return self._op(ops.SUM_OF_VICTIMS, number, rep="i")
 
 
-def _is_context(op: Op, name: str) -> bool:
+def _is_context(op: ir.Op, name: str) -> bool:
     return op.kind is ops.OF_CTX and op.data == name

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -272,19 +272,6 @@ class DeviceRules(msgspec.Struct, Generic[E], frozen=True):
     score_on_error: str | None = None
 
 
-RuleSource: TypeAlias = Rule[Text]
-KeySource: TypeAlias = OrderKey[Text]
-PreFilterSource: TypeAlias = PreFilterRule[Text]
-ScoreSource: TypeAlias = ScoreRule[Text]
-StepSource: TypeAlias = StepRule[Text]
-EventSource: TypeAlias = EventRule[Text]
-RequeueSource: TypeAlias = RequeueRule[Text]
-PreemptionSource: TypeAlias = PreemptionRules[Text]
-PlacementSource: TypeAlias = PlacementRule[Text]
-DeviceRuleSource: TypeAlias = DeviceRule[Text]
-DevicesSource: TypeAlias = DeviceRules[Text]
-
-
 class PolicySource(msgspec.Struct, frozen=True):
     """One policy with its effective parameters."""
 
@@ -293,19 +280,19 @@ class PolicySource(msgspec.Struct, frozen=True):
     functions: tuple[FunctionSource, ...] = ()
     variables: tuple[VariableSource, ...] = ()
     match_conditions: tuple[Text, ...] = ()
-    pre_enqueue: tuple[RuleSource, ...] = ()
-    queue_sort: tuple[KeySource, ...] = ()
-    pre_filter: PreFilterSource | None = None
-    filter: tuple[RuleSource, ...] = ()
-    score: ScoreSource | None = None
-    reserve: StepSource | None = None
-    permit: StepSource | None = None
-    pre_bind: StepSource | None = None
-    bind: StepSource | None = None
-    post_bind: StepSource | None = None
-    requeue: RequeueSource | None = None
-    preemption: PreemptionSource | None = None
-    placement: PlacementSource | None = None
+    pre_enqueue: tuple[Rule[Text], ...] = ()
+    queue_sort: tuple[OrderKey[Text], ...] = ()
+    pre_filter: PreFilterRule[Text] | None = None
+    filter: tuple[Rule[Text], ...] = ()
+    score: ScoreRule[Text] | None = None
+    reserve: StepRule[Text] | None = None
+    permit: StepRule[Text] | None = None
+    pre_bind: StepRule[Text] | None = None
+    bind: StepRule[Text] | None = None
+    post_bind: StepRule[Text] | None = None
+    requeue: RequeueRule[Text] | None = None
+    preemption: PreemptionRules[Text] | None = None
+    placement: PlacementRule[Text] | None = None
     measures: tuple[VariableSource, ...] = ()
-    devices: DevicesSource | None = None
+    devices: DeviceRules[Text] | None = None
     cost_limit: int = MAX_RULE_COST

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from policy_sched.language import lower
-from policy_sched.language.check import Checked, CheckedPolicy, children
+from policy_sched.language.check import Checked, CheckedPolicy, children, walk
 from policy_sched.language.diagnostics import (
     PolicySource,
     Problem,
@@ -141,15 +141,6 @@ def _binds(tree: ast.Core) -> tuple[str, ...]:
         case ast.Let(name=name):
             return (name,)
     return ()
-
-
-def walk(tree: ast.Core) -> Iterator[ast.Core]:
-    """Yield every part of a tree, outer ones first."""
-    stack = [tree]
-    while stack:
-        part = stack.pop()
-        yield part
-        stack.extend(reversed(children(part)))
 
 
 def expressions(policy: CheckedPolicy) -> Iterator[tuple[Checked, bool]]:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic
-from policy_sched.language.check import Checked, CheckedPolicy, diagnostic
+from policy_sched.language.check import Checked, CheckedPolicy, diagnostic, walk
 from policy_sched.language.diagnostics import PolicySource, Problem, Text, did_you_mean
 from policy_sched.language.lint.conditions import (
     VARIABLES,
@@ -27,7 +27,6 @@ from policy_sched.language.lint.conditions import (
     expressions,
     filter_order,
     possible_errors,
-    walk,
 )
 from policy_sched.language.stdlib import selector
 from policy_sched.language.syntax import ast

@@ -53,6 +53,11 @@ class Value(msgspec.Struct, frozen=True):
     range: values.Interval = values.DOUBLES
 
 
+def truth(op: Op, err: Op | None = None) -> Value:
+    """Return a bool at run time."""
+    return Value(op, err, types.BOOL, values.BOOLS)
+
+
 class Opt(msgspec.Struct, frozen=True):
     """An optional: whether it is present (a bool without error), and the value if it is."""
 

@@ -9,7 +9,7 @@ from typing import Final
 from policy_sched.cluster.tables import NODE_COLUMNS, Kind
 from policy_sched.language import values
 from policy_sched.language.ir import Call, Op, OpKind, ops
-from policy_sched.language.lower.abstract_values import Abstract, Constant, Value
+from policy_sched.language.lower.abstract_values import Abstract, Constant, Value, truth
 from policy_sched.language.lower.context import Lowering
 from policy_sched.language.stdlib import amount
 from policy_sched.language.syntax import Span
@@ -190,7 +190,7 @@ def comparison(low: Lowering, kind: OpKind, a: Value, b: Value) -> Abstract:
     mixed = a.op.rep != b.op.rep
     if mixed and not (ranges.exact(left) or ranges.exact(right)):
         kind = _EXACT[kind]
-    return Value(low.op(kind, a.op, b.op, rep="b"), error, types.BOOL, values.BOOLS)
+    return truth(low.op(kind, a.op, b.op, rep="b"), error)
 
 
 def _known_order(kind: OpKind, left: values.Interval, right: values.Interval) -> bool | None:

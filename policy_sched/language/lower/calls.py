@@ -100,14 +100,6 @@ def _binary(
     return arithmetic.BINARY[name](low, a, b, kind, span)
 
 
-def _equal(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
-    return logic.equality(low, args[0], args[1], span)
-
-
-def _unequal(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
-    return logic.opposite(low, logic.equality(low, args[0], args[1], span))
-
-
 def _in_list(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     item, listed = args
     found = _member(low, item, listed, span)
@@ -136,15 +128,11 @@ def _member(low: Lowering, item: Abstract, listed: Abstract, span: Span) -> Abst
         for mask, other in listed.items:
             same = logic.equality(low, item, other, span)
             parts.append(same if mask is None else logic.combine(low, [mask, same], every=True))
-        return logic.combine(low, [_bare(p) for p in parts], every=False)
+        return logic.combine(low, [logic.without_error(low, p) for p in parts], every=False)
     return None
 
 
 _FEW: Final = 8
-
-
-def _bare(value: Abstract) -> Abstract:
-    return Value(value.op, None, value.type, value.range) if isinstance(value, Value) else value
 
 
 def _in_map(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
@@ -154,10 +142,6 @@ def _in_map(low: Lowering, args: list[Abstract], _result: types.Type, span: Span
 
 def _one(function: Callable[[Lowering, Value], Value]) -> Handler:
     return lambda low, args, _result, _span: function(low, low.val(args[0]))
-
-
-def _truncated(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
-    return arithmetic.to_int(low, low.val(args[0]), span)
 
 
 def _negated(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
@@ -203,10 +187,6 @@ def _clamp(low: Lowering, args: list[Abstract], result: types.Type, span: Span) 
     return arithmetic.extreme(low, arithmetic.extreme(low, number, least, 1), greatest, -1)
 
 
-def _magnitude(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
-    return arithmetic.magnitude(low, low.val(args[0]), span)
-
-
 def _plus_int(sign: OpKind) -> Handler:
     def lower(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
         one, other = low.val(args[0]), low.val(args[1])
@@ -243,10 +223,6 @@ def _interpolated(low: Lowering, args: list[Abstract], result: types.Type, span:
     return Value(op, one.err, result, Interval(min(table), max(table)))
 
 
-def _formatted(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
-    return _format_as(low, args, (), result, span)
-
-
 def _format_as(
     low: Lowering, args: list[Abstract], kinds: Sequence[types.Type], result: types.Type, span: Span
 ) -> Abstract:
@@ -259,29 +235,18 @@ def _string_size(low: Lowering, args: list[Abstract], result: types.Type, span: 
     return low.call(len, [low.val(args[0])], result, span, interval=interval)
 
 
-def _optional_of(low: Lowering, args: list[Abstract], result: types.Type, _span: Span) -> Abstract:
-    del low
-    return logic.some(args[0], result)
-
-
-def _none(_low: Lowering, _args: list[Abstract], result: types.Type, _span: Span) -> Abstract:
-    return Constant(None, result)
-
-
-def _same(_low: Lowering, args: list[Abstract], _result: types.Type, _span: Span) -> Abstract:
-    return args[0]
-
-
 _HANDLERS: Final[dict[str, Handler]] = {
-    "eq_any_any": _equal,
-    "ne_any_any": _unequal,
+    "eq_any_any": lambda low, args, _r, s: logic.equality(low, args[0], args[1], s),
+    "ne_any_any": lambda low, args, _r, s: logic.opposite(
+        low, logic.equality(low, args[0], args[1], s)
+    ),
     "not_bool": lambda low, args, _r, _s: logic.opposite(low, args[0]),
     "in_any_list": _in_list,
     "includes_list_any": _includes,
     "in_any_map": _in_map,
     "in_string_resources": _in_map,
     "double_int": _one(arithmetic.to_double),
-    "int_double": _truncated,
+    "int_double": lambda low, args, _r, s: arithmetic.to_int(low, low.val(args[0]), s),
     "math_round_double": _one(arithmetic.rounded),
     "math_sign_int": _one(arithmetic.sign_of),
     "neg_int": _negated,
@@ -292,19 +257,21 @@ _HANDLERS: Final[dict[str, Handler]] = {
     **{name: _extreme(1) for name in ("max_any", "math_greatest_any")},
     **{name: _extreme(-1) for name in ("min_any", "math_least_any")},
     "clamp_any_any_any": _clamp,
-    **{f"{name}_{kind}": _magnitude for name in ("abs", "math_abs") for kind in ("int", "double")},
-    "abs_quantity": _magnitude,
-    "format_string_list": _formatted,
+    **{
+        name: lambda low, args, _r, s: arithmetic.magnitude(low, low.val(args[0]), s)
+        for name in ("abs_int", "abs_double", "abs_quantity", "math_abs_int", "math_abs_double")
+    },
+    "format_string_list": lambda low, args, r, s: _format_as(low, args, (), r, s),
     "interpolate_int_list": _interpolated,
     "interpolate_double_list": _interpolated,
-    "optional_of_any": _optional_of,
-    "optional_none": _none,
+    "optional_of_any": lambda _low, args, r, _s: logic.some(args[0], r),
+    "optional_none": lambda _low, _args, r, _s: Constant(None, r),
     "optional_ofNonZeroValue_any": lambda low, args, r, s: logic.non_zero(low, args[0], r, s),
     "hasValue_optional": lambda low, args, _r, _s: logic.has_value(low, args[0]),
     "value_optional": lambda low, args, r, s: logic.value_of(low, args[0], r, s),
     "size_string": _string_size,
     **{
-        f"{kind}_{kind}": _same
+        f"{kind}_{kind}": lambda _low, args, _r, _s: args[0]
         for kind in ("int", "double", "string", "bool", "duration", "timestamp")
     },
 }

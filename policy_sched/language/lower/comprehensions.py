@@ -16,13 +16,14 @@ from policy_sched.language.lower.abstract_values import (
     Opt,
     Value,
     default_of,
+    truth,
 )
 from policy_sched.language.lower.context import Env, Lowering, element_type
 from policy_sched.language.lower.logic import combine, opposite, with_error, without_error
 from policy_sched.language.lower.units import in_one_unit, refined
 from policy_sched.language.stdlib import mapping, sorted_keys, value_at
 from policy_sched.language.syntax import Span, ast
-from policy_sched.language.values import BOOLS, Interval, types
+from policy_sched.language.values import Interval, types
 from policy_sched.model import ports_conflict
 
 #: Constant lists up to this length are unrolled.
@@ -51,7 +52,7 @@ def list_literal(low: Lowering, core: ast.ListLit, env: Env) -> Abstract:
     masks = [None if mask is None else mask.op for mask, _ in items]
     values, more = _alike(low, [value for _, value in items], masks, core.span)
     items = [(mask, value) for (mask, _), value in zip(items, values, strict=True)]
-    return masked_list(low, items, low.first(*errors, *more), _list_type(core.type, values))
+    return masked_list(items, low.first(*errors, *more), _list_type(core.type, values))
 
 
 def _list_type(kind: types.Type, values: Sequence[Abstract]) -> types.Type:
@@ -94,13 +95,9 @@ def map_literal(low: Lowering, core: ast.MapLit, env: Env) -> Abstract:
 
 
 def masked_list(
-    low: Lowering,
-    items: Sequence[tuple[Value | None, Abstract]],
-    err: Op | None,
-    kind: types.Type,
+    items: Sequence[tuple[Value | None, Abstract]], err: Op | None, kind: types.Type
 ) -> Abstract:
     """Return a list of masked values; a constant if it is one."""
-    del low
     if err is None and all(m is None and isinstance(v, Constant) for m, v in items):
         return Constant([v.value for _, v in items if isinstance(v, Constant)], kind)
     return MaskedList(tuple(items), err, kind)
@@ -109,7 +106,7 @@ def masked_list(
 def as_list(low: Lowering, value: Abstract) -> Abstract:
     """Return what a macro runs over: constants and masked values unrolled, else a loop."""
     if isinstance(value.type, types.MapType):
-        return _keys(low, value)
+        return as_list(low, _sorted_keys(low, value))
     if isinstance(value, Constant) and len(value.value) <= MAX_UNROLLED:
         element = element_type(value.type)
         items = tuple((None, Constant(item, element)) for item in value.value)
@@ -117,10 +114,6 @@ def as_list(low: Lowering, value: Abstract) -> Abstract:
     if isinstance(value, (MaskedList, Comprehension)):
         return value
     return loops.over(low, low.val(value))
-
-
-def _keys(low: Lowering, value: Abstract) -> Abstract:
-    return as_list(low, _sorted_keys(low, value))
 
 
 def _sorted_keys(low: Lowering, value: Abstract) -> Constant | Value:
@@ -279,7 +272,7 @@ def _kept(
     err = low.first(listed.err, *_in_stages(core, test_errors, body_errors))
     if core.kind == "existsOne":
         return _exactly_one(low, MaskedList(tuple(items), err, types.list_of(types.BOOL)), err)
-    return masked_list(low, items, err, _list_type(core.type, [value for _, value in items]))
+    return masked_list(items, err, _list_type(core.type, [value for _, value in items]))
 
 
 def _in_stages(
@@ -292,9 +285,7 @@ def _in_stages(
 
 
 def _exactly_one(low: Lowering, listed: MaskedList, err: Op | None) -> Abstract:
-    number = loops.masked_count(low, listed)
-    one = comparison_equal(low, number, 1)
-    return with_error(low, one, err)
+    return with_error(low, comparison_equal(low, loops.masked_count(low, listed), 1), err)
 
 
 def comparison_equal(low: Lowering, number: Abstract, wanted: int) -> Abstract:
@@ -303,7 +294,7 @@ def comparison_equal(low: Lowering, number: Abstract, wanted: int) -> Abstract:
         return Constant(number.value == wanted, types.BOOL)
     one = low.val(number)
     op = low.op(ops.EQ, one.op, low.build.const(wanted, "i"), rep="b")
-    return Value(op, one.err, types.BOOL, BOOLS)
+    return truth(op, one.err)
 
 
 # Over run-time lists.

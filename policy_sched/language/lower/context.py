@@ -231,7 +231,7 @@ class Lowering:
                 return value
             case Constant():
                 op = self.build.const(value.value, abstract_values.rep_of(value.type))
-                return Value(op, None, value.type, self._static_range(value))
+                return Value(op, None, value.type, self.range(value))
             case abstract_values.Opt():
                 return self._opt_val(value)
             case abstract_values.MaskedList():
@@ -240,7 +240,7 @@ class Lowering:
                     flat += [self.true() if mask is None else mask.op, self.plain(item).op]
                 return Value(self.op(ops.MASKED, *flat, rep="o"), value.err, value.type)
             case abstract_values.Comprehension():
-                return self._list_val(value)
+                return self._listing(self, value)
             case abstract_values.NodeMap():
                 return self._node_map_val(value)
             case abstract_values.ImageRecord():
@@ -249,20 +249,12 @@ class Lowering:
                 return Value(self.node_object(ops.FACTS_AT), value.err, value.type)
         raise AssertionError(value)
 
-    def _static_range(self, value: Constant) -> values.Interval:
-        if isinstance(value.value, (bool, int, float)):
-            return ranges.point(value.value)
-        return ranges.DOUBLES
-
     def node_object(self, kind: ir.OpKind = ops.NODE_AT) -> ir.Op:
         """Return the node of the row: the API's object, or a record by itself (`FACTS_AT`)."""
         return self.op(kind, self.node_op(ops.ROW, rep="i"), rep="o")
 
     def _node_map_val(self, value: abstract_values.NodeMap) -> Value:
-        path = {
-            "label": "metadata.labels",
-            "annotation": "metadata.annotations",
-        }.get(value.family)
+        path = {"label": "metadata.labels", "annotation": "metadata.annotations"}.get(value.family)
         if path is not None:
             op = self.op(ops.ATTR, self.node_object(), rep="o", data=path)
         else:
@@ -301,9 +293,6 @@ class Lowering:
         )
         return Value(op, value.err, value.type)
 
-    def _list_val(self, value: abstract_values.Comprehension) -> Value:
-        return self._listing(self, value)
-
     def opt(self, value: abstract_values.Abstract) -> abstract_values.Opt:
         """Return an optional as its presence and its value."""
         if isinstance(value, abstract_values.Opt):
@@ -324,9 +313,7 @@ class Lowering:
         default = self.build.const(abstract_values.default_of(kind.element), rep)
         got = self.op(ops.OPT_VALUE, found.op, default, rep=rep)
         inner_val = Value(got, None, kind.element, abstract_values.range_of(kind.element))
-        return abstract_values.Opt(
-            Value(present_op, None, types.BOOL, ranges.BOOLS), inner_val, found.err, kind
-        )
+        return abstract_values.Opt(abstract_values.truth(present_op), inner_val, found.err, kind)
 
     def call(  # noqa: PLR0913  # a builtin, its arguments, and what is known of its result
         self,

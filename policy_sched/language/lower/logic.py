@@ -16,12 +16,13 @@ from policy_sched.language.lower.abstract_values import (
     Value,
     default_of,
     rep_of,
+    truth,
 )
 from policy_sched.language.lower.context import Env, Lowering
 from policy_sched.language.lower.units import aligned, in_one_unit
 from policy_sched.language.stdlib import equal
 from policy_sched.language.syntax import Span, ast
-from policy_sched.language.values import BOOLS, NO_VALUE, Some, intervals as ranges, types
+from policy_sched.language.values import NO_VALUE, Some, intervals as ranges, types
 
 
 def junction(low: Lowering, args: Sequence[ast.Core], env: Env, *, every: bool) -> Abstract:
@@ -62,7 +63,7 @@ def combine(low: Lowering, values: Sequence[Abstract], *, every: bool) -> Abstra
     if error is not None:
         undecided = total if every else low.negation(total)
         error = low.masked(undecided, error)
-    return Value(total, error, types.BOOL, BOOLS)
+    return truth(total, error)
 
 
 def _undecided_where_wrong(low: Lowering, value: Value, *, every: bool) -> Op:
@@ -78,7 +79,7 @@ def opposite(low: Lowering, value: Abstract) -> Abstract:
     if isinstance(value, Constant):
         return Constant(not value.value, types.BOOL)
     one = low.val(value)
-    return Value(low.negation(one.op), one.err, types.BOOL, BOOLS)
+    return truth(low.negation(one.op), one.err)
 
 
 def condition(low: Lowering, core: ast.Cond, env: Env) -> Abstract:
@@ -141,7 +142,7 @@ def _choose_optional(  # as `choose`
     low: Lowering, test: Value, a: Opt, b: Opt, result: types.Type, span: Span
 ) -> Abstract:
     assert isinstance(result, types.OptionalType)
-    bare = Value(test.op, None, types.BOOL, BOOLS)
+    bare = truth(test.op)
     present = choose(low, bare, a.present, b.present, types.BOOL, span)
     assert isinstance(present, (Constant, Value))
     value = choose(low, bare, a.value, b.value, result.element, span)
@@ -191,8 +192,8 @@ def equality(low: Lowering, a: Abstract, b: Abstract, span: Span) -> Abstract:
     if rep_of(left.type) == "o":
         return low.call(equal, [left, right], types.BOOL, span)
     if left.op is right.op and left.op.rep != "f":
-        return Value(low.true(), error, types.BOOL, BOOLS) if error else Constant(True, types.BOOL)
-    return Value(low.op(ops.EQ, left.op, right.op, rep="b"), error, types.BOOL, BOOLS)
+        return truth(low.true(), error) if error else Constant(True, types.BOOL)
+    return truth(low.op(ops.EQ, left.op, right.op, rep="b"), error)
 
 
 def _comparable(low: Lowering, a: Value, b: Value) -> tuple[Value, Value]:
@@ -223,7 +224,7 @@ def _equal_optionals(low: Lowering, a: Opt, b: Opt, span: Span) -> Abstract:
     if error is None:
         return result
     one = low.val(result)
-    return Value(one.op, low.first(error, one.err), types.BOOL, BOOLS)
+    return truth(one.op, low.first(error, one.err))
 
 
 # Optionals.
@@ -233,8 +234,7 @@ def some(value: Abstract, result: types.Type) -> Abstract:
     """Lower optional.of."""
     if isinstance(value, Constant):
         return Constant(Some(value.value), result)
-    error = value.err
-    return Opt(Constant(True, types.BOOL), value, error, result)
+    return Opt(Constant(True, types.BOOL), value, value.err, result)
 
 
 def has_value(low: Lowering, value: Abstract) -> Abstract:
@@ -242,7 +242,7 @@ def has_value(low: Lowering, value: Abstract) -> Abstract:
     found = low.opt(value)
     if found.err is None:
         return found.present
-    return Value(low.val(found.present).op, found.err, types.BOOL, BOOLS)
+    return truth(low.val(found.present).op, found.err)
 
 
 def with_error(low: Lowering, value: Abstract, error: Op | None) -> Abstract:
@@ -310,7 +310,7 @@ def or_optional(
     if isinstance(found.present, Constant):
         chosen: Abstract = found if found.present.value else other
         return with_error(low, chosen, found.err)
-    test = Value(found.present.op, None, types.BOOL, BOOLS)
+    test = truth(found.present.op)
     here = Opt(Constant(True, types.BOOL), found.value, None, result)
     chosen = _choose_optional(low, test, here, other, result, core.span)
     return with_error(low, chosen, found.err)
@@ -323,10 +323,10 @@ def non_zero(low: Lowering, value: Abstract, result: types.Type, span: Span) -> 
     zero = Constant(default_of(value.type), value.type)
     if rep_of(value.type) == "o":
         present = low.call(bool, [low.val(value)], types.BOOL, span)
-        return Opt(Value(present.op, None, types.BOOL, BOOLS), value, present.err, result)
+        return Opt(truth(present.op), value, present.err, result)
     same = equality(low, value, zero, span)
     present_of = opposite(low, same)
     if isinstance(present_of, Constant):
         return Opt(present_of, value, None, result)
     one = low.val(present_of)
-    return Opt(Value(one.op, None, types.BOOL, BOOLS), value, one.err, result)
+    return Opt(truth(one.op), value, one.err, result)

@@ -9,7 +9,7 @@ The aggregates are size, sum, mean, deviation, weighted mean and extremes.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -195,9 +195,6 @@ def listed(low: Lowering, value: Comprehension) -> Value:
     return run_loop(low, value, LoopKind.LIST, low.plain(value.value).op, value.type, "o")
 
 
-_T = TypeVar("_T")
-
-
 class AlphaRenaming:
     """Copies ops, with loop variables in place of others."""
 
@@ -236,15 +233,12 @@ class AlphaRenaming:
         args = [self.op(a) for a in op.args]
         return self._build.op(op.kind, *args, rep=op.rep, data=data, level=op.level)
 
-    def value(self, value: _T) -> _T:
+    def value(self, value: Any) -> Any:
         """Return an abstract value, or a tuple of them, over the new variables."""
-        return self._any(value)  # type: ignore[no-any-return]
-
-    def _any(self, value: Any) -> Any:
         if isinstance(value, Op):
             return self.op(value)
         if isinstance(value, tuple):
-            return tuple(self._any(part) for part in value)
+            return tuple(self.value(part) for part in value)
         if isinstance(value, Constant) or not isinstance(value, msgspec.Struct):
             return value
         if isinstance(value, Comprehension):
@@ -254,7 +248,7 @@ class AlphaRenaming:
                 self.variable(value.index, source)
         if type(value).__module__ != Value.__module__:
             return value
-        parts = {name: self._any(getattr(value, name)) for name in value.__struct_fields__}
+        parts = {name: self.value(getattr(value, name)) for name in value.__struct_fields__}
         return type(value)(**parts)
 
 
@@ -263,8 +257,7 @@ def alpha_renamed(
 ) -> tuple[Comprehension, list[Op | None]]:
     """Return a comprehension with variables of its own, and other ops of its body over them."""
     names = AlphaRenaming(build)
-    made = names.value(loop)
-    return made, [None if op is None else names.op(op) for op in others]
+    return names.value(loop), [None if op is None else names.op(op) for op in others]
 
 
 #: Lists of the pod to the attribute that holds their length.
@@ -276,11 +269,7 @@ def masked_count(low: Lowering, listed: MaskedList) -> Abstract:
     masks = [m.op for m, _ in listed.items if m is not None]
     always = len(listed.items) - len(masks)
     if not masks:
-        return (
-            with_error(low, Constant(always, types.INT), listed.err)
-            if listed.err
-            else Constant(always, types.INT)
-        )
+        return with_error(low, Constant(always, types.INT), listed.err)
     masks += [low.true()] * always
     op = low.op(ops.MASKED_COUNT, *masks, rep="i")
     return Value(op, listed.err, types.INT, Interval(always, len(listed.items)))
@@ -384,11 +373,9 @@ def _statistic(kind: OpKind) -> Handler:
             builtin = BUILTINS["mean_list" if kind is ops.MASKED_MEAN else "stddev_list"]
             return low.call(builtin.function, [low.val(value)], result, span)
         parts, found = _flat(low, value)
-        interval = (
-            ranges.mean(found)
-            if kind is ops.MASKED_MEAN
-            else ranges.deviation(found, len(value.items))
-        )
+        interval = ranges.mean(found)
+        if kind is ops.MASKED_DEVIATION:
+            interval = ranges.deviation(found, len(value.items))
         two = kind is ops.MASKED_DEVIATION and len(value.items) == 2
         op = low.op(ops.MASKED_DEVIATION_OF_TWO if two else kind, *parts, rep="f")
         return Value(op, value.err, types.DOUBLE, interval)
@@ -445,14 +432,13 @@ def _extreme(sign: int) -> Handler:
         if (
             isinstance(value, MaskedList)
             and value.items
+            and all(mask is None for mask, _ in value.items)
             and rep_of(element_type(value.type)) in "if"
         ):
-            masked = any(mask is not None for mask, _ in value.items)
-            if not masked:
-                best = low.val(value.items[0][1])
-                for _, item in value.items[1:]:
-                    best = arithmetic.extreme(low, best, low.val(item), sign)
-                return Value(best.op, low.first(value.err, best.err), best.type, best.range)
+            best = low.val(value.items[0][1])
+            for _, item in value.items[1:]:
+                best = arithmetic.extreme(low, best, low.val(item), sign)
+            return Value(best.op, low.first(value.err, best.err), best.type, best.range)
         builtin = BUILTINS["max_list" if sign > 0 else "min_list"]
         return low.call(builtin.function, [low.val(value)], result, span, fallible=True)
 

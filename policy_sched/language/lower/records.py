@@ -21,12 +21,13 @@ from policy_sched.language.lower.abstract_values import (
     default_of,
     range_of,
     rep_of,
+    truth,
 )
 from policy_sched.language.lower.context import Lowering, Refusal
 from policy_sched.language.lower.logic import combine, with_error
 from policy_sched.language.lower.loops import over
 from policy_sched.language.syntax import Span
-from policy_sched.language.values import BOOLS, NO_SUCH_KEY, NO_VALUE, OUT_OF_RANGE, Interval, types
+from policy_sched.language.values import NO_SUCH_KEY, NO_VALUE, OUT_OF_RANGE, Interval, types
 
 #: Names of attributes that are not the field's name in snake case.
 _ATTRIBUTES: Final = {
@@ -86,7 +87,7 @@ def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: S
         case ImageRecord():
             return _image_field(low, value, name, result)
         case Constant() if isinstance(value.value, dict):
-            return static_of(value.value.get(name, default_of(result)), result)
+            return Constant(value.value.get(name, default_of(result)), result)
     one = low.val(value)
     kind = one.type
     if kind == types.UNKNOWN:  # of an element that cannot be there
@@ -96,11 +97,6 @@ def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: S
         key = low.val(Constant(name, types.STRING))
         return low.call(stdlib.value_at, [one, key, _default(low, result)], result, span)
     return attribute(low, one, kind.name, name, result)
-
-
-def static_of(value: object, kind: types.Type) -> Constant:
-    """Return a parameter's value; YAML's ints become doubles where the type is double."""
-    return Constant(value, kind)
 
 
 def attribute(low: Lowering, one: Value, record: str, name: str, result: types.Type) -> Abstract:
@@ -133,7 +129,7 @@ def attribute(low: Lowering, one: Value, record: str, name: str, result: types.T
         zero = low.build.const(default_of(result.element), inner)
         got = low.op(ops.WHERE, present, op, zero, rep=inner)
         value = Value(got, None, result.element, range_of(result.element))
-        return Opt(Value(present, None, types.BOOL, BOOLS), value, one.err, result)
+        return Opt(truth(present), value, one.err, result)
     return Value(op, one.err, result, found)
 
 
@@ -142,7 +138,7 @@ def _unless_zero(low: Lowering, value: Abstract, result: types.OptionalType) -> 
     one = low.val(value)
     present = low.op(ops.GT, one.op, low.build.const(0, "i"), rep="b")
     inside = Value(one.op, None, result.element, one.range)
-    return Opt(Value(present, None, types.BOOL, BOOLS), inside, one.err, result)
+    return Opt(truth(present), inside, one.err, result)
 
 
 def node_field(low: Lowering, name: str, result: types.Type) -> Abstract:
@@ -213,14 +209,14 @@ def lookup(
         there = key.value in value.value
         inner = value.value[key.value] if there else default_of(result)
         return Opt(
-            Constant(there, types.BOOL), static_of(inner, result), None, types.optional_of(result)
+            Constant(there, types.BOOL), Constant(inner, result), None, types.optional_of(result)
         )
     one, by = low.val(value), low.plain(key)
     error = low.first(one.err, by.err)
     present = low.call(stdlib.has_key, [one, by], types.BOOL, span)
     got = low.call(stdlib.value_at, [one, by, _default(low, result)], result, span)
     inside = Value(got.op, None, result, _values_range(value, result))
-    return Opt(Value(present.op, None, types.BOOL, BOOLS), inside, error, types.optional_of(result))
+    return Opt(truth(present.op), inside, error, types.optional_of(result))
 
 
 def _values_range(value: Abstract, result: types.Type) -> Interval:
@@ -245,24 +241,16 @@ def _node_lookup(
         kind = _dimensioned(low, result, key)
         return Value(op, low.first(value.err, key.err), kind, column_range(family))
     if not isinstance(key, Constant) and low.plain(key).op.level is Level.NODE:
-        return _by_object(low, value, key, result, span)
+        return lookup(low, low.val(value), key, result, span)
     if family == "image":
         present = _family_column(low, "imagePresent", key, "b", span)
         assert isinstance(key, Constant | Value)
         image = ImageRecord(key, result)
-        return Opt(
-            Value(present, None, types.BOOL, BOOLS), image, key.err, types.optional_of(result)
-        )
+        return Opt(truth(present), image, key.err, types.optional_of(result))
     code = _family_column(low, family, key, "c", span)
     there = low.op(ops.NE, code, low.build.const(0, "i"), rep="b")
     text = Value(code, None, types.STRING)
-    return Opt(Value(there, None, types.BOOL, BOOLS), text, key.err, types.optional_of(result))
-
-
-def _by_object(low: Lowering, value: NodeMap, key: Abstract, result: types.Type, span: Span) -> Opt:
-    found = lookup(low, low.val(value), key, result, span)
-    assert isinstance(found, Opt)
-    return found
+    return Opt(truth(there), text, key.err, types.optional_of(result))
 
 
 def _dimensioned(low: Lowering, result: types.Type, key: Abstract) -> types.Type:
@@ -321,7 +309,7 @@ def _list_lookup(
         there = 0 <= key.value < len(value.value)
         inner = value.value[key.value] if there else default_of(result)
         return Opt(
-            Constant(there, types.BOOL), static_of(inner, result), None, types.optional_of(result)
+            Constant(there, types.BOOL), Constant(inner, result), None, types.optional_of(result)
         )
     if (
         isinstance(value, MaskedList)
@@ -336,7 +324,7 @@ def _list_lookup(
     got = low.call(stdlib.element, [one, by, _default(low, result)], result, span)
     error = low.first(one.err, by.err)
     inside = Value(got.op, None, result, range_of(result))
-    return Opt(Value(present.op, None, types.BOOL, BOOLS), inside, error, types.optional_of(result))
+    return Opt(truth(present.op), inside, error, types.optional_of(result))
 
 
 def index(
@@ -375,7 +363,7 @@ def _amount_if_named(  # a map, a name, and the types of both
     """Return a resource's amount as an optional: none where the resource is not named."""
     present = low.val(has(low, value, key, span))
     inner = Value(low.val(found).op, None, found.type, column_range("free"))
-    there = Value(present.op, None, types.BOOL, BOOLS)
+    there = truth(present.op)
     return Opt(there, inner, low.first(found.err, present.err), result)
 
 
@@ -398,7 +386,7 @@ def has(low: Lowering, value: Abstract, key: Abstract, span: Span) -> Abstract:
         if value.family != "allocatable":
             return low.call(stdlib.has_key, [low.val(value), low.plain(key)], types.BOOL, span)
         op = _family_column(low, "allocatable?", key, "b", span)
-        return Value(op, key.err, types.BOOL, BOOLS)
+        return truth(op, key.err)
     kind = value.type
     if kind == types.RESOURCES:
         return low.call(stdlib.has_key, [low.val(value), low.plain(key)], types.BOOL, span)
@@ -407,4 +395,4 @@ def has(low: Lowering, value: Abstract, key: Abstract, span: Span) -> Abstract:
     assert isinstance(found, Opt)
     if found.err is None:
         return found.present
-    return Value(low.val(found.present).op, found.err, types.BOOL, BOOLS)
+    return truth(low.val(found.present).op, found.err)

@@ -14,6 +14,7 @@ from policy_sched.language.lower.abstract_values import (
     NodeMap,
     NodeRecord,
     Value,
+    truth,
 )
 from policy_sched.language.lower.arithmetic import sign_of, to_double, whole
 from policy_sched.language.lower.context import Handler, Lowering, Refusal
@@ -21,7 +22,7 @@ from policy_sched.language.lower.logic import with_error, without_error
 from policy_sched.language.lower.records import attribute, lookup
 from policy_sched.language.lower.units import aligned, in_units, scale_of
 from policy_sched.language.syntax import Span
-from policy_sched.language.values import BOOLS, CONVERSION, INT64, NO_SUCH_KEY, Interval, types
+from policy_sched.language.values import BOOLS, CONVERSION, NO_SUCH_KEY, Interval, types
 
 #: What an affinity is; no expression has one as its value.
 _AFFINITY: Final = types.record("NodeAffinity")
@@ -45,7 +46,7 @@ def _matches(low: Lowering, node: Abstract, affinity: Value, selector: Value, sp
     """Lower whether a node has the labels of ``selector`` and meets an affinity."""
     if isinstance(node, NodeRecord):
         op = low.node_op(ops.AFFINITY, affinity.op, selector.op, rep="b")
-        return Value(op, low.first(affinity.err, selector.err), types.BOOL, BOOLS)
+        return truth(op, low.first(affinity.err, selector.err))
     return low.call(
         stdlib.node_matches,
         [affinity, selector, *_identity(low, node)],
@@ -84,7 +85,7 @@ def _preference(low: Lowering, args: list[Abstract], _result: types.Type, span: 
 
 
 #: Weights are 1..100, and no pod has more than a million terms.
-_WEIGHTS: Final = INT64.__class__(0, 10**8)
+_WEIGHTS: Final = Interval(0, 10**8)
 
 
 def _given_affinity(low: Lowering, value: Abstract, span: Span) -> Constant | Value:
@@ -150,7 +151,7 @@ def _fits(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -
         amounts = low.call(stdlib.without, [amounts, *map(low.val, rest)], types.RESOURCES, span)
     if isinstance(room, NodeMap):
         op = low.node_op(ops.FITS, amounts.op, rep="b", data=room.family)
-        return Value(op, error, types.BOOL, BOOLS)
+        return truth(op, error)
     return with_error(low, low.call(stdlib.fits, [amounts, low.val(room)], result, span), error)
 
 
@@ -186,7 +187,7 @@ def _includes(low: Lowering, args: list[Abstract], result: types.Type, span: Spa
     if isinstance(whole, NodeMap) and whole.family == "label":
         wanted = low.val(part)
         op = low.node_op(ops.AFFINITY, low.build.const(None, "o"), wanted.op, rep="b")
-        return Value(op, wanted.err, types.BOOL, BOOLS)
+        return truth(op, wanted.err)
     return low.call(stdlib.includes_map, [low.val(whole), low.val(part)], result, span)
 
 
@@ -268,10 +269,6 @@ def _int(low: Lowering, number: int) -> Value:
     return low.val(low.int_const(number))
 
 
-def _sign(low: Lowering, args: list[Abstract], _result: types.Type, _span: Span) -> Abstract:
-    return sign_of(low, low.val(args[0]))
-
-
 def _compare(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
     a, b, _ = aligned(low, args[0], args[1], span)
     greater, less = (low.op(kind, a.op, b.op, rep="b") for kind in (ops.GT, ops.LT))
@@ -315,7 +312,7 @@ QUANTITIES: Final[dict[str, Handler]] = {
     "units_quantity": _units,
     "value_quantity": _value,
     "milli_quantity": _milli,
-    "sign_quantity": _sign,
+    "sign_quantity": lambda low, args, _r, _s: sign_of(low, low.val(args[0])),
     "compareTo_quantity_quantity": _compare,
     "isInteger_quantity": _is_integer,
     "asInteger_quantity": _as_integer,

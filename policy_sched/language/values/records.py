@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from policy_sched import model
 from policy_sched.cluster.tables import NodeView, names_of, sum_of
-from policy_sched.model import Taint
 
 
 class QualifiedNames(dict[str, Any]):
@@ -80,7 +79,7 @@ class DeviceFacts(msgspec.Struct, frozen=True, eq=False):
     allow_multiple_allocations: bool = False
     allocated: bool = False
     shares: int = 0
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[model.Taint, ...] = ()
 
 
 class RequestFacts(msgspec.Struct, frozen=True, eq=False):

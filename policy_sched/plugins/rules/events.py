@@ -178,7 +178,9 @@ def _events(
 ) -> Iterator[ClusterEventWithHint]:
     veto = policy.veto_reads
     reads = policy.rejecting_reads | veto
-    if policy.has_filter or policy.has_pre_filter or veto.node or policy.gate_reads.node:
+    sections = policy.sections
+    rejects = sections.filter is not None or sections.node_names is not None
+    if rejects or veto.node or policy.gate_reads.node:
         alone = reads.scope <= Scope.NODE and not veto.node and "nodes" not in reads.node
         change = ActionType.ADD
         pods = ActionType(0)

@@ -83,21 +83,23 @@ def rule_plugin(
         "sign_pod": rules.sign_pod,
         "events_to_register": rules.events_to_register,
     }
-    if policy.has_pre_enqueue:
+    sections = policy.sections
+    if sections.pre_enqueue:
         hooks["pre_enqueue"] = rules.pre_enqueue
-    if policy.has_queue_sort:
+    if sections.queue_sort is not None:
         hooks["queue_sort"] = rules.queue_sort
         if bound.queue_sort is not None and ("podGroup",) not in policy.sort_reads.pod:
             hooks["queue_sort"] = hookimpl(bound.queue_sort)
-    if policy.has_filter:
+    if sections.filter is not None:
         hooks["filter"] = rules.filter
         bound.filters(handle.cache.overlay)  # else the first dry run binds it, at pod time
-    if policy.has_pre_filter or (policy.has_filter and policy.has_match):
-        skipping = None if policy.has_pre_filter else rules.skipping(_SKIPPED, _EVERYWHERE)
+    names_nodes, matches = sections.node_names is not None, sections.match is not None
+    if names_nodes or (sections.filter is not None and matches):
+        skipping = None if names_nodes else rules.skipping(_SKIPPED, _EVERYWHERE)
         hooks["pre_filter"] = skipping or rules.pre_filter
-    if policy.has_score:
+    if sections.score is not None:
         hooks["score"] = rules.score
-        if policy.has_match or policy.has_score_match or policy.score_reads.preferred:
+        if matches or sections.score_match is not None or policy.score_reads.preferred:
             own = (
                 None if policy.score_reads.preferred else rules.skipping(SKIP, SUCCESS, score=True)
             )
@@ -199,7 +201,8 @@ class _Rules:
     def _over(self, nodes: NodeView) -> OverlayFilter | None:
         """Return the filter over the overlay; None if it can end the attempt or counts steps."""
         still = self._still
-        if not self._policy.has_filter or self._bound.aborting or self._bound.filters().metered:
+        without = self._policy.sections.filter is None
+        if without or self._bound.aborting or self._bound.filters().metered:
             return None
         rules = self._bound.filters(nodes)
         return OverlayFilter(
@@ -270,11 +273,11 @@ class _Rules:
         cycle = self._cycle(state, pod)
         if not self._bound.matches(pod, cycle):
             return _SKIPPED
-        if not self._policy.has_pre_filter:
+        if self._policy.sections.node_names is None:
             return _EVERYWHERE
         names = self._bound.node_names(pod, cycle)
         if names is not None and not names:
-            reasons = (self._policy.pre_filter_message,)
+            reasons = (self._policy.sections.pre_filter_message,)
             return PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons))
         return PreFilterResult(node_names=names)
 

@@ -9,44 +9,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import framework, model
 from policy_sched.cluster import ApiObjects
 from policy_sched.cluster.tables import NodeTable, NodeView
-from policy_sched.framework import (
-    PASSES,
-    SKIP,
-    SUCCESS,
-    Code,
-    Codes,
-    FilterResult,
-    Handle,
-    PreFilterResult,
-    Rows,
-    Scope,
-    Signature,
-    Status,
-    hookimpl,
-)
-from policy_sched.model import (
-    ApiObject,
-    ClaimUse,
-    ClusterEventWithHint,
-    CsiNode,
-    DiskVolume,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PodInfo,
-    VolumeAttachment,
-)
-from policy_sched.plugins.volumes import events
-from policy_sched.plugins.volumes.listers import (
-    VOLUMES,
-    StorageLookup,
-    class_of,
-    foreign,
-    namespace_of,
-    not_found,
-)
-from policy_sched.plugins.volumes.migration import DRIVERS, IN_TREE, InTree, in_tree
+from policy_sched.plugins.volumes import events, listers, migration
 from policy_sched.plugins.volumes.storage_view import VolumePods, with_volumes
 
 
@@ -69,27 +35,31 @@ class Resolver:
     """
 
     def __init__(self, objects: ApiObjects) -> None:
-        self._lookup = StorageLookup(objects)
+        self._lookup = listers.StorageLookup(objects)
 
-    def new_pod(self, pod: PodInfo) -> tuple[frozenset[Attachable], Status]:
+    def new_pod(self, pod: model.PodInfo) -> tuple[frozenset[Attachable], framework.Status]:
         """Return the volumes that a pending pod needs attached, or an error status."""
         if pod.volumes is None:
-            return NO_VOLUMES, SUCCESS
+            return NO_VOLUMES, framework.SUCCESS
         namespace = pod.volumes.namespace
         for use in pod.volumes.claims:
             if not use.name:
-                return NO_VOLUMES, Status(Code.ERROR, ("PersistentVolumeClaim had no name",))
+                return NO_VOLUMES, framework.Status(
+                    framework.Code.ERROR, ("PersistentVolumeClaim had no name",)
+                )
             claim = self._lookup.claim(namespace, use.name)
             if claim is None:
-                missing = not_found("persistentvolumeclaim", use.name)
+                missing = listers.not_found("persistentvolumeclaim", use.name)
                 why = f"looking up PVC {namespace}/{use.name}: {missing}"
-                return NO_VOLUMES, Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (why,))
-            why = foreign(claim, use, pod)
+                return NO_VOLUMES, framework.Status(
+                    framework.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (why,)
+                )
+            why = listers.foreign(claim, use, pod)
             if why:
-                return NO_VOLUMES, Status(Code.ERROR, (why,))
-        return self.running_pod(pod), SUCCESS
+                return NO_VOLUMES, framework.Status(framework.Code.ERROR, (why,))
+        return self.running_pod(pod), framework.SUCCESS
 
-    def running_pod(self, pod: PodInfo) -> frozenset[Attachable]:
+    def running_pod(self, pod: model.PodInfo) -> frozenset[Attachable]:
         """Return the volumes of a pod on a node; missing claims have none."""
         if pod.volumes is None:
             return NO_VOLUMES
@@ -99,30 +69,32 @@ class Resolver:
             if claim is not None:
                 found.add(self._of_claim(claim))
         for source, disk in pod.volumes.disks:
-            if source in IN_TREE and isinstance(disk, DiskVolume):
-                found.add(_of_disk(IN_TREE[source], disk, {}))
+            if source in migration.IN_TREE and isinstance(disk, model.DiskVolume):
+                found.add(_of_disk(migration.IN_TREE[source], disk, {}))
         return frozenset(one for one in found if one.driver and (one.handle or one.claim))
 
-    def _of_claim(self, claim: PersistentVolumeClaim) -> Attachable:
+    def _of_claim(self, claim: model.PersistentVolumeClaim) -> Attachable:
         name = claim.spec.volume_name
         volume = self._lookup.volume(name) if name else None
         if volume is None:
             return self._of_class(claim)
         if volume.spec.csi is not None:
             return Attachable(volume.spec.csi.driver, volume.spec.csi.volume_handle)
-        found = in_tree(volume)
+        found = migration.in_tree(volume)
         if found is None:
             return Attachable("", "")
         return _of_disk(*found, volume.metadata.labels)
 
-    def _of_class(self, claim: PersistentVolumeClaim) -> Attachable:
-        found = self._lookup.storage_class(class_of(claim))
+    def _of_class(self, claim: model.PersistentVolumeClaim) -> Attachable:
+        found = self._lookup.storage_class(listers.class_of(claim))
         provisioner = found.provisioner if found is not None else ""
-        name = f"{namespace_of(claim)}/{claim.metadata.name}"
-        return Attachable(DRIVERS.get(provisioner, provisioner), "", name)
+        name = f"{listers.namespace_of(claim)}/{claim.metadata.name}"
+        return Attachable(migration.DRIVERS.get(provisioner, provisioner), "", name)
 
 
-def _of_disk(plugin: InTree, disk: DiskVolume, labels: Mapping[str, str]) -> Attachable:
+def _of_disk(
+    plugin: migration.InTree, disk: model.DiskVolume, labels: Mapping[str, str]
+) -> Attachable:
     """Return an in-tree disk as its driver's volume, without a handle if that has none."""
     try:
         return Attachable(plugin.driver, plugin.handle(disk, labels))
@@ -133,8 +105,6 @@ def _of_disk(plugin: InTree, disk: DiskVolume, labels: Mapping[str, str]) -> Att
 UNLIMITED: Final = 2**62
 """Stands for no limit; larger than any count, without overflow in sums."""
 
-_NONE: Final[frozenset[Attachable]] = frozenset()
-
 
 class AttachLimits:
     """The limits of each driver by row, from CSINode objects."""
@@ -142,7 +112,7 @@ class AttachLimits:
     def __init__(self, objects: ApiObjects, table: NodeTable) -> None:
         self._objects = objects
         self._table = table
-        self._seen: tuple[Sequence[CsiNode], int] | None = None
+        self._seen: tuple[Sequence[model.CsiNode], int] | None = None
         self._limits: dict[str, NDArray[np.int64]] = {}
 
     def on(self, row: int) -> bool:
@@ -160,13 +130,13 @@ class AttachLimits:
         self._refresh()
         return self._limits[driver]
 
-    def known(self, driver: str, rows: Rows) -> NDArray[np.bool_]:
+    def known(self, driver: str, rows: framework.Rows) -> NDArray[np.bool_]:
         """Return which of the rows limit a driver."""
         limits = self.of(driver)
         return (limits if rows is None else limits[rows]) < UNLIMITED
 
     def _refresh(self) -> None:
-        listed, version = self._objects.of(CsiNode), self._table.journal.nodes_version
+        listed, version = self._objects.of(model.CsiNode), self._table.journal.nodes_version
         if self._seen is not None and self._seen[0] is listed and self._seen[1] == version:
             return
         self._seen = (listed, version)
@@ -198,7 +168,7 @@ class Attachments:
     def on(self, row: int) -> Iterable[Attachable]:
         """Return the volumes that are attached to a row's node."""
         self._refresh()
-        return self._rows.get(row, _NONE)
+        return self._rows.get(row, NO_VOLUMES)
 
     def sizes(self) -> NDArray[np.int64]:
         """Return the number of volumes attached to each row's node, shape (n,)."""
@@ -206,8 +176,8 @@ class Attachments:
         return self._sizes
 
     def _refresh(self) -> None:
-        listed = self._objects.of(VolumeAttachment)
-        volumes = self._objects.of(PersistentVolume) if listed else listed
+        listed = self._objects.of(model.VolumeAttachment)
+        volumes = self._objects.of(model.PersistentVolume) if listed else listed
         version = self._table.journal.nodes_version
         seen = self._seen
         if seen and seen[0] is listed and seen[1] is volumes and seen[2] == version:
@@ -218,7 +188,7 @@ class Attachments:
         for attachment in listed:
             row = self._table.row_of.get(attachment.spec.node_name)
             name = attachment.spec.source.persistent_volume_name
-            volume = self._objects.named(PersistentVolume, "", name) if name else None
+            volume = self._objects.named(model.PersistentVolume, "", name) if name else None
             if row is None or volume is None or volume.spec.csi is None:
                 continue
             one = Attachable(attachment.spec.attacher, volume.spec.csi.volume_handle)
@@ -235,20 +205,20 @@ class ForeignClaims:
     """
 
     def __init__(self, objects: ApiObjects, in_use: VolumePods) -> None:
-        self._lookup = StorageLookup(objects)
+        self._lookup = listers.StorageLookup(objects)
         self._in_use = in_use
         self._changed: set[tuple[str, str]] = set()
-        self._wrong: dict[tuple[str, str], dict[int, tuple[PodInfo, str]]] = {}
-        objects.listen(PersistentVolumeClaim, self._note)
+        self._wrong: dict[tuple[str, str], dict[int, tuple[model.PodInfo, str]]] = {}
+        objects.listen(model.PersistentVolumeClaim, self._note)
 
-    def _note(self, old: ApiObject | None, new: ApiObject | None) -> None:
+    def _note(self, old: model.ApiObject | None, new: model.ApiObject | None) -> None:
         one = new or old
         assert one is not None, "a change has an object"
-        key = namespace_of(one), one.metadata.name
+        key = listers.namespace_of(one), one.metadata.name
         if self._in_use.owners(key):
             self._changed.add(key)
 
-    def by_row(self) -> Mapping[int, tuple[PodInfo, str]]:
+    def by_row(self) -> Mapping[int, tuple[model.PodInfo, str]]:
         """Return the rows with such pods; one of the pods, and what is wrong with it."""
         changed = self._changed | self._in_use.moved_claims()
         self._changed.clear()
@@ -256,7 +226,7 @@ class ForeignClaims:
             self._wrong.pop(key, None)
             claim = self._lookup.claim(*key)
             for row, pod in self._in_use.owners(key):
-                why = claim and foreign(claim, ClaimUse(key[1], ephemeral=True), pod)
+                why = claim and listers.foreign(claim, model.ClaimUse(key[1], ephemeral=True), pod)
                 if why:
                     self._wrong.setdefault(key, {})[row] = pod, why
         if not self._wrong:
@@ -269,9 +239,9 @@ REASON_EXCEEDED: Final = "node(s) exceed max volume count"
 
 FAILED: Final = 2
 """The code of rows on which the filter fails."""
-_EXCEEDED: Final = Status(Code.UNSCHEDULABLE, (REASON_EXCEEDED,))
-_SKIP: Final = PreFilterResult(SKIP)
-_ASK: Final = PreFilterResult()
+_EXCEEDED: Final = framework.Status(framework.Code.UNSCHEDULABLE, (REASON_EXCEEDED,))
+_SKIP: Final = framework.PreFilterResult(framework.SKIP)
+_ASK: Final = framework.PreFilterResult()
 
 
 class NodeVolumeLimits:
@@ -282,7 +252,7 @@ class NodeVolumeLimits:
     exceed the limit.
     """
 
-    def __init__(self, args: Mapping[str, object], handle: Handle) -> None:  # noqa: ARG002 - every plugin is made alike
+    def __init__(self, args: Mapping[str, object], handle: framework.Handle) -> None:  # noqa: ARG002 - every plugin is made alike
         self._table = handle.nodes
         self._resolver = Resolver(handle.objects)
         self._limits = AttachLimits(handle.objects, handle.nodes)
@@ -290,40 +260,42 @@ class NodeVolumeLimits:
         self._in_use = VolumePods(handle.nodes)
         self._foreign = ForeignClaims(handle.objects, self._in_use)
 
-    @hookimpl
-    def sign_pod(self) -> Signature:
+    @framework.hookimpl
+    def sign_pod(self) -> framework.Signature:
         """Return the signature: the volumes of the pod and of the pods on a node."""
-        return Signature(frozenset(), Scope.NODE, keys=(VOLUMES,))
+        return framework.Signature(frozenset(), framework.Scope.NODE, keys=(listers.VOLUMES,))
 
-    @hookimpl
-    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+    @framework.hookimpl
+    def events_to_register(self) -> tuple[model.ClusterEventWithHint, ...]:
         """Register the events that can make a rejected pod schedulable."""
         return events.LIMITS
 
-    @hookimpl
-    def pre_filter(self, pod: PodInfo) -> PreFilterResult:
+    @framework.hookimpl
+    def pre_filter(self, pod: model.PodInfo) -> framework.PreFilterResult:
         """Skip pods without volumes that a CSI driver could attach."""
         volumes = pod.volumes
         if volumes is None:
             return _SKIP
-        if volumes.claims or any(disk.source in IN_TREE for disk in volumes.disks):
+        if volumes.claims or any(disk.source in migration.IN_TREE for disk in volumes.disks):
             return _ASK
         return _SKIP
 
-    @hookimpl
-    def filter(self, pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
+    @framework.hookimpl
+    def filter(
+        self, pod: model.PodInfo, rows: framework.Rows, nodes: NodeView
+    ) -> framework.FilterResult:
         """Reject nodes whose limit the pod's volumes would exceed."""
         size = self._table.n if rows is None else rows.size
         wanted, status = self._resolver.new_pod(pod)
-        if status.code is Code.ERROR:
-            return FilterResult(None, PASSES.describe, status.message())
+        if status.code is framework.Code.ERROR:
+            return framework.FilterResult(None, framework.PASSES.describe, status.message())
         if not status.ok:
-            return FilterResult.of(np.ones(size, np.int16), status)
+            return framework.FilterResult.of(np.ones(size, np.int16), status)
         counts = Counter(volume.driver for volume in wanted)
         limited = [driver for driver in counts if self._limits.has(driver)]
         foreign_on = self._foreign.by_row() if wanted else {}
         if not limited and not foreign_on:
-            return PASSES
+            return framework.PASSES
         suspects = np.zeros(size, np.bool_)
         kept = rows is None and nodes is self._table
         for driver in limited:
@@ -338,18 +310,20 @@ class NodeVolumeLimits:
             row = place if rows is None else int(rows[place])
             codes[place] = self._exceeds(nodes, row, wanted)
         if not foreign_on:
-            return FilterResult.of(codes, _EXCEEDED)
+            return framework.FilterResult.of(codes, _EXCEEDED)
         for row, (other, _) in foreign_on.items():
             if self._limits.on(row) and other.uid in nodes.pods_on(row):
                 codes[slice(row, row + 1) if rows is None else rows == row] = FAILED
 
-        def describe(found: NDArray[np.intp], codes: Codes) -> list[Status]:
+        def describe(found: NDArray[np.intp], codes: framework.Codes) -> list[framework.Status]:
             return [
-                Status(Code.ERROR, (foreign_on[row][1],)) if code == FAILED else _EXCEEDED
+                framework.Status(framework.Code.ERROR, (foreign_on[row][1],))
+                if code == FAILED
+                else _EXCEEDED
                 for row, code in zip(found.tolist(), codes.tolist(), strict=True)
             ]
 
-        return FilterResult(codes, describe, fatal=frozenset({FAILED}), names_node=False)
+        return framework.FilterResult(codes, describe, fatal=frozenset({FAILED}), names_node=False)
 
     def _exceeds(self, nodes: NodeView, row: int, wanted: frozenset[Attachable]) -> bool:
         used: set[Attachable] = set()

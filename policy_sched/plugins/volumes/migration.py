@@ -11,15 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from policy_sched.model import (
-    ZONE,
-    CsiNode,
-    DiskVolume,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    PersistentVolume,
-)
+from policy_sched import model
 
 MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 REGION: Final = "topology.kubernetes.io/region"
@@ -28,7 +20,7 @@ BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 #: Separates the zones of a volume with several.
 ZONE_SEPARATOR: Final = "__"
 
-Handle: TypeAlias = Callable[[DiskVolume, Mapping[str, str]], str]
+Handle: TypeAlias = Callable[[model.DiskVolume, Mapping[str, str]], str]
 """Returns the driver's handle from a disk and its volume's labels.
 
 Raises ValueError with upstream's words where they cannot be translated.
@@ -47,7 +39,7 @@ class InTree(NamedTuple):
 _EBS_VOLUME: Final = re.compile(r"vol-[^/]*")
 
 
-def _ebs(disk: DiskVolume, _labels: Mapping[str, str]) -> str:
+def _ebs(disk: model.DiskVolume, _labels: Mapping[str, str]) -> str:
     """Return the last part of "aws://zone/vol-1"; any other name is the driver's own."""
     name = disk.volume_id
     if not name.startswith("aws://"):
@@ -59,8 +51,8 @@ def _ebs(disk: DiskVolume, _labels: Mapping[str, str]) -> str:
     return handle
 
 
-def _gce(disk: DiskVolume, labels: Mapping[str, str]) -> str:
-    zones = (labels.get(BETA_ZONE) or labels.get(ZONE, "")).split(ZONE_SEPARATOR)
+def _gce(disk: model.DiskVolume, labels: Mapping[str, str]) -> str:
+    zones = (labels.get(BETA_ZONE) or labels.get(model.ZONE, "")).split(ZONE_SEPARATOR)
     where = f"zones/{zones[0] or 'UNSPECIFIED'}"
     if len(zones) > 1:
         where = f"regions/{_region_of(zones)}"
@@ -107,21 +99,23 @@ DRIVERS: Final[Mapping[str, str]] = {one.plugin: one.driver for one in IN_TREE.v
 """CSI driver by the name of the in-tree plugin, which is also its provisioner's name."""
 
 
-def in_tree(volume: PersistentVolume) -> tuple[InTree, DiskVolume] | None:
+def in_tree(volume: model.PersistentVolume) -> tuple[InTree, model.DiskVolume] | None:
     """Return plugin and disk of an in-tree volume, None for any other."""
     for source, plugin in IN_TREE.items():
-        disk: DiskVolume | None = getattr(volume.spec, source)
+        disk: model.DiskVolume | None = getattr(volume.spec, source)
         if disk is not None:
             return plugin, disk
     return None
 
 
-def knows_migration(node: CsiNode, plugin: str) -> bool:
+def knows_migration(node: model.CsiNode, plugin: str) -> bool:
     """Return whether a node's kubelet has migrated a plugin to its CSI driver."""
     return plugin in node.metadata.annotations.get(MIGRATED_PLUGINS, "").split(",")
 
 
-def translated_affinity(volume: PersistentVolume, plugin: InTree) -> NodeSelector | None:
+def translated_affinity(
+    volume: model.PersistentVolume, plugin: InTree
+) -> model.NodeSelector | None:
     """Return a volume's node affinity in the form of its CSI driver.
 
     Zones get the driver's label. A volume without zones in its affinity has those of its labels.
@@ -134,26 +128,28 @@ def translated_affinity(volume: PersistentVolume, plugin: InTree) -> NodeSelecto
     used = {r.key for term in terms for r in term.match_expressions}
     named = {r.key for term in terms for r in term.match_expressions if r.values}
     labels = volume.metadata.labels
-    beta = ZONE not in used and (BETA_ZONE in used or (ZONE not in labels and BETA_ZONE in labels))
-    zone = BETA_ZONE if beta else ZONE
+    beta = model.ZONE not in used and (
+        BETA_ZONE in used or (model.ZONE not in labels and BETA_ZONE in labels)
+    )
+    zone = BETA_ZONE if beta else model.ZONE
     renamed = {zone: plugin.zone} | ({BETA_REGION: REGION} if beta else {})
     if zone not in named:
         del renamed[zone]
         zones = {part.strip() for part in labels.get(zone, "").split(ZONE_SEPARATOR)} - {""}
         if zones:
-            added = NodeSelectorRequirement(plugin.zone, "In", tuple(sorted(zones)))
+            added = model.NodeSelectorRequirement(plugin.zone, "In", tuple(sorted(zones)))
             terms = tuple(
-                NodeSelectorTerm((*t.match_expressions, added), t.match_fields)
-                for t in terms or (NodeSelectorTerm(),)
+                model.NodeSelectorTerm((*t.match_expressions, added), t.match_fields)
+                for t in terms or (model.NodeSelectorTerm(),)
             )
     if selector is None and not terms:
         return None
-    return NodeSelector(tuple(_renamed(term, renamed) for term in terms))
+    return model.NodeSelector(tuple(_renamed(term, renamed) for term in terms))
 
 
-def _renamed(term: NodeSelectorTerm, names: Mapping[str, str]) -> NodeSelectorTerm:
+def _renamed(term: model.NodeSelectorTerm, names: Mapping[str, str]) -> model.NodeSelectorTerm:
     expressions = tuple(
-        NodeSelectorRequirement(names.get(r.key, r.key), r.operator, r.values)
+        model.NodeSelectorRequirement(names.get(r.key, r.key), r.operator, r.values)
         for r in term.match_expressions
     )
-    return NodeSelectorTerm(expressions, term.match_fields)
+    return model.NodeSelectorTerm(expressions, term.match_fields)

@@ -12,17 +12,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import model
 from policy_sched.cluster.tables import NodeTable
-from policy_sched.model import (
-    LabelSelector,
-    NodeSelector,
-    NodeSelectorTerm,
-    Requirement,
-    TopologySelectorTerm,
-    label_selector,
-    node_term,
-    requirement,
-)
 
 Mask = NDArray[np.bool_]
 """One truth value per row [0, n) of the node table; undefined for dead rows."""
@@ -37,7 +28,7 @@ class NodeLabels:
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._version = -1
-        self._kept: dict[NodeSelector | None, NDArray[np.intp]] = {}
+        self._kept: dict[model.NodeSelector | None, NDArray[np.intp]] = {}
         self._kept_rows = 0
 
     def codes(self, key: str) -> NDArray[np.int32]:
@@ -51,7 +42,7 @@ class NodeLabels:
         mask: Mask = codes == found[0] if len(found) == 1 else np.isin(codes, found)
         return mask
 
-    def match(self, requirements: Iterable[Requirement]) -> Mask:
+    def match(self, requirements: Iterable[model.Requirement]) -> Mask:
         """Return the rows that meet all requirements on labels."""
         mask = np.ones(self._table.n, np.bool_)
         for one in requirements:
@@ -63,7 +54,7 @@ class NodeLabels:
         """The number of rows."""
         return self._table.n
 
-    def rows(self, selector: NodeSelector | None) -> NDArray[np.intp]:
+    def rows(self, selector: model.NodeSelector | None) -> NDArray[np.intp]:
         """Return the rows from which a volume with this node affinity can be reached, ascending.
 
         Cached until a node changes: a cluster of local disks has an affinity for each of them.
@@ -78,7 +69,7 @@ class NodeLabels:
             self._kept_rows += rows.size
         return rows
 
-    def affinity(self, selector: NodeSelector | None) -> Mask:
+    def affinity(self, selector: model.NodeSelector | None) -> Mask:
         """Return the rows from which a volume with this node affinity can be reached.
 
         An invalid term matches nothing, nor does an empty one. Every node has the fields that a
@@ -91,7 +82,7 @@ class NodeLabels:
             mask |= self._term(term)
         return mask
 
-    def topologies(self, terms: Sequence[TopologySelectorTerm]) -> Mask:
+    def topologies(self, terms: Sequence[model.TopologySelectorTerm]) -> Mask:
         """Return the rows that a storage class allows; all rows if it has no terms."""
         if not terms:
             return np.ones(self._table.n, np.bool_)
@@ -99,31 +90,31 @@ class NodeLabels:
         for term in terms:
             if term.match_label_expressions:  # an empty term selects nothing
                 mask |= self.match(
-                    Requirement(r.key, "In", r.values) for r in term.match_label_expressions
+                    model.Requirement(r.key, "In", r.values) for r in term.match_label_expressions
                 )
         return mask
 
-    def selected(self, selector: LabelSelector | None) -> Mask:
+    def selected(self, selector: model.LabelSelector | None) -> Mask:
         """Return the rows that a label selector selects; none if it is invalid."""
         try:
-            compiled = label_selector(selector)
+            compiled = model.label_selector(selector)
         except ValueError:
             return np.zeros(self._table.n, np.bool_)
         if compiled.nothing:
             return np.zeros(self._table.n, np.bool_)
         return self.match(compiled.requirements)
 
-    def _term(self, term: NodeSelectorTerm) -> Mask:
+    def _term(self, term: model.NodeSelectorTerm) -> Mask:
         try:
-            if node_term(term) is not None:
+            if model.node_term(term) is not None:
                 return self.match(
-                    requirement(r.key, r.operator, r.values) for r in term.match_expressions
+                    model.requirement(r.key, r.operator, r.values) for r in term.match_expressions
                 )
         except ValueError:
             pass
         return np.zeros(self._table.n, np.bool_)
 
-    def _meet(self, one: Requirement) -> Mask:
+    def _meet(self, one: model.Requirement) -> Mask:
         codes = self.codes(one.key)
         match one.operator:
             case "In":

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,23 +22,13 @@ from policy_sched import model
 from policy_sched.framework import Code, Status
 from policy_sched.plugins.volumes.listers import NO_PROVISIONER, SELECTED_NODE, class_of
 from policy_sched.plugins.volumes.node_labels import Mask, NodeLabels
-from policy_sched.plugins.volumes.storage_view import Offer, selector_of, size_of
+from policy_sched.plugins.volumes.storage_view import StorageView, VolumeIndex, selector_of, size_of
 
 Choice = NDArray[np.int32]
 """Per row the number of a volume in `Numbers`, or NO_VOLUME; shape (n,)."""
 
 NO_VOLUME: Final = -1
 FILESYSTEM: Final = "Filesystem"
-
-
-class Offers(Protocol):
-    """The volumes of the cluster."""
-
-    def kept(self, claim: model.PersistentVolumeClaim) -> Sequence[model.PersistentVolume]:
-        """Return the volumes that are reserved for a claim."""
-
-    def free(self, class_name: str, size: int) -> Iterable[Offer]:
-        """Return the free volumes of a class that are large enough, the smallest first."""
 
 
 class Numbers:
@@ -58,7 +48,7 @@ class Numbers:
 
 def choose(
     claim: model.PersistentVolumeClaim,
-    offers: Offers,
+    offers: VolumeIndex,
     taken: Sequence[Choice],
     numbers: Numbers,
     labels: NodeLabels,
@@ -159,45 +149,13 @@ class Claims(NamedTuple):
     waiting: tuple[model.PersistentVolumeClaim, ...]
 
 
-class Storage(Protocol):
-    """The state of the cluster for the search, assumed bindings included."""
-
-    @property
-    def labels(self) -> NodeLabels:
-        """Labels of the nodes."""
-
-    @property
-    def offers(self) -> Offers:
-        """The volumes that are free or reserved."""
-
-    def row_mask(self, node: str) -> Mask:
-        """Return the mask of one node, shape (n,)."""
-
-    def volume(self, name: str) -> model.PersistentVolume | None:
-        """Return a volume by name."""
-
-    def reach(self, volume: model.PersistentVolume) -> Mask:
-        """Return the rows that reach a volume."""
-
-    def untranslatable(self, volume: model.PersistentVolume) -> tuple[str, Mask] | None:
-        """Return why a volume is none of its CSI driver's, and the rows that ask for that."""
-
-    def storage_class(self, name: str) -> model.StorageClass | None:
-        """Return a storage class by name."""
-
-    def with_capacity(
-        self, storage_class: model.StorageClass, claim: model.PersistentVolumeClaim
-    ) -> Mask | None:
-        """Return the topologies with capacity for a claim; None if the driver publishes none."""
-
-
 @dataclass(slots=True)
 class Plan:
     """The result for all rows.
 
     ``codes``: int16, shape (n,), bits of REASONS, or from FAILED on the place of an error in
-    ``errors``. ``choices``: claims and the numbers of their
-    volumes in ``volumes``. ``provisions``: claims and the rows where a volume is provisioned.
+    ``errors``. ``choices``: claims and the numbers of their volumes in ``volumes``.
+    ``provisions``: claims and the rows where a volume is provisioned.
     """
 
     codes: NDArray[np.int16]
@@ -233,7 +191,7 @@ class Plan:
         return [claim for claim, mask in self.provisions if mask[row]]
 
 
-def search(claims: Claims, storage: Storage, n: int) -> Plan:
+def search(claims: Claims, storage: StorageView, n: int) -> Plan:
     """Search volumes on all rows [0, n) for the claims of one pod."""
     plan = Plan(np.zeros(n, np.int16))
     failed = _check_bound(claims.bound, storage, plan)
@@ -245,7 +203,7 @@ def search(claims: Claims, storage: Storage, n: int) -> Plan:
 
 
 def _check_bound(
-    claims: Iterable[model.PersistentVolumeClaim], storage: Storage, plan: Plan
+    claims: Iterable[model.PersistentVolumeClaim], storage: StorageView, plan: Plan
 ) -> list[Mask]:
     """Reject rows that cannot reach a bound volume; the first such claim gives the reason.
 
@@ -270,7 +228,7 @@ def _check_bound(
 
 
 def _bind_waiting(
-    claims: Sequence[model.PersistentVolumeClaim], storage: Storage, plan: Plan
+    claims: Sequence[model.PersistentVolumeClaim], storage: StorageView, plan: Plan
 ) -> None:
     """Choose a fitting volume for each claim; elsewhere one must be provisioned."""
     n = plan.codes.size
@@ -304,10 +262,10 @@ def _bind_waiting(
 
 
 def _cannot_provide(
-    claim: model.PersistentVolumeClaim, missing: Mask, storage: Storage, plan: Plan
+    claim: model.PersistentVolumeClaim, missing: Mask, storage: StorageView, plan: Plan
 ) -> Mask:
     """Reject the rows on which no volume can be provisioned, and return them."""
-    storage_class = storage.storage_class(class_of(claim))
+    storage_class = storage.api.storage_class(class_of(claim))
     if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
         plan.codes[missing] |= BIND_CONFLICT
         return missing

@@ -21,43 +21,15 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import model
 from policy_sched.cluster import ApiObjects, tables
 from policy_sched.errors import ClusterError
 from policy_sched.framework import Handle
-from policy_sched.model import (
-    ZONE,
-    Amount,
-    ApiObject,
-    CsiDriver,
-    CsiNode,
-    CsiStorageCapacity,
-    DiskVolume,
-    InlineDisk,
-    IscsiVolume,
-    NodeSelector,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PodInfo,
-    PodVolumes,
-    RbdVolume,
-    StorageClass,
-    nanos,
-    quantity,
-)
+from policy_sched.plugins.volumes import migration
 from policy_sched.plugins.volumes.listers import STORAGE, StorageLookup, class_of, namespace_of
-from policy_sched.plugins.volumes.migration import (
-    BETA_REGION,
-    BETA_ZONE,
-    REGION,
-    ZONE_SEPARATOR,
-    InTree,
-    in_tree,
-    knows_migration,
-    translated_affinity,
-)
 from policy_sched.plugins.volumes.node_labels import Mask, NodeLabels
 
-T = TypeVar("T", bound=ApiObject)
+T = TypeVar("T", bound=model.ApiObject)
 
 
 class AssumeCache(Generic[T]):
@@ -123,26 +95,26 @@ class Offer(NamedTuple):
 
     size: int
     place: int
-    volume: PersistentVolume
+    volume: model.PersistentVolume
     group: int
 
 
 class VolumeIndex:
     """Free and reserved volumes, including assumptions."""
 
-    def __init__(self, objects: ApiObjects, assumed: AssumeCache[PersistentVolume]) -> None:
+    def __init__(self, objects: ApiObjects, assumed: AssumeCache[model.PersistentVolume]) -> None:
         self._objects = objects
         self._assumed = assumed
-        self._listed: Sequence[PersistentVolume] = ()
+        self._listed: Sequence[model.PersistentVolume] = ()
         self._clear()
 
     def _clear(self) -> None:
         self._free: dict[str, dict[int, Offer]] = {}
         self._sorted: dict[str, list[Offer]] = {}
         self._kept: dict[tuple[str, str, str], set[int]] = {}
-        self._groups: dict[NodeSelector | None, int] = {}
+        self._groups: dict[model.NodeSelector | None, int] = {}
 
-    def kept(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+    def kept(self, claim: model.PersistentVolumeClaim) -> list[model.PersistentVolume]:
         """Return the volumes of the claim's class that are reserved for it, in order of the list.
 
         A volume with another UID is reserved for a former claim of that name.
@@ -172,11 +144,11 @@ class VolumeIndex:
             return fitting
         return [one for one in fitting if ("", one.volume.metadata.name) not in taken]
 
-    def _as_assumed(self, volume: PersistentVolume) -> PersistentVolume:
+    def _as_assumed(self, volume: model.PersistentVolume) -> model.PersistentVolume:
         return self._assumed.get("", volume.metadata.name) or volume
 
     def _refresh(self) -> None:
-        listed, before = self._objects.of(PersistentVolume), self._listed
+        listed, before = self._objects.of(model.PersistentVolume), self._listed
         if listed is before:  # every change makes a new list
             return
         self._listed = listed
@@ -191,7 +163,7 @@ class VolumeIndex:
         for place in range(len(before), len(listed)):
             self._add(place, listed[place])
 
-    def _drop(self, place: int, volume: PersistentVolume) -> None:
+    def _drop(self, place: int, volume: model.PersistentVolume) -> None:
         name = class_of(volume)
         if self._free.get(name, {}).pop(place, None) is not None:
             self._sorted.pop(name, None)
@@ -199,7 +171,7 @@ class VolumeIndex:
         if reference is not None:
             self._kept.get((name, reference.namespace, reference.name), set()).discard(place)
 
-    def _add(self, place: int, volume: PersistentVolume) -> None:
+    def _add(self, place: int, volume: model.PersistentVolume) -> None:
         if volume.metadata.deletion_timestamp is not None:
             return
         name, reference = class_of(volume), volume.spec.claim_ref
@@ -213,20 +185,20 @@ class VolumeIndex:
             self._sorted.pop(name, None)
 
 
-def selector_of(volume: PersistentVolume) -> NodeSelector | None:
+def selector_of(volume: model.PersistentVolume) -> model.NodeSelector | None:
     """Return the node affinity of a volume, None without one."""
     affinity = volume.spec.node_affinity
     return affinity.required if affinity is not None else None
 
 
-def size_of(one: PersistentVolume | PersistentVolumeClaim) -> int:
+def size_of(one: model.PersistentVolume | model.PersistentVolumeClaim) -> int:
     """Return a volume's capacity or a claim's request in nano-bytes; 0 without one."""
-    if isinstance(one, PersistentVolume):
-        return nanos(one.spec.capacity.get(STORAGE, 0))
-    return nanos(one.spec.resources.requests.get(STORAGE, 0))
+    if isinstance(one, model.PersistentVolume):
+        return model.nanos(one.spec.capacity.get(STORAGE, 0))
+    return model.nanos(one.spec.resources.requests.get(STORAGE, 0))
 
 
-def kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+def kept_for(volume: model.PersistentVolume, claim: model.PersistentVolumeClaim) -> bool:
     """Return whether a volume is bound to a claim, or reserved for it by name."""
     reference = volume.spec.claim_ref
     return (
@@ -242,13 +214,13 @@ class VolumePods:
     def __init__(self, table: tables.NodeTable) -> None:
         self._table = table
         self._version = -1
-        self._rows: dict[int, tuple[PodInfo, ...]] = {}
+        self._rows: dict[int, tuple[model.PodInfo, ...]] = {}
         self._claims: Counter[tuple[str, str]] = Counter()
-        self._owners: dict[tuple[str, str], dict[str, tuple[int, PodInfo]]] = {}
+        self._owners: dict[tuple[str, str], dict[str, tuple[int, model.PodInfo]]] = {}
         self._moved: set[tuple[str, str]] = set()
         self._sizes: NDArray[np.int64] = np.zeros(0, np.int64)
 
-    def rows(self) -> Iterable[tuple[int, Sequence[PodInfo]]]:
+    def rows(self) -> Iterable[tuple[int, Sequence[model.PodInfo]]]:
         """Return the rows with such pods, and the pods."""
         self._refresh()
         return self._rows.items()
@@ -263,7 +235,7 @@ class VolumePods:
         self._refresh()
         return self._claims[namespace, claim]
 
-    def owners(self, claim: tuple[str, str]) -> Collection[tuple[int, PodInfo]]:
+    def owners(self, claim: tuple[str, str]) -> Collection[tuple[int, model.PodInfo]]:
         """Return the pods, with their rows, that use a claim (namespace, name) as ephemeral.
 
         They are those of the last look at the rows; see `moved_claims`.
@@ -315,12 +287,12 @@ class VolumePods:
             self._rows[row] = now
 
 
-def with_volumes(nodes: tables.NodeView, row: int) -> list[PodInfo]:
+def with_volumes(nodes: tables.NodeView, row: int) -> list[model.PodInfo]:
     """Return the pods with volumes on a row."""
     return [pod for pod in nodes.pods_on(row).values() if pod.volumes is not None]
 
 
-def _names(pod: PodInfo, *, ephemeral: bool = False) -> list[tuple[str, str]]:
+def _names(pod: model.PodInfo, *, ephemeral: bool = False) -> list[tuple[str, str]]:
     volumes = pod.volumes
     assert volumes is not None, "the index has only pods with volumes"
     if ephemeral and not volumes.owner:  # most pods
@@ -328,7 +300,7 @@ def _names(pod: PodInfo, *, ephemeral: bool = False) -> list[tuple[str, str]]:
     return [(volumes.namespace, use.name) for use in volumes.claims if use.ephemeral == ephemeral]
 
 
-def _size(pod: PodInfo) -> int:
+def _size(pod: model.PodInfo) -> int:
     assert pod.volumes is not None, "the index has only pods with volumes"
     return len(pod.volumes.claims) + len(pod.volumes.disks)
 
@@ -345,21 +317,17 @@ class StorageView:
         self.api = StorageLookup(handle.objects)
         self.labels = NodeLabels(handle.nodes)
         journal = handle.nodes.journal
-        self.assumed_claims = AssumeCache(PersistentVolumeClaim, handle.objects, journal)
-        self.assumed_volumes = AssumeCache(PersistentVolume, handle.objects, journal)
+        self.assumed_claims = AssumeCache(model.PersistentVolumeClaim, handle.objects, journal)
+        self.assumed_volumes = AssumeCache(model.PersistentVolume, handle.objects, journal)
         self.offers = VolumeIndex(handle.objects, self.assumed_volumes)
 
-    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+    def claim(self, namespace: str, name: str) -> model.PersistentVolumeClaim | None:
         """Return a claim as assumed."""
         return self.assumed_claims.get(namespace, name)
 
-    def volume(self, name: str) -> PersistentVolume | None:
+    def volume(self, name: str) -> model.PersistentVolume | None:
         """Return a volume as assumed."""
         return self.assumed_volumes.get("", name)
-
-    def storage_class(self, name: str) -> StorageClass | None:
-        """Return a storage class."""
-        return self.api.storage_class(name)
 
     def row_mask(self, node: str) -> Mask:
         """Return the mask of one node, empty if there is no such node."""
@@ -369,29 +337,29 @@ class StorageView:
             mask[row] = True
         return mask
 
-    def reach(self, volume: PersistentVolume) -> Mask:
+    def reach(self, volume: model.PersistentVolume) -> Mask:
         """Return the rows that reach a volume.
 
         An in-tree volume has the affinity of its CSI driver on nodes whose kubelet migrated the
         plugin.
         """
         plain = self.labels.affinity(selector_of(volume))
-        found = in_tree(volume)
+        found = migration.in_tree(volume)
         if found is None:
             return plain
         migrated = self._migrated(found[0])
         if not migrated.any():
             return plain
-        moved = self.labels.affinity(translated_affinity(volume, found[0]))
+        moved = self.labels.affinity(migration.translated_affinity(volume, found[0]))
         mask: Mask = np.where(migrated, moved, plain)
         return mask
 
-    def untranslatable(self, volume: PersistentVolume) -> tuple[str, Mask] | None:
+    def untranslatable(self, volume: model.PersistentVolume) -> tuple[str, Mask] | None:
         """Return why an in-tree volume is none of its CSI driver's, and the rows that ask for that.
 
         None if it can be translated. The rows are those whose kubelet migrated the plugin.
         """
-        found = in_tree(volume)
+        found = migration.in_tree(volume)
         if found is None:
             return None
         plugin, disk = found
@@ -402,42 +370,42 @@ class StorageView:
         return None
 
     def with_capacity(
-        self, storage_class: StorageClass, claim: PersistentVolumeClaim
+        self, storage_class: model.StorageClass, claim: model.PersistentVolumeClaim
     ) -> Mask | None:
         """Return the topologies with capacity for a claim; None if the driver publishes none."""
         requested = claim.spec.resources.requests.get(STORAGE)
-        driver = self._objects.named(CsiDriver, "", storage_class.provisioner)
+        driver = self._objects.named(model.CsiDriver, "", storage_class.provisioner)
         if requested is None or driver is None or not driver.spec.storage_capacity:
             return None
-        size = quantity(requested).value()
+        size = model.quantity(requested).value()
         mask = np.zeros(self._table.n, np.bool_)
-        for one in self._objects.of(CsiStorageCapacity):
+        for one in self._objects.of(model.CsiStorageCapacity):
             if one.storage_class_name == storage_class.metadata.name:
                 limit = largest_volume(one)
-                if limit is not None and quantity(limit).value() >= size:
+                if limit is not None and model.quantity(limit).value() >= size:
                     mask |= self.labels.selected(one.node_topology)
         return mask
 
-    def _migrated(self, plugin: InTree) -> Mask:
+    def _migrated(self, plugin: migration.InTree) -> Mask:
         mask = np.zeros(self._table.n, np.bool_)
-        for node in self._objects.of(CsiNode):
+        for node in self._objects.of(model.CsiNode):
             row = self._table.row_of.get(node.metadata.name)
-            if row is not None and knows_migration(node, plugin.plugin):
+            if row is not None and migration.knows_migration(node, plugin.plugin):
                 mask[row] = True
         return mask
 
 
-def largest_volume(capacity: CsiStorageCapacity) -> Amount | None:
+def largest_volume(capacity: model.CsiStorageCapacity) -> model.Amount | None:
     """Return the size of the largest possible volume; the volume limit takes precedence."""
     limit = capacity.maximum_volume_size
     return capacity.capacity if limit is None else limit
 
 
 TOPOLOGY_LABELS: Final[Mapping[str, str]] = {
-    BETA_ZONE: ZONE,
-    BETA_REGION: REGION,
-    ZONE: ZONE,
-    REGION: REGION,
+    migration.BETA_ZONE: model.ZONE,
+    migration.BETA_REGION: migration.REGION,
+    model.ZONE: model.ZONE,
+    migration.REGION: migration.REGION,
 }
 """Zone and region labels of volumes and nodes, and the current name of each."""
 
@@ -449,14 +417,14 @@ class Topology(NamedTuple):
     values: frozenset[str]
 
 
-def topologies_of(volume: PersistentVolume) -> list[Topology]:
+def topologies_of(volume: model.PersistentVolume) -> list[Topology]:
     """Return the topology that a volume's labels require; an empty zone is ignored."""
     found = []
     for key in TOPOLOGY_LABELS:
         value = volume.metadata.labels.get(key)
         if value is None:
             continue
-        values = frozenset(part.strip() for part in value.split(ZONE_SEPARATOR))
+        values = frozenset(part.strip() for part in value.split(migration.ZONE_SEPARATOR))
         if "" not in values:
             found.append(Topology(key, values))
     return found
@@ -466,17 +434,17 @@ def topologies_of(volume: PersistentVolume) -> list[Topology]:
 EXCLUSIVE: Final = frozenset({"gce_persistent_disk", "aws_elastic_block_store", "iscsi", "rbd"})
 
 
-def has_exclusive_disk(volumes: PodVolumes) -> bool:
+def has_exclusive_disk(volumes: model.PodVolumes) -> bool:
     """Return whether a pod has a disk that could conflict with another pod's."""
     return any(one.source in EXCLUSIVE for one in volumes.disks)
 
 
-def pods_conflict(wanted: PodVolumes, held: PodVolumes) -> bool:
+def pods_conflict(wanted: model.PodVolumes, held: model.PodVolumes) -> bool:
     """Return whether a disk of one pod excludes another pod from its node."""
     return any(_same_disk(one, other) for one in wanted.disks for other in held.disks)
 
 
-def _same_disk(one: InlineDisk, other: InlineDisk) -> bool:
+def _same_disk(one: model.InlineDisk, other: model.InlineDisk) -> bool:
     """Return whether two volumes are one disk that is not read-only in both.
 
     EBS volumes conflict even then.
@@ -488,16 +456,16 @@ def _same_disk(one: InlineDisk, other: InlineDisk) -> bool:
     if one.disk.read_only and other.disk.read_only:
         return False
     match one.disk, other.disk:
-        case DiskVolume() as a, DiskVolume() as b:
+        case model.DiskVolume() as a, model.DiskVolume() as b:
             return a.pd_name == b.pd_name
-        case IscsiVolume() as a, IscsiVolume() as b:
+        case model.IscsiVolume() as a, model.IscsiVolume() as b:
             return a.iqn == b.iqn
-        case RbdVolume() as a, RbdVolume() as b:
+        case model.RbdVolume() as a, model.RbdVolume() as b:
             same_image = (a.pool, a.image) == (b.pool, b.image)
             return same_image and not set(a.monitors).isdisjoint(b.monitors)
     return False
 
 
-def _volume_id(one: InlineDisk) -> str:
-    assert isinstance(one.disk, DiskVolume), "an EBS volume has an id"
+def _volume_id(one: model.InlineDisk) -> str:
+    assert isinstance(one.disk, model.DiskVolume), "an EBS volume has an id"
     return one.disk.volume_id

@@ -7,20 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from policy_sched.framework import (
-    PASSES,
-    SKIP,
-    Code,
-    CycleState,
-    FilterResult,
-    Handle,
-    PreFilterResult,
-    Rows,
-    Scope,
-    Signature,
-    Status,
-    hookimpl,
-)
+from policy_sched import framework
 from policy_sched.model import ClusterEventWithHint, PodInfo
 from policy_sched.plugins.volumes import events, listers
 from policy_sched.plugins.volumes.node_labels import NodeLabels
@@ -29,9 +16,11 @@ from policy_sched.plugins.volumes.storage_view import TOPOLOGY_LABELS, Topology,
 NAME: Final = "VolumeZone"
 REASON_CONFLICT: Final = "node(s) had no available volume zone"
 
-_CONFLICT: Final = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON_CONFLICT,))
-_SKIP: Final = PreFilterResult(SKIP)
-_ASK: Final = PreFilterResult()
+_CONFLICT: Final = framework.Status(
+    framework.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON_CONFLICT,)
+)
+_SKIP: Final = framework.PreFilterResult(framework.SKIP)
+_ASK: Final = framework.PreFilterResult()
 
 
 class Topologies(tuple[Topology, ...]):
@@ -41,44 +30,46 @@ class Topologies(tuple[Topology, ...]):
 class VolumeZone:
     """Compares labels of bound volumes with those of nodes; unbound claims have no volume yet."""
 
-    def __init__(self, args: Mapping[str, object], handle: Handle) -> None:  # noqa: ARG002 - every plugin is made alike
+    def __init__(self, args: Mapping[str, object], handle: framework.Handle) -> None:  # noqa: ARG002 - every plugin is made alike
         self._table = handle.nodes
         self._labels = NodeLabels(handle.nodes)
         self._lookup = listers.StorageLookup(handle.objects)
 
-    @hookimpl
-    def sign_pod(self) -> Signature:
+    @framework.hookimpl
+    def sign_pod(self) -> framework.Signature:
         """Return the signature: claims and node labels; other changes are in the journal."""
-        return Signature(frozenset(), Scope.STATIC, keys=(listers.VOLUMES,))
+        return framework.Signature(frozenset(), framework.Scope.STATIC, keys=(listers.VOLUMES,))
 
-    @hookimpl
+    @framework.hookimpl
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         """Register the events that can make a rejected pod schedulable."""
         return events.ZONE
 
-    @hookimpl
-    def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFilterResult:
+    @framework.hookimpl
+    def pre_filter(self, state: framework.CycleState, pod: PodInfo) -> framework.PreFilterResult:
         """Collect the labels of the pod's volumes; skip if they have none."""
         found = self._topologies(pod)
-        if isinstance(found, Status):
-            return PreFilterResult(found)
+        if isinstance(found, framework.Status):
+            return framework.PreFilterResult(found)
         if not found:
             return _SKIP
         state.write(found)
         return _ASK
 
-    @hookimpl
-    def filter(self, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
+    @framework.hookimpl
+    def filter(
+        self, state: framework.CycleState, pod: PodInfo, rows: framework.Rows
+    ) -> framework.FilterResult:
         """Reject nodes in another zone or region than a volume."""
         topologies = state.read(Topologies)
         if topologies is None:  # PreFilter is disabled: upstream's filter looks then
             found = self._topologies(pod)
-            if isinstance(found, Status):
+            if isinstance(found, framework.Status):
                 size = self._table.n if rows is None else rows.size
-                return FilterResult.of(np.ones(size, np.int16), found)
+                return framework.FilterResult.of(np.ones(size, np.int16), found)
             topologies = found
         if not topologies:
-            return PASSES
+            return framework.PASSES
         labels = self._labels
         somewhere = np.zeros(self._table.n, np.bool_)
         for key in TOPOLOGY_LABELS:
@@ -91,9 +82,9 @@ class VolumeZone:
                 codes = np.where(codes != 0, codes, labels.codes(today))
             near &= labels.has_value(codes, values)
         far = (somewhere & ~near).astype(np.int16)
-        return FilterResult.of(far if rows is None else far[rows], _CONFLICT)
+        return framework.FilterResult.of(far if rows is None else far[rows], _CONFLICT)
 
-    def _topologies(self, pod: PodInfo) -> Topologies | Status:
+    def _topologies(self, pod: PodInfo) -> Topologies | framework.Status:
         """Return the topologies of the pod's volumes, or why no node is feasible."""
         found: list[Topology] = []
         for use in pod.volumes.claims if pod.volumes is not None else ():
@@ -102,7 +93,7 @@ class VolumeZone:
             assert pod.volumes is not None, "it has claims"
             why = self._collect(pod.volumes.namespace, use.name, found)
             if why:
-                return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (why,))
+                return framework.Status(framework.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (why,))
         return Topologies(found)
 
     def _collect(self, namespace: str, name: str, found: list[Topology]) -> str:

@@ -68,21 +68,29 @@ def _source_of(loaded: LoadedPolicy, params: Mapping[str, Any]) -> diagnostics.P
             for i, v in enumerate(spec.variables)
         ),
         match_conditions=text.each("matchConditions", count=len(spec.match_conditions)),
-        pre_enqueue=text.entries(diagnostics.RuleSource, spec.pre_enqueue, "preEnqueue"),
-        queue_sort=text.entries(diagnostics.KeySource, spec.queue_sort, "queueSort"),
-        pre_filter=text.section(diagnostics.PreFilterSource, spec.pre_filter, "preFilter"),
-        filter=text.entries(diagnostics.RuleSource, spec.filter, "filter"),
-        score=text.section(diagnostics.ScoreSource, spec.score, "score"),
+        pre_enqueue=text.entries(
+            diagnostics.Rule[diagnostics.Text], spec.pre_enqueue, "preEnqueue"
+        ),
+        queue_sort=text.entries(
+            diagnostics.OrderKey[diagnostics.Text], spec.queue_sort, "queueSort"
+        ),
+        pre_filter=text.section(
+            diagnostics.PreFilterRule[diagnostics.Text], spec.pre_filter, "preFilter"
+        ),
+        filter=text.entries(diagnostics.Rule[diagnostics.Text], spec.filter, "filter"),
+        score=text.section(diagnostics.ScoreRule[diagnostics.Text], spec.score, "score"),
         preemption=None if spec.preemption is None else _preemption(text, spec.preemption),
         cost_limit=cost_limit(loaded.model.metadata.annotations) or diagnostics.MAX_RULE_COST,
-        reserve=text.section(diagnostics.StepSource, spec.reserve, "reserve"),
-        permit=text.section(diagnostics.StepSource, spec.permit, "permit"),
-        pre_bind=text.section(diagnostics.StepSource, spec.pre_bind, "preBind"),
-        bind=text.section(diagnostics.StepSource, spec.bind, "bind"),
-        post_bind=text.section(diagnostics.StepSource, spec.post_bind, "postBind"),
-        placement=text.section(diagnostics.PlacementSource, spec.placement, "placement"),
+        reserve=text.section(diagnostics.StepRule[diagnostics.Text], spec.reserve, "reserve"),
+        permit=text.section(diagnostics.StepRule[diagnostics.Text], spec.permit, "permit"),
+        pre_bind=text.section(diagnostics.StepRule[diagnostics.Text], spec.pre_bind, "preBind"),
+        bind=text.section(diagnostics.StepRule[diagnostics.Text], spec.bind, "bind"),
+        post_bind=text.section(diagnostics.StepRule[diagnostics.Text], spec.post_bind, "postBind"),
+        placement=text.section(
+            diagnostics.PlacementRule[diagnostics.Text], spec.placement, "placement"
+        ),
         devices=None if spec.devices is None else _devices(text, spec.devices),
-        requeue=text.section(diagnostics.RequeueSource, spec.requeue, "requeue"),
+        requeue=text.section(diagnostics.RequeueRule[diagnostics.Text], spec.requeue, "requeue"),
         measures=tuple(
             diagnostics.VariableSource(measure.name, text("measures", i, "expression"))
             for i, measure in enumerate(spec.measures)
@@ -152,7 +160,9 @@ class _Texts:
                 value = self.each(*at, count=len(value))
             elif isinstance(value, tuple) and name != "actions":
                 value = self.entries(
-                    diagnostics.EventSource if name == "events" else diagnostics.KeySource,
+                    diagnostics.EventRule[diagnostics.Text]
+                    if name == "events"
+                    else diagnostics.OrderKey[diagnostics.Text],
                     value,
                     *at,
                 )
@@ -160,23 +170,27 @@ class _Texts:
         return found
 
 
-def _devices(text: _Texts, given: models.Devices) -> diagnostics.DevicesSource:
+def _devices(text: _Texts, given: models.Devices) -> diagnostics.DeviceRules[diagnostics.Text]:
     """Return the devices section."""
-    rules = text.entries(diagnostics.DeviceRuleSource, given.filter, "devices", "filter")
+    rules = text.entries(
+        diagnostics.DeviceRule[diagnostics.Text], given.filter, "devices", "filter"
+    )
     if given.score is None:
-        return diagnostics.DevicesSource(rules)
-    return diagnostics.DevicesSource(
+        return diagnostics.DeviceRules(rules)
+    return diagnostics.DeviceRules(
         rules, text("devices", "score", "expression"), given.score.on_error
     )
 
 
-def _preemption(text: _Texts, given: models.Preemption) -> diagnostics.PreemptionSource:
+def _preemption(
+    text: _Texts, given: models.Preemption
+) -> diagnostics.PreemptionRules[diagnostics.Text]:
     """Return the preemption section; what it leaves open is the default profile's."""
-    own = text.section(diagnostics.PreemptionSource, given, "preemption")
+    own = text.section(diagnostics.PreemptionRules[diagnostics.Text], given, "preemption")
     shipped, _ = load_policies([str(models.default_policies())])
     default = next(policy for policy in shipped if policy.name == DEFAULT_PREEMPTION)
     other = _Texts(default).section(
-        diagnostics.PreemptionSource, default.model.spec.preemption, "preemption"
+        diagnostics.PreemptionRules[diagnostics.Text], default.model.spec.preemption, "preemption"
     )
     assert own is not None, "the section is given"
     open_fields = [name for name in own.__struct_fields__ if not getattr(own, name)]

@@ -14,7 +14,7 @@ def checked(rule: str, *variables: str) -> list[str]:
         problems.VariableSource(f"v{i}", problems.Text(text)) for i, text in enumerate(variables)
     )
     policy = problems.PolicySource(
-        "P", variables=named, filter=(problems.RuleSource(problems.Text(rule), "no"),)
+        "P", variables=named, filter=(problems.Rule(problems.Text(rule), "no"),)
     )
     return [one.code for one in check_policy(policy)[1]]
 
@@ -41,7 +41,7 @@ def test_functions_that_double_are_refused() -> None:
     functions = (problems.FunctionSource("f", (("x", "list(string)"),), problems.Text("x + x")),)
     calls = "f(" * 20 + "[pod.name]" + ")" * 20 + " == [pod.name]"
     policy = problems.PolicySource(
-        "P", functions=functions, filter=(problems.RuleSource(problems.Text(calls), "no"),)
+        "P", functions=functions, filter=(problems.Rule(problems.Text(calls), "no"),)
     )
     assert [one.code for one in check_policy(policy)[1]] == ["PS502"]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from policy_sched.language.check.policy import check_expression, check_policy
-from policy_sched.language.diagnostics import PolicySource, RuleSource, Text
+from policy_sched.language.diagnostics import PolicySource, Rule, Text
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
 from tests.language.rule_files import RULES, documents, policy
@@ -193,7 +193,7 @@ class TestMistakes:
     def test_at_most_a_hundred_are_kept(self) -> None:
         """A file full of mistakes gives a hundred diagnostics."""
         text = Text("[" + ", ".join(f"a{i}" for i in range(300)) + "].size() > 0")
-        source = PolicySource("test", filter=(RuleSource(text),))
+        source = PolicySource("test", filter=(Rule(text),))
         assert len(check_policy(source)[1]) == 100
 
     @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ class TestMistakes:
         text = Text(
             "pod.x", "a.yaml", lambda at: (7, at + 11, "  - expression: pod.x"), "filter[0]"
         )
-        _, (problem,) = check_policy(PolicySource("p", filter=(RuleSource(text),)))
+        _, (problem,) = check_policy(PolicySource("p", filter=(Rule(text),)))
         assert (problem.file, problem.line, problem.column, problem.width) == ("a.yaml", 7, 15, 1)
         assert "filter[0]" in problem.context
 

@@ -10,7 +10,7 @@ import pytest
 from policy_sched.cluster.cache import Cache
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.compile import compile_policy
-from policy_sched.language.diagnostics import PlacementSource, PolicySource, Text
+from policy_sched.language.diagnostics import PlacementRule, PolicySource, Text
 from policy_sched.language.runtime.activation import Activation
 from policy_sched.language.sections import CompiledPolicy
 from policy_sched.language.values.limits import RuleError
@@ -27,7 +27,7 @@ GROUP = GroupCounts("ring", 2, 3, 1, topology_key="row", schedule_timeout=None)
 
 def compiled(domain: str | None = None, score: str | None = None, **more: Any) -> CompiledPolicy:
     """Return a policy that is a placement section."""
-    section = PlacementSource(
+    section = PlacementRule(
         None if domain is None else Text(domain), None if score is None else Text(score), **more
     )
     checked, problems = check_policy(PolicySource("Test", placement=section))

@@ -14,7 +14,7 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.tables import Scope
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.compile import compile_policy
-from policy_sched.language.diagnostics import PolicySource, ScoreSource, Text, VariableSource
+from policy_sched.language.diagnostics import PolicySource, ScoreRule, Text, VariableSource
 from policy_sched.language.runtime.activation import FAILED, NORMALIZERS, Activation, normalized
 from policy_sched.language.sections import CompiledPolicy
 from policy_sched.language.values.limits import RuleError
@@ -35,7 +35,7 @@ def compiled(
 ) -> CompiledPolicy:
     """Return a policy that is a score."""
     rule = normalize_by if normalize is None else Text(normalize)
-    source = PolicySource("Test", score=ScoreSource(Text(text), normalize=rule, **score))
+    source = PolicySource("Test", score=ScoreRule(Text(text), normalize=rule, **score))
     checked, problems = check_policy(source)
     assert checked is not None, problems
     policy, more = compile_policy(checked)
@@ -217,13 +217,13 @@ class TestDoubles:
         source = PolicySource(
             "Test",
             variables=(VariableSource("half", Text("score / 2.0")),),
-            score=ScoreSource(Text(self.RULE), normalize=Text("clamp(variables.half, 0.0, 9.0)")),
+            score=ScoreRule(Text(self.RULE), normalize=Text("clamp(variables.half, 0.0, 9.0)")),
         )
         assert check_policy(source)[0] is not None
 
     def test_an_int_beside_doubles_is_reported(self) -> None:
         """The type of the score is that of its rule."""
-        source = ScoreSource(Text(self.RULE), normalize=Text("percent(score, scores.max)"))
+        source = ScoreRule(Text(self.RULE), normalize=Text("percent(score, scores.max)"))
         policy, problems = check_policy(PolicySource("Test", score=source))
         assert policy is None
         assert [one.code for one in problems] == ["PS201"]
