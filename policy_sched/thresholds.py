@@ -25,7 +25,7 @@ REFRESH_ROWS: Final = 256
 
 SchedulingBasic SchedulingDaemonset
 """
-GATHER_SHARE: Final = 0.25
+SPARSE: Final = 0.25
 """Below this share of feasible rows they are gathered first instead of scoring every row.
 
 UnschedulableDistinct PreemptionBasic
@@ -39,4 +39,9 @@ MOST_SEARCHES: Final = 1024
 """And the most searches before that, if groups were hardly read.
 
 PreferredTopologySpreading DefaultTopologySpreading
+"""
+MOST_GROUPS: Final = 512
+"""With more groups of rows with equal totals, or scores of a plugin, all rows are looked at.
+
+DefaultTopologySpreading
 """

@@ -45,12 +45,13 @@ class Mutant:
 
 EVALUATE: Final = "framework/evaluate"
 COUNTS: Final = "cluster/counts"
+GROUPED: Final = "framework/grouped_sums.py"
 SPREAD: Final = "plugins/podtopologyspread"
 AFFINITY: Final = "plugins/interpodaffinity"
 CLAIMS: Final = "plugins/dynamicresources"
 DEVICES: Final = ("tests/plugins/dynamicresources",)
 OVERLAY: Final = ("tests/cluster/overlay",)
-SUMS: Final = ("tests/cluster/counts/test_grouped_sums.py",)
+SUMS: Final = ("tests/framework/test_grouped_sums.py",)
 NEIGHBOURS: Final = (
     "tests/plugins/podtopologyspread/test_incremental.py",
     "tests/plugins/interpodaffinity/test_incremental.py",
@@ -416,25 +417,22 @@ MUTANTS: Final = (
         "            self._resolved[terms] = found[:1]",
     ),
     # Sums by group of rows.
-    Mutant(f"{COUNTS}/grouped_sums.py", "amounts[number] = amount", "pass", SUMS),
+    Mutant(GROUPED, "amounts[number] = amount", "pass", SUMS),
+    Mutant(GROUPED, "changed += addend.groups.get(number, ())", "pass", SUMS),
+    Mutant(GROUPED, "if feasible is not self._feasible:", "if False:", SUMS),
+    Mutant(GROUPED, "[*changed, *entered]", "[*changed]", SUMS),
+    Mutant(GROUPED, "[*changed, *entered]", "[*entered]", SUMS),
+    Mutant(GROUPED, "            groups[row] = new\n", "", SUMS),
+    Mutant(GROUPED, "                members[old] -= 1\n", "", SUMS),
+    Mutant(GROUPED, "self._scored.pop(old, None)", "pass", SUMS),
+    Mutant(GROUPED, "        self._scored.clear()\n", "", SUMS),
     Mutant(
-        f"{COUNTS}/grouped_sums.py",
-        "self.values[number] = amount * self.weight + self.more",
-        "pass",
+        GROUPED,
+        "self._feasible, self._extremes = feasible, None",
+        "self._feasible = feasible",
         SUMS,
     ),
-    Mutant(f"{COUNTS}/grouped_sums.py", "changed += addend.groups.get(number, ())", "pass", SUMS),
-    Mutant(f"{COUNTS}/grouped_sums.py", "if feasible is not self._feasible:", "if False:", SUMS),
-    Mutant(
-        f"{COUNTS}/grouped_sums.py",
-        "self.raw[group] = self._raw(self._keys[group])",
-        "pass",
-        SUMS,
-    ),
-    Mutant(f"{COUNTS}/grouped_sums.py", "            groups[row] = new\n", "", SUMS),
-    Mutant(f"{COUNTS}/grouped_sums.py", "                members[old] -= 1\n", "", SUMS),
-    Mutant(f"{COUNTS}/grouped_sums.py", "                reweighed = True\n", "", SUMS),
-    Mutant(f"{COUNTS}/grouped_sums.py", "if extremes == self._extremes:", "if True:", SUMS),
+    Mutant(GROUPED, "if extremes == self._extremes else", "if True else", SUMS),
     # Topology spread and pod affinity.
     Mutant(
         f"{SPREAD}/filtering.py",

@@ -38,6 +38,12 @@ from policy_sched.framework.extension_points import (
     Combine as Combine,
     Point as Point,
 )
+from policy_sched.framework.grouped_sums import (
+    Addend as Addend,
+    Formula as Formula,
+    GroupedSums as GroupedSums,
+    Rescored as Rescored,
+)
 from policy_sched.framework.handle import Handle as Handle
 from policy_sched.framework.hookspecs import SchedulerHooks as SchedulerHooks, hookimpl as hookimpl
 from policy_sched.framework.kernel import (
@@ -80,11 +86,9 @@ from policy_sched.framework.signature import (
     NO_GATE as NO_GATE,
     SAME_CODES as SAME_CODES,
     Gate as Gate,
-    GroupedScores as GroupedScores,
     Incremental as Incremental,
     PodKey as PodKey,
     Refiltered as Refiltered,
-    Rescored as Rescored,
     Signature as Signature,
 )
 from policy_sched.framework.status import (

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import Scope
 from policy_sched.framework.cycle_state import CycleState
+from policy_sched.framework.grouped_sums import GroupedSums
 from policy_sched.framework.kernel import NO_KERNEL, RowKernel
 from policy_sched.framework.results import PASSES, FilterResult
 from policy_sched.model import PodInfo
@@ -45,51 +46,22 @@ class Refiltered(msgspec.Struct, frozen=True, eq=False):
 SAME_CODES: Final = Refiltered(np.empty(0, np.intp))
 
 
-class GroupedScores(msgspec.Struct, eq=False):
-    """A plugin's scores where many rows have the same: one for each group of rows.
-
-    ``groups``: the group of each row, shape (n,). ``raw``, ``normalized``: by group; a group
-    without feasible rows may have anything.
-    """
-
-    groups: NDArray[np.intp]
-    raw: list[int]
-    normalized: list[int]
-
-
-class Rescored(msgspec.Struct, frozen=True, eq=False):
-    """By how much normalised scores have risen.
-
-    ``gains``: by group, None if no group's has changed. ``moved``: rows that belong to another
-    group now, with their own gain; that of the group is not for them.
-    """
-
-    gains: list[int] | None
-    moved: Sequence[tuple[int, int]]
-
-
 class Incremental(Protocol):
     """Updates what a plugin of scope CLUSTER returned for one pod after changes of some rows.
 
     It is called in place of PreFilter, Filter, PreScore, Score and NormalizeScore, and leads to
     the same results; what Filter of a dry run reads from the state is up to date afterwards. It
     sees every change that follows the evaluation that it was made for. ``scores``: None where
-    PreScore skips; `score` updates them in place.
+    PreScore skips.
     """
 
-    scores: GroupedScores | None
+    scores: GroupedSums | None
 
     def holds(self) -> bool:
         """Return whether PreFilter and PreScore would return what they did; else they run again."""
 
     def filter(self, state: CycleState, rows: Sequence[int]) -> Refiltered | None:
         """Update the codes after a change of ``rows``; None: the plugin must be called."""
-
-    def score(self, state: CycleState, rows: Sequence[int]) -> Rescored | None:
-        """Update the scores after a change of ``rows``; None: the plugin must be called.
-
-        The state has the feasible rows, the same object as before if they are the same.
-        """
 
 
 class Gate(msgspec.Struct, frozen=True, eq=False):

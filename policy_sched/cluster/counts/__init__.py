@@ -11,7 +11,6 @@ from policy_sched.cluster.counts.counts import (
     Domains as Domains,
 )
 from policy_sched.cluster.counts.existing_terms import TermCounts as TermCounts
-from policy_sched.cluster.counts.grouped_sums import Addend as Addend, GroupedSums as GroupedSums
 from policy_sched.cluster.counts.registry import PodCounts as PodCounts
 from policy_sched.cluster.counts.selector_counts import (
     Part as Part,

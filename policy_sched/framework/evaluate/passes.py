@@ -287,7 +287,7 @@ class Passes:
         """Run the score plugins that are pending; return the whole total."""
         scorers, views, places, total = pending
         state, n = entry.result.state, len(entry.fixed)
-        rows = None if feasible.size >= thresholds.GATHER_SHARE * n else feasible
+        rows = None if feasible.size >= thresholds.SPARSE * n else feasible
         fused = self._fused_scores(scorers, pod, rows)
         added = False
         for place in places:

@@ -19,7 +19,6 @@ from array import array
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from typing import Final
 
 import msgspec
 import numpy as np
@@ -27,9 +26,6 @@ from numpy.typing import NDArray
 
 from policy_sched import framework, thresholds
 from policy_sched.framework.evaluate.views import CLOSED, FEASIBLE, ScoreView
-
-#: Totals with more values are searched each time.
-MOST_GROUPS: Final = 4096
 
 
 class Totals(msgspec.Struct, eq=False):
@@ -119,7 +115,7 @@ class Totals(msgspec.Struct, eq=False):
             self._forget()
 
     def add_groups(
-        self, grouped: framework.GroupedScores, rescored: framework.Rescored, weight: int
+        self, grouped: framework.GroupedSums, rescored: framework.Rescored, weight: int
     ) -> None:
         """Add by how much the scores of groups of rows rose, and of rows that changed groups."""
         gains, groups = rescored.gains, grouped.groups
@@ -129,11 +125,11 @@ class Totals(msgspec.Struct, eq=False):
             self.add_all(gain.take(groups, mode="clip"))
         if rescored.moved:
             rows, more = list[int](), list[int]()
-            for row, own in rescored.moved:
+            for row, before in rescored.moved:
+                group = groups.item(row)
+                added = 0 if gains is None else gains[group]
                 rows.append(row)
-                more.append(
-                    own * weight if gains is None else (own - gains[groups.item(row)]) * weight
-                )
+                more.append((grouped.normalized[group] - before - added) * weight)
             self.add(rows, more)
 
     def close(self, rows: NDArray[np.intp]) -> None:
@@ -185,7 +181,7 @@ class Totals(msgspec.Struct, eq=False):
         rows = np.argsort(total, kind="stable").astype(np.int32)
         ordered = total[rows]
         starts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-        if starts.size >= MOST_GROUPS:
+        if starts.size >= thresholds.MOST_GROUPS:
             return
         for group in np.split(rows, starts):
             same = self._groups[total.item(group[0])] = array("i")

@@ -341,14 +341,16 @@ class Updates:
                 if not self._score_again(entry, view, pod, opened, moved=moved):
                     return False
                 continue
-            rescore: Callable[..., Rescored | None] = update.score
+            if update.scores is None:
+                return False
+            rescore: Callable[..., Rescored | None] = update.scores.update
             if runner.sampling:
-                rescore = partial(runner.call, "score", Hook(hook.plugin, update.score))
+                rescore = partial(runner.call, "score", Hook(hook.plugin, rescore))
             try:
                 rescored = rescore(state, rows)
             except Exception:  # noqa: BLE001 - the plugin is foreign code; its score says why
                 return False
-            if rescored is None or update.scores is None:
+            if rescored is None:
                 return False
             entry.totals.add_groups(update.scores, rescored, view.weight)
         return True

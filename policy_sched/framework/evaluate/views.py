@@ -129,7 +129,7 @@ class ScoreView(msgspec.Struct, eq=False):
     bounds: tuple[float, float, int, int] | None = None
     """The lowest and the highest raw score that `part` was normalised by, and rows that have them;
     None where it is not known."""
-    grouped: framework.GroupedScores | None = None
+    grouped: framework.GroupedSums | None = None
     """Scores by group, in place of `raw` and `part`, while the plugin updates them."""
 
     @property

@@ -17,7 +17,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
 from policy_sched import framework
-from policy_sched.cluster.counts import Domain, GroupedSums, PodCounts
+from policy_sched.cluster.counts import Domain, PodCounts
 from policy_sched.cluster.tables import NodeView
 from policy_sched.model import ClusterEventWithHint, PodInfo
 from policy_sched.plugins.interpodaffinity import scoring
@@ -182,25 +182,18 @@ class AffinityUpdates:
     namespaces; ``version`` rises when that changes, and then the plugin is called again.
     """
 
-    __slots__ = ("_counts", "_filter", "_preferred", "_sums", "_version", "scores")
+    __slots__ = ("_counts", "_filter", "_preferred", "_version", "scores")
 
     def __init__(
         self,
         counts: PodCounts,
         filtering: TopologyPairCounts | None,
         preferred: scoring.PreferredTerms | None,
-        sums: GroupedSums | None,
+        sums: framework.GroupedSums | None,
     ) -> None:
-        self._counts = counts
-        self._version = counts.version
-        self._filter = filtering
-        self._preferred = preferred
-        self._sums = sums
-        self.scores = (
-            None
-            if sums is None
-            else framework.GroupedScores(sums.groups, sums.raw, sums.normalized)
-        )
+        self._counts, self._version = counts, counts.version
+        self._filter, self._preferred = filtering, preferred
+        self.scores = sums
 
     @staticmethod
     def of(state: framework.CycleState, counts: PodCounts) -> AffinityUpdates | None:
@@ -229,11 +222,3 @@ class AffinityUpdates:
         del state
         filtering = self._filter
         return framework.SAME_CODES if filtering is None else changed_codes(filtering, rows)
-
-    def score(self, state: framework.CycleState, rows: Sequence[int]) -> framework.Rescored | None:
-        """Update the scores of groups of rows."""
-        feasible = state.read(framework.Feasible)
-        if self._sums is None or feasible is None:
-            return None
-        gains = self._sums.update(rows, feasible.rows)
-        return None if gains is None else framework.Rescored(*gains)

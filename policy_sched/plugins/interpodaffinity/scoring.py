@@ -7,15 +7,15 @@ come and go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.counts import Addend, Counts, Domain, GroupedSums, PodCounts
-from policy_sched.framework import Feasible, Rows, Scores
+from policy_sched.cluster.counts import Counts, Domain, PodCounts
+from policy_sched.framework import Addend, Feasible, Formula, GroupedSums, Rows, Scores
 from policy_sched.model import PodInfo
 from policy_sched.plugins.interpodaffinity.terms import OwnTerms
 
@@ -47,27 +47,6 @@ class PreferredTerms(msgspec.Struct, frozen=True, eq=False):
                 if not one.counts.by_row:
                     return False
         return not self.empty or not any(counts.by_row for counts in self.empty)
-
-    # As the formula of `GroupedSums`:
-
-    @property
-    def ignored(self) -> None:
-        """A node without the label is in no domain, which adds nothing."""
-        return
-
-    def weights(self, rows: NDArray[np.intp]) -> Sequence[tuple[float, int]]:
-        """Return 1 for each key: the sums have the weights."""
-        del rows
-        return [(1, 0)] * len(self.weighted)
-
-    def rounded(self, total: float) -> int:
-        """Return the sum, which is whole."""
-        return int(total)
-
-    def normalized(self, scores: Sequence[int], lowest: int, highest: int) -> list[int]:
-        """Scale raw scores to 0..100, as the function of that name does."""
-        span = highest - lowest
-        return [int((one - lowest) / span * BEST) for one in scores] if span else [0] * len(scores)
 
 
 def preferred_terms(
@@ -125,7 +104,14 @@ def grouped(state: PreferredTerms, feasible: Feasible) -> GroupedSums | None:
         Addend(domain, [(one.counts.by(domain), one.weight) for one in of_key])
         for domain, of_key in state.weighted.items()
     ]
-    return GroupedSums.of(addends, state, feasible.rows)
+    formula = Formula(lambda _: [(1, 0)] * len(addends), _scaled)
+    return GroupedSums.of(addends, formula, feasible)
+
+
+def _scaled(raw: Sequence[int], groups: Iterable[int], lowest: int, highest: int) -> list[int]:
+    """Scale the raw scores of groups to 0..100, as `normalized` does."""
+    span = highest - lowest
+    return [int((raw[group] - lowest) / span * BEST) if span else 0 for group in groups]
 
 
 def normalized(scores: Scores) -> Scores:

@@ -329,11 +329,7 @@ class Distribution(msgspec.Struct, frozen=True, eq=False):
     """The same numbers, which are read faster one by one."""
     counts: Counts
     version: int
-
-    @property
-    def stale(self) -> bool:
-        """Whether the totals are not kept up to date any more."""
-        return self.counts.version != self.version
+    """That of the counts; they keep the totals up to date until theirs is another one."""
 
 
 class SpreadCounter:

@@ -129,18 +129,15 @@ def moved(state: HardSpread, pod: PodInfo, other: PodInfo, row: int, by: int) ->
     return HardSpread(state.labelled, tuple(each)) if changed else state
 
 
-def update(state: HardSpread, rows: Sequence[int]) -> tuple[HardSpread, NDArray[np.intp]] | None:
+def update(state: HardSpread, rows: Sequence[int]) -> tuple[HardSpread, NDArray[np.intp]]:
     """Count again in the domains of these rows, to which pods came or which they left.
 
-    Returns the state now, and the rows that may have another code, ascending; None if totals are
-    not kept up to date any more.
+    Returns the state now, and the rows that may have another code, ascending.
     """
     each: list[Hard] | None = None
     turned = _NO_ROWS
-    for place, hard in enumerate(state.each):
+    for position, hard in enumerate(state.each):
         live = hard.live
-        if live.stale:
-            return None
         ids, now, before = live.domain.id_view, live.view, hard.totals
         changed: list[int] = []
         for row in rows:
@@ -149,7 +146,7 @@ def update(state: HardSpread, rows: Sequence[int]) -> tuple[HardSpread, NDArray[
                 changed.append(number)
         if changed:
             each = list(state.each) if each is None else each
-            each[place], others = _recounted(hard, changed)
+            each[position], others = _recounted(hard, changed)
             if others.size:
                 turned = np.union1d(turned, others) if turned.size else others
     return (state if each is None else HardSpread(state.labelled, tuple(each))), turned

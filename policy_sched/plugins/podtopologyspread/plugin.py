@@ -7,7 +7,6 @@ from operator import attrgetter
 from typing import Final
 
 from policy_sched.cluster import ApiObjects
-from policy_sched.cluster.counts import GroupedSums
 from policy_sched.cluster.tables import NodeView
 from policy_sched.framework import (
     PASSES,
@@ -18,13 +17,12 @@ from policy_sched.framework import (
     CycleState,
     Feasible,
     FilterResult,
-    GroupedScores,
+    GroupedSums,
     Handle,
     Incremental,
     PodKey,
     PreFilterResult,
     Refiltered,
-    Rescored,
     Rows,
     Scope,
     Scores,
@@ -149,7 +147,7 @@ class PodTopologySpread:
 class SpreadUpdates:
     """What updates the results for one pod after pods came to or left some rows.
 
-    ``hard``, ``soft``: None without such constraints.
+    ``hard``, ``soft``, ``sums``: None without such constraints.
     """
 
     def __init__(
@@ -160,38 +158,27 @@ class SpreadUpdates:
         sums: GroupedSums | None,
     ) -> None:
         self._objects, self._version = objects, objects.version
-        self._hard, self._live = hard, () if soft is None else [one.live for one in soft.each]
-        self._sums = sums
-        self.scores = (
-            None if sums is None else GroupedScores(sums.groups, sums.raw, sums.normalized)
-        )
+        self._hard = hard
+        self._live = [] if hard is None else [one.live for one in hard.each]
+        self._live += [] if soft is None else [one.live for one in soft.each]
+        self.scores = sums
 
     def holds(self) -> bool:
-        """Return whether the same services and workloads select the pod."""
+        """Return whether the same objects select the pod, and totals are kept up to date yet."""
+        for live in self._live:
+            if live.counts.version != live.version:
+                return False
         return self._objects.version == self._version
 
-    def filter(self, state: CycleState, rows: Sequence[int]) -> Refiltered | None:
+    def filter(self, state: CycleState, rows: Sequence[int]) -> Refiltered:
         """Count again in the domains of the rows; write the counts to the state."""
         if self._hard is None:
             return SAME_CODES
-        updated = filtering.update(self._hard, rows)
-        if updated is None:
-            return None
-        hard, turned = updated
+        hard, turned = filtering.update(self._hard, rows)
         if hard is not self._hard:
             self._hard = hard
             state.write(hard)
         return Refiltered(turned, filtering.verdict(hard, turned)) if turned.size else SAME_CODES
-
-    def score(self, state: CycleState, rows: Sequence[int]) -> Rescored | None:
-        """Update the scores of groups of rows."""
-        for live in self._live:
-            if live.stale:
-                return None
-        feasible = state.read(Feasible)
-        assert feasible is not None, "it is there from PreScore on"
-        gains = None if self._sums is None else self._sums.update(rows, feasible.rows)
-        return None if gains is None else Rescored(*gains)
 
 
 def _move(state: CycleState, pod: PodInfo, other: PodInfo, row: int, by: int) -> Status:

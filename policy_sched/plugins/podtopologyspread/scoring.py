@@ -8,7 +8,7 @@ so by group of rows, and follows pods that come and go.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import log
 from typing import Final, TypeAlias
 
@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.counts import Addend, Domain, GroupedSums
-from policy_sched.framework import Feasible, Rows, Scores
+from policy_sched.cluster.counts import Domain
+from policy_sched.framework import Addend, Feasible, Formula, GroupedSums, Rows, Scores
 from policy_sched.model import HOSTNAME, PodInfo
 from policy_sched.plugins.podtopologyspread.constraints import (
     Constraint,
@@ -61,11 +61,6 @@ class SoftSpread(msgspec.Struct, frozen=True, eq=False):
     live_count: int
     """The number of nodes."""
 
-    @property
-    def ignored(self) -> int | None:
-        """The raw score of nodes without one of the labels; None if they have one as others do."""
-        return IGNORED if self.all_labels else None
-
     def weights(self, rows: NDArray[np.intp]) -> list[tuple[float, int]]:
         """Return of each constraint what its counts are multiplied by, and what is added.
 
@@ -80,17 +75,6 @@ class SoftSpread(msgspec.Struct, frozen=True, eq=False):
                 size = _size(soft.live.domain, some, not self.all_labels)
             weights.append((log(size + 2), soft.constraint.spread.max_skew - 1))
         return weights
-
-    def rounded(self, total: float) -> int:
-        """Round half away from zero; see `_rounded`."""
-        return int(total + 0.5)
-
-    def normalized(self, scores: Sequence[int], lowest: int, highest: int) -> list[int]:
-        """Reverse raw scores, into 0..100, as the function of that name does."""
-        if not highest:
-            return [0 if score == IGNORED else BEST for score in scores]
-        both = lowest + highest
-        return [0 if one == IGNORED else (both - one) * BEST // highest for one in scores]
 
 
 def soft_spread(counter: SpreadCounter, pod: PodInfo, constraints: Constraints) -> SoftSpread:
@@ -160,7 +144,15 @@ def grouped(state: SoftSpread, feasible: Feasible) -> GroupedSums | None:
     addends = [
         Addend(soft.live.domain, ((soft.live.totals, 1),), soft.present) for soft in state.each
     ]
-    return GroupedSums.of(addends, state, feasible.rows)
+    ignored = IGNORED if state.all_labels else None
+    # A half more, cut off, rounds as `_rounded` does.
+    return GroupedSums.of(addends, Formula(state.weights, _reversed, ignored, 0.5), feasible)
+
+
+def _reversed(raw: Sequence[int], groups: Iterable[int], lowest: int, highest: int) -> list[int]:
+    """Reverse the raw scores of groups, into 0..100, as `normalized` does."""
+    both = lowest + highest
+    return [(both - raw[group]) * BEST // highest if highest else BEST for group in groups]
 
 
 def _size(domain: Domain, rows: NDArray[np.intp] | None, with_missing: bool) -> int:

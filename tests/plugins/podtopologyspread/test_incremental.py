@@ -6,8 +6,8 @@ from itertools import count
 
 from hypothesis import given, settings, strategies as st
 
+from policy_sched import thresholds
 from policy_sched.cluster import Cache
-from policy_sched.cluster.counts.grouped_sums import MANY_GROUPS
 from policy_sched.framework import CycleState
 from policy_sched.framework.evaluate import Evaluation, Evaluator
 from policy_sched.framework.runtime import Runner
@@ -126,7 +126,7 @@ def test_updated_results_are_those_of_a_fresh_evaluation(data: st.DataObject) ->
 
 def test_more_groups_than_are_worth_it_are_scored_row_by_row() -> None:
     """Nodes that are all in other domains get the scores of a fresh evaluation."""
-    cache, names = Cache(), [f"n{number}" for number in range(MANY_GROUPS + 1)]
+    cache, names = Cache(), [f"n{number}" for number in range(thresholds.MOST_GROUPS + 1)]
     for name in names:
         cache.add_node(make_node(name, labels={RACK: name}))
     runner = Runner(
