@@ -53,8 +53,8 @@ DEVICES: Final = ("tests/plugins/dynamicresources",)
 OVERLAY: Final = ("tests/cluster/overlay",)
 SUMS: Final = ("tests/framework/test_grouped_sums.py",)
 NEIGHBOURS: Final = (
-    "tests/plugins/podtopologyspread/test_incremental.py",
-    "tests/plugins/interpodaffinity/test_incremental.py",
+    "tests/plugins/podtopologyspread/test_updated_results.py",
+    "tests/plugins/interpodaffinity/test_updated_results.py",
 )
 
 MUTANTS: Final = (

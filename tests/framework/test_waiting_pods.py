@@ -1,11 +1,17 @@
-"""Waiting pods: allowed by all, rejected by one, or late."""
+"""Waiting pods: allowed by all, rejected by one, or late.
+
+Permit is evaluated again for waiting pods: for which pods, and how often.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from policy_sched.framework import waiting_pods
+from policy_sched.errors import PluginError
+from policy_sched.framework import status, waiting_pods
 from policy_sched.framework.status import SUCCESS, Code
+from policy_sched.framework.waiting_pods import PermitCondition, WaitingPod, WaitingPods
+from policy_sched.model.pod_group import POD_GROUP_LABEL
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import SECOND, make_pod
 
@@ -83,3 +89,109 @@ def test_pods_are_kept_in_order_until_removed() -> None:
 def test_durations_read_as_go_prints_them(seconds: float, text: str) -> None:
     """Messages carry Go's form of a duration."""
     assert waiting_pods.seconds_text(seconds) == text
+
+
+class Plugin:
+    """A Permit plugin that has an opinion of what it counts."""
+
+    def __init__(self, *, alike: bool = False) -> None:
+        self.version = 0
+        self.answer = status.WAIT
+        self.asked = 0
+        self.alike = alike
+        self.pods = WaitingPods()
+
+    def hold(self, name: str, of: str = "ring") -> WaitingPod:
+        """Let a pod wait."""
+        pod = PodInfo.of(make_pod(name, labels={POD_GROUP_LABEL: of}))
+
+        def ask() -> status.Status:
+            self.asked += 1
+            return self.answer
+
+        again = PermitCondition(ask, of, lambda: self.version, self.alike)
+        waiting = WaitingPod(pod, "n1", {"Plugin": 60.0}, 0, {"Plugin": again})
+        self.pods.add(waiting)
+        return waiting
+
+
+def test_permit_is_not_evaluated_again_without_a_change() -> None:
+    """However often it is polled."""
+    plugin = Plugin()
+    plugin.hold("a")
+    plugin.hold("b")
+    for _ in range(5):
+        plugin.pods.recheck()
+    assert plugin.asked == 2
+    plugin.version = 1
+    plugin.pods.recheck()
+    assert plugin.asked == 4
+
+
+def test_permit_is_evaluated_once_for_equal_pods() -> None:
+    """One that has to wait speaks for all of its topic."""
+    plugin = Plugin(alike=True)
+    for name in "abc":
+        plugin.hold(name)
+    plugin.hold("d", "star")
+    plugin.pods.recheck()
+    assert plugin.asked == 2
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_success_allows_all_equal_pods(alike: bool) -> None:
+    """A change that helps one helps the others too."""
+    plugin = Plugin(alike=alike)
+    held = [plugin.hold(name) for name in "abc"]
+    plugin.answer = status.SUCCESS
+    plugin.pods.recheck()
+    assert [waiting.status_at(0) for waiting in held] == [status.SUCCESS] * 3
+
+
+def test_a_rejection_rejects_the_waiting_pod() -> None:
+    """With the plugin's words."""
+    plugin = Plugin()
+    held = plugin.hold("a")
+    plugin.answer = status.Status(status.Code.UNSCHEDULABLE, ("too late",))
+    plugin.pods.recheck()
+    assert held.status_at(0) == status.Status(status.Code.UNSCHEDULABLE, ("too late",), "Plugin")
+
+
+def test_a_function_without_a_condition_is_called_every_time() -> None:
+    """A plugin that does not say what its answer depends on."""
+    plugin = Plugin()
+    pod = PodInfo.of(make_pod("a"))
+    again = plugin.hold("b").again["Plugin"]
+    assert isinstance(again, PermitCondition)
+    plugin.pods.add(WaitingPod(pod, "n1", {"Other": 60.0}, 0, {"Other": again.permit}))
+    plugin.pods.recheck()
+    plugin.pods.recheck()
+    assert plugin.asked == 3
+
+
+def test_a_pod_that_waits_no_longer_is_forgotten() -> None:
+    """It has no group, so no plugin is called for it."""
+    plugin = Plugin()
+    held = plugin.hold("a")
+    assert list(plugin.pods.of_group(("default", "ring"))) == ["default/a"]
+    plugin.pods.remove(held.pod.uid)
+    plugin.pods.remove(held.pod.uid)
+    assert not plugin.pods.of_group(("default", "ring"))
+    plugin.pods.recheck()
+    assert plugin.asked == 0
+
+
+def test_an_exception_rejects_the_waiting_pod() -> None:
+    """The scheduler goes on."""
+    plugin = Plugin()
+    held = plugin.hold("a")
+
+    def broken() -> status.Status:
+        raise PluginError('running Permit plugin "Plugin": no idea')
+
+    held.again["Plugin"] = PermitCondition(broken, "ring", lambda: plugin.version)
+    plugin.pods.add(held)
+    plugin.pods.recheck()
+    answer = held.status_at(0)
+    assert answer is not None
+    assert answer.reasons == ('running Permit plugin "Plugin": no idea',)

@@ -10,7 +10,7 @@ from policy_sched.cluster.tables import Scope
 from policy_sched.language.runtime.activation import Activation
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
-from tests.language.test_compiled_policy import attempt, rule
+from tests.language.test_compile import attempt, rule
 
 from .harness import cache_of, checked as checked_text, compiled, rows_of
 from .oracle_world import World

@@ -13,7 +13,7 @@ from hypothesis import example, given, strategies as st
 
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
-from tests.language.test_compiled_policy import attempt, rule
+from tests.language.test_compile import attempt, rule
 
 from .harness import checked, evaluate, rows_of
 from .oracle_world import World

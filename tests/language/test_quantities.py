@@ -6,7 +6,7 @@ import pytest
 
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
-from tests.language.test_compiled_policy import attempt, rule
+from tests.language.test_compile import attempt, rule
 
 from .harness import compiles, rows_of
 from .oracle_world import World

@@ -16,7 +16,7 @@ from policy_sched.language.values.limits import RuleError
 from policy_sched.model.pod_info import PodInfo, QueuedPod
 from policy_sched.plugins.rules.bound_policy import bind
 from policy_sched.testing import make_node, make_pod
-from tests.language.test_compiled_policy import policy
+from tests.language.test_compile import policy
 
 from .harness import cache_of, compiles
 from .oracle_world import World

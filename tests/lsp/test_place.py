@@ -1,10 +1,13 @@
-"""The position of the cursor, also in files that are not valid YAML yet."""
+"""The position of the cursor, also in files that are not valid YAML yet.
+
+Where names come from: parameters, variables, functions and their parameters.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from policy_sched.lsp.place import place_at
+from policy_sched.lsp.place import definition, place_at
 
 FILE = """\
 kind: Policy
@@ -76,3 +79,74 @@ def test_text_that_is_no_rule_has_no_section() -> None:
     head = FILE[: FILE.index("message: te") + len("message: te")]
     place = place_at(head, head.count("\n"), len(head) - head.rfind("\n") - 1)
     assert place.section is None
+
+
+TEXT = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: First}
+spec:
+  params: {most: 5}
+---
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: P}
+spec:
+  params:
+    most: 20
+    label: zone
+  variables:
+  - {name: crowded, expression: node.podCount > params.most}
+  functions:
+  - name: twice
+    params: {n: int}
+    expression: n * 2
+  filter:
+  - expression: |-
+      !variables.crowded &&
+        twice(node.podCount) < params.most
+    message: m
+  score: {expression: "clamp(twice(params.most), 0, 100)"}
+"""
+LINES = TEXT.split("\n")
+
+
+def found(line: int, word: str) -> str | None:
+    """Return line, column and text of the definition of a word in a line (from 1)."""
+    place = definition("p.yaml", TEXT, line - 1, LINES[line - 1].rindex(word) + 1)
+    if place is None:
+        return None
+    first, start, last, end = place
+    assert first == last
+    return f"{first + 1}:{start + 1} {LINES[first][start:end]}"
+
+
+@pytest.mark.parametrize(
+    ("line", "word", "place"),
+    [
+        (15, "most", "12:5 most"),
+        (22, "crowded", "15:12 crowded"),
+        (23, "twice", "17:11 twice"),
+        (23, "most", "12:5 most"),
+        (25, "twice", "17:11 twice"),
+        (19, "n * 2", "18:14 n"),
+        (23, "podCount", None),
+        (23, "node", None),
+        (22, "variables", None),
+        (24, "m", None),
+        (12, "most", None),
+    ],
+)
+def test_where_a_name_is_defined(line: int, word: str, place: str | None) -> None:
+    """In the policy that the cursor is in; fields and variables of the language are nowhere."""
+    assert found(line, word) == place
+
+
+def test_a_line_that_is_being_typed() -> None:
+    """A line that breaks the YAML is left out, and the rest still knows where things are."""
+    broken = TEXT.replace("    message: m", "    message: [params.most")
+    row = LINES.index("    message: m")
+    assert definition("p.yaml", broken, row, 4) is None
+    rule = broken.split("\n").index("        twice(node.podCount) < params.most")
+    assert definition("p.yaml", broken, rule, 34) is None
+    assert definition("p.yaml", "a: [\n", 0, 1) is None

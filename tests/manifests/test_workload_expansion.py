@@ -1,4 +1,7 @@
-"""Workloads expanded: names, labels, owners and claims of the objects of their controllers."""
+"""Workloads expanded: names, labels, owners and claims of the objects of their controllers.
+
+On which nodes a daemon set's pod runs.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from typing import Any
 from hypothesis import given, strategies as st
 
 from policy_sched.manifests import workload_expansion as expansion
-from policy_sched.manifests.workload_expansion import Owner
+from policy_sched.manifests.workload_expansion import Owner, may_stay, should_run
+from policy_sched.testing import make_node, make_pod
 
 
 def workload(kind: str, **spec: Any) -> dict[str, Any]:
@@ -106,3 +110,20 @@ def test_a_daemon_pod_is_for_one_node_and_bears_what_ails_nodes() -> None:
     assert len(pod["spec"]["tolerations"]) == 6
     host = workload("DaemonSet", template={"spec": {"hostNetwork": True}})
     assert len(expansion.daemon_pod(host, "n1")["spec"]["tolerations"]) == 7
+
+
+def test_labels_names_and_taints_decide() -> None:
+    """The node's free resources do not."""
+    small = make_node("n", cpu="1m", labels={"disk": "ssd"}, taints=["own=x:NoSchedule"])
+    assert not should_run(make_pod(), small)
+    bears = [{"key": "own", "operator": "Exists"}]
+    assert should_run(make_pod(cpu="64", tolerations=bears), small)
+    assert not should_run(make_pod(tolerations=bears, node_selector={"disk": "hdd"}), small)
+    assert not should_run(make_pod(tolerations=bears, node_name="other"), small)
+    assert should_run(make_pod(), make_node("n", taints=["soft=x:PreferNoSchedule"]))
+
+
+def test_a_pod_that_runs_is_driven_out_by_no_execute_alone() -> None:
+    """A taint NoSchedule comes too late for it."""
+    assert may_stay(make_pod(), make_node("n", taints=["own=x:NoSchedule"]))
+    assert not may_stay(make_pod(), make_node("n", taints=["own=x:NoExecute"]))

@@ -1,4 +1,7 @@
-"""Virtual time: how long each pod waits, to the nanosecond."""
+"""Virtual time: how long each pod waits, to the nanosecond.
+
+The known future events of a simulation.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from policy_sched.model.resource import ResourceClaimTemplate
 from policy_sched.report import json_text, jsonl_text
 from policy_sched.scheduler.setup.factory import EPOCH, read
 from policy_sched.simulate.one_shot import datetime_of
-from policy_sched.simulate.timeline import play
+from policy_sched.simulate.timeline import FutureEventKind, FutureEvents, play
 from policy_sched.simulate.timeline_result import PodTimeline, TimelineResult
 from policy_sched.simulate.traces import generated_nodes, load_traces
 from policy_sched.testing import make_node, make_pod
@@ -301,3 +304,26 @@ def test_the_same_input_gives_the_same_bytes() -> None:
     assert jsonl_text(first.records()) == jsonl_text(second.records())
     assert first.evictions, "the example should have some"
     assert all(life.ended is not None for life in first.lives)
+
+
+EVENTS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(FutureEventKind)), max_size=20)
+
+
+@given(first=EVENTS, later=EVENTS, until=st.integers(0, 9))
+def test_events_come_by_time_kind_and_age(
+    first: list[tuple[int, FutureEventKind]], later: list[tuple[int, FutureEventKind]], until: int
+) -> None:
+    """Whether they were known at first or came later; none comes before its time."""
+    events = FutureEvents()
+    for number, (at, kind) in enumerate(first):
+        events.add(at, kind, f"first {number}")
+    events.put_in_order()
+    for number, (at, kind) in enumerate(later):
+        events.add(at, kind, f"later {number}")
+    expected = [(*one, number) for number, one in enumerate([*first, *later], start=1)]
+    expected.sort()
+    found = [event[:3] for event in events.due(until)]
+    assert found == [one for one in expected if one[0] <= until]
+    assert events.due(until) == []
+    left = [one for one in expected if one[0] > until]
+    assert events.next_time() == (left[0][0] if left else None)

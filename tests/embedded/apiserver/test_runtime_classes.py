@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.embedded.apiserver.world import PODS, pod, serving
 from tests.embedded.world import pod_spec, workload
-from tests.model.test_runtime_class import SANDBOXED
+from tests.model.test_cluster_objects import SANDBOXED
 
 CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 

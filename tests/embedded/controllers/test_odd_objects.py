@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from policy_sched.client.apimachinery.resources import DEPLOYMENT
-from tests.embedded.controllers.test_deployment_conditions import said
+from tests.embedded.controllers.test_deployments import said
 from tests.embedded.controllers.test_replicas import deployed
 from tests.embedded.world import Plain, World, pod, workload
 

@@ -1,11 +1,15 @@
-"""The object store: versions, watches, optimistic concurrency, ownership."""
+"""The object store: versions, watches, optimistic concurrency, ownership.
+
+UIDs of objects.
+"""
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import pytest
-from hypothesis import settings, strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from policy_sched.client.apimachinery import resources
@@ -13,7 +17,7 @@ from policy_sched.client.apimachinery.object import Key
 from policy_sched.embedded.store import watch_history
 from policy_sched.embedded.store.deletion import DeleteOptions
 from policy_sched.embedded.store.patch import JSON, STRATEGIC
-from policy_sched.embedded.store.store import ObjectStore
+from policy_sched.embedded.store.store import _UUIDS, ObjectStore, uid_of
 from policy_sched.testing import FakeClock
 from tests.embedded.world import START, node, pod
 from tests.examples import scaled
@@ -303,3 +307,9 @@ def test_generated_names_are_free() -> None:
     names = {store.create(given).name for _ in range(50)}
     assert len(names) == 50
     assert all(len(name) == 9 and name.startswith("web-") for name in names)
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_they_are_uuids_of_version_five(seed: str) -> None:
+    """As the standard library makes them of the same seed."""
+    assert uid_of(seed) == str(uuid.uuid5(uuid.UUID(bytes=_UUIDS), seed))

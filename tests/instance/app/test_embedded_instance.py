@@ -1,4 +1,7 @@
-"""A whole instance under a clock that stands still: files in, decisions out, and shutdown."""
+"""A whole instance under a clock that stands still: files in, decisions out, and shutdown.
+
+The metrics of an embedded cluster.
+"""
 
 from __future__ import annotations
 
@@ -309,3 +312,14 @@ def test_the_end_undoes_what_waits_for_permission(world: World) -> None:
     assert world.node_of("p") == ""
     assert instance.scheduler.cache.nodes.pod_total == 0
     assert sum(instance.queue_lengths().values()) == 1
+
+
+def test_failures_of_controllers_and_objects_set_aside_are_counted(tmp_path: Path) -> None:
+    """An operator sees problems of the cluster's own parts on /metrics."""
+    instance = World(tmp_path).start()
+    store = instance.cluster.store
+    store.sync_errors["daemonset"] += 3
+    text = instance.metrics.text()
+    assert 'policy_sched_controller_sync_errors_total{controller="daemonset"} 3.0' in text
+    assert "policy_sched_objects_set_aside 0.0" in text
+    instance.close()

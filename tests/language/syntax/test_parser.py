@@ -1,4 +1,7 @@
-"""Promises of the parser: what trees stand for texts, and which words for texts without one."""
+"""Promises of the parser: what trees stand for texts, and which words for texts without one.
+
+Comments of expressions are found, and only they.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from lark import Lark
 
 from policy_sched.language.diagnostics import Text
 from policy_sched.language.syntax import ast
-from policy_sched.language.syntax.parser import lark_parser, parse
+from policy_sched.language.syntax.parser import comments, lark_parser, parse
 from tests.language.cel_spec import DIRECTORY, cases
 
 
@@ -181,3 +184,19 @@ def test_a_text_counts_its_own_lines() -> None:
     assert Text("a\nbc\n").position(3) == (2, 2, "bc")
     assert Text("a\nbc").position(4) == (2, 3, "bc")
     assert Text("").position(0) == (1, 1, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a // b", ["// b"]),
+        ("a // b\n + c // d", ["// b", "// d"]),
+        ("'http://x' + \"//\"", []),
+        ("'it\\'s // no' // yes", ["// yes"]),
+        ("'''a'//''' // c", ["// c"]),
+        ("'unclosed // x", []),
+    ],
+)
+def test_comments_of_a_rule(text: str, found: list[str]) -> None:
+    """Comments run to the end of the line; strings hold none."""
+    assert [text[start:end] for start, end in comments(text)] == found

@@ -9,7 +9,7 @@ from policy_sched.language.runtime.activation import Activation
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_pod
 from tests.examples import scaled
-from tests.language.test_compiled_policy import bound, rule
+from tests.language.test_compile import bound, rule
 
 from .test_equivalence_classes import cluster
 

@@ -16,7 +16,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.rules import equivalence_classes
 from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
-from tests.language.test_compiled_policy import bound, rule
+from tests.language.test_compile import bound, rule
 
 WORDS = [
     # One column, several, a column that nothing read before, a map of the pod's resources.

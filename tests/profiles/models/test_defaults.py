@@ -1,9 +1,13 @@
-"""Feature gates: what a flag says, what is known, and what cannot be set."""
+"""Feature gates: what a flag says, what is known, and what cannot be set.
+
+The shipped policies, schemas and documentation.
+"""
 
 from __future__ import annotations
 
 import pytest
 
+from policy_sched.profiles.models import defaults
 from policy_sched.profiles.models.defaults import (
     FEATURE_GATES,
     enabled_gates,
@@ -59,3 +63,11 @@ def test_a_state_that_a_gate_has_anyway_may_be_named() -> None:
     assert (
         list(gate_faults({"SchedulerPopFromBackoffQ": True, "StorageCapacityScoring": False})) == []
     )
+
+
+def test_shipped_directories_are_found() -> None:
+    """Policies, schemas and pages are found from wherever the program is started."""
+    assert (defaults.default_policies() / "policy.yaml").is_file()
+    assert defaults.policies_directory().is_dir()
+    assert (defaults.schemas_directory() / "policy.schema.json").is_file()
+    assert (defaults.docs_directory() / "tutorial.md").is_file()

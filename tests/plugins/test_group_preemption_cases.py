@@ -12,7 +12,7 @@ from policy_sched.policytest.report import ScenarioReport
 from policy_sched.policytest.runner import run_scenario
 from policy_sched.policytest.scenario import Scenario, load_scenarios
 
-HERE: Final = Path(__file__).parents[2] / "conformance"
+HERE: Final = Path(__file__).parents[1] / "conformance"
 ROOT: Final = Path(os.environ.get("POLICY_SCHED_CONFORMANCE") or HERE)
 """Where the file is: the copy beside the tests, or another of the same form."""
 _PLACES: Final = (ROOT / "dra-cases", ROOT, ROOT.parent / "dra-cases")

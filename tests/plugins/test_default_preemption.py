@@ -1,4 +1,7 @@
-"""Policies with preemption rules: in place of kube-scheduler's, and in addition to them."""
+"""Policies with preemption rules: in place of kube-scheduler's, and in addition to them.
+
+Pods whose attempts may change more than their own node.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,13 @@ import yaml
 
 from policy_sched.errors import PolicyError
 from policy_sched.model.pod_info import PodInfo, QueuedPod
+from policy_sched.plugins.default_preemption import Preempting
 from policy_sched.scheduler.attempt import Attempt, Decision, Preempt, Reject
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide
 from policy_sched.scheduler.setup.factory import assemble, read
 from policy_sched.testing import make_node, make_pod
+from tests.plugins.volumes.world import World
 
 UNFIT = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
 FULL = f"{UNFIT}, preemption: "
@@ -250,3 +255,29 @@ def test_a_preemptor_waits_for_its_victims(tmp_path: Path) -> None:
     reported = decide(attempt, found.handle.nodes, Random(0))
     text = "not eligible due to a terminating pod on the nominated node."
     assert refused(reported) == FULL + text
+
+
+def test_only_pods_above_the_lowest_may_evict() -> None:
+    """The answer follows the pods on nodes; a policy of Never is respected."""
+    world = World()
+    preempting = Preempting(world.handle)
+    pod = PodInfo.of(make_pod("p", priority=5))
+    assert not preempting(pod)
+    world.run("n0", "equal", priority=5)
+    assert not preempting(pod)
+    low = world.run("n1", "low", priority=-1)
+    assert preempting(pod)
+    assert not preempting(PodInfo.of(make_pod("q", priority=5, preemption_policy="Never")))
+    world.cache.remove_pod(low)
+    assert not preempting(pod)
+
+
+def test_a_nominated_pod_is_retried_without_possible_victims() -> None:
+    """Otherwise its nomination would reserve a node on which it does not fit any more."""
+    world = World()
+    preempting = Preempting(world.handle)
+    pod = PodInfo.of(make_pod("p", priority=5))
+    world.handle.nominator.nominate(pod, "n0")
+    assert preempting(pod)
+    world.handle.nominator.clear(pod.uid)
+    assert not preempting(pod)
