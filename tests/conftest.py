@@ -2,8 +2,9 @@
 
 The profile ``steady`` takes the first 30 of 100 examples, always the same ones.
 ``--hypothesis-profile=others`` takes all of them, each time other ones; ``--hypothesis-seed`` says
-which, and ``--hypothesis-profile=deep`` takes 30 times as many. Bytecode is kept, whatever the
-environment says.
+which, and ``--hypothesis-profile=deep`` takes 30 times as many. With ``mutants`` the first example
+that fails ends a property: no smaller one is looked for. Bytecode is kept, whatever the environment
+says.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import tempfile
 from collections.abc import Generator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # Hundreds of tests start a Python process: each would compile every module anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -35,6 +36,9 @@ settings.register_profile(
 )
 settings.register_profile(
     "others", settings.get_profile("steady"), max_examples=100, derandomize=False
+)
+settings.register_profile(
+    "mutants", settings.get_profile("steady"), phases=[Phase.explicit, Phase.generate]
 )
 settings.register_profile("deep", settings.get_profile("others"), max_examples=3000)
 if settings.get_current_profile_name() in {"default", "ci"}:

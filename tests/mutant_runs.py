@@ -94,7 +94,10 @@ def recorded(seed: int) -> str:
 def tested(tests: Sequence[str]) -> str:
     """Run tests; return which they are if one of them fails, otherwise nothing."""
     with Path(os.devnull).open("w") as null, redirect_stdout(null), redirect_stderr(null):
-        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests])
+        # The first example that fails is enough: to look for a smaller one takes minutes.
+        code = pytest.main(
+            ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=mutants", *tests]
+        )
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         raise AssertionError(f"pytest ends with {code!r}")
     return " ".join(tests) if code else ""

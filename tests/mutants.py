@@ -50,7 +50,9 @@ SPREAD: Final = "plugins/podtopologyspread"
 AFFINITY: Final = "plugins/interpodaffinity"
 CLAIMS: Final = "plugins/dynamicresources"
 DEVICES: Final = ("tests/plugins/dynamicresources",)
+TABLES: Final = ("tests/cluster/tables",)
 OVERLAY: Final = ("tests/cluster/overlay",)
+TERMS: Final = ("tests/cluster/counts/test_existing_terms.py",)
 SUMS: Final = ("tests/framework/test_grouped_sums.py",)
 NEIGHBOURS: Final = (
     "tests/plugins/podtopologyspread/test_updated_results.py",
@@ -284,6 +286,7 @@ MUTANTS: Final = (
         "cluster/tables/journal.py",
         "self.stamps[row], self._bare[row] = version, -version",
         "self._bare[row] = -version",
+        TABLES,
     ),
     Mutant(
         "cluster/tables/journal.py",
@@ -304,7 +307,7 @@ MUTANTS: Final = (
         "cluster/tables/column.py",
         "        self.version += 1\n        return True",
         "        return True",
-        ("tests/cluster/tables",),
+        TABLES,
     ),
     # The overlay in which preemption tries.
     Mutant("cluster/overlay/overlay.py", "mine[row] = its[row]", "pass", OVERLAY),
@@ -389,9 +392,6 @@ MUTANTS: Final = (
     ),
     Mutant(f"{COUNTS}/counts.py", "totals[ids[row]] += amount", "pass"),
     Mutant(
-        f"{COUNTS}/counts.py", "if kept is not None and kept[0] is domain:", "if kept is not None:"
-    ),
-    Mutant(
         f"{COUNTS}/selector_counts.py",
         "        self._list(match)\n        self._known.clear()\n",
         "        self._list(match)\n",
@@ -400,21 +400,25 @@ MUTANTS: Final = (
         f"{COUNTS}/existing_terms.py",
         "self.live += -1 if before else 1\n            self.version += 1",
         "self.live += -1 if before else 1",
+        TERMS,
     ),
     Mutant(
         f"{COUNTS}/existing_terms.py",
         "        self._known.clear()\n        self.version += 1\n\n",
         "        self.version += 1\n\n",
+        TERMS,
     ),
     Mutant(
         f"{COUNTS}/existing_terms.py",
         "        self._known.clear()\n        self.version += 1\n        return carried",
         "        self.version += 1\n        return carried",
+        TERMS,
     ),
     Mutant(
         f"{COUNTS}/existing_terms.py",
         "            self._resolved[terms] = found",
         "            self._resolved[terms] = found[:1]",
+        TERMS,
     ),
     # Sums by group of rows.
     Mutant(GROUPED, "amounts[number] = amount", "pass", SUMS),

@@ -176,7 +176,7 @@ class Counts:
         The array changes as pods come and go while ``version`` stays: copy what is to last.
         """
         kept = self._totals.get(domain.key)
-        if kept is not None and kept[0] is domain:
+        if kept is not None:  # `forget` has dropped those of domains that do not hold
             return kept[1]
         if len(self._totals) >= KEPT:
             self.forget(())

@@ -53,6 +53,35 @@ def test_equal_terms_are_one_term_with_a_count() -> None:
     assert kind.meaning(PodInfo.of(make_pod(labels={"app": "db"}))) == ()
 
 
+def test_the_version_rises_when_a_term_has_its_first_carrier_and_when_it_has_none() -> None:
+    """A pod was placed beside one whose anti-affinity keeps it away: its counts were those before.
+
+    The term was listed already, as others had carried it. Another carrier changes nothing.
+    """
+    cache = cluster()
+    kind = cache.counts.carried.anti_affinity
+    first, second = run(cache, "a", away("web")), run(cache, "b", away("web"))
+    versions = []
+    for change, pod in (
+        (cache.remove_pod, first),
+        (cache.remove_pod, second),
+        (cache.add_pod, first),
+    ):
+        before = kind.version
+        change(pod)
+        versions.append(kind.version - before)
+    assert versions == [0, 1, 1]
+
+
+def test_a_term_that_is_listed_later_means_pods_that_were_looked_up_before() -> None:
+    """A pod was placed beside one whose anti-affinity was the first of its kind."""
+    cache = cluster()
+    kind, pod = cache.counts.carried.anti_affinity, PodInfo.of(make_pod(labels={"app": "web"}))
+    assert kind.meaning(pod) == ()
+    run(cache, "a", away("web"))
+    assert len(kind.meaning(pod)) == 1
+
+
 def test_preferences_are_sums_of_weights() -> None:
     """What is liked and shunned alike weighs nothing."""
     cache = cluster()
@@ -67,6 +96,15 @@ def test_preferences_are_sums_of_weights() -> None:
     assert carried.counts.by_row == {0: 2}
     run(cache, "c", {"podAntiAffinity": likes(2)})
     assert (carried.counts.by_row, cache.counts.carried.preferred.live) == ({}, 0)
+    assert cache.check() == []
+
+
+def test_each_term_of_a_pod_counts_for_all_pods_that_are_like_it() -> None:
+    """Of the third replica only the first term counted, and pods were placed beside it."""
+    cache, term = cluster(), {"labelSelector": {}, "topologyKey": "zone"}
+    likes = {"podAffinity": {PREFERRED: [{"weight": 5, "podAffinityTerm": term}]}}
+    for name in "abc":
+        run(cache, name, {**away("web"), **likes})
     assert cache.check() == []
 
 

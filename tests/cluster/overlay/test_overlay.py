@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from policy_sched import thresholds
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.tables.node_view import NodeView
 from policy_sched.cluster.tables.pod_table import PodRows
@@ -165,6 +166,9 @@ def test_columns_that_the_table_evicted_are_created_again() -> None:
     for _ in range(2):
         cache.nodes.tidy()
     assert key not in cache.nodes.materialised
+    cache.nodes.lookup(("requested", "example.com/new"))
+    with cache.overlay as nodes:
+        assert key not in nodes._copies  # or names that no pod has any more would be kept
     cache.assume(pod_of(9, "1", "3"), "n0")
     with cache.overlay as nodes:
         assert nodes.lookup(key).values.item(0) == 10
@@ -178,9 +182,10 @@ def test_many_rows_that_changed_between_two_blocks_are_followed() -> None:
     cache = Cache()
     for index in range(12):
         cache.add_node(make_node(f"n{index}", cpu="4"))
+    seen(cache.nodes)
     with cache.overlay:
         seen(cache.overlay)
-    for index in range(6):
+    for index in range(thresholds.LOOP_ROWS + 1):
         cache.assume(pod_of(index, "1", "3"), f"n{index}")
     with cache.overlay:
         assert seen(cache.overlay) == seen(cache.nodes)

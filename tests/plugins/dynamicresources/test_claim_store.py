@@ -24,3 +24,17 @@ def test_claims_of_many_kinds_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> 
     assert stores.of(pod_with("p", "again")).shape == shapes[-1]
     assert stores.of(pod_with("q", "c0")).shape not in shapes[1:]
     assert len(stores._specs) <= 3
+
+
+def test_a_claim_that_another_pod_has_reserved_is_seen_at_once() -> None:
+    """Two pods with one claim were decided one after the other, and both got devices for it."""
+    claim, pod = resource_claim("c"), pod_with("p", "c")
+    handle = scheduler_with(["n0"], [device_class(), claim]).handle
+    claims = handle.shared(ResourceClaims)
+    stores = claim_store.ClaimStores(handle.objects, claims, handle.shared(ExtendedResources))
+    assert stores.of(pod).status.ok
+    claims.reserve(claim, pod_with("other", "c"))
+    reason = "resource claim default/c is in the process of being allocated"
+    assert stores.of(pod).status.reasons == (reason,)
+    claims.release(claim)
+    assert stores.of(pod).status.ok

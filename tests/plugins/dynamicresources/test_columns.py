@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from policy_sched.cluster import ApiObjects, Cache
 from policy_sched.framework import CycleState, Handle, WaitingPods
 from policy_sched.model import ApiObject, ResourceClaim, ResourceSlice
 from policy_sched.plugins.dynamicresources import DynamicResources
+from policy_sched.plugins.dynamicresources.claim_store import ClaimStores
 from policy_sched.plugins.dynamicresources.devices import NodeView
 from policy_sched.plugins.dynamicresources.extended_resources import ExtendedResourceError
 from policy_sched.plugins.dynamicresources.node_search import PodSearch
@@ -65,7 +67,12 @@ CLAIMS: Final[dict[str, tuple[list[Plain], Plain]]] = {
         {},
     ),
 }
-PODS: Final = (*[(name,) for name in CLAIMS], ("one", "one"), ("big", "match"), ("one", "taken"))
+PODS: Final = (
+    *[(name,) for name in CLAIMS],
+    ("one", "one"), ("big", "match"), ("one", "taken"), ("taken",), (),
+)  # fmt: skip
+"""The claims of each pod; one without claims requests an extended resource that a class serves."""
+EXTENDED: Final = "example.com/gpu"
 
 attributes = st.fixed_dictionaries(
     {}, optional={"big": st.booleans(), "numa": st.integers(0, 1), "odd": st.just(None)}
@@ -111,7 +118,7 @@ class Columns(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         """Add nodes and the claims that are asked about."""
-        self.objects.put(device_class())
+        self.objects.put(device_class(extendedResourceName=EXTENDED))
         for name in NODES:
             self.cache.add_node(make_node(name, labels={"zone": name[-1]}))
         for name, (requests, more) in CLAIMS.items():
@@ -186,10 +193,10 @@ class Columns(RuleBasedStateMachine):
             self.plugin._claims.release(claim)
             self.objects.remove(claim)
 
-    @rule(name=st.sampled_from(NODES), zone=st.sampled_from("019"))
-    def relabel(self, name: str, zone: str) -> None:
+    @rule(name=st.sampled_from(NODES), zone=st.sampled_from("019"), gpus=st.sampled_from("02"))
+    def change_node(self, name: str, zone: str, gpus: str = "0") -> None:
         """A node changes, or comes back."""
-        node = make_node(name, labels={"zone": zone})
+        node = make_node(name, labels={"zone": zone}, resources={EXTENDED: gpus})
         known = name in self.handle.nodes.row_of
         (self.cache.update_node if known else self.cache.add_node)(node)
 
@@ -206,21 +213,23 @@ class Columns(RuleBasedStateMachine):
     def reclass(self, *, big: bool) -> None:
         """The device class selects other devices."""
         texts = [f'device.attributes["{DRIVER}"].?big.orValue(false)'] if big else []
-        self.objects.put(device_class("gpu", *texts))
+        self.objects.put(device_class("gpu", *texts, extendedResourceName=EXTENDED))
 
     @invariant()
     def the_answers_are_those_of_a_search(self) -> None:
         """For every pod on every node: the status, and the devices."""
         plugin, rows = self.plugin, sorted(self.handle.nodes.row_of.values())
+        fresh = ClaimStores(self.objects, plugin._claims, plugin._extended)
         for number, names in enumerate(PODS):
-            pod = pod_with(f"asked-{number}", *names)
+            requests = {} if names else {EXTENDED: "1"}
+            pod = pod_with(f"asked-{number}", *names, requests=requests)
             state = CycleState()
             if not plugin.pre_filter(state, pod).status.ok:
                 continue
             verdict = plugin.filter(state, pod, None, self.handle.nodes)
             assert verdict.codes is not None
             got = verdict.describe(np.array(rows), verdict.codes[rows])
-            search = PodSearch(plugin._search, plugin._claim_stores.of(pod), columns=False)
+            search = PodSearch(plugin._search, fresh.of(pod), columns=False)
             assert got == [search.status(row) for row in rows], names
             assert [self._devices(pod, row) for row in rows] == [
                 _devices(search, row) for row in rows
@@ -271,3 +280,44 @@ def _ids(found: Any) -> list[list[tuple[str, object]]]:
 
 TestColumns = Columns.TestCase
 TestColumns.settings = settings(max_examples=scaled(40), stateful_step_count=10, deadline=None)
+
+
+def play(*steps: Callable[[Columns], object]) -> None:
+    """Compare all answers after each step."""
+    machine = Columns()
+    machine.begin()
+    for step in steps:
+        step(machine)
+        machine.the_answers_are_those_of_a_search()
+
+
+def published(name: str, device: Plain, slice_of: str = "all") -> Callable[[Columns], object]:
+    """Return the step in which a slice with a device comes."""
+    made = [{"name": "d0", "attributes": {}, **device}]
+    return lambda m: m.publish(name, slice_of, made, counted=False, newer=False)
+
+
+def test_a_device_without_memory_left_is_offered_to_no_claim() -> None:
+    """A pod whose claim wants a share of a device was sent to a node where none was left."""
+    whole = {"capacity": {"memory": {"value": "8Gi"}}, "allowMultipleAllocations": True}
+    play(published("n0", whole), *[lambda m: m.take("share", 0, written=False)] * 3)
+
+
+def test_an_allocated_claim_keeps_pods_from_a_node_whose_labels_have_changed() -> None:
+    """A pod went to a node that does not reach its devices any more."""
+    play(
+        published("shared", {}, "zone"),
+        lambda m: m.take("one", 0, written=True),
+        lambda m: m.change_node("n0", "1"),
+        lambda m: m.change_node("n1", "9"),
+    )
+
+
+def test_a_node_that_has_an_extended_resource_itself_needs_no_devices() -> None:
+    """Its device plugin came up, and pods were still told that devices are missing."""
+    play(lambda m: m.change_node("n0", "0", gpus="2"), lambda m: m.change_node("n0", "0"))
+
+
+def test_a_class_that_selects_other_devices_counts_for_claims_that_were_read_before() -> None:
+    """Pods still got devices that the class had selected when their claims were first read."""
+    play(published("n0", {}), lambda m: m.reclass(big=True), lambda m: m.reclass(big=False))
