@@ -100,7 +100,7 @@ class EmbeddedCluster:
 
     def close(self) -> None:
         """Close the file."""
-        self.store.close()
+        self.store.storage.close()
 
     # Time.
 
@@ -110,7 +110,7 @@ class EmbeddedCluster:
         It ends earlier when the time is ``over``; `next_wakeup` returns the present time then.
         The time is checked after each object that a component has changed.
         """
-        if self.store.recovered():
+        if self.store.storage.recovered():
             self._begin()  # what was given up meanwhile, or put off for long, is done now
         for _ in range(ROUNDS):
             if not self._observe(over) or not self._round(over) or over():

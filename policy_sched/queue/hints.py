@@ -228,6 +228,3 @@ def _key_of(hints: Sequence[ClusterEventWithHint]) -> Callable[[PodInfo], Hashab
     if len(keys) == 1:
         return keys[0]
     return lambda pod: tuple([key(pod) for key in keys])
-
-
-NO_HINTS: Final = HintTable({})

@@ -141,7 +141,7 @@ def killed(path: Path, copy: Path) -> int:
     """Leave behind what a process that is killed leaves; return the version it had reached."""
     world = World(path=str(path))
     world.store.create(pod("early"))
-    world.store._storage._connection.execute("PRAGMA wal_checkpoint(FULL)")  # type: ignore[attr-defined]
+    world.store.storage._connection.execute("PRAGMA wal_checkpoint(FULL)")  # type: ignore[attr-defined]
     world.store.create(pod("late"))
     for suffix in ("", "-wal", "-version"):
         shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
@@ -174,12 +174,14 @@ def test_lost_changes_of_a_damaged_log_are_reported(
     again = World(nodes=0, path=str(path))
     assert again.store.find(POD, "default", "early") is not None
     assert again.store.find(POD, "default", "late") is None
-    assert f"the last 1 changes (versions {version} to {version}) are lost" in again.store.lost
-    assert f"{path}-wal is {place}" in again.store.lost
+    assert (
+        f"the last 1 changes (versions {version} to {version}) are lost" in again.store.storage.lost
+    )
+    assert f"{path}-wal is {place}" in again.store.storage.lost
     assert again.store.version >= version
     again.cluster.close()
     once_more = World(nodes=0, path=str(path))
-    assert once_more.store.lost == ""
+    assert once_more.store.storage.lost == ""
     once_more.cluster.close()
 
 
@@ -202,7 +204,7 @@ def test_a_log_cut_in_the_middle_is_told_with_its_place(
     """What came after the cut was gone, and without the number beside it nobody was told."""
     path, copy = tmp_path / "cluster.db", tmp_path / "copy.db"
     world = World(nodes=0, path=str(path))
-    world.store._storage._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]
+    world.store.storage._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]
     for name in "abcdef":
         world.store.create(pod(name))
     for suffix in ("", "-wal", "-version")[: 3 if number else 2]:
@@ -211,11 +213,11 @@ def test_a_log_cut_in_the_middle_is_told_with_its_place(
     log = Path(f"{copy}-wal")
     log.write_bytes(change(log.read_bytes()))
     again = World(nodes=0, path=str(copy))
-    assert f"{copy}-wal is {place}" in again.store.lost
+    assert f"{copy}-wal is {place}" in again.store.storage.lost
     assert 0 < len(again.names()) < 6
     again.cluster.close()
     once_more = World(nodes=0, path=str(copy))
-    assert once_more.store.lost == ""
+    assert once_more.store.storage.lost == ""
     once_more.cluster.close()
 
 
@@ -226,7 +228,7 @@ def test_a_log_that_is_whole_costs_nothing(tmp_path: Path) -> None:
     Path(f"{path}-version").unlink()
     again = World(nodes=0, path=str(path))
     assert again.store.find(POD, "default", "late") is not None
-    assert again.store.lost == ""
+    assert again.store.storage.lost == ""
     again.cluster.close()
 
 
@@ -236,14 +238,14 @@ def test_a_file_that_was_deleted_is_a_new_cluster(tmp_path: Path) -> None:
     made(path)
     path.unlink()
     world = World(nodes=0, path=str(path))
-    assert world.store.lost == ""
+    assert world.store.storage.lost == ""
     world.cluster.close()
 
 
 def test_a_full_disk_refuses_changes_until_there_is_room(tmp_path: Path) -> None:
     """Controllers go on by themselves then; a Deployment made before has its pods."""
     world = World(path=str(tmp_path / "cluster.db"))
-    connection = world.store._storage._connection  # type: ignore[attr-defined]
+    connection = world.store.storage._connection  # type: ignore[attr-defined]
     world.store.create(workload("Deployment", replicas=3))
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     connection.execute(f"PRAGMA max_page_count = {pages}")
@@ -254,7 +256,7 @@ def test_a_full_disk_refuses_changes_until_there_is_room(tmp_path: Path) -> None
     assert no.value.status()["code"] == 507
     assert world.store.find(POD, "default", "big") is None
     connection.execute("PRAGMA max_page_count = 1000000")
-    assert world.store.trouble() == ""
+    assert world.store.storage.trouble() == ""
     world.run(5)
     assert len(world.names()) == 3
     world.store.create(big)

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
-from policy_sched.client.apimachinery.object import Key
 from policy_sched.instance.app.cluster_instance import ClusterInstance
 from policy_sched.instance.app.embedded_instance import EmbeddedInstance, Sources
 from policy_sched.profiles.models.defaults import policies_directory
@@ -162,7 +161,7 @@ def test_deleted_objects_leave_no_residue(tmp_path: Path) -> None:
         pass_time(1)
         bound += len(instance.scheduler.cache)
         for stored in reversed(made):
-            instance.cluster.delete(Key(stored.resource.key, *stored.place))
+            instance.cluster.delete(stored.key)
         pass_time(1)
     for _ in range(5):
         pass_time(4000)
@@ -206,7 +205,7 @@ def test_objects_watched_from_an_api_server_leave_no_residue_either() -> None:
                 if turn % 8 == 7:
                     cut(instance)
                 for stored in reversed(made):
-                    world.cluster.delete(Key(stored.resource.key, *stored.place))
+                    world.cluster.delete(stored.key)
             await until(lambda: not (len(cache) or cache.nodes.live_count))
             await until(lambda: not any(queue.lengths().values()))
             await until(lambda: not instance.client.lanes.busy)

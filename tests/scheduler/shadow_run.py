@@ -69,7 +69,7 @@ class Watcher:
         for change in self._watch.drain():
             self.shadow.overdue()
             new = change.new.typed
-            key = Key(change.new.resource.key, *change.new.place)
+            key = change.new.key
             gone = change.type == DELETED
             old = self._known.pop(key, None)
             if not gone:

@@ -103,6 +103,11 @@ class Stored:
         return self.namespace, self.name
 
     @property
+    def key(self) -> Key:
+        """Kind, namespace and name."""
+        return Key(self.resource.key, self.namespace, self.name)
+
+    @property
     def deleting(self) -> bool:
         """Whether the object is on its way out."""
         return self.typed.metadata.deletion_timestamp is not None

@@ -51,10 +51,8 @@ class DaemonSetController(pod_control.WorkloadController):
 
     def pod_changed(self, key: Key, change: StoreChange) -> None:
         """Add a set: only to count again, if a pod has become ready or unready."""
-        after = pod_control.standing(pod_control.pod_of(change.new))
-        before = (
-            pod_control.standing(pod_control.pod_of(change.old)) if change.old is not None else None
-        )
+        after = pod_control.standing_of(change.new)
+        before = pod_control.standing_of(change.old) if change.old is not None else None
         if change.type == DELETED or (after == pod_control.Standing.LEAVING and before != after):
             self._queue.add(key)
         elif after >= pod_control.Standing.SUCCEEDED:
@@ -95,11 +93,7 @@ class DaemonSetController(pod_control.WorkloadController):
             own = pods.pop(node.name, [])
             runs = manifests.should_run(candidate, typed)
             wanted += runs
-            ended = [
-                p
-                for p in own
-                if pod_control.standing(pod_control.pod_of(p)) >= pod_control.Standing.SUCCEEDED
-            ]
+            ended = [p for p in own if pod_control.standing_of(p) >= pod_control.Standing.SUCCEEDED]
             own = [p for p in own if p not in ended]
             stays = runs or (bool(own) and manifests.may_stay(candidate, typed))
             misplaced += bool(own) and not runs
@@ -187,9 +181,7 @@ def _outdated(
         return
     given = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", _ONE)
     ready = {
-        pod.uid
-        for pod in current
-        if pod_control.standing(pod_control.pod_of(pod)) == pod_control.Standing.READY
+        pod.uid for pod in current if pod_control.standing_of(pod) == pod_control.Standing.READY
     }
     room = max(1, share(given, wanted, up=True)) - (wanted - len(ready))
     for pod in old:

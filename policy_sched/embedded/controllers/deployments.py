@@ -3,9 +3,8 @@
 A roll-out keeps to maxSurge and maxUnavailable, as the deployment controller's does (deployment/
 rolling.go); Recreate waits until the old pods have gone. A paused deployment is scaled, no more.
 
-Conditions of deployments: whether enough pods are there, and whether a roll-out gets on.
-
-(The deployment controller's progress.go and sync.go.)
+Conditions of deployments: whether enough pods are there, and whether a roll-out gets on. (The
+deployment controller's progress.go and sync.go.)
 """
 
 from __future__ import annotations
@@ -78,11 +77,7 @@ def deadline(deployment: Plain, conditions: list[Plain]) -> int | None:
 
 
 def _progress(
-    by_type: dict[str, Plain],
-    deployment: Plain,
-    status: Mapping[str, int],
-    new_set: str,
-    now: int,
+    by_type: dict[str, Plain], deployment: Plain, status: Mapping[str, int], new_set: str, now: int
 ) -> None:
     """Set or leave the condition about the roll-out."""
     spec, present = deployment["spec"], by_type.get(PROGRESSING)

@@ -34,13 +34,13 @@ class _Budget:
 
     def covers(self, pod: Stored) -> bool:
         """Return whether a pod is the budget's: it has not ended, and it is selected."""
-        over = pod_control.standing(pod_control.pod_of(pod)) >= pod_control.Standing.SUCCEEDED
+        over = pod_control.standing_of(pod) >= pod_control.Standing.SUCCEEDED
         return not over and self._selector.matches(pod.labels)
 
     def add(self, pod: Stored) -> None:
         """Count a pod."""
         self.pods[pod.uid] = pod
-        self.healthy += pod_control.standing(pod_control.pod_of(pod)) == pod_control.Standing.READY
+        self.healthy += pod_control.standing_of(pod) == pod_control.Standing.READY
         self.by_owner.setdefault(_owner_uid(pod), {})[pod.uid] = pod
 
     def remove(self, uid: str) -> bool:
@@ -48,7 +48,7 @@ class _Budget:
         pod = self.pods.pop(uid, None)
         if pod is None:
             return False
-        self.healthy -= pod_control.standing(pod_control.pod_of(pod)) == pod_control.Standing.READY
+        self.healthy -= pod_control.standing_of(pod) == pod_control.Standing.READY
         owner = _owner_uid(pod)
         del self.by_owner[owner][uid]
         if not self.by_owner[owner]:

@@ -55,7 +55,7 @@ class GarbageCollector(Controller):
             if new.uid in deleted:
                 self._add_dependents(new.uid)
             return
-        key = Key(new.resource.key, *new.place)
+        key = new.key
         finalizer = _waits_for(new) if new.deleting else ""
         if finalizer == ORPHAN:
             self._orphaning[new.uid] = key

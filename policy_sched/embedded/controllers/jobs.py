@@ -107,10 +107,7 @@ class JobController(pod_control.WorkloadController):
         new = change.new
         self._queue.add(key)
         waiting = self._uncounted.setdefault(key, {})
-        if (
-            pod_control.standing(pod_control.pod_of(new)) >= pod_control.Standing.LEAVING
-            and change.type != DELETED
-        ):
+        if pod_control.standing_of(new) >= pod_control.Standing.LEAVING and change.type != DELETED:
             waiting[new.uid] = new
         else:
             waiting.pop(new.uid, None)
@@ -218,16 +215,9 @@ class JobController(pod_control.WorkloadController):
         """Delete pods that still run."""
         if not active:
             return False
-        for pod in self._running(stored.uid)[: pod_control.BURST]:
+        for pod in self._owned.replicas(stored.uid)[: pod_control.BURST]:
             self._dismiss(pod)
         return True
-
-    def _running(self, uid: str) -> list[Stored]:
-        return [
-            p
-            for p in self._owned.of(uid)
-            if pod_control.standing(pod_control.pod_of(p)) <= pod_control.Standing.READY
-        ]
 
     def _dismiss(self, pod: Stored) -> None:
         """Delete a pod that is not wanted any more; it counts for nothing."""
@@ -244,7 +234,7 @@ class JobController(pod_control.WorkloadController):
         wanted = pods_wanted(spec, status.get("succeeded", 0))
         if active > wanted and not (spec.get("completions") is None and status.get("succeeded")):
             surplus = min(active - wanted, pod_control.BURST)
-            for p in sorted(self._running(uid), key=lambda p: -p.version)[:surplus]:
+            for p in sorted(self._owned.replicas(uid), key=lambda p: -p.version)[:surplus]:
                 self._dismiss(p)
             return True
         missing = wanted - active
@@ -257,7 +247,7 @@ class JobController(pod_control.WorkloadController):
         missing = min(missing, most)
         indexes: Sequence[int | None] = [None] * missing
         if is_indexed(spec):
-            taken = {index_of(pod_control.pod_of(pod)) for pod in self._running(uid)}
+            taken = {index_of(pod_control.pod_of(pod)) for pod in self._owned.replicas(uid)}
             count = int(spec["completions"])
             done = job_indexes.runs_of(status.get("completedIndexes", ""), count)
             indexes = list(islice(job_indexes.open_indexes(done, taken, count), missing))

@@ -30,9 +30,6 @@ class ServiceAccountController(Controller):
     kinds = frozenset({NAMESPACE, ACCOUNT})
     name = "serviceaccount"
 
-    def __init__(self, store: ObjectStore) -> None:
-        super().__init__(store)
-
     def observe(self, change: StoreChange) -> None:
         """Add a namespace that is new, or whose account was deleted."""
         new = change.new
@@ -111,6 +108,6 @@ class NamespaceController(Controller):
 
     def _add_contents(self, namespace: str) -> None:
         """Add the objects of a namespace: workloads before the pods that they would replace."""
-        keys = [Key(o.resource.key, *o.place) for o in self._store.everything(namespace)]
+        keys = [o.key for o in self._store.everything(namespace)]
         for key in sorted(keys, key=lambda waiting: waiting.kind == POD):
             self._queue.add(key)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from enum import IntEnum
 from typing import Any, Final
 
 from policy_sched.client.apimachinery import POD, REVISION, SECOND, ApiError, Stored, timestamp
-from policy_sched.embedded.controllers.workqueue import CountingController, Over
+from policy_sched.embedded.controllers.workqueue import Controller, Over
 from policy_sched.embedded.store import DELETED, DeleteOptions, Key, ObjectStore, StoreChange
 from policy_sched.manifests import Plain, workload_expansion as expansion
 from policy_sched.model import Kind, OwnerReference, Pod
@@ -35,10 +36,15 @@ def standing(pod: Pod) -> Standing:
     return Standing.READY if ready else Standing.PENDING
 
 
+def standing_of(stored: Stored) -> Standing:
+    """Return how an object that is a pod stands."""
+    return standing(pod_of(stored))
+
+
 def moved(change: StoreChange) -> tuple[Standing | None, Standing | None] | None:
     """Return how a pod stood before and stands now, None if that is the same; None: not there."""
-    before = standing(pod_of(change.old)) if change.old is not None else None
-    after = standing(pod_of(change.new)) if change.type != DELETED else None
+    before = standing_of(change.old) if change.old is not None else None
+    after = standing_of(change.new) if change.type != DELETED else None
     if before == after and change.old is not None and change.old.deleting == change.new.deleting:
         return None
     return before, after
@@ -84,13 +90,13 @@ class OwnedPods:
             self._remove(owner.uid, change.new.uid)
             self._pods.setdefault(owner.uid, {})[change.new.uid] = change.new
             counts = self._counts.setdefault(owner.uid, [0] * len(Standing))
-            counts[standing(pod_of(change.new))] += 1
+            counts[standing_of(change.new)] += 1
 
     def _remove(self, owner: str, uid: str) -> None:
         pods = self._pods.get(owner)
         known = pods.pop(uid, None) if pods is not None else None
         if known is not None:
-            self._counts[owner][standing(pod_of(known))] -= 1
+            self._counts[owner][standing_of(known)] -= 1
             if not pods:
                 del self._pods[owner], self._counts[owner]
 
@@ -106,6 +112,10 @@ class OwnedPods:
         """Return a controller's pods."""
         return list(self._pods.get(owner, {}).values())
 
+    def replicas(self, owner: str) -> list[Stored]:
+        """Return a controller's pods that count as its replicas."""
+        return [pod for pod in self.of(owner) if standing_of(pod) <= Standing.READY]
+
     def count(self, owner: str, *standings: Standing) -> int:
         """Return how many of a controller's pods stand so."""
         counts = self._counts.get(owner)
@@ -116,20 +126,25 @@ class OwnedPods:
         return self.count(owner, Standing.PENDING, Standing.READY)
 
 
-class WorkloadController(CountingController):
-    """A controller of workloads of some kinds, and of the pods that they control."""
+class WorkloadController(Controller):
+    """A controller of workloads of some kinds, and of the pods that they control.
+
+    When pods become ready or unready it only counts again, with `sync_status`. ``_readiness``: the
+    keys to count.
+    """
 
     workloads: frozenset[Kind]
 
     def __init__(self, store: ObjectStore, owned: OwnedPods) -> None:
         super().__init__(store)
         self._owned = owned
+        self._readiness: OrderedDict[Key, None] = OrderedDict()
 
     def observe(self, change: StoreChange) -> None:
         """Add a workload that changed, or that of a pod that changed."""
         new = change.new
         if new.resource.key in self.workloads:
-            self._queue.add(Key(new.resource.key, *new.place))
+            self._queue.add(new.key)
             if change.type == DELETED:
                 self.forget(new.uid)
         elif new.resource.key == POD:
@@ -152,6 +167,25 @@ class WorkloadController(CountingController):
     def sync_workload(self, key: Key, stored: Stored) -> bool:
         """Create and delete pods of a workload that is not deleted."""
         raise NotImplementedError
+
+    def sync_status(self, key: Key) -> bool:
+        """Write a workload's status; return whether anything changed."""
+        raise NotImplementedError
+
+    def next_wakeup(self) -> int | None:
+        """Return when the next key is to be processed."""
+        return 0 if self._readiness else super().next_wakeup()
+
+    def run(self, over: Over) -> bool:
+        """Synchronize the objects in the queue, then count those that need no more."""
+        acted = False
+        for key in self._queue.pending(over):
+            self._readiness.pop(key, None)
+            acted = self._queue.process(key, self.sync) or acted
+        while self._readiness and not (acted and over()):
+            key, _ = self._readiness.popitem(last=False)
+            acted = self._queue.process(key, self.sync_status) or acted
+        return acted
 
 
 RETRY: Final = 10 * SECOND
@@ -181,7 +215,7 @@ def remove(store: ObjectStore, stored: Stored) -> None:
     """Delete an object, unless it is deleted or terminating already."""
     present = store.find(stored.resource.key, *stored.place)
     if present is not None and present.uid == stored.uid and not present.deleting:
-        key = Key(stored.resource.key, *stored.place)
+        key = stored.key
         store.delete(key, DeleteOptions(uid=stored.uid))
 
 

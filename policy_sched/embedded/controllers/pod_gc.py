@@ -11,7 +11,7 @@ from typing import Final
 
 from policy_sched.client import apimachinery
 from policy_sched.embedded.admission import set_condition
-from policy_sched.embedded.controllers.pod_control import Standing, pod_of, standing
+from policy_sched.embedded.controllers.pod_control import Standing, pod_of, standing, standing_of
 from policy_sched.embedded.controllers.workqueue import Controller
 from policy_sched.embedded.store import DELETED, DeleteOptions, Key, ObjectStore, StoreChange
 from policy_sched.model import Node, Pod, Taint
@@ -19,10 +19,7 @@ from policy_sched.model import Node, Pod, Taint
 QUARANTINE: Final = 40 * apimachinery.SECOND
 """How long a node must be gone before its pods are (the pod garbage collector's)."""
 _BY_GC: Final = ("DeletionByPodGC", "PodGC: node no longer exists")
-_BY_TAINT: Final = (
-    "DeletionByTaintManager",
-    "Taint manager: deleting due to NoExecute taint",
-)
+_BY_TAINT: Final = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
 
 
 class PodGarbageCollector(Controller):
@@ -126,7 +123,7 @@ class PodGarbageCollector(Controller):
         grace = None
         if why is _BY_GC:  # its node is gone: no kubelet can terminate it
             grace = 0
-            if standing(pod_of(stored)) < Standing.SUCCEEDED:
+            if standing_of(stored) < Standing.SUCCEEDED:
                 status["phase"] = "Failed"
         self._store.revise(stored, data)
         if self._store.find(key.kind, key.namespace, key.name) is not None:  # no finalizer kept it

@@ -46,7 +46,7 @@ class ReplicaSetController(pod_control.WorkloadController):
         if missing > 0 and typed.spec.template is not None:
             missing = self._fill(key, stored, min(missing, pod_control.burst(stored)))
         elif missing < 0:
-            for pod in sorted(self._active(stored.uid), key=_worth)[: min(-missing, BURST)]:
+            for pod in sorted(self._owned.replicas(stored.uid), key=_worth)[: min(-missing, BURST)]:
                 pod_control.remove(self._store, pod)
         ready = self._owned.count(stored.uid, pod_control.Standing.READY)
         status: Plain = {
@@ -88,14 +88,6 @@ class ReplicaSetController(pod_control.WorkloadController):
             if pod_control.create(self._store, pod) is None:
                 return False
         return True
-
-    def _active(self, uid: str) -> list[apimachinery.Stored]:
-        pods = self._owned.of(uid)
-        return [
-            pod
-            for pod in pods
-            if pod_control.standing(pod_control.pod_of(pod)) <= pod_control.Standing.READY
-        ]
 
 
 def _worth(stored: apimachinery.Stored) -> tuple[bool, bool, bool, int, int]:

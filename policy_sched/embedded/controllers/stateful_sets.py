@@ -108,14 +108,12 @@ class StatefulSetController(pod_control.WorkloadController):
                     self._queue.add(key)
                     return True
             elif (
-                pod_control.standing(pod_control.pod_of(pod)) >= pod_control.Standing.SUCCEEDED
-                and not pod.deleting
+                pod_control.standing_of(pod) >= pod_control.Standing.SUCCEEDED and not pod.deleting
             ):
                 pod_control.remove(self._store, pod)
                 acted = True
             if _in_order(data) and (
-                pod is None
-                or pod_control.standing(pod_control.pod_of(pod)) != pod_control.Standing.READY
+                pod is None or pod_control.standing_of(pod) != pod_control.Standing.READY
             ):
                 # What comes later waits, but is looked after.
                 return acted
@@ -161,7 +159,7 @@ class StatefulSetController(pod_control.WorkloadController):
             if pod.labels.get(REVISION_HASH) != revision and not pod.deleting:
                 pod_control.remove(self._store, pod)
                 return True
-            if pod_control.standing(pod_control.pod_of(pod)) != pod_control.Standing.READY:
+            if pod_control.standing_of(pod) != pod_control.Standing.READY:
                 return False
         return False
 

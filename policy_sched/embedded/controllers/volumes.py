@@ -78,7 +78,7 @@ class PersistentVolumeController(Controller):
             self._queue.add(Key(kind, *new.place))
         if kind in (VOLUME, STORAGE_CLASS) or (kind == CLAIM and change.type == DELETED):
             for stored in (*self._store.select(CLAIM), *self._store.select(VOLUME)):
-                self._queue.add(Key(stored.resource.key, *stored.place))
+                self._queue.add(stored.key)
 
     def sync(self, key: Key) -> bool:
         """Bind or provision what a claim or a volume needs."""

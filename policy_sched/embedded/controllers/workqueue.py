@@ -211,33 +211,3 @@ class Controller:
         for key in self._queue.pending(over):
             acted = self._queue.process(key, self.sync) or acted
         return acted
-
-
-class CountingController(Controller):
-    """A controller that only counts again, with `sync_status`, when pods become ready or unready.
-
-    ``_readiness``: the keys to count.
-    """
-
-    def __init__(self, store: ObjectStore) -> None:
-        super().__init__(store)
-        self._readiness: OrderedDict[Key, None] = OrderedDict()
-
-    def sync_status(self, key: Key) -> bool:
-        """Write an object's status; return whether anything changed."""
-        raise NotImplementedError
-
-    def next_wakeup(self) -> int | None:
-        """Return when the next key is to be processed."""
-        return 0 if self._readiness else super().next_wakeup()
-
-    def run(self, over: Over) -> bool:
-        """Synchronize the objects in the queue, then count those that need no more."""
-        acted = False
-        for key in self._queue.pending(over):
-            self._readiness.pop(key, None)
-            acted = self._queue.process(key, self.sync) or acted
-        while self._readiness and not (acted and over()):
-            key, _ = self._readiness.popitem(last=False)
-            acted = self._queue.process(key, self.sync_status) or acted
-        return acted

@@ -100,16 +100,16 @@ class ObjectStore:
         self.controlled = True
         self.sync_errors: Counter[str] = Counter()
         self._rehearsing = False
-        self._storage = storage or Storage()
+        self.storage = storage or Storage()
         self._objects: dict[Kind, dict[Place, Stored]] = {}
         self._owned: dict[str, dict[Key, None]] = {}
         self._priorities: Priorities | None = None
         self._changed_at: dict[Kind, int] = {}
         self.set_aside: dict[Key, str] = {}
-        last = self._storage.version()
-        for row in self._storage.rows():
+        last = self.storage.version()
+        for row in self.storage.rows():
             self._restore(row, last)
-        self.deleted_owners = self._storage.deleted_owners(self._owned)
+        self.deleted_owners = self.storage.deleted_owners(self._owned)
         self.history = watch_history.WatchHistory(last, history)
 
     @property
@@ -120,32 +120,6 @@ class ObjectStore:
     def changed_at(self, kind: Kind) -> int:
         """Return the version of the last change of a kind, 0 if there was none."""
         return self._changed_at.get(kind, 0)
-
-    def secret(self, name: str) -> bytes:
-        """Return random bytes of this cluster, which are no object of it: the key of tokens."""
-        return self._storage.secret(name)
-
-    def trouble(self) -> str:
-        """Return why changes cannot be written at present, "" if they can."""
-        return self._storage.trouble()
-
-    @property
-    def failing(self) -> str:
-        """Why changes could not be written of late; "" if they can be, as far as is known."""
-        return self._storage.failing
-
-    def recovered(self) -> bool:
-        """Return whether changes can be written again; true once after each time they could not."""
-        return self._storage.recovered()
-
-    @property
-    def lost(self) -> str:
-        """What the storage does not hold any more although it was kept, "" for nothing."""
-        return self._storage.lost
-
-    def close(self) -> None:
-        """Close the storage."""
-        self._storage.close()
 
     def _restore(self, row: Row, last: int) -> None:
         """Add an object of the storage; one that cannot be read is left where it is."""
@@ -444,7 +418,7 @@ class ObjectStore:
             return result
         ends = [change.new.uid for change in numbered if change.type == watch_history.DELETED]
         owners = [uid for uid in ends if uid in self._owned] if self.controlled else []
-        self._storage.keep(numbered, owners)
+        self.storage.keep(numbered, owners)
         self.deleted_owners.update(owners)
         for change in numbered:
             if change.old is not None:

@@ -99,7 +99,7 @@ class Informer:
 
 
 def _key(stored: Stored) -> Key:
-    return Key(stored.resource.key, *stored.place)
+    return stored.key
 
 
 class EmbeddedInstance(Instance):
@@ -119,15 +119,15 @@ class EmbeddedInstance(Instance):
         client.beside = self._worker.run_beside
         self.cluster.store.tell = self._worker.call_in_loop
         self.metrics.registry.register(ClusterMetrics(self.cluster.store))
-        if lost := self.cluster.store.lost:
+        if lost := self.cluster.store.storage.lost:
             self.log.write(ERROR, "Changes of the cluster are lost", error=lost)
-        self.ready_checks = (Check(STORAGE, self.cluster.store.trouble),)
+        self.ready_checks = (Check(STORAGE, self.cluster.store.storage.trouble),)
         self.feed = Informer(self.cluster.store, self.scheduler, self.metrics.attempts)
         self.apply(contents)
 
     def _beforehand(self) -> None:
         self.cluster.step(self._slice())
-        failing = self.cluster.store.failing
+        failing = self.cluster.store.storage.failing
         if failing != self._failing:
             self._failing = failing
             if failing:

@@ -138,10 +138,9 @@ class ManifestFiles:
         """Delete the objects whose file no longer contains them; yield the names."""
         store = cluster.store
         gone = [
-            Key(one.resource.key, *one.place)
+            one.key
             for one in store.everything()
-            if FROM_FILE in one.typed.metadata.annotations
-            and Key(one.resource.key, *one.place) not in contents.objects
+            if FROM_FILE in one.typed.metadata.annotations and one.key not in contents.objects
         ]
         for key in reversed(gone):
             self._applied.pop(key, None)

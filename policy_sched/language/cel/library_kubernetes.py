@@ -39,7 +39,7 @@ def _is(make: Callable[[str], object]) -> Kernel:
 
 
 def _as_integer(one: Quantity) -> int:
-    if one.nanos % NANO or not -(2**63) <= one.nanos // NANO < 2**63:
+    if not _is_integer(one):
         raise values.CelError("cannot convert value to integer")
     return one.nanos // NANO
 
@@ -51,10 +51,6 @@ def _is_integer(one: Quantity) -> bool:
 def _plus(a: Quantity, b: Quantity | int, sign: int = 1) -> Quantity:
     more = b.nanos if isinstance(b, Quantity) else b * NANO
     return Quantity(a.nanos + sign * more, a.format)
-
-
-def _sign_of(a: int, b: int) -> int:
-    return (a > b) - (a < b)
 
 
 def read_version(text: str, normalize: bool = False) -> Version:
@@ -75,9 +71,7 @@ def _version_fault(text: str) -> str:
     patch = re.split(r"[-+]", parts[2], maxsplit=1)[0]
     for name, part in zip(("major", "minor", "patch"), (*parts[:2], patch), strict=True):
         if not part.isdigit() or not part.isascii():
-            odd = next((c for c in part if c not in "0123456789"), "")
-            if name == "patch" or part == "" or odd:
-                return f'Invalid character(s) found in {name} number "{part}"'
+            return f'Invalid character(s) found in {name} number "{part}"'
         if len(part) > 1 and part[0] == "0":
             return f'{name.capitalize()} number must not contain leading zeroes "{part}"'
     return f'invalid semantic version "{text}"'
@@ -182,12 +176,9 @@ def _contains_ip(one: values.Network, other: values.Address) -> bool:
 
 
 def _contains_cidr(one: values.Network, other: values.Network) -> bool:
-    return one.network.version == other.network.version and _subnet(one, other)
-
-
-def _subnet(one: values.Network, other: values.Network) -> bool:
     return (
-        other.network.network_address in one.network
+        one.network.version == other.network.version
+        and other.network.network_address in one.network
         and other.network.prefixlen >= one.network.prefixlen
     )
 
@@ -286,7 +277,7 @@ KUBERNETES: Final[dict[str, Kernel]] = {
     "sub_quantity_int": lambda a, b: _plus(a, b, -1),
     "isGreaterThan_quantity_quantity": lambda a, b: a.nanos > b.nanos,
     "isLessThan_quantity_quantity": lambda a, b: a.nanos < b.nanos,
-    "compareTo_quantity_quantity": lambda a, b: _sign_of(a.nanos, b.nanos),
+    "compareTo_quantity_quantity": lambda a, b: compare(a.nanos, b.nanos),
     "semver_string": read_version,
     "semver_string_bool": read_version,
     "ip_string": _ip,

@@ -48,7 +48,9 @@ def int_of_double(number: float) -> int:
     return int(number)
 
 
-def _maybe(function: Function) -> Function:
+def maybe(function: Function) -> Function:
+    """Return a function of a text that has no value where this one fails."""
+
     def tried(text: str) -> values.Some | None:
         try:
             return values.Some(function(text))
@@ -56,9 +58,6 @@ def _maybe(function: Function) -> Function:
             return None
 
     return tried
-
-
-maybe = _maybe
 
 
 def int_of_text(text: str) -> int:
@@ -245,8 +244,8 @@ TOTAL: Final[dict[str, Function]] = {
     "string_bool": lambda flag: "true" if flag else "false",
     "string_int": str,
     "string_double": text_of_double,
-    "tryInt_string": _maybe(int_of_text),
-    "tryDouble_string": _maybe(double_of_text),
+    "tryInt_string": maybe(int_of_text),
+    "tryDouble_string": maybe(double_of_text),
     "math_ceil_double": _keeping_sign(math.ceil),
     "math_floor_double": _keeping_sign(math.floor),
     "math_trunc_double": _keeping_sign(math.trunc),

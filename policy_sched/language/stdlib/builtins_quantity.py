@@ -63,13 +63,6 @@ def version(text: str, normalize: bool = False) -> Version:
     return Version(*numbers, (*numbers, not labels, ranks))
 
 
-def _try_version(text: str) -> values.Some | None:
-    try:
-        return values.Some(version(text, True))
-    except values.Fault:
-        return None
-
-
 def _is_version(text: str, normalize: bool = False) -> bool:
     try:
         version(text, normalize)
@@ -182,7 +175,7 @@ def _as_integer(amount: Fraction) -> int:
 TOTAL: Final[dict[str, Function]] = {
     "tryQuantity_string": maybe(fraction_of_text),
     "isQuantity_string": is_quantity,
-    "trySemver_string": _try_version,
+    "trySemver_string": maybe(lambda text: version(text, True)),
     "isSemver_string": _is_version,
     "isSemver_string_bool": _is_version,
     "major_semver": lambda v: v.major,

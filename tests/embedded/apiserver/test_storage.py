@@ -16,7 +16,7 @@ def test_a_full_disk_is_a_status_and_the_server_is_not_ready(tmp_path: Path) -> 
 
     async def run() -> None:
         cluster = EmbeddedCluster.open(str(tmp_path / "cluster.db"), FakeClock(START))
-        connection = cluster.store._storage._connection  # type: ignore[attr-defined]
+        connection = cluster.store.storage._connection  # type: ignore[attr-defined]
         big = pod("big")
         big["metadata"]["annotations"] = {"text": "x" * 100_000}
         async with serving(cluster=cluster) as world:

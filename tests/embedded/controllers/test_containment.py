@@ -22,7 +22,7 @@ def put(world: World, kind: str, spec: dict[str, Any]) -> Key:
     data = stored.data
     data["spec"] |= spec
     world.store.revise(stored, data)
-    return Key(stored.resource.key, *stored.place)
+    return stored.key
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ def test_secrets_stay_and_only_the_owner_can_read_them(tmp_path: Path) -> None:
     found = []
     for path in (*paths, paths[0]):
         world = World(nodes=0, path=path)
-        found.append(world.store.secret("key"))
-        assert world.store.secret("key") == found[-1] != world.store.secret("other")
+        found.append(world.store.storage.secret("key"))
+        assert world.store.storage.secret("key") == found[-1] != world.store.storage.secret("other")
         assert Path(path).stat().st_mode & 0o077 == 0
         world.cluster.close()
     assert found[0] == found[2] != found[1]
@@ -87,7 +87,7 @@ def test_a_change_that_cannot_be_kept_did_not_happen(tmp_path: Path) -> None:
     """The disk is full, say: the request fails and nothing of it is seen."""
     world = World(path=str(tmp_path / "cluster.db"))
     watch = world.store.watch(POD)
-    connection = world.store._storage._connection  # type: ignore[attr-defined]
+    connection = world.store.storage._connection  # type: ignore[attr-defined]
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     connection.execute(f"PRAGMA max_page_count = {pages}")
     version = world.store.version

@@ -183,7 +183,7 @@ class RequestHandler:
         accept = ", ".join(request.headers.getall("Accept", []))
         path = request.rel_url.raw_path
         verbose = "verbose" in request.query
-        public = document(path, accept, request.host, self._store.trouble, verbose=verbose)
+        public = document(path, accept, request.host, self._store.storage.trouble, verbose=verbose)
         if public is not None:
             if request.method != "GET":
                 raise registry.not_allowed()
@@ -524,7 +524,7 @@ def _name(data: Plain) -> str:
 def _components(store: ObjectStore) -> Iterator[Plain]:
     """Yield the health of each part; that of the store is whether it can be written to."""
     for name in (*_BESIDE, _STORE):
-        trouble = store.trouble() if name == _STORE else ""
+        trouble = store.storage.trouble() if name == _STORE else ""
         said = {"error": trouble} if trouble else {"message": "ok"}
         condition = {"type": "Healthy", "status": str(not trouble), **said}
         yield {"metadata": {"name": name}, "conditions": [condition]}

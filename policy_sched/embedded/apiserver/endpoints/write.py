@@ -20,7 +20,7 @@ from policy_sched.embedded.apiserver.request import RequestTarget, Sent
 from policy_sched.embedded.apiserver.security import Granting
 from policy_sched.embedded.apiserver.validation import checks
 from policy_sched.embedded.schema import typed
-from policy_sched.embedded.store import JSON as JSON_PATCH, PATCHES, DeleteOptions, Key, ObjectStore
+from policy_sched.embedded.store import JSON as JSON_PATCH, PATCHES, DeleteOptions, ObjectStore
 from policy_sched.manifests import Plain
 
 OPERATIONS: Final = 10_000
@@ -190,7 +190,7 @@ class Writing:
                 turn = time.monotonic() + TURN_SECONDS
             if not wanted.selects(stored):
                 continue
-            key = Key(stored.resource.key, *stored.place)
+            key = stored.key
             present = self._store.find(key.kind, key.namespace, key.name)
             if present is not None and present.uid == stored.uid:
                 with self.perhaps(dry=given.dry):

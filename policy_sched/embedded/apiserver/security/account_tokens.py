@@ -69,7 +69,7 @@ class AccountTokens:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._key = store.secret("service-account-key")
+        self._key = store.storage.secret("service-account-key")
         self._head = _text(apimachinery.encoded(_HEADER))
 
     def issue(
