@@ -231,7 +231,7 @@ class _Estimate:
             case ast.ListExpr() | ast.MapExpr():
                 return self._made(node, scope)
             case ast.AndExpr() | ast.OrExpr():
-                return sum(self.of(one, scope)[0] for one in node.args), _SCALAR
+                return sum(self.of(arg, scope)[0] for arg in node.args), _SCALAR
             case ast.CondExpr():
                 test, _ = self.of(node.test, scope)
                 then, otherwise = self.of(node.then, scope), self.of(node.otherwise, scope)
@@ -250,8 +250,8 @@ class _Estimate:
         return 0, _SCALAR
 
     def _each(self, nodes: Sequence[ast.Node], scope: Scope) -> tuple[float, list[Shape]]:
-        found = [self.of(node, scope) for node in nodes]
-        return sum(cost for cost, _ in found), [shape for _, shape in found]
+        measures = [self.of(node, scope) for node in nodes]
+        return sum(cost for cost, _ in measures), [shape for _, shape in measures]
 
     def _call(
         self, name: str, nodes: Sequence[ast.Node], scope: Scope, *target: tuple[float, Shape]
@@ -259,13 +259,13 @@ class _Estimate:
         """``target``: the receiver of a method, estimated once: a chain would double the work."""
         cost, shapes = self._each(nodes, scope)
         shapes = [*(shape for _, shape in target), *shapes]
-        found = _result(name, shapes)
+        result_shape = _result(name, shapes)
         cost += sum(spent for spent, _ in target)
         if name in TRAVERSALS and shapes[0].kind == "list":
             inner = shapes[0].element or _SCALAR
             if inner.kind in ("string", "bytes"):
-                return math.inf, found  # each is read, however long
-        return cost + call_cost(name, shapes, found.size), found
+                return math.inf, result_shape  # each is read, however long
+        return cost + call_cost(name, shapes, result_shape.size), result_shape
 
     def _made(self, node: ast.ListExpr | ast.MapExpr, scope: Scope) -> tuple[float, Shape]:
         if isinstance(node, ast.ListExpr):
@@ -311,9 +311,9 @@ class _Estimate:
         key, element = target.key or _SCALAR, target.element or _UNKNOWN
         first = key if len(names) == 2 or target.kind == "map" else element
         inner = {**scope, **dict(zip(names, (first, element), strict=False))}
-        found = [self.of(body, inner) for body in bodies]
-        cost = sum(part for part, _ in found) + _TURNS.get(node.name, LISTED + 2)
-        last = found[-1][1] if found else _SCALAR
+        measures = [self.of(body, inner) for body in bodies]
+        cost = sum(part for part, _ in measures) + _TURNS.get(node.name, LISTED + 2)
+        last = measures[-1][1] if measures else _SCALAR
         match node.name:
             case "filter":
                 return cost, Shape("list", target.size, element=first)
@@ -345,10 +345,10 @@ def _unlimited(value: Shape) -> Shape:
 
 
 def _all(shapes: Sequence[Shape]) -> Shape | None:
-    found: Shape | None = None
-    for one in shapes:
-        found = one if found is None else _both(found, one)
-    return found
+    common: Shape | None = None
+    for shape in shapes:
+        common = shape if common is None else _both(common, shape)
+    return common
 
 
 _LISTS: Final = frozenset(

@@ -45,9 +45,9 @@ _OWN: Final[Mapping[str, library.Kernel]] = {**library.OPERATORS, **library.STAN
 def _kernels() -> Mapping[str, library.Kernel]:
     """Return what evaluates a call of each overload, by the overload's id."""
     return {
-        one.id: _OWN.get(one.id) or library.rule_kernel(one.id, one.result)
-        for one in selector_environment().overloads
-        if one.name not in ("or", "orValue")
+        overload.id: _OWN.get(overload.id) or library.rule_kernel(overload.id, overload.result)
+        for overload in selector_environment().overloads
+        if overload.name not in ("or", "orValue")
     }
 
 
@@ -130,10 +130,10 @@ class Evaluation:
             if not operand.present:
                 return operand
             operand = operand.value
-        found = _find(operand, key)
-        if found.present:
+        entry = _find(operand, key)
+        if entry.present:
             self._spend(1)
-        return found
+        return entry
 
     def _list(self, node: ast.ListExpr, scope: Scope) -> Any:
         kept = self._constants.get(id(node))
@@ -142,30 +142,30 @@ class Evaluation:
         self._free += len(node.elements)
         fixed = costs.constant(node)
         self._spend(0 if fixed else costs.LISTED)
-        found: list[Any] = []
-        for one, optional in zip(node.elements, node.optional, strict=True):
-            value = self.value(one, scope)
+        elements: list[Any] = []
+        for element, optional in zip(node.elements, node.optional, strict=True):
+            value = self.value(element, scope)
             if not optional:
-                found.append(value)
+                elements.append(value)
             elif _as_optional(value).present:
-                found.append(value.value)
+                elements.append(value.value)
         if fixed:
-            self._constants[id(node)] = found  # a loop meets it in each turn
-        return found
+            self._constants[id(node)] = elements  # a loop meets it in each turn
+        return elements
 
     def _map(self, node: ast.MapExpr, scope: Scope) -> Any:
         self._free += len(node.keys)
         self._spend(0 if costs.constant(node) else costs.MAPPED)
-        found = CelMap()
+        entries = CelMap()
         for k, v, optional in zip(node.keys, node.values, node.optional, strict=True):
             key, value = self.value(k, scope), self.value(v, scope)
             if type(key) not in (bool, int, Uint, str):
                 raise CelError(f"unsupported key type: {type_name(key)}")
             if not optional:
-                found.add(key, value)
+                entries.add(key, value)
             elif _as_optional(value).present:
-                found.add(key, value.value)
-        return found
+                entries.add(key, value.value)
+        return entries
 
     def _unary(self, node: ast.Unary, scope: Scope) -> Any:
         args = self._args((node.operand,), scope)
@@ -187,17 +187,17 @@ class Evaluation:
 
         The call costs as much with an error; of three arguments or more the first error ends it.
         """
-        found: list[Any] = []
+        values: list[Any] = []
         for node in nodes:
             try:
-                found.append(self.value(node, scope))
+                values.append(self.value(node, scope))
             except CostError:
                 raise
             except CelError as error:
                 if len(nodes) > 2 and node is not nodes[-1]:
                     raise
-                found.append(error)
-        return found
+                values.append(error)
+        return values
 
     def _and(self, node: ast.AndExpr, scope: Scope) -> Any:
         return self._decided(node.args, scope, False)
@@ -213,8 +213,8 @@ class Evaluation:
                     return decides
             except CostError:
                 raise
-            except CelError as found:
-                error = error or found
+            except CelError as failure:
+                error = error or failure
         if error is not None:
             raise error
         return not decides
@@ -243,12 +243,12 @@ class Evaluation:
             shapes[0] = costs.Shape("list", traversed(args[0]))
         cost = costs.call_cost(name, shapes, 0)
         self._spend(cost)
-        found: Any = None
+        result: Any = None
         try:
-            found = self._chosen(overloads, args, name)
+            result = self._chosen(overloads, args, name)
         finally:
-            self._spend(costs.call_cost(name, shapes, measured(found).size) - cost)
-        return found
+            self._spend(costs.call_cost(name, shapes, measured(result).size) - cost)
+        return result
 
     def _method(self, node: ast.MethodExpr, scope: Scope) -> Any:
         if isinstance(node.target, ast.Ident) and node.target.name not in scope:
@@ -283,9 +283,9 @@ class Evaluation:
         for arg in args:
             if isinstance(arg, CelError):
                 raise arg
-        for one in overloads:
-            if len(one.params) == len(args) and all(map(suits, one.params, args)):
-                kernel = self._kernels[one.id]
+        for overload in overloads:
+            if len(overload.params) == len(args) and all(map(suits, overload.params, args)):
+                kernel = self._kernels[overload.id]
                 _CHOSEN[kinds] = overloads, kernel
                 return kernel(*args)
         raise CelError(_no_overload(name, args))
@@ -293,28 +293,30 @@ class Evaluation:
     # What looks at its arguments by itself.
 
     def _or_value(self, node: ast.MethodExpr, target: Any, scope: Scope) -> Any:
-        found = _as_optional(target)
-        if found.present:
-            return found if node.name == "or" else found.value
+        optional = _as_optional(target)
+        if optional.present:
+            return optional if node.name == "or" else optional.value
         return self.value(node.args[0], scope)
 
     def _opt_map(self, node: ast.MethodExpr, target: Any, scope: Scope) -> Any:
-        found = _as_optional(target)
+        optional = _as_optional(target)
         self._spend(1)
-        if not found.present:
+        if not optional.present:
             return ABSENT
         variable = node.args[0]
         assert isinstance(variable, ast.Ident), "the expression was checked"
         # cel-go evaluates the optional again for its value, and makes one of the result.
         self._spend(self._target_cost + 1 + (node.name == "optMap"))
-        value = self.value(node.args[1], {**scope, variable.name: found.value})
+        value = self.value(node.args[1], {**scope, variable.name: optional.value})
         return Optional(True, value) if node.name == "optMap" else value
 
     def _items(self, node: ast.MethodExpr, target: Any) -> list[tuple[Any, ...]]:
         """Return what the variables of a comprehension stand for, turn by turn."""
         names, _ = costs.loop_parts(node)
         if isinstance(target, list):
-            return list(enumerate(target)) if len(names) == 2 else [(one,) for one in target]
+            return (
+                list(enumerate(target)) if len(names) == 2 else [(element,) for element in target]
+            )
         if isinstance(target, CelMap):
             return list(target.items()) if len(names) == 2 else [(key,) for key in target]
         raise CelError(NO_OVERLOAD)
@@ -338,8 +340,8 @@ class Evaluation:
                     return decides
             except CostError:
                 raise
-            except CelError as found:
-                error = error or found
+            except CelError as failure:
+                error = error or failure
         if error is not None:
             raise error
         self._spend(1)
@@ -357,23 +359,23 @@ class Evaluation:
         made_cost = _MADE_COSTS.get(node.name, costs.LISTED + 2)
         for values, bodies, inner in self._turns(node, target, scope, 0):
             conditions = bodies if node.name == "filter" else bodies[:-1]
-            if all(_bool(self.value(one, inner)) for one in conditions):
+            if all(_bool(self.value(condition, inner)) for condition in conditions):
                 self._spend(made_cost)
                 made = values[0] if node.name == "filter" else self.value(bodies[-1], inner)
                 entries.append((values[0], made))
         self._spend(1)
         if not node.name.startswith("transformMap"):
             return [made for _, made in entries]
-        found = CelMap()
+        mapping = CelMap()
         for key, made in entries:
             if node.name == "transformMap":
-                found.add(key, made)
+                mapping.add(key, made)
             elif not isinstance(made, CelMap):
                 raise CelError(NO_OVERLOAD)
             else:
-                for one in made.items():
-                    found.add(*one)
-        return found
+                for condition in made.items():
+                    mapping.add(*condition)
+        return mapping
 
     def _sort_by(self, node: ast.MethodExpr, target: Any, scope: Scope) -> Any:
         if not isinstance(target, list):
@@ -458,9 +460,9 @@ def _find(operand: Any, key: Any, *, default: bool = True) -> Optional:
 
 
 def _member(operand: Any, key: Any) -> Any:
-    found = _find(operand, key)
-    if found.present:
-        return found.value
+    entry = _find(operand, key)
+    if entry.present:
+        return entry.value
     if isinstance(operand, list):
         raise CelError(f"index out of bounds: {key}")
     raise CelError(f"no such key: {text_of_key(key)}")

@@ -49,12 +49,12 @@ def rule_kernel(name: str, result: types.Type = types.INT) -> Kernel:
 
     def called(*args: Any) -> Any:
         try:
-            found = kernel(*args)
+            answer = kernel(*args)
         except LimitError as error:
             raise values.CelError(str(error)) from None
         except Fault as fault:
             raise values.CelError(_words(name, fault, result)) from None
-        return found if wrap is None else wrap(found)
+        return answer if wrap is None else wrap(answer)
 
     return called
 
@@ -97,8 +97,8 @@ def compare(a: Any, b: Any) -> int:
     """Return -1, 0 or 1; both are of one comparable type, or numbers."""
     if isinstance(a, str):
         a, b = a.encode(), b.encode()
-    found: int = (a > b) - (a < b)
-    return found
+    order: int = (a > b) - (a < b)
+    return order
 
 
 def _int_of_text(text: str) -> int:
@@ -149,20 +149,20 @@ def nonzero(value: Any) -> values.Optional:
     return values.ABSENT if zero else values.Optional(True, value)
 
 
-def _value(one: values.Optional) -> Any:
-    if not one.present:
+def _value(optional: values.Optional) -> Any:
+    if not optional.present:
         raise values.CelError("optional.none() dereference")
-    return one.value
+    return optional.value
 
 
-def _is_in(one: Any, items: list[Any]) -> bool:
+def _is_in(sought: Any, items: list[Any]) -> bool:
     error: values.CelError | None = None
     for item in items:
         try:
-            if values.equal(one, item):
+            if values.equal(sought, item):
                 return True
-        except values.CelError as found:
-            error = found
+        except values.CelError as failure:
+            error = failure
     if error is not None:
         raise error
     return False
@@ -276,7 +276,7 @@ def plain(value: Any) -> Any:
         case float():
             return value if math.isfinite(value) else text_of(value)
         case list():
-            return [plain(one) for one in value]
+            return [plain(item) for item in value]
         case values.CelMap():
             return {text_of(k): plain(v) for k, v in value.items()}
         case values.Optional():
@@ -318,14 +318,14 @@ _UINTS: Final[dict[str, Kernel]] = {
 
 
 def _of_uints(name: str, kernel: Kernel) -> Kernel:
-    def found(a: values.Uint, b: values.Uint) -> values.Uint:
+    def of_uints(a: values.Uint, b: values.Uint) -> values.Uint:
         try:
             return uint64(kernel(int(a), int(b)))
         except ZeroDivisionError:
             word = "modulus" if name == "mod" else "division"
             raise values.CelError(f"{word} by zero") from None
 
-    return found
+    return of_uints
 
 
 def uint_of_double(number: float) -> values.Uint:

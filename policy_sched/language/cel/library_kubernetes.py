@@ -38,14 +38,14 @@ def _is(make: Callable[[str], object]) -> Kernel:
     return works
 
 
-def _as_integer(one: Quantity) -> int:
-    if not _is_integer(one):
+def _as_integer(quantity: Quantity) -> int:
+    if not _is_integer(quantity):
         raise values.CelError("cannot convert value to integer")
-    return one.nanos // NANO
+    return quantity.nanos // NANO
 
 
-def _is_integer(one: Quantity) -> bool:
-    return one.nanos % NANO == 0 and -(2**63) <= one.nanos // NANO < 2**63
+def _is_integer(quantity: Quantity) -> bool:
+    return quantity.nanos % NANO == 0 and -(2**63) <= quantity.nanos // NANO < 2**63
 
 
 def _plus(a: Quantity, b: Quantity | int, sign: int = 1) -> Quantity:
@@ -90,7 +90,7 @@ def _sum(items: list[Any]) -> Any:
 
 
 def _extreme(sign: int, name: str) -> Kernel:
-    def found(items: list[Any]) -> Any:
+    def extreme_of(items: list[Any]) -> Any:
         if not items:
             raise values.CelError(f"{name} called on empty list")
         best = items[0]
@@ -99,35 +99,35 @@ def _extreme(sign: int, name: str) -> Kernel:
                 best = item
         return best
 
-    return found
+    return extreme_of
 
 
-def _index(items: list[Any], one: Any) -> int:
-    return next((i for i, item in enumerate(items) if values.equal(item, one)), -1)
+def _index(items: list[Any], sought: Any) -> int:
+    return next((i for i, item in enumerate(items) if values.equal(item, sought)), -1)
 
 
-def _last_index(items: list[Any], one: Any) -> int:
-    return next((i for i in range(len(items) - 1, -1, -1) if values.equal(items[i], one)), -1)
+def _last_index(items: list[Any], sought: Any) -> int:
+    return next((i for i in range(len(items) - 1, -1, -1) if values.equal(items[i], sought)), -1)
 
 
 def _distinct(items: list[Any]) -> list[Any]:
-    found: list[Any] = []
+    distinct: list[Any] = []
     for item in items:
-        if not any(values.equal(item, other) for other in found):
-            found.append(item)
-    return found
+        if not any(values.equal(item, other) for other in distinct):
+            distinct.append(item)
+    return distinct
 
 
 def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
     if depth < 0:
         raise values.CelError("level must be non-negative")
-    found: list[Any] = []
+    flat: list[Any] = []
     for item in items:
         if isinstance(item, list) and depth > 0:
-            found.extend(_flatten(item, depth - 1))
+            flat.extend(_flatten(item, depth - 1))
         else:
-            found.append(item)
-    return found
+            flat.append(item)
+    return flat
 
 
 def _slice(items: list[Any], start: int, end: int) -> list[Any]:
@@ -148,8 +148,8 @@ def _contains_all(items: list[Any], others: list[Any]) -> bool:
 
 def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
     rule_kernel("find_string_string")(text, pattern)  # for its faults and limits
-    found = (match.group(0) for match in re2.finditer(pattern, text))
-    return list(islice(found, None if most < 0 else most))
+    matches = (match.group(0) for match in re2.finditer(pattern, text))
+    return list(islice(matches, None if most < 0 else most))
 
 
 def _ip(text: str) -> values.Address:
@@ -171,15 +171,15 @@ def _cidr(text: str) -> values.Network:
         raise values.CelError(f'{why}: "{text}"') from None
 
 
-def _contains_ip(one: values.Network, other: values.Address) -> bool:
-    return one.network.version == other.ip.version and other.ip in one.network
+def _contains_ip(network: values.Network, other: values.Address) -> bool:
+    return network.network.version == other.ip.version and other.ip in network.network
 
 
-def _contains_cidr(one: values.Network, other: values.Network) -> bool:
+def _contains_cidr(network: values.Network, other: values.Network) -> bool:
     return (
-        one.network.version == other.network.version
-        and other.network.network_address in one.network
-        and other.network.prefixlen >= one.network.prefixlen
+        network.network.version == other.network.version
+        and other.network.network_address in network.network
+        and other.network.prefixlen >= network.network.prefixlen
     )
 
 
@@ -196,17 +196,17 @@ def _url(text: str) -> values.Url:
     return values.Url(parts)
 
 
-def _host(one: values.Url) -> str:
-    return one.parts.netloc.rsplit("@", 1)[-1]
+def _host(url: values.Url) -> str:
+    return url.parts.netloc.rsplit("@", 1)[-1]
 
 
-def _hostname(one: values.Url) -> str:
-    host = _host(one)
+def _hostname(url: values.Url) -> str:
+    host = _host(url)
     return host[1 : host.find("]")] if host.startswith("[") else host.split(":")[0]
 
 
-def _query(one: values.Url) -> values.CelMap:
-    return values.CelMap(parse_qs(one.parts.query, keep_blank_values=True))
+def _query(url: values.Url) -> values.CelMap:
+    return values.CelMap(parse_qs(url.parts.query, keep_blank_values=True))
 
 
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -231,19 +231,19 @@ def _format_named(name: str) -> values.Optional:
     return values.Optional(True, values.NamedFormat(name)) if name in _FORMATS else values.ABSENT
 
 
-def _validate(one: values.NamedFormat, text: str) -> values.Optional:
-    pattern, longest = _FORMATS[one.name]
-    if one.name.endswith("Prefix"):
+def _validate(named: values.NamedFormat, text: str) -> values.Optional:
+    pattern, longest = _FORMATS[named.name]
+    if named.name.endswith("Prefix"):
         text = text.removesuffix("-")
     if len(text) <= longest and re.fullmatch(pattern, text) is not None:
         return values.ABSENT
-    return values.Optional(True, [f"invalid {one.name}"])
+    return values.Optional(True, [f"invalid {named.name}"])
 
 
-def _includes(one: Any, other: Any) -> bool:
-    if isinstance(one, list):
-        return any(values.equal(item, other) for item in one)
-    return values.equal(one, other)
+def _includes(container: Any, other: Any) -> bool:
+    if isinstance(container, list):
+        return any(values.equal(item, other) for item in container)
+    return values.equal(container, other)
 
 
 _LOCAL_MULTICAST: Final = {4: ip_network("224.0.0.0/24"), 6: ip_network("ff02::/16")}

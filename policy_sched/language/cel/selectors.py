@@ -57,12 +57,12 @@ class Selector(msgspec.Struct, frozen=True):
 
     def evaluate(self, device: Record, evaluation: Evaluation | None = None) -> tuple[bool, int]:
         """Return whether the device is selected, and the cost. Raises CelError."""
-        found, cost = self.value(device, evaluation)
-        if not isinstance(found, bool):
-            name = type_name(found)
+        result, cost = self.value(device, evaluation)
+        if not isinstance(result, bool):
+            name = type_name(result)
             why = _NATIVE.get(name, f"type conversion error from '{name}' to 'bool'")
             raise CelError(f"CEL result of type {name} could not be converted to bool: {why}")
-        return found, cost
+        return result, cost
 
     def value(self, device: Record, evaluation: Evaluation | None = None) -> tuple[Any, int]:
         """Return the value for a device, of any type, and the cost. Raises CelError."""
@@ -92,19 +92,19 @@ def compile_selector(text: str, *, new: bool = False) -> Selector:
     tree, problems = parse_cel(text)
     if tree is None:
         syntax = [(p.start, f"Syntax error: {p.message}") for p in problems]
-        found = tuple(map(_of_selector, problems))
-        return Selector(text, None, None, compilation_failed(text, syntax), found)
+        problems_of_text = tuple(map(_of_selector, problems))
+        return Selector(text, None, None, compilation_failed(text, syntax), problems_of_text)
     result, unit = checked(tree, selector_environment(new=new))
-    found = tuple(unit.problems)
+    problems_of_text = tuple(unit.problems)
     if unit.refusals:
-        return Selector(text, None, None, compilation_failed(text, unit.refusals), found)
+        return Selector(text, None, None, compilation_failed(text, unit.refusals), problems_of_text)
     if result not in (types.BOOL, types.DYN, types.UNKNOWN):
         message = f"must evaluate to bool or the unknown type, not {types.cel_name(result)}"
-        return Selector(text, tree, result, message, found)
+        return Selector(text, tree, result, message, problems_of_text)
     cost = estimated_cost(tree) if new else 0
     if cost > MAX_COST:
-        found = (*found, _cost_problem(text, cost))
-    return Selector(text, tree, result, "", found, cost > MAX_COST)
+        problems_of_text = (*problems_of_text, _cost_problem(text, cost))
+    return Selector(text, tree, result, "", problems_of_text, cost > MAX_COST)
 
 
 def _of_selector(problem: Problem) -> Problem:
@@ -133,10 +133,10 @@ def device_record(
     ``attributes``: by name a bool, int, string, a version as ``("version", text)``, or None where
     the value is of a kind that selectors do not know. Raises CelError for what cannot be read.
     """
-    found: dict[str, dict[str, Any]] = {}
+    by_domain: dict[str, dict[str, Any]] = {}
     for name, value in attributes.items():
         domain, short = _domain(name, driver)
-        found.setdefault(domain, {})[short] = _attribute(name, value)
+        by_domain.setdefault(domain, {})[short] = _attribute(name, value)
     sizes: dict[str, dict[str, Any]] = {}
     for name, amount in capacity.items():
         domain, short = _domain(name, driver)
@@ -145,7 +145,7 @@ def device_record(
         {
             "driver": driver,
             "allowMultipleAllocations": allow_multiple_allocations,
-            "attributes": _domains(found),
+            "attributes": _domains(by_domain),
             "capacity": _domains(sizes),
         }
     )
@@ -156,8 +156,8 @@ def _domain(name: str, driver: str) -> tuple[str, str]:
     return (domain, short) if slash else (driver, name)
 
 
-def _domains(found: Mapping[str, Mapping[str, Any]]) -> CelMap:
-    return CelMap({domain: CelMap(entries) for domain, entries in found.items()}, CelMap)
+def _domains(by_domain: Mapping[str, Mapping[str, Any]]) -> CelMap:
+    return CelMap({domain: CelMap(entries) for domain, entries in by_domain.items()}, CelMap)
 
 
 def _attribute(name: str, value: Any) -> Any:
@@ -184,9 +184,9 @@ class DeviceNames(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, devices: Iterable[tuple[str, Iterable[str], Iterable[str]]]) -> DeviceNames:
         """Return the names of devices: of each its driver, its attributes and its capacities."""
-        found: tuple[dict[str, set[str]], dict[str, set[str]]] = ({}, {})
+        collected: tuple[dict[str, set[str]], dict[str, set[str]]] = ({}, {})
         for driver, *names in devices:
-            for known, listed in zip(found, names, strict=True):
+            for known, listed in zip(collected, names, strict=True):
                 known.setdefault(driver, set())
                 for name in listed:
                     domain, slash, short = name.partition("/")
@@ -194,7 +194,7 @@ class DeviceNames(msgspec.Struct, frozen=True):
                         short if slash else name
                     )
         attributes, capacity = (
-            {domain: frozenset(names) for domain, names in known.items()} for known in found
+            {domain: frozenset(names) for domain, names in known.items()} for known in collected
         )
         return cls(attributes, capacity)
 

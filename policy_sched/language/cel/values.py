@@ -120,9 +120,9 @@ class CelMap:
 
     def find(self, key: object) -> Optional:
         """Return the value of a key, if there is one."""
-        found = self._entries.get(_hashed(key))
-        if found is not None:
-            return Optional(True, found[1])
+        entry = self._entries.get(_hashed(key))
+        if entry is not None:
+            return Optional(True, entry[1])
         return ABSENT if self._default is None else Optional(True, self._default())
 
     def add(self, key: object, value: object) -> None:
@@ -186,8 +186,8 @@ def equal(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         if type(a) in _NUMBERS and type(b) in _NUMBERS:
             return bool(a == b)
-        for one in (a, b):
-            if isinstance(one, Quantity | Version):
+        for operand in (a, b):
+            if isinstance(operand, Quantity | Version):
                 raise CelError("no such overload")
         return False
     if isinstance(a, Quantity):

@@ -32,14 +32,14 @@ _DOUBLES: Final = {
 def whole(low: Lowering, kind: OpKind, a: Value, b: Value, result: types.Type, span: Span) -> Value:
     """Lower a sum, difference or product of int64, checked where the range may leave it."""
     find, checked = _INTS[kind]
-    found = find(low.range(a), low.range(b))
+    interval = find(low.range(a), low.range(b))
     error = low.first(a.err, b.err)
-    if ranges.fits(found):
-        return Value(low.op(kind, a.op, b.op, rep="i"), error, result, found)
+    if ranges.fits(interval):
+        return Value(low.op(kind, a.op, b.op, rep="i"), error, result, interval)
     site = low.build.site(values.OVERFLOW, "", span)
     both = low.op(checked, a.op, b.op, rep="ti", data=site)
     value, own = low.pair(both, "i")
-    return Value(value, low.first(error, own), result, ranges.cut(found))
+    return Value(value, low.first(error, own), result, ranges.cut(interval))
 
 
 def negated(low: Lowering, a: Value, result: types.Type, span: Span) -> Value:
@@ -67,69 +67,69 @@ def quotient(
             low.op(ops.REMAINDER, a.op, b.op, rep="i"), error, result, ranges.remainder(over, under)
         )
     kind = ops.FLOOR_DIVIDE if over.lo >= 0 and under.lo >= 0 else ops.QUOTIENT
-    found = ranges.cut(ranges.quotient(over, under))
-    return Value(low.op(kind, a.op, b.op, rep="i"), error, result, found)
+    interval = ranges.cut(ranges.quotient(over, under))
+    return Value(low.op(kind, a.op, b.op, rep="i"), error, result, interval)
 
 
 def double(low: Lowering, kind: OpKind, a: Value, b: Value) -> Value:
     """Lower a sum, difference, product or quotient of doubles."""
     left, right = low.range(a), low.range(b)
-    found = _DOUBLES[kind](left, right)
+    bounds = _DOUBLES[kind](left, right)
     unsigned = b.op.kind is ops.TO_DOUBLE  # the zero of an int has no sign
-    if kind is ops.FDIV and found == values.DOUBLES and unsigned and left.lo >= 0 and right.lo >= 0:
-        found = values.Interval(0.0, math.inf, nan=True)
-    return Value(low.op(kind, a.op, b.op, rep="f"), low.first(a.err, b.err), types.DOUBLE, found)
+    if kind is ops.FDIV and bounds == values.DOUBLES and unsigned and min(left.lo, right.lo) >= 0:
+        bounds = values.Interval(0.0, math.inf, nan=True)
+    return Value(low.op(kind, a.op, b.op, rep="f"), low.first(a.err, b.err), types.DOUBLE, bounds)
 
 
 def to_double(low: Lowering, a: Value) -> Value:
     """Lower the nearest double of an int."""
     if a.op.rep == "f":
         return a
-    found = ranges.to_double(low.range(a))
-    return Value(low.op(ops.TO_DOUBLE, a.op, rep="f"), a.err, types.DOUBLE, found)
+    interval = ranges.to_double(low.range(a))
+    return Value(low.op(ops.TO_DOUBLE, a.op, rep="f"), a.err, types.DOUBLE, interval)
 
 
 def to_int(low: Lowering, a: Value, span: Span, result: types.Type = types.INT) -> Value:
     """Lower the truncation of a double."""
-    found = low.range(a)
-    if found.within(-(2.0**62), 2.0**62):
-        small = found.within(-(2.0**31), 2.0**31 - 1)
+    interval = low.range(a)
+    if interval.within(-(2.0**62), 2.0**62):
+        small = interval.within(-(2.0**31), 2.0**31 - 1)
         op = low.op(ops.TRUNCATE_SMALL if small else ops.TRUNCATE, a.op, rep="i")
-        return Value(op, a.err, result, ranges.to_int(found))
+        return Value(op, a.err, result, ranges.to_int(interval))
     first = low.build.sites_of_call((), span)
     op = low.op(ops.TO_INT, a.op, rep="ti", data=first + values.OVERFLOW - 1)
     value, own = low.pair(op, "i")
-    return Value(value, low.first(a.err, own), result, ranges.to_int(found))
+    return Value(value, low.first(a.err, own), result, ranges.to_int(interval))
 
 
 def rounded(low: Lowering, a: Value) -> Value:
     """Lower math.round: halves away from zero."""
-    found = ranges.rounded(low.range(a))
-    return Value(low.op(ops.ROUND, a.op, rep="f"), a.err, types.DOUBLE, found)
+    interval = ranges.rounded(low.range(a))
+    return Value(low.op(ops.ROUND, a.op, rep="f"), a.err, types.DOUBLE, interval)
 
 
 def extreme(low: Lowering, a: Value, b: Value, sign: int) -> Value:
     """Lower min (sign -1) or max (sign 1) of two numbers of one type."""
     kind = ops.MIN if sign < 0 else ops.MAX
     find = ranges.least if sign < 0 else ranges.greatest
-    found = find(low.range(a), low.range(b))
+    interval = find(low.range(a), low.range(b))
     rep = "f" if "f" in (a.op.rep, b.op.rep) else "i"
-    return Value(low.op(kind, a.op, b.op, rep=rep), low.first(a.err, b.err), a.type, found)
+    return Value(low.op(kind, a.op, b.op, rep=rep), low.first(a.err, b.err), a.type, interval)
 
 
 def magnitude(low: Lowering, a: Value, span: Span) -> Value:
     """Lower abs."""
     if a.op.rep == "f":
-        found = ranges.magnitude(low.range(a))
-        return Value(low.op(ops.FABS, a.op, rep="f"), a.err, a.type, found)
+        interval = ranges.magnitude(low.range(a))
+        return Value(low.op(ops.FABS, a.op, rep="f"), a.err, a.type, interval)
     return extreme(low, a, negated(low, a, a.type, span), 1)
 
 
 def sign_of(low: Lowering, a: Value) -> Value:
     """Lower -1, 0 or 1 of an int."""
-    found = low.range(a)
-    low_end = -1 if found.lo < 0 else (0 if found.lo == 0 else 1)
-    high_end = 1 if found.hi > 0 else (0 if found.hi == 0 else -1)
+    interval = low.range(a)
+    low_end = -1 if interval.lo < 0 else (0 if interval.lo == 0 else 1)
+    high_end = 1 if interval.hi > 0 else (0 if interval.hi == 0 else -1)
     return Value(
         low.op(ops.SIGN, a.op, rep="i"), a.err, types.INT, values.Interval(low_end, high_end)
     )
@@ -184,9 +184,9 @@ def comparison(low: Lowering, kind: OpKind, a: Value, b: Value) -> Abstract:
     """Lower <, <=, > or >= of two numbers; ints and doubles compare exactly."""
     left, right = low.range(a), low.range(b)
     error = low.first(a.err, b.err)
-    known = _known_order(kind, left, right)
-    if known is not None and error is None:
-        return Constant(known, types.BOOL)
+    order = _known_order(kind, left, right)
+    if order is not None and error is None:
+        return Constant(order, types.BOOL)
     mixed = a.op.rep != b.op.rep
     if mixed and not (ranges.exact(left) or ranges.exact(right)):
         kind = _EXACT[kind]

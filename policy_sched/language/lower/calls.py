@@ -66,8 +66,8 @@ def _of_args(result: types.Type, args: list[Abstract]) -> types.Type:
     """Return a call's type, its unit that of its arguments where the checker did not know it."""
     if not any(kind.dimension == "any" for kind in units.quantities_in(result)):
         return result
-    known = {kind for arg in args for kind in units.quantities_in(arg.type)}
-    return units.with_unit(result, known.pop()) if len(known) == 1 else result
+    quantities = {kind for arg in args for kind in units.quantities_in(arg.type)}
+    return units.with_unit(result, quantities.pop()) if len(quantities) == 1 else result
 
 
 def _apply(
@@ -94,26 +94,26 @@ def _binary(
         kind = common if isinstance(result, types.QuantityType) else result
     else:
         a, b = low.val(left), low.val(right)
-        for one in (a, b):
-            if isinstance(result, types.QuantityType) and isinstance(one.type, types.QuantityType):
-                kind = one.type
+        if isinstance(result, types.QuantityType):
+            quantities = (arg.type for arg in (b, a) if isinstance(arg.type, types.QuantityType))
+            kind = next(quantities, result)
     return arithmetic.BINARY[name](low, a, b, kind, span)
 
 
 def _in_list(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     item, listed = args
-    found = _member(low, item, listed, span)
-    if found is None:
+    contained = _member(low, item, listed, span)
+    if contained is None:
         return _apply(low, stdlib.BUILTINS["in_any_list"], args, result, span)
-    return logic.with_error(low, found, low.first(item.err, listed.err))
+    return logic.with_error(low, contained, low.first(item.err, listed.err))
 
 
 def _includes(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     listed, item = args
-    found = _member(low, item, listed, span)
-    if found is None:
+    contained = _member(low, item, listed, span)
+    if contained is None:
         return _apply(low, stdlib.BUILTINS["includes_list_any"], args, result, span)
-    return logic.with_error(low, found, low.first(listed.err, item.err))
+    return logic.with_error(low, contained, low.first(listed.err, item.err))
 
 
 def _member(low: Lowering, item: Abstract, listed: Abstract, span: Span) -> Abstract | None:
@@ -145,12 +145,12 @@ def _one(function: Callable[[Lowering, Value], Value]) -> Handler:
 
 
 def _negated(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
-    one = low.val(args[0])
-    if one.op.rep == "f":
+    operand = low.val(args[0])
+    if operand.op.rep == "f":
         minus = low.val(Constant(-1.0, types.DOUBLE))
-        return arithmetic.double(low, ops.FMUL, one, minus)
+        return arithmetic.double(low, ops.FMUL, operand, minus)
     return arithmetic.negated(
-        low, one, one.type if isinstance(result, types.QuantityType) else result, span
+        low, operand, operand.type if isinstance(result, types.QuantityType) else result, span
     )
 
 
@@ -189,12 +189,12 @@ def _clamp(low: Lowering, args: list[Abstract], result: types.Type, span: Span) 
 
 def _plus_int(sign: OpKind) -> Handler:
     def lower(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
-        one, other = low.val(args[0]), low.val(args[1])
-        kind = one.type
+        left, right = low.val(args[0]), low.val(args[1])
+        kind = left.type
         assert isinstance(kind, types.QuantityType)
         scale = low.val(units.scale_of(low, kind, span))
-        scaled = arithmetic.whole(low, ops.MUL, other, scale, kind, span)
-        return arithmetic.whole(low, sign, one, scaled, kind, span)
+        scaled = arithmetic.whole(low, ops.MUL, right, scale, kind, span)
+        return arithmetic.whole(low, sign, left, scaled, kind, span)
 
     return lower
 
@@ -209,18 +209,18 @@ def _interpolated(low: Lowering, args: list[Abstract], result: types.Type, span:
     if isinstance(shape, Constant) and not stdlib.is_shape(shape.value):
         message = "the points of a shape are [x, y], each x above the one before"
         raise Refusal("PS012", message, span, "write [[0, 0], [100, 100]]")
-    found = low.range(x) if isinstance(x, Value) and x.op.rep == "i" else None
-    if found is None or not isinstance(shape, Constant) or found.hi - found.lo > _MAX_TABLE:
+    bounds = low.range(x) if isinstance(x, Value) and x.op.rep == "i" else None
+    if bounds is None or not isinstance(shape, Constant) or bounds.hi - bounds.lo > _MAX_TABLE:
         return _apply(low, builtin, args, result, span)
-    positions = range(int(found.lo), int(found.hi) + 1)
+    positions = range(int(bounds.lo), int(bounds.hi) + 1)
     entries = [low.fold(builtin.function, [at, shape.value], result, span) for at in positions]
     table = [entry.value for entry in entries if isinstance(entry, Constant)]
     if len(table) != len(entries):
         return _apply(low, builtin, args, result, span)
-    one = low.val(x)
+    position = low.val(x)
     data = low.build.table(table, positions.start)
-    op = low.op(ops.TABLE, one.op, rep="i", data=data)
-    return Value(op, one.err, result, Interval(min(table), max(table)))
+    op = low.op(ops.TABLE, position.op, rep="i", data=data)
+    return Value(op, position.err, result, Interval(min(table), max(table)))
 
 
 def _format_as(

@@ -40,9 +40,9 @@ def list_literal(low: Lowering, core: ast.ListLit, env: Env) -> Abstract:
             value = low.val(value)  # its errors are the literal's, whichever element is read
         mask: Constant | Value | None = None
         if optional:
-            found = low.opt(value)
-            mask, value = found.present, found.value
-            errors.append(found.err)
+            option = low.opt(value)
+            mask, value = option.present, option.value
+            errors.append(option.err)
         errors.append(value.err)
         if isinstance(mask, Constant):
             if not mask.value:
@@ -65,9 +65,9 @@ def _alike(
     low: Lowering, values: Sequence[Abstract], masks: Sequence[Op | None], span: Span
 ) -> tuple[list[Abstract], list[Op | None]]:
     """Return values in one unit, without errors, and the errors of those that are there."""
-    found = in_one_unit(low, values, span)
-    errors = [low.masked(m, v.err) for m, v in zip(masks, found, strict=True)]
-    return [without_error(low, value) for value in found], errors
+    alike = in_one_unit(low, values, span)
+    errors = [low.masked(m, v.err) for m, v in zip(masks, alike, strict=True)]
+    return [without_error(low, value) for value in alike], errors
 
 
 def map_literal(low: Lowering, core: ast.MapLit, env: Env) -> Abstract:
@@ -79,8 +79,8 @@ def map_literal(low: Lowering, core: ast.MapLit, env: Env) -> Abstract:
         present: Abstract = Constant(True, types.BOOL)
         errors += [key.err, value.err]
         if optional:
-            found = low.opt(value)
-            present, value = found.present, found.value
+            option = low.opt(value)
+            present, value = option.present, option.value
         flat += [present, without_error(low, key), without_error(low, low.plain(value))]
     masks = [low.val(present).op for present in flat[::3]]
     flat[2::3], more = _alike(low, flat[2::3], masks, core.span)
@@ -292,9 +292,9 @@ def comparison_equal(low: Lowering, number: Abstract, wanted: int) -> Abstract:
     """Return whether an int is ``wanted``."""
     if isinstance(number, Constant):
         return Constant(number.value == wanted, types.BOOL)
-    one = low.val(number)
-    op = low.op(ops.EQ, one.op, low.build.const(wanted, "i"), rep="b")
-    return truth(op, one.err)
+    operand = low.val(number)
+    op = low.op(ops.EQ, operand.op, low.build.const(wanted, "i"), rep="b")
+    return truth(op, operand.err)
 
 
 # Over run-time lists.
@@ -340,22 +340,22 @@ def _looped(
 
 
 def _optional_map(low: Lowering, core: ast.Macro, operand: Abstract, env: Env) -> Abstract:
-    found = low.opt(operand)
+    option = low.opt(operand)
     result = core.type
     assert core.body is not None
     if not isinstance(result, types.OptionalType):
         result = types.optional_of(types.UNKNOWN)  # of an element type that nothing settled
-    if isinstance(found.present, Constant) and not found.present.value:
-        return with_error(low, Constant(None, result), found.err)
-    test = found.present if isinstance(found.present, Value) else None
+    if isinstance(option.present, Constant) and not option.present.value:
+        return with_error(low, Constant(None, result), option.err)
+    test = option.present if isinstance(option.present, Value) else None
     with low.assuming((test, True)):
-        body = low.lower(core.body, {**env, core.names[0]: found.value})
+        body = low.lower(core.body, {**env, core.names[0]: option.value})
     outer = None if test is None else test.op
-    err = low.first(found.err, low.masked(outer, body.err))
+    err = low.first(option.err, low.masked(outer, body.err))
     result = refined(result, types.optional_of(body.type) if core.kind == "optMap" else body.type)
     if core.kind == "optMap":
-        return Opt(found.present, without_error(low, body), err, result)
+        return Opt(option.present, without_error(low, body), err, result)
     inner = low.opt(without_error(low, body))
-    present = combine(low, [found.present, inner.present], every=True)
+    present = combine(low, [option.present, inner.present], every=True)
     assert isinstance(present, (Constant, Value))
     return Opt(present, inner.value, err, result)

@@ -158,8 +158,8 @@ class Lowering:
         if isinstance(value, Constant):
             number = value.value
             return ranges.point(number) if isinstance(number, (int, float)) else ranges.DOUBLES
-        known = self.facts.ranges.get(value.op)
-        return value.range if known is None else ranges.meet(known, value.range)
+        here = self.facts.ranges.get(value.op)
+        return value.range if here is None else ranges.meet(here, value.range)
 
     def narrowed(self, value: abstract_values.Abstract) -> abstract_values.Abstract:
         """Return a value with the range that it has here, for where the facts are forgotten."""
@@ -179,16 +179,20 @@ class Lowering:
 
     def first(self, *errors: ir.Op | None) -> ir.Op | None:
         """Return the first of several errors, None if there can be none."""
-        found: ir.Op | None = None
+        error_of_all: ir.Op | None = None
         for error in errors:
-            if error is None or error is found:
+            if error is None or error is error_of_all:
                 continue
             if error.kind is ops.CONST and error.data == 0:
                 continue
-            if found is not None and found.kind is ops.CONST:
-                return found
-            found = error if found is None else self.op(ops.FIRST_ERROR, found, error, rep="e")
-        return found
+            if error_of_all is not None and error_of_all.kind is ops.CONST:
+                return error_of_all
+            error_of_all = (
+                error
+                if error_of_all is None
+                else self.op(ops.FIRST_ERROR, error_of_all, error, rep="e")
+            )
+        return error_of_all
 
     def error_if(self, test: ir.Op, site: int) -> ir.Op | None:
         """Return the error that is ``site`` where ``test`` is true."""
@@ -269,10 +273,10 @@ class Lowering:
         default = Value(
             self.build.const(abstract_values.default_of(value.type), "o"), None, value.type
         )
-        found = self.call(
+        reference = self.call(
             value_at, [whole, self.plain(value.name), default], value.type, Span(0, 0)
         )
-        return Value(found.op, self.first(value.err, found.err), value.type)
+        return Value(reference.op, self.first(value.err, reference.err), value.type)
 
     def true(self) -> ir.Op:
         """Return the constant true."""
@@ -280,10 +284,10 @@ class Lowering:
 
     def plain(self, value: abstract_values.Abstract) -> Value:
         """Return a value as one op that is no code: a node-level string becomes its text."""
-        found = self.val(value)
-        if found.op.rep == "c":
-            return Value(self.op(ops.TEXT, found.op, rep="s"), found.err, found.type)
-        return found
+        scalar = self.val(value)
+        if scalar.op.rep == "c":
+            return Value(self.op(ops.TEXT, scalar.op, rep="s"), scalar.err, scalar.type)
+        return scalar
 
     def _opt_val(self, value: abstract_values.Opt) -> Value:
         inner = self.plain(value.value)
@@ -307,13 +311,13 @@ class Lowering:
             )
             present = Constant(value.value is not None, types.BOOL)
             return abstract_values.Opt(present, Constant(inner, kind.element), None, kind)
-        found = self.val(value)
-        present_op = self.op(ops.IS_SOME, found.op, rep="b")
+        optional = self.val(value)
+        present_op = self.op(ops.IS_SOME, optional.op, rep="b")
         rep = abstract_values.rep_of(kind.element)
         default = self.build.const(abstract_values.default_of(kind.element), rep)
-        got = self.op(ops.OPT_VALUE, found.op, default, rep=rep)
+        got = self.op(ops.OPT_VALUE, optional.op, default, rep=rep)
         inner_val = Value(got, None, kind.element, abstract_values.range_of(kind.element))
-        return abstract_values.Opt(abstract_values.truth(present_op), inner_val, found.err, kind)
+        return abstract_values.Opt(abstract_values.truth(present_op), inner_val, optional.err, kind)
 
     def call(  # noqa: PLR0913  # a builtin, its arguments, and what is known of its result
         self,
@@ -333,11 +337,11 @@ class Lowering:
         rep = abstract_values.rep_of(result)
         site = self.build.sites_of_call(details, span) if fallible else None
         data = ir.Call(function, abstract_values.default_of(result), len(guards), site)
-        found = interval or abstract_values.range_of(result)
+        bounds = interval or abstract_values.range_of(result)
         if not fallible:
-            return Value(self.op(ops.CALL, *parts, rep=rep, data=data), error, result, found)
+            return Value(self.op(ops.CALL, *parts, rep=rep, data=data), error, result, bounds)
         value, own = self.pair(self.op(ops.CALL, *parts, rep=f"t{rep}", data=data), rep)
-        return Value(value, self.first(error, own), result, found)
+        return Value(value, self.first(error, own), result, bounds)
 
     def fold(
         self, function: Callable[..., Any], args: list[Any], result: types.Type, span: Span
@@ -368,7 +372,7 @@ def element_type(kind: types.Type) -> types.Type:
 
 def _assume(facts: Facts, op: ir.Op, truth: bool) -> Facts:
     """Return facts with ``op`` known to be ``truth``, and what follows from it."""
-    known = dict(facts.ranges)
+    intervals = dict(facts.ranges)
     truths = dict(facts.truths)
     todo = [(op, truth)]
     while todo:
@@ -379,8 +383,8 @@ def _assume(facts: Facts, op: ir.Op, truth: bool) -> Facts:
         elif at.kind is (ops.AND if is_true else ops.OR):
             todo.extend((a, is_true) for a in at.args)
         elif at.kind in _OPPOSITE and at.args[0].rep in "if":
-            _assume_comparison(known, at, is_true)
-    return Facts(known, truths)
+            _assume_comparison(intervals, at, is_true)
+    return Facts(intervals, truths)
 
 
 _OPPOSITE: Final = {

@@ -108,12 +108,12 @@ def _user_call(low: Lowering, core: ast.UserCall, env: Env) -> abstract_values.A
 
 
 def _variable(low: Lowering, core: ast.Var, env: Env) -> abstract_values.Abstract:
-    found = env.get(core.name)
-    if found is None:
-        found = low.globals.get(core.name)
-    if found is not None:
+    bound = env.get(core.name)
+    if bound is None:
+        bound = low.globals.get(core.name)
+    if bound is not None:
         try:
-            return low.force(found)
+            return low.force(bound)
         except Refusal as refusal:
             if not core.name.startswith("variables."):
                 raise

@@ -27,16 +27,16 @@ from policy_sched.language.values import NO_VALUE, Some, intervals as ranges, ty
 
 def junction(low: Lowering, args: Sequence[ast.Core], env: Env, *, every: bool) -> Abstract:
     """Lower && (``every``) or ||; each argument assumes the ones before it."""
-    found: list[Abstract] = []
+    lowered: list[Abstract] = []
     with ExitStack() as stack:
         for arg in args:
             value = low.lower(arg, env)
             if isinstance(value, Constant) and value.value is not every:
                 return Constant(not every, types.BOOL)
-            found.append(value)
+            lowered.append(value)
             if isinstance(value, Value) and value.err is None:
                 stack.enter_context(low.assuming((value, every)))
-    return combine(low, found, every=every)
+    return combine(low, lowered, every=every)
 
 
 def combine(low: Lowering, values: Sequence[Abstract], *, every: bool) -> Abstract:
@@ -49,9 +49,9 @@ def combine(low: Lowering, values: Sequence[Abstract], *, every: bool) -> Abstra
             if value.value is decided:
                 return Constant(decided, types.BOOL)
             continue
-        one = low.val(value)
-        errors.append(one.err)
-        parts.append(_undecided_where_wrong(low, one, every=every))
+        operand = low.val(value)
+        errors.append(operand.err)
+        parts.append(_undecided_where_wrong(low, operand, every=every))
     if not parts:
         return Constant(not decided, types.BOOL)
     parts.sort(key=lambda op: op.level)  # what no row changes decides first, and may save the rows
@@ -78,8 +78,8 @@ def opposite(low: Lowering, value: Abstract) -> Abstract:
     """Lower the operator !."""
     if isinstance(value, Constant):
         return Constant(not value.value, types.BOOL)
-    one = low.val(value)
-    return truth(low.negation(one.op), one.err)
+    operand = low.val(value)
+    return truth(low.negation(operand.op), operand.err)
 
 
 def condition(low: Lowering, core: ast.Cond, env: Env) -> Abstract:
@@ -87,12 +87,12 @@ def condition(low: Lowering, core: ast.Cond, env: Env) -> Abstract:
     test = low.lower(core.test, env)
     if isinstance(test, Constant):
         return low.lower(core.then if test.value else core.otherwise, env)
-    one = low.val(test)
-    with low.assuming((one, True)):
+    test_value = low.val(test)
+    with low.assuming((test_value, True)):
         then = low.narrowed(low.lower(core.then, env))
-    with low.assuming((one, False)):
+    with low.assuming((test_value, False)):
         otherwise = low.narrowed(low.lower(core.otherwise, env))
-    return choose(low, one, then, otherwise, core.type, core.span)
+    return choose(low, test_value, then, otherwise, core.type, core.span)
 
 
 def choose(  # a choice of two, and where it stands
@@ -122,8 +122,8 @@ def choose(  # a choice of two, and where it stands
     op = a.op
     if a.op is not b.op:
         op = low.op(ops.WHERE, test.op, a.op, b.op, rep=a.op.rep)
-    found = ranges.hull(low.range(a), low.range(b))
-    return Value(op, low.first(test.err, error), kind, found)
+    interval = ranges.hull(low.range(a), low.range(b))
+    return Value(op, low.first(test.err, error), kind, interval)
 
 
 def _in_two_units(a: Abstract, b: Abstract) -> bool:
@@ -239,10 +239,10 @@ def some(value: Abstract, result: types.Type) -> Abstract:
 
 def has_value(low: Lowering, value: Abstract) -> Abstract:
     """Lower hasValue."""
-    found = low.opt(value)
-    if found.err is None:
-        return found.present
-    return truth(low.val(found.present).op, found.err)
+    optional = low.opt(value)
+    if optional.err is None:
+        return optional.present
+    return truth(low.val(optional.present).op, optional.err)
 
 
 def with_error(low: Lowering, value: Abstract, error: Op | None) -> Abstract:
@@ -254,8 +254,8 @@ def with_error(low: Lowering, value: Abstract, error: Op | None) -> Abstract:
             return Opt(value.present, value.value, low.first(error, value.err), value.type)
         case Value():
             return Value(value.op, low.first(error, value.err), value.type, value.range)
-    one = low.val(value)
-    return Value(one.op, low.first(error, one.err), one.type, one.range)
+    plain = low.val(value)
+    return Value(plain.op, low.first(error, plain.err), plain.type, plain.range)
 
 
 def without_error(low: Lowering, value: Abstract) -> Abstract:
@@ -268,52 +268,52 @@ def without_error(low: Lowering, value: Abstract) -> Abstract:
         case MaskedList():
             return MaskedList(value.items, None, value.type)
         case Comprehension() if value.err is not None or value.errors:
-            one = low.val(value)
-            return Value(one.op, None, one.type, one.range)
+            plain = low.val(value)
+            return Value(plain.op, None, plain.type, plain.range)
     return value
 
 
 def value_of(low: Lowering, value: Abstract, result: types.Type, span: Span) -> Abstract:
     """Lower value(): an error where there is none."""
-    found = low.opt(value)
-    error = found.err
-    if isinstance(found.present, Constant):
-        if not found.present.value:
+    optional = low.opt(value)
+    error = optional.err
+    if isinstance(optional.present, Constant):
+        if not optional.present.value:
             return with_error(low, low.failing(NO_VALUE, "", span, result), error)
     else:
         site = low.build.site(NO_VALUE, "", span)
-        missing = low.negation(found.present.op)
+        missing = low.negation(optional.present.op)
         error = low.first(error, low.error_if(missing, site))
-    return with_error(low, found.value, error)
+    return with_error(low, optional.value, error)
 
 
 def or_value(
     low: Lowering, value: Abstract, core: ast.Core, env: Env, result: types.Type
 ) -> Abstract:
     """Lower orValue: the argument counts only where there is no value."""
-    found = low.opt(value)
-    if isinstance(found.present, Constant) and found.present.value:
-        return with_error(low, found.value, found.err)
-    with low.assuming((found.present, False)):
+    optional = low.opt(value)
+    if isinstance(optional.present, Constant) and optional.present.value:
+        return with_error(low, optional.value, optional.err)
+    with low.assuming((optional.present, False)):
         other = low.narrowed(low.lower(core, env))
-    chosen = choose(low, found.present, found.value, other, result, core.span)
-    return with_error(low, chosen, found.err)
+    chosen = choose(low, optional.present, optional.value, other, result, core.span)
+    return with_error(low, chosen, optional.err)
 
 
 def or_optional(
     low: Lowering, value: Abstract, core: ast.Core, env: Env, result: types.Type
 ) -> Abstract:
     """Lower or: the first optional that has a value."""
-    found = low.opt(value)
-    with low.assuming((found.present, False)):
+    optional = low.opt(value)
+    with low.assuming((optional.present, False)):
         other = low.opt(low.lower(core, env))
-    if isinstance(found.present, Constant):
-        chosen: Abstract = found if found.present.value else other
-        return with_error(low, chosen, found.err)
-    test = truth(found.present.op)
-    here = Opt(Constant(True, types.BOOL), found.value, None, result)
+    if isinstance(optional.present, Constant):
+        chosen: Abstract = optional if optional.present.value else other
+        return with_error(low, chosen, optional.err)
+    test = truth(optional.present.op)
+    here = Opt(Constant(True, types.BOOL), optional.value, None, result)
     chosen = _choose_optional(low, test, here, other, result, core.span)
-    return with_error(low, chosen, found.err)
+    return with_error(low, chosen, optional.err)
 
 
 def non_zero(low: Lowering, value: Abstract, result: types.Type, span: Span) -> Abstract:
@@ -328,5 +328,5 @@ def non_zero(low: Lowering, value: Abstract, result: types.Type, span: Span) -> 
     present_of = opposite(low, same)
     if isinstance(present_of, Constant):
         return Opt(present_of, value, None, result)
-    one = low.val(present_of)
-    return Opt(truth(one.op), value, one.err, result)
+    presence = low.val(present_of)
+    return Opt(truth(presence.op), value, presence.err, result)

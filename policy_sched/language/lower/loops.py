@@ -77,16 +77,16 @@ def _over_cluster(
         each = low.negation(value) if kind is LoopKind.ALL else value
         test = each if loop.mask is None else low.op(ops.AND, test, each, rep="b")
     if test.kind is ops.CONST and test.data is True:
-        number: Op | None = low.op(ops.ATTR, *loop.source.args, rep="i", data="pod_count")
+        pods: Op | None = low.op(ops.ATTR, *loop.source.args, rep="i", data="pod_count")
     else:
-        number = count_op(low.build, ops.COUNT_ALL, loop.param, test, low.totals)
-    if number is None:
+        pods = count_op(low.build, ops.COUNT_ALL, loop.param, test, low.totals)
+    if pods is None:
         message = "a condition on the pods of the cluster reads another loop's variable"
         raise Refusal("PS510", message, None, "count pods by fields of the pod that is scheduled")
     if kind is LoopKind.COUNT:
-        return number
+        return pods
     return low.op(
-        ops.EQ if kind is LoopKind.ALL else ops.GT, number, low.build.const(0, "i"), rep="b"
+        ops.EQ if kind is LoopKind.ALL else ops.GT, pods, low.build.const(0, "i"), rep="b"
     )
 
 
@@ -136,17 +136,17 @@ def run_loop(  # noqa: PLR0913  # what a loop is, and what it makes
     ``value`` and ``own``, its error, are ops over the comprehension's variables.
     """
     if of_cluster(loop.source):
-        number = _over_cluster(low, loop, kind, value, own)
-        return Value(number, loop.err, result, interval or range_of(result))
+        scalar = _over_cluster(low, loop, kind, value, own)
+        return Value(scalar, loop.err, result, interval or range_of(result))
     mask = None if loop.mask is None else loop.mask.op
     same = (kind, loop.source, loop.param, loop.index, loop.errors, mask, value, own, rep, site)
     op = low.loops.get(same)
     if op is None:
         op = low.loops[same] = _loop_op(low, loop, kind, (value, own), rep, site)
-    found = low.op(ops.VAL, op, rep=rep)
+    outcome = low.op(ops.VAL, op, rep=rep)
     fails = bool(loop.errors) or own is not None or site != 0
     error = low.op(ops.ERR, op, rep="e") if fails else None
-    return Value(found, low.first(loop.err, error), result, interval or range_of(result))
+    return Value(outcome, low.first(loop.err, error), result, interval or range_of(result))
 
 
 def _loop_op(
@@ -185,9 +185,11 @@ def count(low: Lowering, loop: Comprehension) -> Value:
 
 def quantifier(low: Lowering, loop: Comprehension, test: Abstract, *, every: bool) -> Value:
     """Return whether a test holds for every (or any) value, absorbing errors as CEL does."""
-    one = low.val(test)
+    condition = low.val(test)
     kind = LoopKind.ALL if every else LoopKind.EXISTS
-    return run_loop(low, loop, kind, one.op, types.BOOL, "b", own=one.err, interval=BOOLS)
+    return run_loop(
+        low, loop, kind, condition.op, types.BOOL, "b", own=condition.err, interval=BOOLS
+    )
 
 
 def listed(low: Lowering, value: Comprehension) -> Value:
@@ -214,10 +216,10 @@ class AlphaRenaming:
         """Return an op over the new variables."""
         if not op.params & self._changed:
             return op
-        known = self._ops.get(op)
-        if known is None:
-            known = self._ops[op] = self._copy(op)
-        return known
+        copy = self._ops.get(op)
+        if copy is None:
+            copy = self._ops[op] = self._copy(op)
+        return copy
 
     def _copy(self, op: Op) -> Op:
         data = op.data
@@ -281,26 +283,29 @@ def _size(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -
         return masked_count(low, value)
     if isinstance(value, Comprehension):
         return count(low, value)
-    found = low.val(value)
-    if found.op.kind is ops.PODS_AT:
+    collection = low.val(value)
+    if collection.op.kind is ops.PODS_AT:
         op = low.node_op(ops.COLUMN, rep="i", data=("podCount",))
-        return Value(op, found.err, types.INT, Interval(0, MAX_LENGTH))
-    interval = Interval(0, MAX_API_LIST if found.op.kind is ops.FIELD_OF_POD else MAX_LENGTH)
-    if found.op.kind is ops.FIELD_OF_POD and found.op.data in _COUNTED:
+        return Value(op, collection.err, types.INT, Interval(0, MAX_LENGTH))
+    interval = Interval(0, MAX_API_LIST if collection.op.kind is ops.FIELD_OF_POD else MAX_LENGTH)
+    if collection.op.kind is ops.FIELD_OF_POD and collection.op.data in _COUNTED:
         # Pods whose lists differ are alike to a rule that reads only how long they are.
-        data = _COUNTED[found.op.data]
+        data = _COUNTED[collection.op.data]
         return Value(
-            low.op(ops.FIELD_OF_POD, *found.op.args, rep="i", data=data), None, types.INT, interval
+            low.op(ops.FIELD_OF_POD, *collection.op.args, rep="i", data=data),
+            None,
+            types.INT,
+            interval,
         )
-    return low.call(len, [found], result, span, interval=interval)
+    return low.call(len, [collection], result, span, interval=interval)
 
 
 def _where_masked(low: Lowering, mask: Value | None, item: Value, zero: Op) -> Value:
     if mask is None:
         return item
     op = low.op(ops.WHERE, mask.op, item.op, zero, rep=item.op.rep)
-    found = ranges.hull(low.range(item), ranges.point(0 if zero.rep == "i" else 0.0))
-    return Value(op, None, item.type, found)
+    interval = ranges.hull(low.range(item), ranges.point(0 if zero.rep == "i" else 0.0))
+    return Value(op, None, item.type, interval)
 
 
 def _sum(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
@@ -319,8 +324,8 @@ def _sum(low: Lowering, args: list[Abstract], result: types.Type, span: Span) ->
         inner = low.plain(value.value)
         if rep == "f":
             return run_loop(low, value, LoopKind.SUM_DOUBLE, inner.op, result, "f")
-        one = low.range(inner)
-        bounds = ranges.mul(one, Interval(0, MAX_LENGTH))
+        interval = low.range(inner)
+        bounds = ranges.mul(interval, Interval(0, MAX_LENGTH))
         site = 0 if ranges.fits(bounds) else low.build.site(OVERFLOW, "", span)
         return run_loop(
             low,
@@ -341,29 +346,29 @@ def _sum_of_masked(
     low: Lowering, value: MaskedList, result: types.Type, span: Span, rep: str
 ) -> Abstract:
     zero = low.build.const(0 if rep == "i" else 0.0, rep)
-    found = low.val(Constant(0 if rep == "i" else 0.0, result))
+    sum_so_far = low.val(Constant(0 if rep == "i" else 0.0, result))
     for mask, item in value.items:
         part = _where_masked(low, mask, low.plain(item), zero)
         if rep == "f":
-            found = arithmetic.double(low, ops.FADD, found, part)
-        elif found.op is zero:
-            found = Value(part.op, part.err, result, low.range(part))
+            sum_so_far = arithmetic.double(low, ops.FADD, sum_so_far, part)
+        elif sum_so_far.op is zero:
+            sum_so_far = Value(part.op, part.err, result, low.range(part))
         else:
-            found = arithmetic.whole(low, ops.ADD, found, part, result, span)
-    return Value(found.op, low.first(value.err, found.err), result, found.range)
+            sum_so_far = arithmetic.whole(low, ops.ADD, sum_so_far, part, result, span)
+    return Value(sum_so_far.op, low.first(value.err, sum_so_far.err), result, sum_so_far.range)
 
 
 def _flat(low: Lowering, value: MaskedList) -> tuple[list[Op], Interval]:
     """Return (mask, value, mask, value, ...) and the range of the values."""
     parts: list[Op] = []
-    found: Interval | None = None
+    bounds: Interval | None = None
     for mask, item in value.items:
         with low.assuming((mask, True)):
-            one = arithmetic.to_double(low, low.val(item))
-            interval = low.range(one)
-        found = interval if found is None else ranges.hull(found, interval)
-        parts += [low.true() if mask is None else mask.op, one.op]
-    return parts, found or Interval(0.0, 0.0)
+            number = arithmetic.to_double(low, low.val(item))
+            interval = low.range(number)
+        bounds = interval if bounds is None else ranges.hull(bounds, interval)
+        parts += [low.true() if mask is None else mask.op, number.op]
+    return parts, bounds or Interval(0.0, 0.0)
 
 
 def _statistic(kind: OpKind) -> Handler:
@@ -372,10 +377,10 @@ def _statistic(kind: OpKind) -> Handler:
         if not isinstance(value, MaskedList):
             builtin = BUILTINS["mean_list" if kind is ops.MASKED_MEAN else "stddev_list"]
             return low.call(builtin.function, [low.val(value)], result, span)
-        parts, found = _flat(low, value)
-        interval = ranges.mean(found)
+        parts, bounds = _flat(low, value)
+        interval = ranges.mean(bounds)
         if kind is ops.MASKED_DEVIATION:
-            interval = ranges.deviation(found, len(value.items))
+            interval = ranges.deviation(bounds, len(value.items))
         two = kind is ops.MASKED_DEVIATION and len(value.items) == 2
         op = low.op(ops.MASKED_DEVIATION_OF_TWO if two else kind, *parts, rep="f")
         return Value(op, value.err, types.DOUBLE, interval)
@@ -407,23 +412,23 @@ def _weighted_masked(low: Lowering, values: MaskedList, weights: MaskedList) -> 
         return None
     parts: list[Op] = []
     top = total = 0.0
-    found = Interval(0, 0)
+    interval = Interval(0, 0)
     for (mask, item), (other, weight) in zip(values.items, weights.items, strict=True):
         if (mask and mask.op) is not (other and other.op):
             return None
-        one, by = low.val(item), low.val(weight)
+        scalar, by = low.val(item), low.val(weight)
         with low.assuming((mask, True)):
-            value_range, weight_range = low.range(one), low.range(by)
+            value_range, weight_range = low.range(scalar), low.range(by)
         if value_range.lo < 0 or weight_range.lo < 0:
             return None
-        found = ranges.hull(found, value_range)
+        interval = ranges.hull(interval, value_range)
         top += value_range.hi * weight_range.hi
         total += weight_range.hi
-        parts += [low.true() if mask is None else mask.op, one.op, by.op]
+        parts += [low.true() if mask is None else mask.op, scalar.op, by.op]
     if top > ranges.INT_MAX or total > ranges.INT_MAX:
         return None
     error = low.first(values.err, weights.err)
-    return Value(low.op(ops.MASKED_WEIGHTED, *parts, rep="i"), error, types.INT, found)
+    return Value(low.op(ops.MASKED_WEIGHTED, *parts, rep="i"), error, types.INT, interval)
 
 
 def _extreme(sign: int) -> Handler:

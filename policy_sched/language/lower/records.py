@@ -75,8 +75,8 @@ def snake(record: str, name: str) -> str:
 
 def column_range(family: str) -> Interval:
     """Return the declared range of a family of columns."""
-    found = NODE_COLUMNS[family]
-    return Interval(found.minimum, found.maximum)
+    column = NODE_COLUMNS[family]
+    return Interval(column.minimum, column.maximum)
 
 
 def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: Span) -> Abstract:
@@ -88,40 +88,40 @@ def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: S
             return _image_field(low, value, name, result)
         case Constant() if isinstance(value.value, dict):
             return Constant(value.value.get(name, default_of(result)), result)
-    one = low.val(value)
-    kind = one.type
+    operand = low.val(value)
+    kind = operand.type
     if kind == types.UNKNOWN:  # of an element that cannot be there
-        return with_error(low, low.failing(NO_VALUE, "", span, result), one.err)
+        return with_error(low, low.failing(NO_VALUE, "", span, result), operand.err)
     assert isinstance(kind, types.RecordType), (kind, name)
     if kind.fields:
         key = low.val(Constant(name, types.STRING))
-        return low.call(stdlib.value_at, [one, key, _default(low, result)], result, span)
-    return attribute(low, one, kind.name, name, result)
+        return low.call(stdlib.value_at, [operand, key, _default(low, result)], result, span)
+    return attribute(low, operand, kind.name, name, result)
 
 
-def attribute(low: Lowering, one: Value, record: str, name: str, result: types.Type) -> Abstract:
+def attribute(low: Lowering, owner: Value, record: str, name: str, result: types.Type) -> Abstract:
     """Lower the field of a record that is a Python object."""
     records = stdlib.policy_environment().records
     declared = records[record].fields.get(name) if record in records else None
-    found = range_of(result)
+    interval = range_of(result)
     if declared is not None and declared.range is not None:
-        found = Interval(*declared.range)
+        interval = Interval(*declared.range)
     path = snake(record, name)
     if record == "Cluster" and isinstance(result, types.ListType):
-        return over(low, Value(low.op(ops.ATTR, one.op, rep="o", data=path), one.err, result))
+        return over(low, Value(low.op(ops.ATTR, owner.op, rep="o", data=path), owner.err, result))
     optional = isinstance(result, types.OptionalType)
     if isinstance(result, types.OptionalType) and (record, name) in _NONE_IS_ZERO:
-        return _unless_zero(low, attribute(low, one, record, name, result.element), result)
+        return _unless_zero(low, attribute(low, owner, record, name, result.element), result)
     rep = "o" if optional else rep_of(result)
-    guards = () if one.err is None else (one.err,)
-    if one.op.kind is ops.POD:
-        op = low.op(ops.FIELD_OF_POD, one.op, rep=rep, data=path)
+    guards = () if owner.err is None else (owner.err,)
+    if owner.op.kind is ops.POD:
+        op = low.op(ops.FIELD_OF_POD, owner.op, rep=rep, data=path)
     elif guards:
         default = low.build.const(default_of(result), rep)
-        bare = low.op(ops.ATTR, one.op, rep=rep, data=path)
+        bare = low.op(ops.ATTR, owner.op, rep=rep, data=path)
         op = low.op(ops.WHERE, low.op(ops.FAILED, guards[0], rep="b"), default, bare, rep=rep)
     else:
-        op = low.op(ops.ATTR, one.op, rep=rep, data=path)
+        op = low.op(ops.ATTR, owner.op, rep=rep, data=path)
     if optional:
         assert isinstance(result, types.OptionalType)
         present = low.op(ops.IS_SOME, op, rep="b")
@@ -129,16 +129,16 @@ def attribute(low: Lowering, one: Value, record: str, name: str, result: types.T
         zero = low.build.const(default_of(result.element), inner)
         got = low.op(ops.WHERE, present, op, zero, rep=inner)
         value = Value(got, None, result.element, range_of(result.element))
-        return Opt(truth(present), value, one.err, result)
-    return Value(op, one.err, result, found)
+        return Opt(truth(present), value, owner.err, result)
+    return Value(op, owner.err, result, interval)
 
 
 def _unless_zero(low: Lowering, value: Abstract, result: types.OptionalType) -> Opt:
     """Return a number as an optional that has no value where the number is 0."""
-    one = low.val(value)
-    present = low.op(ops.GT, one.op, low.build.const(0, "i"), rep="b")
-    inside = Value(one.op, None, result.element, one.range)
-    return Opt(truth(present), inside, one.err, result)
+    amount = low.val(value)
+    present = low.op(ops.GT, amount.op, low.build.const(0, "i"), rep="b")
+    inside = Value(amount.op, None, result.element, amount.range)
+    return Opt(truth(present), inside, amount.err, result)
 
 
 def node_field(low: Lowering, name: str, result: types.Type) -> Abstract:
@@ -174,10 +174,10 @@ def _family_column(low: Lowering, family: str, name: Abstract, rep: str, span: S
     """Return a column of a family by a name that is known before the node is."""
     if isinstance(name, Constant):
         return _column(low, (family, name.value), rep)
-    one = low.plain(name)
-    if one.op.level is Level.NODE:
+    resource = low.plain(name)
+    if resource.op.level is Level.NODE:
         raise Refusal("PS211", "this name differs from node to node; a column has one name", span)
-    return low.node_op(ops.COLUMN_OF, one.op, rep=rep, data=family)
+    return low.node_op(ops.COLUMN_OF, resource.op, rep=rep, data=family)
 
 
 def _image_field(low: Lowering, image: ImageRecord, name: str, result: types.Type) -> Abstract:
@@ -211,10 +211,10 @@ def lookup(
         return Opt(
             Constant(there, types.BOOL), Constant(inner, result), None, types.optional_of(result)
         )
-    one, by = low.val(value), low.plain(key)
-    error = low.first(one.err, by.err)
-    present = low.call(stdlib.has_key, [one, by], types.BOOL, span)
-    got = low.call(stdlib.value_at, [one, by, _default(low, result)], result, span)
+    mapping, by = low.val(value), low.plain(key)
+    error = low.first(mapping.err, by.err)
+    present = low.call(stdlib.has_key, [mapping, by], types.BOOL, span)
+    got = low.call(stdlib.value_at, [mapping, by, _default(low, result)], result, span)
     inside = Value(got.op, None, result, _values_range(value, result))
     return Opt(truth(present.op), inside, error, types.optional_of(result))
 
@@ -275,11 +275,11 @@ def dimension_of(name: str) -> types.QuantityType:
     return types.QuantityType(dimension="count")
 
 
-def _amount(low: Lowering, one: Value, key: Abstract, result: types.Type, span: Span) -> Value:
+def _amount(low: Lowering, mapping: Value, key: Abstract, result: types.Type, span: Span) -> Value:
     kind = _dimensioned(low, result, key)
     by = low.plain(key)
-    interval = Interval(-MAX_SUM if _may_be_negative(one.op) else 0, MAX_SUM)
-    return low.call(stdlib.amount, [one, by], kind, span, interval=interval)
+    interval = Interval(-MAX_SUM if _may_be_negative(mapping.op) else 0, MAX_SUM)
+    return low.call(stdlib.amount, [mapping, by], kind, span, interval=interval)
 
 
 #: Attributes that are resources of which none is below zero.
@@ -319,10 +319,10 @@ def _list_lookup(
     ):
         there = Constant(True, types.BOOL)
         return Opt(there, value.items[key.value][1], value.err, types.optional_of(result))
-    one, by = low.val(value), low.val(key)
-    present = low.call(stdlib.has_element, [one, by], types.BOOL, span)
-    got = low.call(stdlib.element, [one, by, _default(low, result)], result, span)
-    error = low.first(one.err, by.err)
+    items, by = low.val(value), low.val(key)
+    present = low.call(stdlib.has_element, [items, by], types.BOOL, span)
+    got = low.call(stdlib.element, [items, by, _default(low, result)], result, span)
+    error = low.first(items.err, by.err)
     inside = Value(got.op, None, result, range_of(result))
     return Opt(truth(present.op), inside, error, types.optional_of(result))
 
@@ -334,37 +334,37 @@ def index(
     if optional and isinstance(value.type, types.OptionalType):
         return _index_optional(low, value, key, result, span)
     inner = result.element if optional and isinstance(result, types.OptionalType) else result
-    found = lookup(low, value, key, inner, span)
-    if not isinstance(found, Opt):
+    entry = lookup(low, value, key, inner, span)
+    if not isinstance(entry, Opt):
         if not optional:
-            return found
-        return _amount_if_named(low, value, key, found, result, span)
+            return entry
+        return _amount_if_named(low, value, key, entry, result, span)
     if optional:
-        return found
+        return entry
     kind = OUT_OF_RANGE if isinstance(value.type, types.ListType) else NO_SUCH_KEY
     detail = str(key.value) if isinstance(key, Constant) else ""
-    if isinstance(found.present, Constant):
-        if not found.present.value:
+    if isinstance(entry.present, Constant):
+        if not entry.present.value:
             return low.failing(kind, detail, span, inner)
-        return with_error(low, found.value, found.err)
-    missing = low.negation(found.present.op)
+        return with_error(low, entry.value, entry.err)
+    missing = low.negation(entry.present.op)
     own = low.error_if(missing, low.build.site(kind, detail, span))
-    return with_error(low, found.value, low.first(found.err, own))
+    return with_error(low, entry.value, low.first(entry.err, own))
 
 
 def _amount_if_named(  # a map, a name, and the types of both
     low: Lowering,
     value: Abstract,
     key: Abstract,
-    found: Constant | Value,
+    entry: Constant | Value,
     result: types.Type,
     span: Span,
 ) -> Opt:
     """Return a resource's amount as an optional: none where the resource is not named."""
     present = low.val(has(low, value, key, span))
-    inner = Value(low.val(found).op, None, found.type, column_range("free"))
+    inner = Value(low.val(entry).op, None, entry.type, column_range("free"))
     there = truth(present.op)
-    return Opt(there, inner, low.first(found.err, present.err), result)
+    return Opt(there, inner, low.first(entry.err, present.err), result)
 
 
 def _index_optional(
@@ -372,12 +372,12 @@ def _index_optional(
 ) -> Abstract:
     outer = low.opt(value)
     assert isinstance(result, types.OptionalType)
-    found = lookup(low, outer.value, key, result.element, span)
-    if not isinstance(found, Opt):
-        return Opt(outer.present, found, low.first(outer.err, found.err), result)
-    present = combine(low, [outer.present, found.present], every=True)
+    entry = lookup(low, outer.value, key, result.element, span)
+    if not isinstance(entry, Opt):
+        return Opt(outer.present, entry, low.first(outer.err, entry.err), result)
+    present = combine(low, [outer.present, entry.present], every=True)
     assert isinstance(present, Constant | Value)
-    return Opt(present, found.value, low.first(outer.err, found.err), result)
+    return Opt(present, entry.value, low.first(outer.err, entry.err), result)
 
 
 def has(low: Lowering, value: Abstract, key: Abstract, span: Span) -> Abstract:
@@ -391,8 +391,8 @@ def has(low: Lowering, value: Abstract, key: Abstract, span: Span) -> Abstract:
     if kind == types.RESOURCES:
         return low.call(stdlib.has_key, [low.val(value), low.plain(key)], types.BOOL, span)
     inner = kind.value if isinstance(kind, types.MapType) else types.STRING
-    found = lookup(low, value, key, inner, span)
-    assert isinstance(found, Opt)
-    if found.err is None:
-        return found.present
-    return truth(low.val(found.present).op, found.err)
+    entry = lookup(low, value, key, inner, span)
+    assert isinstance(entry, Opt)
+    if entry.err is None:
+        return entry.present
+    return truth(low.val(entry.present).op, entry.err)

@@ -69,9 +69,9 @@ def _preferred(low: Lowering, node: Abstract, affinity: Value, span: Span) -> Va
 
 def _identity(low: Lowering, node: Abstract) -> tuple[Value, Value]:
     """Return the labels and the name of a node that is a record by itself."""
-    one = low.val(node)
-    labels = low.val(attribute(low, one, "Node", "labels", _LABELS))
-    return labels, low.val(attribute(low, one, "Node", "name", types.STRING))
+    node_value = low.val(node)
+    labels = low.val(attribute(low, node_value, "Node", "labels", _LABELS))
+    return labels, low.val(attribute(low, node_value, "Node", "name", types.STRING))
 
 
 def _matches_affinity(
@@ -103,8 +103,8 @@ def _node_matches(low: Lowering, args: list[Abstract], _result: types.Type, span
     if isinstance(affinity, Constant) and (not affinity.value or affinity.value.required is None):
         return with_error(low, Constant(True, types.BOOL), args[0].err)
     node, bare = without_error(low, args[0]), low.val(without_error(low, affinity))
-    found = _matches(low, node, bare, low.val(Constant({}, _LABELS)), span)
-    return with_error(low, found, low.first(args[0].err, affinity.err))
+    matched = _matches(low, node, bare, low.val(Constant({}, _LABELS)), span)
+    return with_error(low, matched, low.first(args[0].err, affinity.err))
 
 
 def _node_preference(
@@ -114,8 +114,8 @@ def _node_preference(
     if isinstance(affinity, Constant) and not stdlib.has_preferred(affinity.value):
         return with_error(low, Constant(0, types.INT), args[0].err)
     node, bare = without_error(low, args[0]), low.val(without_error(low, affinity))
-    found = _preferred(low, node, bare, span)
-    return with_error(low, found, low.first(args[0].err, affinity.err))
+    preference = _preferred(low, node, bare, span)
+    return with_error(low, preference, low.first(args[0].err, affinity.err))
 
 
 def _has_preferred_terms(
@@ -156,19 +156,19 @@ def _fits(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -
 
 
 def _domain_key(low: Lowering, key: Abstract, span: Span) -> Op:
-    one = low.plain(key)
-    if one.op.level is Level.NODE:
+    name = low.plain(key)
+    if name.op.level is Level.NODE:
         raise Refusal("PS211", "this label differs from node to node; a domain has one", span)
-    return low.op(ops.DOMAIN_INDEX, one.op, rep="o")
+    return low.op(ops.DOMAIN_INDEX, name.op, rep="o")
 
 
 def _domain(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     (key,) = args
     index = _domain_key(low, key, span)
-    found = lookup(
+    label = lookup(
         low, NodeMap("label", types.map_of(types.STRING, types.STRING)), key, types.STRING, span
     )
-    value = getattr(found, "value", None)
+    value = getattr(label, "value", None)
     assert isinstance(value, Value)
     code = value.op
     missing = low.op(ops.EQ, code, low.build.const(0, "i"), rep="b")
@@ -212,57 +212,59 @@ SCHEDULER: Final[dict[str, Handler]] = {
 
 def _number(low: Lowering, value: Abstract, span: Span) -> tuple[Value, int | Value]:
     """Return a quantity as an int of its units, and how many of these make one."""
-    one = low.val(value)
-    assert isinstance(one.type, types.QuantityType)
-    scale = scale_of(low, one.type, span)
-    number = Value(one.op, one.err, types.INT, low.range(one))
+    quantity = low.val(value)
+    assert isinstance(quantity.type, types.QuantityType)
+    scale = scale_of(low, quantity.type, span)
+    number = Value(quantity.op, quantity.err, types.INT, low.range(quantity))
     return number, int(scale.value) if isinstance(scale, Constant) else scale
 
 
 def _literal(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     (text,) = args
     free = types.QuantityType(dimension="free")
-    found: Abstract
+    amount: Abstract
     if isinstance(text, Constant):
-        found = low.fold(stdlib.fraction_of_text, [text.value], free, span)
+        amount = low.fold(stdlib.fraction_of_text, [text.value], free, span)
     else:
-        found = low.call(stdlib.fraction_of_text, [low.val(text)], free, span, fallible=True)
+        amount = low.call(stdlib.fraction_of_text, [low.val(text)], free, span, fallible=True)
     assert isinstance(result, types.QuantityType)
     if result.dimension in ("free", "any"):
-        return found
-    return in_units(low, found, result, span)
+        return amount
+    return in_units(low, amount, result, span)
 
 
 def _units(low: Lowering, args: list[Abstract], _result: types.Type, _span: Span) -> Abstract:
-    one = low.val(args[0])
-    return Value(one.op, one.err, types.INT, one.range)
+    quantity = low.val(args[0])
+    return Value(quantity.op, quantity.err, types.INT, quantity.range)
 
 
 def _value(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
-    one, scale = _number(low, args[0], span)
-    return one if scale == 1 else _whole_ones(low, one, scale, span)
+    units, scale = _number(low, args[0], span)
+    return units if scale == 1 else _whole_ones(low, units, scale, span)
 
 
-def _whole_ones(low: Lowering, one: Value, scale: int | Value, span: Span) -> Value:
+def _whole_ones(low: Lowering, units: Value, scale: int | Value, span: Span) -> Value:
     """Return units as whole ones, rounded away from zero."""
-    low_end, high_end = int(one.range.lo), int(one.range.hi)
+    low_end, high_end = int(units.range.lo), int(units.range.hi)
     if isinstance(scale, Value):
         interval = Interval(min(low_end, 0), max(high_end, 0))
-        return low.call(stdlib.whole_of_units, [one, scale], types.INT, span, interval=interval)
+        return low.call(stdlib.whole_of_units, [units, scale], types.INT, span, interval=interval)
     interval = Interval(
         stdlib.whole_of_units(low_end, scale), stdlib.whole_of_units(high_end, scale)
     )
     return low.call(
-        stdlib.whole_of_units, [one, _int(low, scale)], types.INT, span, interval=interval
+        stdlib.whole_of_units, [units, _int(low, scale)], types.INT, span, interval=interval
     )
 
 
 def _milli(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
-    one, scale = _number(low, args[0], span)
+    units, scale = _number(low, args[0], span)
     if isinstance(scale, int):
-        return one if scale == 1000 else whole(low, ops.MUL, one, _int(low, 1000), types.INT, span)
+        return (
+            units if scale == 1000 else whole(low, ops.MUL, units, _int(low, 1000), types.INT, span)
+        )
     times = low.call(stdlib.thousandths_in, [scale], types.INT, span, interval=Interval(1, 1000))
-    return whole(low, ops.MUL, one, times, types.INT, span)
+    return whole(low, ops.MUL, units, times, types.INT, span)
 
 
 def _int(low: Lowering, number: int) -> Value:
@@ -279,32 +281,32 @@ def _compare(low: Lowering, args: list[Abstract], _result: types.Type, span: Spa
 
 
 def _is_integer(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
-    one, scale = _number(low, args[0], span)
+    units, scale = _number(low, args[0], span)
     if scale == 1:
-        return with_error(low, Constant(True, types.BOOL), one.err)
+        return with_error(low, Constant(True, types.BOOL), units.err)
     divisor = _int(low, scale) if isinstance(scale, int) else scale
-    return low.call(stdlib.is_whole, [one, divisor], types.BOOL, span)
+    return low.call(stdlib.is_whole, [units, divisor], types.BOOL, span)
 
 
 def _as_integer(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
-    one, scale = _number(low, args[0], span)
+    units, scale = _number(low, args[0], span)
     if isinstance(scale, Value):
-        return low.call(stdlib.whole_or_fault, [one, scale], types.INT, span, fallible=True)
+        return low.call(stdlib.whole_or_fault, [units, scale], types.INT, span, fallible=True)
     if scale == 1:
-        return one
-    rest = low.op(ops.REMAINDER, one.op, low.build.const(scale, "i"), rep="i")
+        return units
+    rest = low.op(ops.REMAINDER, units.op, low.build.const(scale, "i"), rep="i")
     broken = low.op(ops.NE, rest, low.build.const(0, "i"), rep="b")
     own = low.error_if(broken, low.build.site(CONVERSION, "", span))
-    found = _whole_ones(low, one, scale, span)
-    return Value(found.op, low.first(one.err, own), types.INT, found.range)
+    wholes = _whole_ones(low, units, scale, span)
+    return Value(wholes.op, low.first(units.err, own), types.INT, wholes.range)
 
 
 def _as_double(low: Lowering, args: list[Abstract], _result: types.Type, span: Span) -> Abstract:
-    one, scale = _number(low, args[0], span)
+    units, scale = _number(low, args[0], span)
     if scale == 1:
-        return to_double(low, one)
+        return to_double(low, units)
     divisor = _int(low, scale) if isinstance(scale, int) else scale
-    return low.call(stdlib.double_of_units, [one, divisor], types.DOUBLE, span)
+    return low.call(stdlib.double_of_units, [units, divisor], types.DOUBLE, span)
 
 
 QUANTITIES: Final[dict[str, Handler]] = {

@@ -84,10 +84,10 @@ def in_units(low: Lowering, value: Abstract, kind: types.QuantityType, span: Spa
         return low.val(value)
     scale = scale_of(low, kind, span)
     if isinstance(value, Constant) and isinstance(scale, Constant):
-        found = low.fold(units_in, [value.value, scale.value], kind, span)
-        if not isinstance(found, Constant):
+        converted = low.fold(units_in, [value.value, scale.value], kind, span)
+        if not isinstance(converted, Constant):
             raise Refusal("PS207", "this quantity does not fit a 64-bit int", span)
-        return low.val(found)
+        return low.val(converted)
     return low.call(units_in, [low.val(value), low.val(scale)], kind, span, fallible=True)
 
 

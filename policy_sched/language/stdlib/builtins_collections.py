@@ -79,33 +79,33 @@ def mapping(*flat: Any) -> dict[Any, object]:
 
     Fault: conversion, of a key that is there twice.
     """
-    found: dict[Any, object] = {}
+    entries: dict[Any, object] = {}
     for present, key, value in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
         if present:
-            if key in found:
+            if key in entries:
                 raise Fault(CONVERSION)
-            found[key] = value
-    return found
+            entries[key] = value
+    return entries
 
 
 def total(items: Sequence[Any]) -> Any:
     """Return the sum of ints in index order; fault: overflow."""
-    found = 0
+    sum_so_far = 0
     for item in items:
-        found = int64(found + item)
-    return found
+        sum_so_far = int64(sum_so_far + item)
+    return sum_so_far
 
 
 def double_total(items: Sequence[float]) -> float:
     """Return the sum of doubles in index order, from the first on; 0.0 of nothing."""
-    found = 0.0
+    sum_so_far = 0.0
     for item in items:
-        found += item
-    return found
+        sum_so_far += item
+    return sum_so_far
 
 
 def _extreme(better: Callable[[Any, Any], bool]) -> Function:
-    def found(items: Sequence[Any]) -> Any:
+    def extreme_of(items: Sequence[Any]) -> Any:
         if not items:
             raise Fault(NO_VALUE)
         best = items[0]
@@ -114,7 +114,7 @@ def _extreme(better: Callable[[Any, Any], bool]) -> Function:
                 best = item
         return best
 
-    return found
+    return extreme_of
 
 
 def index_of(items: Sequence[object], item: object) -> int:
@@ -150,11 +150,11 @@ def _key(value: object) -> Hashable:
 def _keys(items: Sequence[object]) -> list[Hashable] | None:
     """Return the elements' keys; None where a record among them has no hash."""
     try:
-        found = list(map(_key, items))
-        set(found)
+        keys = list(map(_key, items))
+        set(keys)
     except TypeError:
         return None
-    return found
+    return keys
 
 
 def distinct(items: Sequence[object]) -> list[object]:
@@ -165,12 +165,12 @@ def distinct(items: Sequence[object]) -> list[object]:
         for key, item in zip(keys, items, strict=True):
             met.setdefault(key, item)
         return list(met.values())
-    found: list[object] = []
+    distinct_items: list[object] = []
     for item in items:
-        work.spend_of_total(len(found))
-        if not contains(item, found):
-            found.append(item)
-    return found
+        work.spend_of_total(len(distinct_items))
+        if not contains(item, distinct_items):
+            distinct_items.append(item)
+    return distinct_items
 
 
 def ordered(items: Sequence[Any]) -> list[Any]:

@@ -75,42 +75,42 @@ class UsualPods:
         """
         step = bisect_right(self._steps, cpu)
         key = (model, step, tuple(devices), count, amount)
-        found = self._after.get(key)
-        if found is None:
+        losses = self._after.get(key)
+        if losses is None:
             if len(self._after) >= _KEPT_STATES:
                 self._after.clear()
             ways = _ways(devices, count, amount)
-            found = self._after[key] = [self._of(step, way, model) for way in ways]
-        return found
+            losses = self._after[key] = [self._of(step, way, model) for way in ways]
+        return losses
 
     def _of(self, step: int, devices: _State, model: str) -> float:
         key = (model, step, devices)
-        found = self._kept.get(key)
-        if found is None:
+        loss = self._kept.get(key)
+        if loss is None:
             if len(self._kept) >= _KEPT_STATES:
                 self._kept.clear()
-            found = self._kept[key] = self._worked_out(step, devices, model)
-        return found
+            loss = self._kept[key] = self._worked_out(step, devices, model)
+        return loss
 
     def _sorted_for(self, step: int, model: str) -> _Sorted:
-        found = self._sorted.get((model, step))
-        if found is not None:
-            return found
+        pods = self._sorted.get((model, step))
+        if pods is not None:
+            return pods
         if len(self._sorted) >= _KEPT_GROUPS:
             self._sorted.clear()
-        found = self._sorted[model, step] = _Sorted()
+        pods = self._sorted[model, step] = _Sorted()
         enough = frozenset(self._steps[:step])
         for cpu, count, amount, models, weight in self._rows:
             if models and model not in models:
-                found.elsewhere.append(weight)
+                pods.elsewhere.append(weight)
             elif count > 0:
-                if amount not in found.amounts:
-                    found.amounts.append(amount)
-                kind = found.amounts.index(amount)
-                found.wanting.append((count, kind, weight, cpu in enough))
+                if amount not in pods.amounts:
+                    pods.amounts.append(amount)
+                kind = pods.amounts.index(amount)
+                pods.wanting.append((count, kind, weight, cpu in enough))
             else:
-                (found.none if cpu in enough else found.none_short).append(weight)
-        return found
+                (pods.none if cpu in enough else pods.none_short).append(weight)
+        return pods
 
     def _worked_out(self, step: int, devices: _State, model: str) -> float:
         work.spend_of_total(len(self._rows) * (1 + len(devices)))
@@ -136,10 +136,10 @@ class UsualPods:
 
 def _total(weights: Sequence[float], free: int) -> float:
     """Return the sum of weighted amounts, from the first on."""
-    found = 0.0
+    sum_so_far = 0.0
     for weight in weights:
-        found += weight * free
-    return found
+        sum_so_far += weight * free
+    return sum_so_far
 
 
 _TABLES: Final[dict[int, tuple[Kinds, Sequence[str], Sequence[float], UsualPods]]] = {}
@@ -152,13 +152,13 @@ def _table(kinds: Kinds, models: Sequence[str], weights: Sequence[float]) -> Usu
     if known is not None and known[0] is kinds and known[1] is models and known[2] is weights:
         return known[3]
     given = kinds, models, weights
-    found = next((one[3] for one in _TABLES.values() if one[3].given == given), None)
-    if found is None:
-        found = UsualPods(kinds, models, weights)
+    table = next((one[3] for one in _TABLES.values() if one[3].given == given), None)
+    if table is None:
+        table = UsualPods(kinds, models, weights)
     if len(_TABLES) >= _KEPT_TABLES:
         _TABLES.clear()
-    _TABLES[id(kinds)] = kinds, models, weights, found
-    return found
+    _TABLES[id(kinds)] = kinds, models, weights, table
+    return table
 
 
 def fragmentation(
@@ -199,18 +199,18 @@ def _ways(devices: Sequence[int], count: int, amount: int) -> list[_State]:
     """Return the devices as they may be afterwards, each time in ascending order."""
     if count <= 0:
         return [tuple(sorted(devices))]
-    fitting = [one for one in devices if one >= amount]
+    fitting = [free for free in devices if free >= amount]
     work.spend_of_total(len(devices) * len(fitting))
     if count == 1:
-        return [_taken(devices, (one,), amount) for one in fitting]
+        return [_taken(devices, (free,), amount) for free in fitting]
     return [_taken(devices, fitting[:count], amount)] if len(fitting) >= count else []
 
 
 def _taken(devices: Sequence[int], taken: Sequence[int], amount: int) -> _State:
     left = list(devices)
-    for one in taken:
-        left.remove(one)
-        left.append(one - amount)
+    for device in taken:
+        left.remove(device)
+        left.append(device - amount)
     left.sort()
     return tuple(left)
 

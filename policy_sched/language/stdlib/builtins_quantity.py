@@ -47,15 +47,15 @@ def version(text: str, normalize: bool = False) -> Version:
         raise values.Fault(values.CONVERSION)
     if normalize and (loose := _LOOSE.fullmatch(text)):
         text = ".".join((n or "").lstrip("0") or "0" for n in loose.groups()[:3]) + (loose[4] or "")
-    found = _EXACT.fullmatch(text)
-    if found is None:
+    match = _EXACT.fullmatch(text)
+    if match is None:
         raise values.Fault(values.CONVERSION)
-    labels = found[4].split(".") if found[4] else []
+    labels = match[4].split(".") if match[4] else []
     if not all(_LABEL.fullmatch(label) for label in labels):
         raise values.Fault(values.CONVERSION)
-    if max(map(len, found.groups()[:3])) > _DIGITS:
+    if max(map(len, match.groups()[:3])) > _DIGITS:
         raise values.Fault(values.CONVERSION)
-    numbers = (int(found[1]), int(found[2]), int(found[3]))
+    numbers = (int(match[1]), int(match[2]), int(match[3]))
     if max(numbers) > values.INT_MAX:
         raise values.Fault(values.CONVERSION)
     # A longer number is a greater one: labels have no zeros in front.

@@ -84,10 +84,10 @@ def selector(text: str) -> model.Selector:
 
 def stable_hash(text: str) -> int:
     """Return FNV-1a of 64 bits of the text's UTF-8, without its sign bit."""
-    found = _FNV_OFFSET
+    digest = _FNV_OFFSET
     for byte in text.encode():
-        found = (found ^ byte) * _FNV_PRIME % 2**64
-    return found & (2**63 - 1)
+        digest = (digest ^ byte) * _FNV_PRIME % 2**64
+    return digest & (2**63 - 1)
 
 
 def _bucket(text: str, buckets: int) -> int:

@@ -57,8 +57,8 @@ def _matches(text: str, pattern: str) -> bool:
 
 
 def _find(text: str, pattern: str) -> str:
-    found = _search(text, pattern)
-    return "" if found is None else str(found.group(0))
+    match = _search(text, pattern)
+    return "" if match is None else str(match.group(0))
 
 
 def _within(text: str, position: int) -> int:
@@ -79,8 +79,8 @@ def _last_index(text: str, part: str) -> int:
     """Search from the end. Python's own `rfind` takes the product of both lengths at the worst."""
     if len(text) * len(part) <= _FEW:
         return text.rfind(part)
-    found = text[::-1].find(part[::-1])
-    return found if found < 0 else len(text) - found - len(part)
+    at = text[::-1].find(part[::-1])
+    return at if at < 0 else len(text) - at - len(part)
 
 
 def _last_index_to(text: str, part: str, last: int) -> int:
@@ -129,9 +129,9 @@ _DIGITS: Final = 4
 
 def quoted(text: str) -> str:
     """Return a text as a double-quoted literal."""
-    found = text.translate(_ESCAPES)
-    work.text_of(len(found) + 2)
-    return f'"{found}"'
+    escaped = text.translate(_ESCAPES)
+    work.text_of(len(escaped) + 2)
+    return f'"{escaped}"'
 
 
 def _special(number: float) -> str:
@@ -222,16 +222,16 @@ def formatter(
         parts: list[str] = []
         room = _Room()
         at = used = 0
-        for found in _CLAUSE.finditer(form):
-            parts.append(room.take(form[at : found.start()]))
-            at = found.end()
-            if not found[2]:
+        for clause in _CLAUSE.finditer(form):
+            parts.append(room.take(form[at : clause.start()]))
+            at = clause.end()
+            if not clause[2]:
                 parts.append("%")
                 continue
             if used >= len(items):
                 raise values.Fault(values.OUT_OF_RANGE)
             kind = kinds[used] if used < len(kinds) else others
-            parts.append(room.clause(found[2], _precision(found[1]), items[used], kind))
+            parts.append(room.clause(clause[2], _precision(clause[1]), items[used], kind))
             used += 1
         if "%" in form[at:]:
             raise values.Fault(values.CONVERSION)

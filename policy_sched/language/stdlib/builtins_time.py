@@ -57,35 +57,35 @@ def in_duration(length: int) -> int:
 
 def duration_of_text(text: str) -> int:
     """Read Go's notation, such as "1h30m" or "1.5s"; fault: conversion."""
-    found = _DURATION.fullmatch(text) if len(text) <= _MAX_TEXT else None
-    if found is None:
+    match = _DURATION.fullmatch(text) if len(text) <= _MAX_TEXT else None
+    if match is None:
         raise values.Fault(values.CONVERSION)
     length = sum(
         int(Fraction(f"0{n}" if n[0] == "." else n.rstrip(".")) * _UNITS[unit])
-        for n, unit in _PART.findall(found[2])
+        for n, unit in _PART.findall(match[2])
     )
     if length > values.INT_MAX:
         raise values.Fault(values.CONVERSION)
-    return -length if found[1] == "-" else length
+    return -length if match[1] == "-" else length
 
 
 def timestamp_of_text(text: str) -> int:
     """Read RFC 3339, nine decimals of a second kept; fault: conversion."""
-    found = _MOMENT.fullmatch(text) if len(text) <= _MAX_TEXT else None
-    if found is None:
+    match = _MOMENT.fullmatch(text) if len(text) <= _MAX_TEXT else None
+    if match is None:
         raise values.Fault(values.CONVERSION)
     try:
-        moment = datetime.fromisoformat(found[1]).replace(tzinfo=UTC)
+        moment = datetime.fromisoformat(match[1]).replace(tzinfo=UTC)
     except ValueError:
         raise values.Fault(values.CONVERSION) from None
     offset = 0
-    if found[3]:
-        if int(found[4]) > 23 or int(found[5]) > 59:
+    if match[3]:
+        if int(match[4]) > 23 or int(match[5]) > 59:
             raise values.Fault(values.CONVERSION)
-        offset = (int(found[4]) * 60 + int(found[5])) * (-60 if found[3] == "-" else 60)
+        offset = (int(match[4]) * 60 + int(match[5])) * (-60 if match[3] == "-" else 60)
     since = moment - EPOCH
     nanoseconds = (since.days * 86_400 + since.seconds - offset) * SECOND
-    nanoseconds += int((found[2] or "")[:9].ljust(9, "0"))
+    nanoseconds += int((match[2] or "")[:9].ljust(9, "0"))
     if not FIRST <= nanoseconds <= LAST:
         raise values.Fault(values.CONVERSION)
     return nanoseconds
@@ -112,12 +112,12 @@ def text_of_timestamp(moment: int) -> str:
 def _zone(text: str) -> tzinfo:
     if len(text) > _MAX_ZONE:
         raise values.Fault(values.CONVERSION)
-    found = _OFFSET.fullmatch(text)
-    if found is not None:
-        minutes = int(found[2]) * 60 + int(found[3])
+    match = _OFFSET.fullmatch(text)
+    if match is not None:
+        minutes = int(match[2]) * 60 + int(match[3])
         if minutes >= 24 * 60:
             raise values.Fault(values.CONVERSION)
-        return timezone(timedelta(minutes=-minutes if found[1] == "-" else minutes))
+        return timezone(timedelta(minutes=-minutes if match[1] == "-" else minutes))
     try:
         return ZoneInfo(text)
     except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: a directory such as "Europe"

@@ -118,9 +118,9 @@ def _overload(
         texts = [match["receiver"], *_split(match["params"])]
         stem = name
     else:
-        found = _FUNCTION.match(head)
-        assert found, signature
-        kind, name, texts = "function", found["name"], _split(found["params"])
+        parsed_head = _FUNCTION.match(head)
+        assert parsed_head, signature
+        kind, name, texts = "function", parsed_head["name"], _split(parsed_head["params"])
         stem = name.replace(".", "_")
     kinds = [
         types.parse_type(t.removesuffix("..."), records=records, variables=True)
@@ -167,11 +167,11 @@ def choose(
     With arguments whose types are not known several may fit; their common result type is taken,
     and an unknown one where they differ. ``dynamic``: as Kubernetes' CEL has it.
     """
-    found = [choice for o in candidates if (choice := _try(o, args, dynamic)) is not None]
-    if not found:
+    matching = [choice for o in candidates if (choice := _try(o, args, dynamic)) is not None]
+    if not matching:
         return None
-    first = found[0]
-    results = {choice.result for choice in found}
+    first = matching[0]
+    results = {choice.result for choice in matching}
     if len(results) > 1 and not all(types.is_known(a) for a in args):
         return msgspec.structs.replace(first, result=types.DYN if dynamic else types.UNKNOWN)
     return first
@@ -351,8 +351,8 @@ class Environment:
     @cached_property
     def namespaces(self) -> frozenset[str]:
         """What may stand before the dot of a function's name, functions apart."""
-        found = {name.partition(".")[0] for name in self.functions if "." in name}
-        return frozenset({*found, "cel"} - self.functions.keys())
+        prefixes = {name.partition(".")[0] for name in self.functions if "." in name}
+        return frozenset({*prefixes, "cel"} - self.functions.keys())
 
     @cached_property
     def functions(self) -> Mapping[str, tuple[Overload, ...]]:
@@ -370,11 +370,11 @@ class Environment:
         return self._index("operator")
 
     def _index(self, *kinds: Kind) -> Mapping[str, tuple[Overload, ...]]:
-        found: dict[str, list[Overload]] = {}
+        by_name: dict[str, list[Overload]] = {}
         for overload in self.overloads:
             if overload.kind in kinds:
-                found.setdefault(overload.name, []).append(overload)
-        return {name: tuple(overloads) for name, overloads in found.items()}
+                by_name.setdefault(overload.name, []).append(overload)
+        return {name: tuple(overloads) for name, overloads in by_name.items()}
 
     def section(self, name: str) -> Section:
         """Return a section by its name, `ANY` and `DEFINITION` included."""
@@ -490,17 +490,19 @@ def selector_environment(*, new: bool = False) -> Environment:
     document, rules = _read("selector_environment.toml"), policy_environment()
     refused = document["refused"] if new else {}
     shared = [
-        one
-        for one in rules.overloads
-        if not one.ext and _LEFT_OUT.isdisjoint((one.group, one.id)) and one.name not in refused
+        overload
+        for overload in rules.overloads
+        if not overload.ext
+        and _LEFT_OUT.isdisjoint((overload.group, overload.id))
+        and overload.name not in refused
     ]
     own = read_overloads(_read("selector_functions.toml"), document["records"])
-    names = (*(one.name for one in rules.overloads), *rules.macros, *rules.namespaces)
+    names = (*(overload.name for overload in rules.overloads), *rules.macros, *rules.namespaces)
     elsewhere = dict.fromkeys(names, "policies have it; Kubernetes' CEL over devices does not")
     elsewhere |= dict.fromkeys(rules.variables, "policies have it; a selector sees only `device`")
     return _environment(
         document,
-        (*shared, *(one for one in own if one.name not in refused)),
+        (*shared, *(overload for overload in own if overload.name not in refused)),
         macros=_macros("selectors"),
         unsupported=refused,
         elsewhere=elsewhere,
@@ -509,11 +511,11 @@ def selector_environment(*, new: bool = False) -> Environment:
 
 
 def _macros(dialect: str) -> Mapping[str, MacroForms]:
-    found = {}
+    forms = {}
     for name, row in _read("macros.toml").items():
         if dialect in row.get("in", [dialect]):
             words = [form.split(", ") for form in row["forms"] if form]
             variables = {len(form): len(_VARIABLES.intersection(form)) for form in words}
             optional = row.get("of") == "optional"
-            found[name] = MacroForms(name, tuple(row["forms"]), row["doc"], optional, variables)
-    return found
+            forms[name] = MacroForms(name, tuple(row["forms"]), row["doc"], optional, variables)
+    return forms

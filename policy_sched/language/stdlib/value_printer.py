@@ -24,7 +24,7 @@ def value_text(value: Any, kind: types.Type) -> str:
                 return "optional.none()"
             return f"optional.of({value_text(_inside(value), kind.element)})"
         case types.ListType():
-            return f"[{', '.join(value_text(one, kind.element) for one in value)}]"
+            return f"[{', '.join(value_text(item, kind.element) for item in value)}]"
         case types.MapType():
             entries = [
                 f"{value_text(key, kind.key)}: {value_text(value[key], kind.value)}"
@@ -56,9 +56,9 @@ def _record(value: Any, kind: types.RecordType) -> str:
         return f"Pod({value.key})"
     shown = []
     for name in policy_environment().fields_of(kind) or ():
-        found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-        if isinstance(found, str | int | float):
-            shown.append(f"{name}: {quote(chr(34), found) if isinstance(found, str) else found}")
+        entry = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        if isinstance(entry, str | int | float):
+            shown.append(f"{name}: {quote(chr(34), entry) if isinstance(entry, str) else entry}")
     return f"{'' if kind.fields else kind.name}{{{', '.join(shown)}}}"
 
 
@@ -68,7 +68,7 @@ def value_data(value: Any, kind: types.Type) -> Any:
         case types.OptionalType():
             return None if value is None else value_data(_inside(value), kind.element)
         case types.ListType():
-            return [value_data(one, kind.element) for one in value]
+            return [value_data(item, kind.element) for item in value]
         case types.MapType():
             return {str(key): value_data(value[key], kind.value) for key in sorted(value)}
         case types.RecordType():
