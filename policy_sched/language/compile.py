@@ -90,7 +90,7 @@ class PolicyCompiler:
         section = self.policy.devices
         if section is None:
             return []
-        rules = [(one.expression, f"filter[{i}]") for i, one in enumerate(section.filter)]
+        rules = [(rule.expression, f"filter[{i}]") for i, rule in enumerate(section.filter)]
         return [*rules, *([(section.score, "score")] if section.score is not None else [])]
 
     def _sections(self) -> Sections:
@@ -149,13 +149,13 @@ class PolicyCompiler:
     def _attempt(self, checked: check.Checked, step: Callable[[], _T]) -> _T | None:
         """Run a step; what it refuses becomes a diagnostic."""
         try:
-            found = step()
-            if isinstance(found, lower.Value):
-                limit_steps(found, checked.core.span)
+            lowered = step()
+            if isinstance(lowered, lower.Value):
+                limit_steps(lowered, checked.core.span)
         except lower.Refusal as refusal:
             self._refused(checked, refusal.placed_at(checked.core.span))
             return None
-        return found
+        return lowered
 
     def _lowered(self, checked: check.Checked) -> lower.Value | None:
         return self._attempt(checked, lambda: self._value(self._low.lower(checked.core, {})))
@@ -168,11 +168,11 @@ class PolicyCompiler:
     def _unit(
         self, checked: Sequence[check.Checked], *, keeps: bool = False, classes: bool = False
     ) -> Unit | None:
-        values = [self._lowered(one) for one in checked]
-        found = [value for value in values if value is not None]
-        if not found or len(found) != len(values):
+        values = [self._lowered(expression) for expression in checked]
+        lowered = [value for value in values if value is not None]
+        if not lowered or len(lowered) != len(values):
             return None
-        return self._made(found, keeps=keeps, classes=classes)
+        return self._made(lowered, keeps=keeps, classes=classes)
 
     def _made(
         self,
@@ -263,11 +263,11 @@ class PolicyCompiler:
     def _order(
         self, part: str, keys: Sequence[diagnostics.OrderKey[check.Checked]]
     ) -> tuple[Choice, ...]:
-        found = [
+        choices = [
             self._choice(f"{part}[{i}]", key.expression, descending=key.order == "Descending")
             for i, key in enumerate(keys)
         ]
-        return tuple(choice for choice in found if choice is not None)
+        return tuple(choice for choice in choices if choice is not None)
 
     def _choice(
         self, part: str, checked: check.Checked, *, descending: bool = False
@@ -298,12 +298,12 @@ class PolicyCompiler:
     ) -> tuple[StatedEvents, ...] | None:
         if requeue.events is None:
             return None
-        found = []
-        for one in requeue.events:
-            hint = one.hint or requeue.hint
+        events = []
+        for event in requeue.events:
+            hint = event.hint or requeue.hint
             unit = None if hint is None else self._unit([hint])
-            found.append(StatedEvents(one.kind, one.actions, unit))
-        return tuple(found)
+            events.append(StatedEvents(event.kind, event.actions, unit))
+        return tuple(events)
 
     def _step(self, section: str, step: diagnostics.StepRule[check.Checked] | None) -> Step | None:
         if step is None:
@@ -321,11 +321,11 @@ class PolicyCompiler:
         if value is None:
             return 0
         try:
-            found, error = constant(self._low, value)
+            period, error = constant(self._low, value)
         except LimitError as limit:
             self._problem(checked, "PS503", f"the value cannot be computed: {limit}")
             return 0
-        every = int(found)
+        every = int(period)
         if error:
             self._problem(checked, "PS012", _invalid_every(checked, error), "for example 1m")
         elif every <= 0:
@@ -344,21 +344,21 @@ class PolicyCompiler:
         value = self._attempt(score.expression, partial(lowered, score.expression))
         if value is None:
             return None
-        found = self._low.range(value)
+        bounds = self._low.range(value)
         expression: Unit | None = None
         name: str | None = None
         if isinstance(normalizer, check.Checked):
-            expression = self._normalizer(normalizer, found, value.type)
+            expression = self._normalizer(normalizer, bounds, value.type)
         elif normalizer in NORMALIZERS:
             name = normalizer
-            if name in NOT_NEGATIVE and found.lo < 0:
-                message = f"the score's range is {found}, but {name} needs scores that are not"
+            if name in NOT_NEGATIVE and bounds.lo < 0:
+                message = f"the score's range is {bounds}, but {name} needs scores that are not"
                 self._problem(score.expression, "PS323", f"{message} negative")
         else:
-            self._within(score.expression, found, "score")
+            self._within(score.expression, bounds, "score")
         unit = self._made([value], keeps=True)
         return Score(
-            unit, found, name, expression, score.on_error == "Abort", value.type == types.DOUBLE
+            unit, bounds, name, expression, score.on_error == "Abort", value.type == types.DOUBLE
         )
 
     def _raw_score(self, checked: check.Checked) -> lower.Value:
@@ -395,13 +395,13 @@ class PolicyCompiler:
     def _within(
         self,
         checked: check.Checked,
-        found: Interval,
+        bounds: Interval,
         what: str,
         hint: str = "write clamp(..., 0, 100), or add normalize",
     ) -> None:
-        if found.within(0, 100):
+        if bounds.within(0, 100):
             return
-        message = f"the {what}'s range is {found}, not within 0..100, and nothing normalizes it"
+        message = f"the {what}'s range is {bounds}, not within 0..100, and nothing normalizes it"
         self._problem(checked, "PS321", message, hint)
 
     def _problem(self, checked: check.Checked, code: str, message: str, hint: str = "") -> None:

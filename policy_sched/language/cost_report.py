@@ -107,10 +107,10 @@ def _computed(low: lower.Lowering, core: ast.Core, env: lower.Env) -> tuple[Freq
         if isinstance(value, lower.NodeMap | lower.NodeRecord | lower.ImageRecord):
             dynamic = isinstance(value, lower.NodeMap) and value.family in _MOVING
             return (Frequency.MOVING if dynamic else Frequency.STATIC), ir.NOTHING
-        one = low.plain(value)
+        lowered = low.plain(value)
     except lower.Refusal as refusal:  # it can be computed only as a part of something else
         return (Frequency.SNAPSHOT if refusal.code == "PS510" else Frequency.NODE), ir.NOTHING
-    roots = [one.op] if one.err is None else [one.op, one.err]
+    roots = [lowered.op] if lowered.err is None else [lowered.op, lowered.err]
     return _place(roots), generate(roots, low.build).kept
 
 
@@ -166,7 +166,7 @@ def over_budget(
 
 
 def _costliest(part: CostPart, units: float) -> CostPart:
-    best = max(part.parts, key=lambda one: one.cost.units, default=None)
+    best = max(part.parts, key=lambda child: child.cost.units, default=None)
     if best is None or best.cost.units < _MOST * units:
         return part
     return _costliest(best, units)
@@ -174,18 +174,18 @@ def _costliest(part: CostPart, units: float) -> CostPart:
 
 def _missing_keys(rule: Checked) -> list[str]:
     """Return how to write the keys whose lack keeps conditions on pods from being counted."""
-    found: dict[str, None] = {}
+    keys: dict[str, None] = {}
     for part in walk(rule.core):
         if not isinstance(part, ast.Macro) or part.operand.type != _PODS or part.test is None:
             continue
         inside = list(walk(part.test))
-        if any(isinstance(one, ast.Var) and one.name == "node" for one in inside):
+        if any(isinstance(entry, ast.Var) and entry.name == "node" for entry in inside):
             continue
-        entries = (one for one in inside if isinstance(one, ast.Index) and not one.optional)
-        for one in entries:
-            if isinstance(one.operand.type, types.MapType):
-                found[_optional(rule.text.text, one)] = None
-    return list(found)
+        entries = (entry for entry in inside if isinstance(entry, ast.Index) and not entry.optional)
+        for entry in entries:
+            if isinstance(entry.operand.type, types.MapType):
+                keys[_optional(rule.text.text, entry)] = None
+    return list(keys)
 
 
 def _optional(text: str, entry: ast.Index) -> str:

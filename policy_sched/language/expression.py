@@ -79,8 +79,8 @@ class BoundExpression(msgspec.Struct, frozen=True):
 def per_row(values: Any, n: int, *, listed: bool = False) -> list[Any]:
     """Return an array, or one value for all rows, as a list; ``listed``: a list has a row each."""
     if isinstance(values, np.ndarray) and values.ndim:
-        found: list[Any] = values.tolist()
-        return found
+        rows: list[Any] = values.tolist()
+        return rows
     if listed and isinstance(values, list):
         return values
     if isinstance(values, (np.ndarray, np.generic)):

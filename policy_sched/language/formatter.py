@@ -120,7 +120,7 @@ def _outermost(slot: ast.Node, above: list[ast.Node], side: int) -> ast.Node:
         if not reaches and best is current:
             break
         current = parent
-        if i == 0 or any(current is one for one in _slots(above[i - 1], slot.span.start)):
+        if i == 0 or any(current is other for other in _slots(above[i - 1], slot.span.start)):
             best = current
     return best
 
@@ -129,8 +129,8 @@ def _following(slot: ast.Node, above: list[ast.Node], at: int) -> ast.Node | Non
     """Return the slot behind ``slot`` in the node that both belong to; None if it is the last."""
     for node in above:
         slots = _slots(node, at)
-        for one, following in pairwise(slots):
-            if one is slot:
+        for element, following in pairwise(slots):
+            if element is slot:
                 return following
     return None
 

@@ -81,7 +81,9 @@ def _entries(topic: str) -> Iterator[Entry]:
     yield from _fields(topic)
     if topic in environment.macros:
         yield of_macro(environment.macros[topic])
-    yield from (of_overload(one) for one in environment.overloads if one.name == topic)
+    yield from (
+        of_overload(overload) for overload in environment.overloads if overload.name == topic
+    )
     yield from _of_selectors(topic)
 
 
@@ -94,9 +96,9 @@ def _of_selectors(topic: str) -> Iterator[Entry]:
     for field in environment.records["Device"].fields.values():
         if topic in (field.name, f"device.{field.name}", "Device"):
             yield of_device(field)
-    for one in environment.overloads:
-        if one.name == topic and one not in shared:
-            yield of_overload(one)
+    for overload in environment.overloads:
+        if overload.name == topic and overload not in shared:
+            yield of_overload(overload)
 
 
 def of_device(named: stdlib.Variable | stdlib.RecordField) -> Entry:
@@ -121,7 +123,7 @@ def _fields(topic: str) -> Iterator[Entry]:
 
 def _variables_of(record: stdlib.Record) -> list[str]:
     variables = stdlib.policy_environment().variables.values()
-    return [one.name for one in variables if str(one.type) == record.name]
+    return [variable.name for variable in variables if str(variable.type) == record.name]
 
 
 def _of_record(record: stdlib.Record) -> Iterator[Entry]:

@@ -54,9 +54,9 @@ class Unit(msgspec.Struct, frozen=True):
 
     def words(self, site: int) -> str:
         """Return the message of an error, such as ``no such key 'zone'``."""
-        found = self.sites[site]
-        text = values.KINDS[found.kind].replace("_", " ")
-        return f"{text} '{found.detail}'" if found.detail else text
+        site_data = self.sites[site]
+        text = values.KINDS[site_data.kind].replace("_", " ")
+        return f"{text} '{site_data.detail}'" if site_data.detail else text
 
 
 class FilterRule(msgspec.Struct, frozen=True):
@@ -208,7 +208,7 @@ class DeviceChoices(msgspec.Struct, frozen=True):
     @property
     def reads(self) -> Reads:
         """What a device's results depend on besides the device and the request."""
-        units = [one.unit for one in self.filter] + ([] if self.score is None else [self.score])
+        units = [rule.unit for rule in self.filter] + ([] if self.score is None else [self.score])
         return reduce(or_, (unit.reads for unit in units), Reads())
 
 
@@ -318,8 +318,8 @@ class CompiledPolicy:
         self.life = sections.life
         """What follows the choice of a node."""
         vetoes = (self.life.reserve, self.life.permit, self.life.pre_bind)
-        found = [step.reads for step in vetoes if step is not None]
-        self.veto_reads: Reads = reduce(or_, found, matching) if found else Reads()
+        reads = [step.reads for step in vetoes if step is not None]
+        self.veto_reads: Reads = reduce(or_, reads, matching) if reads else Reads()
         """What decides whether a pod may have the node that was chosen for it."""
 
     @property
@@ -364,11 +364,11 @@ class CompiledPolicy:
 
 
 def _reads(*units: Unit | None) -> Reads:
-    found = Reads()
+    reads = Reads()
     for unit in units:
         if unit is not None:
-            found |= unit.reads
-    return found
+            reads |= unit.reads
+    return reads
 
 
 def _units(part: object) -> Iterator[Unit]:
@@ -376,8 +376,8 @@ def _units(part: object) -> Iterator[Unit]:
     if isinstance(part, Unit):
         yield part
     elif isinstance(part, tuple):
-        for one in part:
-            yield from _units(one)
+        for child in part:
+            yield from _units(child)
     elif isinstance(part, msgspec.Struct):
         for name in part.__struct_fields__:
             yield from _units(getattr(part, name))

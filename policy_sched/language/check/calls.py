@@ -147,38 +147,38 @@ def _own_function(node: ast.CallExpr, scope: Scope) -> ast.Core:
     unit = scope.unit
     args = [scope.infer(arg) for arg in node.args]
     place = unit.definitions.declared_functions[node.name]
-    found = unit.definitions.functions.get(node.name)
+    function = unit.definitions.functions.get(node.name)
     limit = unit.before_function
-    if found is None or (limit is not None and place >= limit):
-        if limit == place or (limit is None and found is None):
+    if function is None or (limit is not None and place >= limit):
+        if limit == place or (limit is None and function is None):
             message = f"function `{node.name}` calls itself"
         else:
             message = f"function `{node.name}` is used before its definition"
         return scope.wrong("PS110", node.name_span, message, "functions may call earlier ones only")
-    if not _in_order(found, node.span, scope):
+    if not _in_order(function, node.span, scope):
         return silent(node.span)
-    if not scope.read(found.reads, node.name_span, f"function `{node.name}` reads"):
+    if not scope.read(function.reads, node.name_span, f"function `{node.name}` reads"):
         return silent(node.span)
-    if len(args) != len(found.params):
-        signature = f"{node.name}({', '.join(map(str, found.params))})"
-        message = f"`{node.name}` takes {len(found.params)} arguments, found {len(args)}"
+    if len(args) != len(function.params):
+        signature = f"{node.name}({', '.join(map(str, function.params))})"
+        message = f"`{node.name}` takes {len(function.params)} arguments, found {len(args)}"
         return scope.wrong("PS201", node.span, message, signature)
     fits = [
         scope.require(arg, param, f"argument {i} of `{node.name}`")
-        for i, (arg, param) in enumerate(zip(args, found.params, strict=True), 1)
+        for i, (arg, param) in enumerate(zip(args, function.params, strict=True), 1)
     ]
-    if not all(fits) or found.type == types.ERROR:
+    if not all(fits) or function.type == types.ERROR:
         return silent(node.span)
-    return ast.UserCall(name=node.name, args=tuple(args), type=found.type, span=node.span)
+    return ast.UserCall(name=node.name, args=tuple(args), type=function.type, span=node.span)
 
 
-def _in_order(found: Definition, span: Span, scope: Scope) -> bool:
+def _in_order(function: Definition, span: Span, scope: Scope) -> bool:
     """Whether a variable's definition calls a function that reads only earlier variables."""
     limit, declared = scope.unit.before_variable, scope.unit.definitions.declared_variables
-    for name in sorted(found.reads):
+    for name in sorted(function.reads):
         root, _, variable = name.partition(".")
         if limit is not None and root == "variables" and declared.get(variable, -1) >= limit:
-            message = f"function `{found.name}` reads `{name}`, which is defined later"
+            message = f"function `{function.name}` reads `{name}`, which is defined later"
             scope.report("PS110", span, message, "variables are read in order")
             return False
     return True

@@ -75,7 +75,7 @@ def check_definitions(
         *functions,
         *variables,
     ]
-    for pending in _in_order([_parsed(found, index, add) for index, found in both]):
+    for pending in _in_order([_parsed(definition, index, add) for index, definition in both]):
         if isinstance(pending.source, diagnostics.FunctionSource):
             _function(pending.source, pending, definitions, add)
         else:
@@ -126,17 +126,17 @@ def _parsed(
 
 def _uses(root: ast.Node) -> set[str]:
     """Return the keys of the definitions that a text may use."""
-    found = set()
+    names = set()
     for node, _ in syntax.walk(root):
         if isinstance(node, ast.CallExpr):
-            found.add(node.name)
+            names.add(node.name)
         elif (
             isinstance(node, ast.Select)
             and isinstance(node.operand, ast.Ident)
             and node.operand.name == "variables"
         ):
-            found.add(f"variables.{node.name}")
-    return found
+            names.add(f"variables.{node.name}")
+    return names
 
 
 def _in_order(definitions: list[_Pending]) -> list[_Pending]:

@@ -132,20 +132,20 @@ class ElementCount:
             case ast.Var():
                 return local.get(tree.name, self._variables.get(tree.name, 0))
             case ast.ListLit() | ast.MapLit():
-                found = sum(max(1, self._of(child, local)) for child in children(tree))
+                count = sum(max(1, self._of(child, local)) for child in children(tree))
             case ast.Let():
-                found = self._of(tree.body, {**local, tree.name: self._of(tree.value, local)})
+                count = self._of(tree.body, {**local, tree.name: self._of(tree.value, local)})
             case ast.UserCall() if tree.name in self._functions:
                 function = self._functions[tree.name]
                 args = [self._of(arg, local) for arg in tree.args]
-                found = self._of(function.body, dict(zip(function.params, args, strict=True)))
+                count = self._of(function.body, dict(zip(function.params, args, strict=True)))
             case ast.Macro():
-                found = self._macro(tree, local)
+                count = self._macro(tree, local)
             case _:
-                found = sum(self._of(child, local) for child in children(tree))
-        if found > self._limit:
+                count = sum(self._of(child, local) for child in children(tree))
+        if count > self._limit:
             raise TooManyError
-        return found if isinstance(tree.type, _HOLDERS) else 0
+        return count if isinstance(tree.type, _HOLDERS) else 0
 
     def _macro(self, tree: ast.Macro, local: Mapping[str, int]) -> int:
         """Return the elements of a loop's result, whose body is there for each of its operand's.

@@ -137,7 +137,7 @@ def _check_policy(
             check.optional(source.placement.score, "placement.score"),
             source.placement.on_error,
         ),
-        measures=check.texts(tuple(one.expression for one in source.measures), "measures"),
+        measures=check.texts(tuple(measure.expression for measure in source.measures), "measures"),
         devices=None if source.devices is None else check.devices(source.devices),
         cost_limit=source.cost_limit,
     )
@@ -254,7 +254,7 @@ class _Checker:
         node, problems = parse(text.text)
         if node is None:
             if cut_at_a_comma(text):
-                problems = [dataclasses.replace(one, hint=_CUT) for one in problems]
+                problems = [dataclasses.replace(problem, hint=_CUT) for problem in problems]
             self.report.add(problems, text, _expected(section))
             return None
         tree, unit = check_tree(node, section, self.definitions)
@@ -266,13 +266,13 @@ class _Checker:
 
     def texts(self, texts: tuple[Text, ...], section: str) -> tuple[Checked, ...]:
         texts = self._within_limit(texts, section, "conditions", lambda text: text)
-        found = [self.text(text, section) for text in texts]
-        return tuple(checked for checked in found if checked is not None)
+        checked_texts = [self.text(text, section) for text in texts]
+        return tuple(checked for checked in checked_texts if checked is not None)
 
     def keys(self, keys: tuple[OrderKey[Text], ...], section: str) -> tuple[OrderKey[Checked], ...]:
         keys = self._within_limit(keys, section, "keys", lambda key: key.expression)
-        found = [(self.text(key.expression, section), key.order) for key in keys]
-        return tuple(OrderKey(checked, order) for checked, order in found if checked is not None)
+        pairs = [(self.text(key.expression, section), key.order) for key in keys]
+        return tuple(OrderKey(checked, order) for checked, order in pairs if checked is not None)
 
     def conditions_of_an_order(self, source: PolicySource) -> None:
         """Refuse conditions beside queueSort: one order has to hold for all pods."""
@@ -294,10 +294,10 @@ class _Checker:
     def devices(self, devices: DeviceRules[Text]) -> DeviceRules[Checked]:
         section = "devices.filter"
         given = self._within_limit(devices.filter, section, "rules", lambda rule: rule.expression)
-        found = [(self.text(rule.expression, section), rule) for rule in given]
+        checked_rules = [(self.text(rule.expression, section), rule) for rule in given]
         rules = tuple(
             DeviceRule(checked, rule.message, rule.on_error)
-            for checked, rule in found
+            for checked, rule in checked_rules
             if checked is not None
         )
         score = self.optional(devices.score, "devices.score")
@@ -307,8 +307,8 @@ class _Checker:
         events = None
         if requeue.events is not None:
             events = tuple(
-                EventRule(one.kind, one.actions, self.optional(one.hint, "requeue.events.hint"))
-                for one in requeue.events[:MAX_RULES]
+                EventRule(e.kind, e.actions, self.optional(e.hint, "requeue.events.hint"))
+                for e in requeue.events[:MAX_RULES]
             )
         return RequeueRule(
             self.optional(requeue.hint, "requeue.hint"),
@@ -318,8 +318,8 @@ class _Checker:
 
     def rules(self, rules: tuple[Rule[Text], ...], section: str) -> tuple[Rule[Checked], ...]:
         rules = self._within_limit(rules, section, "rules", lambda rule: rule.expression)
-        found = [self.rule(rule, section) for rule in rules]
-        return tuple(rule for rule in found if rule is not None)
+        checked_rules = [self.rule(rule, section) for rule in rules]
+        return tuple(rule for rule in checked_rules if rule is not None)
 
     def _within_limit(
         self, items: tuple[T, ...], section: str, noun: str, text_of: Callable[[T], Text]

@@ -24,10 +24,10 @@ def undeclared(name: str) -> str:
     return f"undeclared reference to '{name}' (in container '')"
 
 
-def mismatch(wanted: types.Type, found: types.Type, sign: str = "") -> str:
+def mismatch(wanted: types.Type, actual: types.Type, sign: str = "") -> str:
     """Return the message of a value of another type than ``wanted``, in the operator ``sign``."""
     where = f" in '{sign}'" if sign else ""
-    return f"expected type '{types.cel_name(wanted)}' but found '{types.cel_name(found)}'{where}"
+    return f"expected type '{types.cel_name(wanted)}' but found '{types.cel_name(actual)}'{where}"
 
 
 def no_overload(name: str, kinds: Sequence[types.Type], *, method: bool = False) -> str:
@@ -272,11 +272,11 @@ def _unknown_name(node: ast.Ident, scope: Scope) -> ast.Core:
         )
         message += close
         if not close:
-            found = [
+            candidates = [
                 f"`{v}.{name}`" for v in sorted(visible & variables) if _has(v, name, environment)
             ]
             hint = f"visible here: {', '.join(sorted(visible))}"
-            hint = f"write one of {', '.join(found)}" if found else hint
+            hint = f"write one of {', '.join(candidates)}" if candidates else hint
     return scope.wrong("PS101", node.span, message, hint, cel=undeclared(name))
 
 
@@ -310,17 +310,17 @@ def _variable(node: ast.Select, scope: Scope) -> ast.Core:
             return scope.wrong("PS101", node.name_span, message, f"write `params.{name}`")
         return scope.wrong("PS101", node.name_span, message)
     limit = unit.before_variable
-    found = unit.definitions.variables.get(name)
-    if found is None or (limit is not None and declared[name] >= limit):
+    variable = unit.definitions.variables.get(name)
+    if variable is None or (limit is not None and declared[name] >= limit):
         own = limit is not None and declared[name] == limit
         message = f"variable `{name}` is used before its definition"
-        if own or (limit is None and found is None):
+        if own or (limit is None and variable is None):
             message = f"variable `{name}` is defined by itself"
         return scope.wrong("PS110", node.span, message, "variables are read in order")
-    reads = found.reads | {f"variables.{name}"}
+    reads = variable.reads | {f"variables.{name}"}
     if not scope.read(reads, node.span, f"variable `{name}` reads"):
         return silent(node.span)
-    tree: ast.Core = ast.Var(name=f"variables.{name}", type=found.type, span=node.span)
+    tree: ast.Core = ast.Var(name=f"variables.{name}", type=variable.type, span=node.span)
     return _present(tree, node) if node.optional else tree
 
 
@@ -331,8 +331,8 @@ def select_from(operand: ast.Core, node: ast.Select, scope: Scope) -> ast.Core:
         return silent(node.span)
     key = ast.Const(value=node.name, type=types.STRING, span=node.name_span)
     if kind == types.DYN or (kind == types.UNKNOWN and scope.environment.dynamic):
-        found: types.Type = types.optional_of(types.DYN) if node.optional else types.DYN
-        return ast.Field(operand=operand, name=node.name, type=found, span=node.span)
+        result: types.Type = types.optional_of(types.DYN) if node.optional else types.DYN
+        return ast.Field(operand=operand, name=node.name, type=result, span=node.span)
     if kind == types.UNKNOWN:
         return _field_of_unknown(operand, node, scope)
     if isinstance(kind, types.OptionalType):

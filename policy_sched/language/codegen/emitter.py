@@ -532,11 +532,11 @@ def _single(emitter: Emitter, op: ir.Op, loop: ir.Loop, name: str, rest: list[ir
                 lines.append(f"elif {decides}:")
             else:
                 lines.append(f"if {decides}:")
-            found = ir.Block()
-            found.lines.append(f"{name}v = {loop.kind is ir.LoopKind.EXISTS}")
+            block = ir.Block()
+            block.lines.append(f"{name}v = {loop.kind is ir.LoopKind.EXISTS}")
             if not loop.errors:
-                found.lines.append("break")
-            lines.append(found)
+                block.lines.append("break")
+            lines.append(block)
 
 
 def _rows(emitter: Emitter, op: ir.Op, loop: ir.Loop, name: str, rest: list[ir.Op]) -> None:

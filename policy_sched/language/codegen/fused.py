@@ -282,7 +282,7 @@ def _block(*lines: str | ir.Block) -> ir.Block:
 def _filled(line: str | ir.Block, value: str) -> str | ir.Block:
     if isinstance(line, str):
         return line.format(value)
-    return _block(*(_filled(one, value) for one in line.lines))
+    return _block(*(_filled(part, value) for part in line.lines))
 
 
 def _optional(flag: str, computed: ir.Op, build: ir.Builder) -> ir.Op:

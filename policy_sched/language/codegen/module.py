@@ -179,8 +179,8 @@ def materialized(
     static_row, static_rows, dynamic_row, dynamic_rows = functions
     return MaterializedColumns(
         table,
-        ColumnGroup([MaterializedColumn(*one) for one in static], static_row, static_rows),
-        ColumnGroup([MaterializedColumn(*one) for one in dynamic], dynamic_row, dynamic_rows),
+        ColumnGroup([MaterializedColumn(*column) for column in static], static_row, static_rows),
+        ColumnGroup([MaterializedColumn(*column) for column in dynamic], dynamic_row, dynamic_rows),
     )
 
 
@@ -378,17 +378,17 @@ class ClassProgram(msgspec.Struct, frozen=True):
 
         def run(pod: Any, case: object, rows: Any, n: int) -> Sequence[Any]:
             with np.errstate(all="ignore"):
-                found: Sequence[Any] = function(pod, case, rows, n)
-            return found
+                marks: Sequence[Any] = function(pod, case, rows, n)
+            return marks
 
         return run
 
 
 def class_program(roots: Sequence[Op], build: Builder) -> ClassProgram | None:
     """Return what tells rows apart on which ``roots`` may differ; None if only the rows do."""
-    found = row_classes(roots, build)
-    if found is None:
+    marks = row_classes(roots, build)
+    if marks is None:
         return None
     writer = Writer()
-    writer.function("marks", OVER_ROWS, found, rows=True)
+    writer.function("marks", OVER_ROWS, marks, rows=True)
     return ClassProgram(compiled(writer.text()), writer.slots)

@@ -99,8 +99,8 @@ class VictimProgram(msgspec.Struct, frozen=True):
 
         def run(pod: Any, case: object, scope: VictimScope) -> tuple[Any, Any]:
             with np.errstate(all="ignore"):
-                found = function(pod, case, scope.victims, scope.nodes, scope.violations)
-            return found if len(found) == 2 else (found[0], None)
+                victims = function(pod, case, scope.victims, scope.nodes, scope.violations)
+            return victims if len(victims) == 2 else (victims[0], None)
 
         return run
 
@@ -138,14 +138,14 @@ class _VictimAxis:
         self._loops: dict[ir.Op, tuple[ir.Op | None, ir.Op]] = {}
         self._guards: dict[ir.Op, None] = {}
         self.reads_nodes = False
-        found = sorted(ir.reached(roots), key=lambda op: op.serial)
+        ordered = sorted(ir.reached(roots), key=lambda op: op.serial)
         self._params = {
             op.data.param
-            for op in found
+            for op in ordered
             if isinstance(op.data, ir.Loop) and _is_context(op.args[0], "victims")
         }
         self._varying: set[ir.Op] = set()
-        for op in found:
+        for op in ordered:
             if self._varies(op):
                 self._varying.add(op)
                 self._rewrite(op)
@@ -195,9 +195,9 @@ class _VictimAxis:
         if isinstance(op.data, ir.Loop):
             self._loops[op] = self._reduction(op, op.data)
             return
-        found = self._call(op, op.data) if isinstance(op.data, ir.Call) else self._form(op)
-        if found is not None:
-            self._new[op] = found
+        rewritten = self._call(op, op.data) if isinstance(op.data, ir.Call) else self._form(op)
+        if rewritten is not None:
+            self._new[op] = rewritten
 
     def _form(self, op: ir.Op) -> ir.Op | None:
         rep = "c" if op.rep == "s" else op.rep

@@ -115,8 +115,8 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` or nothing."""
-    found = nearest(name, candidates)
-    return f"; did you mean '{found}'?" if found else ""
+    closest = nearest(name, candidates)
+    return f"; did you mean '{closest}'?" if closest else ""
 
 
 #: Maps an offset of a text (0 to its length) to line, column (both from 1) and the line's text.

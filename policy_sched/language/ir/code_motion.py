@@ -141,8 +141,8 @@ class CodeMotion:
             return self.joint
         if not self.shapes.is_region(op):
             return None
-        found = self.regions[op] = find_region(op, self.shapes)
-        return found
+        region = self.regions[op] = find_region(op, self.shapes)
+        return region
 
     def is_lazy(self, op: Op) -> bool:
         """Return whether the later arguments of ``op`` are branches here."""
@@ -210,9 +210,9 @@ def cost_of(placement: CodeMotion) -> Cost:
             continue
         times = _times(scope)
         if placement.over_rows(op):
-            one = _of_array(op, placement)
-            units += times * one.units
-            fixed += times * (one.fixed + PER_CALL)
+            array_cost = _of_array(op, placement)
+            units += times * array_cost.units
+            fixed += times * (array_cost.fixed + PER_CALL)
     if placement.joint is not None:
         units += _of_region(placement.joint)
         fixed += PER_CALL
@@ -232,7 +232,7 @@ def placed_over_rows(roots: Sequence[Op], bound: Collection[Op], shapes: Shapes)
     if joint is None:
         return placement
     together = CodeMotion(roots, True, bound, shapes, joint)
-    return min(placement, together, key=lambda one: cost_of(one).units)
+    return min(placement, together, key=lambda choice: cost_of(choice).units)
 
 
 def known_steps(roots: Iterable[Op]) -> int:

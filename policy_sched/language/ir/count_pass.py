@@ -60,10 +60,10 @@ class CountPass:
 
     def _rebuilt(self, op: Op) -> Op:
         if op.kind is ops.VAL and isinstance(op.args[0].data, Loop):
-            found = self._count(op.args[0], op.args[0].data)
-            if found is not None:
+            count = self._count(op.args[0], op.args[0].data)
+            if count is not None:
                 self.found = True
-                return found
+                return count
         args = tuple(self._new[a] for a in op.args)
         return op if args == op.args else self._build.again(op, args)
 
@@ -130,12 +130,12 @@ def count_op(
     if values is None:
         return None
     shape = _shape(test, param)
-    found = known.get(shape)
-    if found is None:
+    counted_op = known.get(shape)
+    if counted_op is None:
         counted = PodCount(Condition(tuple(_equalities(test, param, values))), param, test)
         rep = "o" if kind is ops.COUNTS else "i"
-        found = known[shape] = build.op(kind, *values, rep=rep, data=counted)
-    return found
+        counted_op = known[shape] = build.op(kind, *values, rep=rep, data=counted)
+    return counted_op
 
 
 def _is_nothing(op: Op) -> bool:
@@ -145,7 +145,7 @@ def _is_nothing(op: Op) -> bool:
 def _values(test: Op, param: Op) -> list[Op] | None:
     """Return the values that a test reads besides its pod; None if one differs from row to row."""
     inner = {param.serial}
-    found: list[Op] = []
+    values: list[Op] = []
     for op, more in descending([test]):
         if op.kind is ops.PARAM:
             if op.serial not in inner:
@@ -156,14 +156,14 @@ def _values(test: Op, param: Op) -> list[Op] | None:
                 continue
             if op.level is not Level.SCALAR or op.params:
                 return None
-            found.append(op)
+            values.append(op)
             continue
         if op.kind.by_row:
             return None
         if isinstance(op.data, Loop):
             inner |= {n for n in (op.data.param, op.data.index) if n is not None}
         more.extend(op.args)
-    return found
+    return values
 
 
 def _shape(op: Op, param: Op) -> Hashable:

@@ -125,10 +125,10 @@ def find_reads(roots: Iterable[graph.Op]) -> Reads:
         todo.extend(a.args[0] if _is_part_of_node(op, a) else a for a in op.args)
         columns_only = columns_only and (op.kind.columns or not op.kind.by_row)
         preferred = preferred or (op.kind is ops.PREFERENCE and op.args[0].kind is ops.FIELD_OF_POD)
-        found = _read_of_pod(op)
-        if found:
-            pod.add(found)
-            tolerations |= found == (_TOLERATIONS,)
+        path = _read_of_pod(op)
+        if path:
+            pod.add(path)
+            tolerations |= path == (_TOLERATIONS,)
         name = _read_of_node(op)
         if name:
             node.add(name)
@@ -254,10 +254,10 @@ def _opposite(direction: Monotonicity) -> Monotonicity:
 
 
 def _joint(directions: Iterable[Monotonicity]) -> Monotonicity:
-    found = {direction for direction in directions if direction is not Monotonicity.CONSTANT}
-    if not found:
+    varying = {direction for direction in directions if direction is not Monotonicity.CONSTANT}
+    if not varying:
         return Monotonicity.CONSTANT
-    return found.pop() if len(found) == 1 else Monotonicity.UNKNOWN
+    return varying.pop() if len(varying) == 1 else Monotonicity.UNKNOWN
 
 
 def _of_family(family: object) -> Monotonicity:

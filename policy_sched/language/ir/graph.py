@@ -176,9 +176,9 @@ class Builder:
         rep: str,
         level: Level = Level.SCALAR,
     ) -> Op:
-        found = self._ops.get(key)
-        if found is not None:
-            return found
+        interned = self._ops.get(key)
+        if interned is not None:
+            return interned
         op = Op(kind, args, data, rep, max([level, *(a.level for a in args)]))
         op.serial = len(self._ops) + 1
         params: frozenset[Op] = frozenset().union(*(a.params for a in args))
@@ -205,12 +205,12 @@ class Builder:
     def table(self, entries: Sequence[int], first: int) -> Table:
         """Return a table of ints by position from ``first`` on; equal tables are one."""
         key = ("table", tuple(entries), first)
-        found = self._tables.get(key)
-        if found is None:
+        interned = self._tables.get(key)
+        if interned is None:
             array = np.array(entries, dtype=np.int64)
-            found = self._tables[key] = Table(list(entries), array, first)
-            self._keep.append(found)
-        return found
+            interned = self._tables[key] = Table(list(entries), array, first)
+            self._keep.append(interned)
+        return interned
 
     def site(self, kind: int, detail: str, span: Span | None) -> int:
         """Return the number of an error site."""

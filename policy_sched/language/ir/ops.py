@@ -115,13 +115,13 @@ class OpKind(msgspec.Struct, frozen=True, eq=False):
 
 def _read() -> dict[str, OpKind]:
     rows = tomllib.loads(Path(__file__).with_name("ops.toml").read_text(encoding="utf-8"))
-    found = {}
+    kinds = {}
     for name, row in rows.items():
         if row.get("elementwise"):
             row.setdefault("vector", row["scalar"])
         trend = Trend[row.pop("trend", "unknown").upper()]
-        found[name] = OpKind(name, trend=trend, **row)
-    return found
+        kinds[name] = OpKind(name, trend=trend, **row)
+    return kinds
 
 
 KINDS: Final = _read()

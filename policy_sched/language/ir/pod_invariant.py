@@ -80,22 +80,22 @@ def find_pod_invariants(
     roots: Iterable[Op], shapes: Shapes, invariance: PodInvariance
 ) -> PodInvariants:
     """Return the largest pod-invariant ops that ``roots`` need over all rows."""
-    todo, seen, found = list(roots), set[Op](), list[Op]()
+    todo, seen, invariants = list(roots), set[Op](), list[Op]()
     while todo:
         op = todo.pop()
         if op in seen or op.level is Level.SCALAR:
             continue
         seen.add(op)
         if invariance.kept(op):
-            found.append(op)
+            invariants.append(op)
             continue
         args: Sequence[Op] = op.args
         if shapes.is_region(op):
             args = find_region(op, shapes).by_row
         todo.extend(args)
-    found.sort(key=lambda op: op.serial)
-    static = tuple(op for op in found if not invariance.is_dynamic(op))
-    return PodInvariants(static, tuple(op for op in found if invariance.is_dynamic(op)))
+    invariants.sort(key=lambda op: op.serial)
+    static = tuple(op for op in invariants if not invariance.is_dynamic(op))
+    return PodInvariants(static, tuple(op for op in invariants if invariance.is_dynamic(op)))
 
 
 #: Kept whole numbers stay below it; a sum with a number of the pod is then exact in a double.
@@ -174,11 +174,11 @@ class Reassociation:
         rest = [(s, t) for s, t in terms if t.kind is not ops.CONST and not self._is_invariant(t)]
         rest.sort(key=lambda term: term[1].level is Level.SCALAR)
         invariant.sort(key=lambda term: -term[0])
-        found = self._build.const(constant, "i") if constant or invariant[0][0] < 0 else None
+        regrouped = self._build.const(constant, "i") if constant or invariant[0][0] < 0 else None
         for sign, term in [*invariant, *rest]:
-            found = term if found is None else self._sum(sign, found, term)
-        assert found is not None
-        return found
+            regrouped = term if regrouped is None else self._sum(sign, regrouped, term)
+        assert regrouped is not None
+        return regrouped
 
     def _sum(self, sign: int, a: Op, b: Op) -> Op:
         return self._build.op(ops.ADD if sign > 0 else ops.SUB, a, b, rep="i")
@@ -232,8 +232,8 @@ class Reassociation:
         invariant, kind, own = split
         hundred = self._build.const(100.0, "f")
         times = [
-            self._build.op(ops.FMUL, self._double(one), hundred, rep="f")
-            for one in (invariant, own)
+            self._build.op(ops.FMUL, self._double(term), hundred, rep="f")
+            for term in (invariant, own)
         ]
         self._limited(times[0], KEPT_LIMIT)
         self.guards[own] = None
@@ -252,7 +252,7 @@ class Reassociation:
         if any(not isinstance(w.data, int) or w.data > WEIGHT_LIMIT for w in weights):
             return op
         small = [self._build.op(_SHARES[v.kind], *v.args, rep="i") for v in values]
-        args = [one for three in zip(masks, small, weights, strict=True) for one in three]
+        args = [arg for three in zip(masks, small, weights, strict=True) for arg in three]
         return self._build.op(ops.MASKED_WEIGHTED_SHARES, *args, rep="i")
 
     def _shifted(self, op: Op) -> Op:

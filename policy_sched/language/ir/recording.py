@@ -40,19 +40,19 @@ def recorded(roots: Sequence[Op], over_rows: Sequence[Op]) -> Recording | None:
 
     ``over_rows``: what is computed in their place for all rows.
     """
-    found = sorted(reached(roots), key=lambda op: op.serial)
-    if len(found) > MOST_OPS or not all(_is_plain(op) for op in found):
+    ordered = sorted(reached(roots), key=lambda op: op.serial)
+    if len(ordered) > MOST_OPS or not all(_is_plain(op) for op in ordered):
         return None
-    places = {op: place for place, op in enumerate(found)}
+    places = {op: place for place, op in enumerate(ordered)}
     numbers = {op.serial: place for op, place in places.items()}
     lists = {
         number: places[op.args[0]]
-        for op in found
+        for op in ordered
         if isinstance(op.data, Loop)
         for number in (op.data.param, op.data.index)
     }
     rows: list[Row] = []
-    for place, op in enumerate(found):
+    for place, op in enumerate(ordered):
         args, data = tuple([places[a] for a in op.args]), op.data
         if op.kind is ops.PARAM:
             args = (lists.get(op.serial, place),)

@@ -130,16 +130,16 @@ def joint_region(roots: Iterable[Op], bound: Collection[Op], shapes: Shapes) -> 
         """Return whether an op, or one that it depends on, is computed row by row."""
         if op.level is Level.SCALAR or op in bound:
             return False
-        found = known.get(op)
-        if found is None:
+        needing = known.get(op)
+        if needing is None:
             own = op.key in (None, MIXED) and not shapes.has_array(op)
-            found = known[op] = own or any(map(needs_row, op.args))
-        return found
+            needing = known[op] = own or any(map(needs_row, op.args))
+        return needing
 
-    found = tuple(op for op in dict.fromkeys(roots) if needs_row(op))
-    if not found or any(op.rep[0] == "t" for op in found):
+    needing = tuple(op for op in dict.fromkeys(roots) if needs_row(op))
+    if not needing or any(op.rep[0] == "t" for op in needing):
         return None
-    return _region(found, lambda op: op in bound or (op.rep in _ARRAYS and not needs_row(op)))
+    return _region(needing, lambda op: op in bound or (op.rep in _ARRAYS and not needs_row(op)))
 
 
 def _region(roots: tuple[Op, ...], is_input: Callable[[Op], bool]) -> Region:
@@ -186,10 +186,10 @@ class _Search:
 
     def deciding(self, op: graph.Op) -> tuple[graph.Op, ...]:
         """Return the ops over rows that decide ``op``."""
-        found = self._known.get(op)
-        if found is None:
-            found = self._known[op] = tuple(dict.fromkeys(self._search(op)))
-        return found
+        decisive = self._known.get(op)
+        if decisive is None:
+            decisive = self._known[op] = tuple(dict.fromkeys(self._search(op)))
+        return decisive
 
     def _search(self, op: graph.Op) -> Iterable[graph.Op]:
         if op.level is graph.Level.SCALAR or op.kind is ops.PARAM:
@@ -208,18 +208,18 @@ class _Search:
             raise _ByRowError
         if isinstance(op.data, graph.Loop):
             return self._in_loop(op, op.data)
-        return [one for a in varying for one in self.deciding(a)]
+        return [decisive for a in varying for decisive in self.deciding(a)]
 
     def _in_loop(self, op: graph.Op, loop: graph.Loop) -> Iterable[graph.Op]:
         source, *parts = op.args
         yield from self.deciding(source)
         own = {loop.param, loop.index}
         for part in parts:
-            for one in self.deciding(part):
-                if any(p.serial in own for p in one.params):
-                    yield self._of_each(one, source, loop)
+            for decisive in self.deciding(part):
+                if any(p.serial in own for p in decisive.params):
+                    yield self._of_each(decisive, source, loop)
                 else:
-                    yield one
+                    yield decisive
 
     def _of_each(self, op: graph.Op, source: graph.Op, loop: graph.Loop) -> graph.Op:
         """Return the list of an op over rows for all elements of a loop."""

@@ -70,23 +70,23 @@ class Trees:
         known = self._reads.get(id(tree))
         if known is not None:
             return known
-        found: set[str] = set()
+        names: set[str] = set()
         stack = [tree]
         while stack:
             part = stack.pop()
             match part:
                 case ast.Field(operand=ast.Var(name=name), name=field):
-                    found.add(f"{name}.{field}")
+                    names.add(f"{name}.{field}")
                     continue
                 case ast.Var(name=name):
-                    found.add(name)
-                    found |= self._through(self._variables.get(name))
+                    names.add(name)
+                    names |= self._through(self._variables.get(name))
                 case ast.UserCall(name=name):
-                    found.add(f"{name}()")
+                    names.add(f"{name}()")
                     function = self.policy.functions.get(name)
-                    found |= self._through(function.body if function else None)
+                    names |= self._through(function.body if function else None)
             stack.extend(children(part))
-        self._reads[id(tree)] = frozenset(found)
+        self._reads[id(tree)] = frozenset(names)
         return self._reads[id(tree)]
 
     def _through(self, tree: ast.Core | None) -> frozenset[str]:
@@ -156,8 +156,8 @@ def _inside(value: object, *, rule: bool) -> Iterator[tuple[Checked, bool]]:
     if isinstance(value, Checked):
         yield value, rule
     elif isinstance(value, tuple):
-        for one in value:
-            yield from _inside(one, rule=rule)
+        for part in value:
+            yield from _inside(part, rule=rule)
     else:
         condition = isinstance(value, Rule | StepRule)
         for name in field_names(type(value)):
@@ -208,23 +208,23 @@ class _Visitor:
 
     def visit(self, tree: ast.Core, *, condition: bool) -> list[Problem]:
         """Return the problems of a tree; ``condition``: a condition is expected at its position."""
-        found: list[Problem] = []
+        problems: list[Problem] = []
         match tree:
             case ast.And(args=args) | ast.Or(args=args):
                 for arg in args:
-                    found += self.visit(arg, condition=True)
-                found += _repeated(args)
-                found += _contradictions(args, tree, self._fails)
+                    problems += self.visit(arg, condition=True)
+                problems += _repeated(args)
+                problems += _contradictions(args, tree, self._fails)
             case ast.Cond():
-                found += self._branches(tree)
+                problems += self._branches(tree)
                 for part in (tree.then, tree.otherwise):
-                    found += self.visit(part, condition=False)
+                    problems += self.visit(part, condition=False)
             case _:
                 for part in children(tree):
-                    found += self.visit(part, condition=False)
-        if condition and not found:
-            found += self._constant(tree)
-        return found
+                    problems += self.visit(part, condition=False)
+        if condition and not problems:
+            problems += self._constant(tree)
+        return problems
 
     def _constant(self, tree: ast.Core) -> list[Problem]:
         value = self._value(tree)
@@ -239,19 +239,19 @@ class _Visitor:
         return not self._trees.closed(tree) or bool(self._trees.analyze(tree).sites)
 
     def _branches(self, tree: ast.Cond) -> list[Problem]:
-        found = self.visit(tree.test, condition=False)
+        problems = self.visit(tree.test, condition=False)
         value = self._value(tree.test)
-        if value is not None and not found:
+        if value is not None and not problems:
             branch = tree.otherwise if value else tree.then
             word = "true" if value else "false"
             message = f"this branch is never reached: the condition is always {word}"
             span = branch.span
-            found.append(Problem(span.start, span.end, UNREACHABLE, message, ""))
+            problems.append(Problem(span.start, span.end, UNREACHABLE, message, ""))
         if tree.then == tree.otherwise:
             span = tree.otherwise.span
             message = "both branches are the same"
-            found.append(Problem(span.start, span.end, TWICE, message, "remove the condition"))
-        return found
+            problems.append(Problem(span.start, span.end, TWICE, message, "remove the condition"))
+        return problems
 
     def _value(self, tree: ast.Core) -> bool | None:
         """Return what a condition always is; None if it changes, or a parameter can change it."""
@@ -326,9 +326,9 @@ def possible_errors(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
     """Yield inequalities over missing keys, and rules that fail without a word about it."""
     reported = set()
     for checked, _ in trees.expressions:
-        for found in _unequal(checked):
+        for finding in _unequal(checked):
             reported.add(id(checked))
-            yield found
+            yield finding
     rules = [(rule.expression, "filter", rule.on_error) for rule in policy.filter]
     if policy.score is not None:
         rules.append((policy.score.expression, "score", policy.score.on_error))
@@ -375,8 +375,8 @@ def _failure(trees: Trees, checked: Checked) -> str:
 
 def _called(text: str, call: ast.Call) -> str:
     """Return a call as a message names it."""
-    found = _FUNCTION.match(text)
-    return f"`{found[1] if found else call.overload.partition('_')[0]}(...)`"
+    match = _FUNCTION.match(text)
+    return f"`{match[1] if match else call.overload.partition('_')[0]}(...)`"
 
 
 def _succeeds(tree: ast.Core) -> bool:
@@ -387,7 +387,7 @@ def _succeeds(tree: ast.Core) -> bool:
         ):
             return buckets > 0
         case ast.Call(overload=overload, args=(ast.Var(name="now"), *rest)):
-            return overload.startswith("get") and all(isinstance(one, ast.Const) for one in rest)
+            return overload.startswith("get") and all(isinstance(arg, ast.Const) for arg in rest)
     return False
 
 
@@ -402,9 +402,13 @@ def _unequal(checked: Checked) -> Iterator[Finding]:
                 comparison = args
             case _:
                 continue
-        for one, other in (comparison, comparison[::-1]):
-            if isinstance(one, ast.Index) and _may_be_missing(one) and _key(one) not in sure:
-                hint = _total(checked.text.text, one, other)
+        for indexed, other in (comparison, comparison[::-1]):
+            if (
+                isinstance(indexed, ast.Index)
+                and _may_be_missing(indexed)
+                and _key(indexed) not in sure
+            ):
+                hint = _total(checked.text.text, indexed, other)
                 message = "without this key the comparison is an error, not true"
                 problem = Problem(part.span.start, part.span.end, UNEQUAL, message, hint)
                 yield Finding(problem, checked.text)

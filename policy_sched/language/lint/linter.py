@@ -71,17 +71,19 @@ def unknown_names(
     source: PolicySource, policy: CheckedPolicy, vocabulary: Vocabulary
 ) -> list[Diagnostic]:
     """Return a warning for each name in a policy's rules that the snapshot has not."""
-    checked = [one for one, _ in expressions(policy)]
+    checked = [expression for expression, _ in expressions(policy)]
     for function in source.functions:
         known = policy.functions.get(function.name)
         if known is not None:
             checked.append(Checked(known.body, function.expression))
-    found = []
-    for one in checked:
-        context = f"policy {policy.name}" + (f", {one.text.path}" if one.text.path else "")
-        problems = _problems(one.core, vocabulary, one.text.text)
-        found += [diagnostic(it, one.text, context) for it in problems]
-    return sorted(set(found))
+    diagnostics_of_names = []
+    for expression in checked:
+        context = f"policy {policy.name}" + (
+            f", {expression.text.path}" if expression.text.path else ""
+        )
+        problems = _problems(expression.core, vocabulary, expression.text.text)
+        diagnostics_of_names += [diagnostic(it, expression.text, context) for it in problems]
+    return sorted(set(diagnostics_of_names))
 
 
 def _problems(tree: ast.Core, vocabulary: Vocabulary, written: str) -> Iterator[Problem]:
@@ -123,9 +125,9 @@ def _names(part: ast.Core, vocabulary: Vocabulary) -> Iterator[_Name]:
             yield from _selected(chosen, operand, vocabulary)
         case ast.Call(overload="taint_string_string_string", args=(ast.Const() as key, *_)):
             yield from _taint(key, vocabulary)
-        case ast.Call(overload="eq_any_any" | "ne_any_any" | "in_any_list", args=(one, other)):
-            yield from _compared(one, other, vocabulary)
-            yield from _compared(other, one, vocabulary)
+        case ast.Call(overload="eq_any_any" | "ne_any_any" | "in_any_list", args=(side, other)):
+            yield from _compared(side, other, vocabulary)
+            yield from _compared(other, side, vocabulary)
 
 
 def _entry(operand: ast.Core, key: ast.Const, vocabulary: Vocabulary) -> Iterator[_Name]:
@@ -162,9 +164,9 @@ def _selected(chosen: ast.Core, operand: ast.Core, vocabulary: Vocabulary) -> It
         case ast.Call(
             overload="selector_string", args=(ast.Const(value=str() as text) as constant,)
         ):
-            for one in selector(text).requirements:
+            for requirement in selector(text).requirements:
                 for name in _entry(operand, constant, vocabulary):
-                    yield replace(name, word=one.key)
+                    yield replace(name, word=requirement.key)
 
 
 def _label(kind: str, key: ast.Const, vocabulary: Vocabulary) -> _Name:
@@ -177,17 +179,17 @@ def _taint(key: ast.Const, vocabulary: Vocabulary) -> Iterator[_Name]:
         yield _Name(key, "no node of the snapshot has a taint", vocabulary.taints)
 
 
-def _compared(one: ast.Core, other: ast.Core, vocabulary: Vocabulary) -> Iterator[_Name]:
+def _compared(compared: ast.Core, other: ast.Core, vocabulary: Vocabulary) -> Iterator[_Name]:
     """Yield what a field is compared with: a taint's key, or a pod's priority class."""
-    if not isinstance(one, ast.Field):
+    if not isinstance(compared, ast.Field):
         return
     constants = other.elements if isinstance(other, ast.ListLit) else (other,)
     for constant in constants:
         if not isinstance(constant, ast.Const) or not constant.value:
             continue
-        if one.name == "key" and one.operand.type.name == "Taint":
+        if compared.name == "key" and compared.operand.type.name == "Taint":
             yield from _taint(constant, vocabulary)
-        elif one.name == "priorityClassName":
+        elif compared.name == "priorityClassName":
             yield _Name(
                 constant, "no priority class of the snapshot is", vocabulary.priority_classes
             )
@@ -238,7 +240,7 @@ def ordered_texts(checked: Checked) -> Iterator[Finding]:
     for part in walk(checked.core):
         if not isinstance(part, ast.Call) or part.overload not in _ORDERS:
             continue
-        texts = [one for one in part.args if _number_text(one)]
+        texts = [arg for arg in part.args if _number_text(arg)]
         if texts:
             span = texts[0].span
             message = 'numbers as texts are ordered by their characters: "9" is more than "10"'
@@ -282,9 +284,9 @@ def pods_that_differ(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
     )
     for checked in (*_rejecting(policy), *score):
         reads = trees.reads(checked.core)
-        found = [name for name in _OWN if any(r == name or r.startswith(f"{name}.") for r in reads)]
-        if found:
-            message = f"pods cannot share the work of this rule: it reads {', '.join(found)}"
+        names = [name for name in _OWN if any(r == name or r.startswith(f"{name}.") for r in reads)]
+        if names:
+            message = f"pods cannot share the work of this rule: it reads {', '.join(names)}"
             yield _whole(checked, NO_BATCH, message, "harmless if intended")
 
 
@@ -307,14 +309,14 @@ _READ_BY_EXPERIMENTS: Final = "devices"
 
 def _used(trees: Trees) -> frozenset[str]:
     """Return what the sections and experiments read, through variables and functions."""
-    own = {id(one) for name, one in trees.policy.variables if name != _READ_BY_EXPERIMENTS}
-    found = frozenset(
+    own = {id(tree) for name, tree in trees.policy.variables if name != _READ_BY_EXPERIMENTS}
+    used = frozenset(
         name
         for checked, _ in trees.expressions
         if id(checked) not in own
         for name in trees.reads(checked.core)
     )
-    return found | {VARIABLES + _READ_BY_EXPERIMENTS}
+    return used | {VARIABLES + _READ_BY_EXPERIMENTS}
 
 
 def unused_variables(trees: Trees, source: PolicySource) -> Iterator[Finding]:
@@ -363,7 +365,7 @@ def lint(source: PolicySource, policy: CheckedPolicy) -> list[Diagnostic]:
     Parameters that nothing reads have no place here: see `unused_params`.
     """
     trees = Trees(source, policy)
-    found = [
+    findings = [
         *_in_definitions(trees, source),
         *_in_sections(trees),
         *filter_order(trees, policy),
@@ -372,7 +374,10 @@ def lint(source: PolicySource, policy: CheckedPolicy) -> list[Diagnostic]:
         *pods_that_differ(trees, policy),
     ]
     context = f"policy {policy.name}"
-    shown = [diagnostic(one.problem, one.text, _context(context, one.text)) for one in found]
+    shown = [
+        diagnostic(finding.problem, finding.text, _context(context, finding.text))
+        for finding in findings
+    ]
     return sorted(set(shown))
 
 

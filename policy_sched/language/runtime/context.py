@@ -114,8 +114,8 @@ class Runtime:
 
     def namespace(self, name: str) -> model.Namespace:
         """Return a namespace; one without labels if it is not known."""
-        found = self.table.namespaces.get(name)
-        return model.Namespace(metadata=model.ObjectMeta(name=name)) if found is None else found
+        cached = self.table.namespaces.get(name)
+        return model.Namespace(metadata=model.ObjectMeta(name=name)) if cached is None else cached
 
     def devices_at(self, row: int) -> Sequence[DeviceFacts]:
         """Return the devices of a row's node, in the order in which they are tried."""
@@ -179,8 +179,8 @@ class Runtime:
 
     def by_row_all(self, reps: str, function: Function, n: int, *inputs: Any) -> list[Any]:
         """Do as `by_row_one` for a function that returns a tuple with an element per rep."""
-        found = _of_rows(function, n, inputs)
-        return [_array(rep, [one[place] for one in found]) for place, rep in enumerate(reps)]
+        columns = _of_rows(function, n, inputs)
+        return [_array(rep, [row[place] for row in columns]) for place, rep in enumerate(reps)]
 
 
 def _of_rows(function: Function, n: int, inputs: Sequence[Any]) -> list[Any]:
@@ -338,11 +338,11 @@ class Domains:
         live = table.live.values[: table.n]
         rows = np.flatnonzero((codes > 0) & live)
         order = rows[np.argsort(codes[rows], kind="stable")]
-        found, starts = np.unique(codes[order], return_index=True)
+        domain_codes, starts = np.unique(codes[order], return_index=True)
         groups = np.split(order, starts[1:])
         self._by_code = {
             code: Domain(table, table.strings.text(code), group)
-            for code, group in zip(found.tolist(), groups, strict=False)
+            for code, group in zip(domain_codes.tolist(), groups, strict=False)
         }
         self._nowhere = Domain(table, "", np.empty(0, dtype=np.intp))
         self.all = sorted(self._by_code.values(), key=lambda domain: domain.value)

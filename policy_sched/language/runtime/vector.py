@@ -201,14 +201,14 @@ def shares(parts: Rows, wholes: Rows, part_of_it: bool, out: Rows = None) -> Row
 
     ``part_of_it``: no part is above 100 wholes. ``out``: an array for the quotients.
     """
-    found = np.true_divide(parts, wholes, out)
-    if not found.ndim:
-        return math.trunc(min(max(float(found), 0.0), 100.0))
+    percents = np.true_divide(parts, wholes, out)
+    if not percents.ndim:
+        return math.trunc(min(max(float(percents), 0.0), 100.0))
     if part_of_it:
-        np.maximum(found, same(0.0, found.shape), out=found)
+        np.maximum(percents, same(0.0, percents.shape), out=percents)
     else:
-        found.clip(0.0, 100.0, out=found)
-    return found.astype(np.int32)  # half the time of int64, here and in sums
+        percents.clip(0.0, 100.0, out=percents)
+    return percents.astype(np.int32)  # half the time of int64, here and in sums
 
 
 def as_whole(numbers: Rows) -> Rows:
@@ -221,9 +221,9 @@ def as_whole(numbers: Rows) -> Rows:
 @lru_cache(maxsize=16)
 def same(number: float, shape: int | tuple[int, ...]) -> npt.NDArray[np.float64]:
     """Return an array of one number: two arrays take half the time of an array and a number."""
-    found = np.full(shape, number)
-    found.flags.writeable = False
-    return found
+    filled = np.full(shape, number)
+    filled.flags.writeable = False
+    return filled
 
 
 def least_rows(a: Rows, b: Rows, out: Rows = None) -> Rows:
@@ -359,10 +359,10 @@ def half_of_difference(
 
 def _pick(masks: Sequence[Rows], values: Sequence[Rows]) -> Rows:
     """Return the first value whose mask is true."""
-    found: Rows = 0.0
+    picked: Rows = 0.0
     for mask, value in zip(reversed(masks), reversed(values), strict=True):
-        found = np.where(mask, value, found)
-    return found
+        picked = np.where(mask, value, picked)
+    return picked
 
 
 def weighted_masked_rows(*triples: Rows) -> Rows:

@@ -195,12 +195,12 @@ class TreeBuilder:
 
     def finish(self) -> list[Problem]:
         """Return what is wrong with the text that was parsed last, and forget it."""
-        found = self._problems + [
+        problems = self._problems + [
             Problem(s.start, s.end, "PS011", "the number does not fit a 64-bit int")
             for s in self._large
         ]
         self._problems, self._large = [], {}
-        return found
+        return problems
 
     def _outside(self, start: int, end: int, feature: str, hint: str = "") -> Value:
         message = f"{feature} is CEL, but not part of {'selectors' if self.cel else 'rules'}"

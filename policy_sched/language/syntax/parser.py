@@ -84,9 +84,9 @@ def safe_navigation(text: str) -> list[Problem]:
 
 def explain(text: str, at: int, expected: Collection[str]) -> list[Problem]:
     """Return at least one problem for a text at whose offset ``at`` the parser stopped."""
-    found = safe_navigation(text)
-    if found:
-        return found
+    problems = safe_navigation(text)
+    if problems:
+        return problems
     bare = blank(text)
     for look in (_unclosed, _character, _suffix, _operator_word, _if_call):
         problem = look(text, bare, at)
@@ -97,10 +97,10 @@ def explain(text: str, at: int, expected: Collection[str]) -> list[Problem]:
 
 def _unclosed(text: str, bare: str, at: int) -> Problem | None:
     """A quote that no other quote closes: the first that is left after blanking."""
-    found = re.search(r"[\"']", bare)
-    if found is None or found.start() > at + 1:
+    quote = re.search(r"[\"']", bare)
+    if quote is None or quote.start() > at + 1:
         return None
-    start = found.start()
+    start = quote.start()
     apostrophe = start > 0 and text[start] == "'" and (text[start - 1].isalnum())
     if apostrophe and not re.search(r"(?<!\w)[rRbB]{1,2}$", text[:start]):
         return Problem(
@@ -129,43 +129,45 @@ def _character(text: str, bare: str, at: int) -> Problem | None:
 
 def _suffix(_text: str, bare: str, at: int) -> Problem | None:
     """A number with a unit glued to it, ending or beginning where the parser stopped."""
-    for found in _SUFFIXED.finditer(bare):
-        if found.start() <= at <= found.end() and found["unit"].lower() not in ("u", "x"):
-            written, unit = found[0], found["unit"]
+    for number in _SUFFIXED.finditer(bare):
+        if number.start() <= at <= number.end() and number["unit"].lower() not in ("u", "x"):
+            written, unit = number[0], number["unit"]
             calls = []
             if unit in _QUANTITY_UNITS:
                 calls.append(f'quantity("{written}")')
             if unit in _DURATION_UNITS or re.fullmatch(r"[a-z]+\d+[a-z]+.*", unit):
                 calls.append(f'duration("{written}")')
             hint = f"write {' or '.join(calls)}" if calls else "quote a text"
-            return Problem(found.start(), found.end(), "PS002", f"{written} is not a number", hint)
+            return Problem(
+                number.start(), number.end(), "PS002", f"{written} is not a number", hint
+            )
     return None
 
 
 def _operator_word(text: str, bare: str, at: int) -> Problem | None:
     here = _WORD_AT.match(bare, at)
     before = _WORD_BEFORE.search(bare, 0, at)
-    for found, start in (
+    for word, start in (
         (here and here[0], at),
         (before and before[1], before.start(1) if before else 0),
     ):
-        if found and found.lower() in _OPERATOR_WORDS:
-            operator = _OPERATOR_WORDS[found.lower()]
+        if word and word.lower() in _OPERATOR_WORDS:
+            operator = _OPERATOR_WORDS[word.lower()]
             return Problem(
                 start,
-                start + len(found),
+                start + len(word),
                 "PS002",
-                f"`{text[start : start + len(found)]}` is not an operator of CEL",
+                f"`{text[start : start + len(word)]}` is not an operator of CEL",
                 f"write `{operator}`",
             )
     return None
 
 
 def _if_call(_text: str, bare: str, at: int) -> Problem | None:
-    found = re.search(r"(?<![\w.])if\b", bare[: at + 2])
-    if found is None:
+    call = re.search(r"(?<![\w.])if\b", bare[: at + 2])
+    if call is None:
         return None
-    return if_problem(found.start())
+    return if_problem(call.start())
 
 
 def _unexpected(text: str, bare: str, at: int, expected: Collection[str]) -> Problem:
@@ -182,16 +184,16 @@ def _unexpected(text: str, bare: str, at: int, expected: Collection[str]) -> Pro
             hint = f"the `{bare[opened]}` at character {opened + 1} is not closed"
         return Problem(max(0, at - 1), max(at, 1 if text else 0), "PS001", message, hint)
     token = re.match(r"\w+|\S", text[at:])
-    found = token[0] if token else text[at : at + 1]
-    if re.match(r"\d+\.(?!\d)", text[max(0, at - 20) :]) and found == ".":
+    symbol = token[0] if token else text[at : at + 1]
+    if re.match(r"\d+\.(?!\d)", text[max(0, at - 20) :]) and symbol == ".":
         hint = "write a digit after the point, as in `1.0`"
     spaced = _SPACED.fullmatch(text)
     if spaced is not None:
         hint = (
             f"a duration has no space and a short unit: {spaced['number']}{spaced['unit'].lower()}"
         )
-    message = f"unexpected `{found}`" + (f"; expected {words}" if words else "")
-    return Problem(at, at + len(found), "PS001", message, hint)
+    message = f"unexpected `{symbol}`" + (f"; expected {words}" if words else "")
+    return Problem(at, at + len(symbol), "PS001", message, hint)
 
 
 def _innermost_open(bare: str) -> int | None:
@@ -263,9 +265,11 @@ def _parsed(text: str, *, cel: bool) -> tuple[ast.Node | None, list[Problem]]:
     except UnexpectedInput as error:
         return None, _syntax_problems(text, error)
     if any(p.code == "PS014" for p in problems):
-        found = safe_navigation(text)
-        taken = {p.end for p in found}
-        problems = [p for p in problems if not (p.code == "PS014" and p.start + 1 in taken)] + found
+        navigation_problems = safe_navigation(text)
+        taken = {p.end for p in navigation_problems}
+        problems = [
+            p for p in problems if not (p.code == "PS014" and p.start + 1 in taken)
+        ] + navigation_problems
     problems += _size_problems(node, cel=cel)
     return (None if problems else node), sorted(problems)
 

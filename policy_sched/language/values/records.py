@@ -110,7 +110,7 @@ class AllocationFacts(msgspec.Struct, frozen=True, eq=False):
     @property
     def score(self) -> float:
         """The sum of their scores."""
-        return sum((one.score for one in self.devices), 0.0)
+        return sum((device.score for device in self.devices), 0.0)
 
 
 NO_DEVICE: Final = DeviceFacts()
@@ -272,8 +272,8 @@ class PlacementFacts:
         table = self._table
         if table is None:
             return ()
-        found = (table.nodes[row] for row in self._rows.tolist())
-        return tuple(NodeFacts(node, table) for node in found if node is not None)
+        facts = (table.nodes[row] for row in self._rows.tolist())
+        return tuple(NodeFacts(node, table) for node in facts if node is not None)
 
     @cached_property
     def allocatable(self) -> dict[str, int]:

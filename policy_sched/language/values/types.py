@@ -208,9 +208,9 @@ class _Reader:
         return self.tokens[self.at - 1]
 
     def expect(self, token: str) -> None:
-        found = self.next()
-        if found != token:
-            raise ValueError(f"expected {token!r} in the type, found {found!r}")
+        actual = self.next()
+        if actual != token:
+            raise ValueError(f"expected {token!r} in the type, found {actual!r}")
 
     def type(self, depth: int) -> Type:
         if depth > _MAX_DEPTH:
@@ -246,16 +246,16 @@ class _Reader:
         return list_of(first) if name == "list" else optional_of(first)
 
     def fields(self, depth: int) -> RecordType:
-        found: list[tuple[str, Type]] = []
+        read: list[tuple[str, Type]] = []
         while True:
             name = self.next()
             self.expect(":")
-            found.append((name, self.type(depth + 1)))
+            read.append((name, self.type(depth + 1)))
             if self.next() != ",":
                 break
         if self.tokens[self.at - 1] != "}":
             raise ValueError("expected '}' at the end of the record type")
-        return RecordType("record", tuple(found))
+        return RecordType("record", tuple(read))
 
 
 #: Dimensions of which two must not meet.
@@ -391,12 +391,14 @@ def dimensions(kinds: Iterable[Type]) -> tuple[set[str], str]:
 
     Two fixed dimensions must not meet.
     """
-    found = {part.dimension for k in kinds for part in parts(k) if isinstance(part, QuantityType)}
-    fixed = found & FIXED_DIMENSIONS
-    if not found:
+    dimensions_met = {
+        part.dimension for k in kinds for part in parts(k) if isinstance(part, QuantityType)
+    }
+    fixed = dimensions_met & FIXED_DIMENSIONS
+    if not dimensions_met:
         return fixed, "free"
-    joint = found.pop()
-    for dimension in found:
+    joint = dimensions_met.pop()
+    for dimension in dimensions_met:
         joint = _joint(joint, dimension)
     return fixed, joint
 
