@@ -16,7 +16,7 @@ PreemptionBasic PreemptionAsync SchedulingPodAntiAffinity
 """
 FEW_ROWS: Final = 32
 """Up to so many changed rows the functions of one row, row by row, are faster than what works on
-all rows: filters and scores of compiled rules, their columns, nominations, groups of totals.
+all rows: filters and scores of compiled rules, their columns, groups of totals.
 
 MixedSchedulingBasePod TopologySpreading Unschedulable
 """

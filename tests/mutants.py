@@ -82,19 +82,7 @@ MUTANTS: Final = (
         "        if not updates.update(entry, pod, rows):\n            return False\n",
         "        updates.update(entry, pod, rows)\n",
     ),
-    Mutant(
-        f"{EVALUATE}/evaluator.py",
-        "if entry is None or entry.version < self._table.journal.static_version:",
-        "if entry is None:",
-    ),
-    Mutant(
-        f"{EVALUATE}/evaluator.py",
-        "        if nominations.nominated_pods_on(pod, (own,)):\n            return None\n",
-        "",
-    ),
-    Mutant(
-        f"{EVALUATE}/nominated_pods.py", "if self.version == self._nominator.version:", "if True:"
-    ),
+    Mutant(f"{EVALUATE}/nominated_pods.py", "if before == self._version:", "if True:"),
     # Updates of changed rows.
     Mutant(f"{EVALUATE}/updates.py", "            entry.own_scores()\n", "            pass\n"),
     Mutant(f"{EVALUATE}/updates.py", "entry.totals.add(scored, gains)", "pass"),
@@ -103,6 +91,7 @@ MUTANTS: Final = (
         f"{EVALUATE}/updates.py",
         "            if not incremental.holds():\n                return False\n",
         "            pass\n",
+        NEIGHBOURS,
     ),
     Mutant(
         f"{EVALUATE}/updates.py",
@@ -188,7 +177,6 @@ MUTANTS: Final = (
         "",
     ),
     Mutant(f"{EVALUATE}/entry.py", "view.grouped = update.scores", "pass"),
-    Mutant(f"{EVALUATE}/entry.py", "                view.own()\n", "                pass\n"),
     Mutant(
         f"{EVALUATE}/views.py", "            self.codes = self.codes.copy()\n", "            pass\n"
     ),
@@ -226,27 +214,26 @@ MUTANTS: Final = (
         f"{EVALUATE}/static_part.py",
         "return all(v.same_bounds(first) for v in views if v.plugin.normalizer is not None)",
         "return True",
+        ("tests/framework/evaluate/test_static_part.py",),
     ),
-    Mutant(f"{EVALUATE}/passes.py", "views = [view.copy() for view in views]", "pass"),
-    Mutant(f"{EVALUATE}/sampling.py", "if self._version != version:", "if self._version < 0:"),
-    # Dry runs of filters, rules.
     Mutant(
-        f"{EVALUATE}/filter_dry_run.py",
-        "if found is None or found.key is not key:",
-        "if found is None:",
-        ("tests/preemption",),
+        f"{EVALUATE}/passes.py",
+        "views = [view.copy() for view in views]",
+        "pass",
+        ("tests/framework/evaluate/test_static_part.py",),
     ),
+    Mutant(
+        f"{EVALUATE}/sampling.py",
+        "if self._version != version:",
+        "if self._version < 0:",
+        ("tests/framework/evaluate/test_sampling.py",),
+    ),
+    # Dry runs of filters, rules.
     Mutant(
         "plugins/rules/plugin.py",
         "self._helped_at, self._helped = at, {}",
         "self._helped_at = at",
         ("tests/plugins/rules/test_rule_hints.py",),
-    ),
-    Mutant(
-        "plugins/rules/bound_score.py",
-        "            self._last_normalized = None\n        return self._last\n",
-        "        return self._last\n",
-        ("tests/plugins/rules/test_bound_score.py",),
     ),
     # Columns and counts of rules.
     Mutant(
@@ -265,11 +252,17 @@ MUTANTS: Final = (
         "elif count.version != self._nodes.journal.version:",
         "elif False:",
     ),
-    Mutant("language/runtime/incremental.py", "totals[place] += change", "pass"),
     Mutant(
         "language/runtime/incremental.py",
-        "if known is not None and known[0] is domain:",
-        "if known is not None:",
+        "        self.total += change\n        self._totals.clear()\n",
+        "        self.total += change\n",
+        ("tests/language/runtime/test_incremental_counts.py",),
+    ),
+    Mutant(
+        "language/runtime/incremental.py",
+        "if kept is not None and kept[0] is domain:",
+        "if kept is not None:",
+        ("tests/language/runtime/test_incremental_counts.py",),
     ),
     # Tables and journal.
     Mutant(

@@ -151,7 +151,7 @@ def _searched(scheduler: Scheduler, index: int) -> tuple[int, PostFilterResult |
     profile = scheduler.profiles[pod.scheduler_name]
     evaluation = profile.evaluator.evaluate(pod)
     diagnosis = Diagnosis(scheduler.cache.nodes.live_count, evaluation.filtering.statuses())
-    evaluation.state.write(evaluation.filtering.filter_dry_run)
+    evaluation.state.write(evaluation.filtering)
     before = time.perf_counter_ns()
     result = profile.runner.run("post_filter", evaluation.state, pod, diagnosis).made_room
     return time.perf_counter_ns() - before, result

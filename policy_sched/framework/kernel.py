@@ -98,12 +98,11 @@ NO_KERNEL: Final = RowKernel()
 class RowFunctions(msgspec.Struct, frozen=True):
     """Filters and scores that take part in an evaluation, as functions of a few rows.
 
-    ``update`` filters and scores; it returns no scores where steps are counted. ``filter`` returns
-    no scores, ``score`` filters nothing; None where a score plugin has no function of a row.
+    ``update`` filters and scores; it returns no scores where steps are counted. ``score`` filters
+    nothing; None where a score plugin has no function of a row.
     """
 
     update: Update
-    filter: Update
     score: Update | None
 
 

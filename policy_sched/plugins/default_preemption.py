@@ -31,7 +31,7 @@ from policy_sched.framework import (
     rows_with,
     tally,
 )
-from policy_sched.framework.evaluate import FilterDryRun, Nominations
+from policy_sched.framework.evaluate import FilteredNodes, Nominations
 from policy_sched.language import CompiledPolicy, RuleError
 from policy_sched.language.runtime import Activation
 from policy_sched.model import PodInfo
@@ -139,11 +139,10 @@ class Preemption:
         refusal = self._refusal(pod, diagnosis)
         if refusal:
             return PostFilterResult(_status(Code.UNSCHEDULABLE, refusal))
-        filter_dry_run = state.read(FilterDryRun)
-        assert filter_dry_run is not None, "the failed attempt stored its filters in the state"
-        attempt = PreemptionAttempt(
-            pod, state, filter_dry_run, self._handle.cache, self._nominations
-        )
+        filtering = state.read(FilteredNodes)
+        assert filtering is not None, "the failed attempt stored it in the state"
+        dry_run, cache = filtering.filter_dry_run, self._handle.cache
+        attempt = PreemptionAttempt(pod, state, dry_run, cache, self._nominations, filtering.key)
         found = self._find_node(attempt, diagnosis.statuses)
         if isinstance(found, Status):
             return PostFilterResult(_status(found.code, found.message()))

@@ -298,8 +298,8 @@ def observe_search(
     bound = bind(policy, handle.nodes, handle.pods).preemption
     assert bound is not None, "the policy has the section"
     evaluation = profile.evaluator.evaluate(pod)
+    evaluation.state.write(evaluation.filtering)
     trial = evaluation.filtering.filter_dry_run
-    evaluation.state.write(trial)
     rules = rules_of(bound, handle.pods, handle.now)
     keys = [partial(_observed, i, key, handle, observe) for i, key in enumerate(rules.node_order)]
     watched = replace(rules, node_order=tuple(keys), stable_keys=frozenset())

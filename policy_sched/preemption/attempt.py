@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from policy_sched.cluster import Cache
 from policy_sched.cluster.tables import Key, PodRows
 from policy_sched.framework import CycleState, Status
-from policy_sched.framework.evaluate import FilterDryRun, Nominations
+from policy_sched.framework.evaluate import FilterDryRun, Key as PodKey, Nominations
 from policy_sched.model import PodInfo
 from policy_sched.preemption.budgets import running_count
 
@@ -21,7 +21,8 @@ class PreemptionAttempt(msgspec.Struct, frozen=True):
     """A pod that fits nowhere, and what its dry runs need.
 
     ``state`` is what the failed attempt's PreFilter plugins left; it is not changed.
-    ``nominations``: the pods that it gives way to are those nominated that come before it.
+    ``nominations``: the pods that it gives way to are those nominated that come before it. ``key``:
+    the signature of the pods that the filters treat alike, None where only this one is.
     """
 
     pod: PodInfo
@@ -29,6 +30,7 @@ class PreemptionAttempt(msgspec.Struct, frozen=True):
     filter_dry_run: FilterDryRun
     cache: Cache
     nominations: Nominations
+    key: PodKey | None = None
 
 
 class Victims(msgspec.Struct, frozen=True):

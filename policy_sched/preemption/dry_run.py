@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.overlay import AddedPods, NodeOverlay
 from policy_sched.framework import CycleState, FirstRejection, Status
-from policy_sched.framework.evaluate import rejections_with_nominated_pods
 from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
 
@@ -95,8 +94,8 @@ class _OneNode:
             return {}
         attempt = self._attempt
         promised = {self._row: self._rivals}
-        return rejections_with_nominated_pods(
-            self._nodes, attempt.filter_dry_run, self._state, attempt.pod, promised
+        return attempt.filter_dry_run.rejections_with(
+            self._nodes, self._state, attempt.pod, promised
         )
 
 
@@ -167,7 +166,7 @@ def why_not(attempt: PreemptionAttempt, victims: Victims) -> dict[int, Status]:
     with attempt.cache.overlay as nodes:
         nodes.remove_block(rows, victims.pods)
         promised = attempt.nominations.nominated_pods_on(pod, rows.tolist())
-        found = rejections_with_nominated_pods(nodes, filter_dry_run, state, pod, promised)
+        found = filter_dry_run.rejections_with(nodes, state, pod, promised)
         rest = rows[~np.isin(rows, list(found))] if found else rows
         found |= filter_dry_run.rejections(nodes, state, pod, rest)
     return {row: status for row, (_, status) in found.items()}

@@ -83,10 +83,10 @@ class Search:
 
     def kind(self, attempt: PreemptionAttempt) -> Hashable | None:
         """Return what pods have in common that share a dry run; None if it is not shared."""
-        filter_dry_run = attempt.filter_dry_run
-        if filter_dry_run.key is None or filter_dry_run.node_by_node or self._rules.key is None:
+        key, rules_key = attempt.key, self._rules.key
+        if key is None or rules_key is None or attempt.filter_dry_run.node_by_node:
             return None
-        return filter_dry_run.key, self._rules.key(attempt.pod), attempt.pod.priority
+        return key, rules_key(attempt.pod), attempt.pod.priority
 
     def node_key(self, number: int, pod: PodInfo, candidates: Candidates) -> NDArray[Any]:
         """Return a key of the order of nodes."""
@@ -184,7 +184,6 @@ class DryRun:
     def _start_over(self) -> None:
         nodes = self._search.cache.nodes
         self._version = nodes.journal.version
-        self._rivals.version = self._rivals.current
         self._budgets = self._search.budgets.version
         n = nodes.n
         self._found = np.zeros(n, np.int8)
@@ -212,7 +211,6 @@ class DryRun:
             self._start_over()
         else:
             self._version = nodes.journal.version
-            self._rivals.version = self._rivals.current
             self._forget([*changes.rows, *moved])
         own = attempt.nominations.row_of(attempt.pod)
         self._forget([row for row in (self._own, own) if row is not None])

@@ -95,7 +95,7 @@ class EvictableRows:
 
     def _kind_now(self, attempt: PreemptionAttempt) -> _Kind | None:
         pod, rules = attempt.pod, self._rules
-        if rules.key is None or rules.order_reads_pod or attempt.filter_dry_run.key is None:
+        if rules.key is None or rules.order_reads_pod or attempt.key is None:
             return None
         key = rules.key(pod)
         kind = self._kinds.get(key)

@@ -23,24 +23,21 @@ class Nominator:
     def __init__(self) -> None:
         self.node_by_uid: dict[str, str] = {}
         """The node that each pod is nominated to, by the pod's UID; to be read only."""
-        self._pods: dict[str, dict[str, PodInfo]] = {}
+        self.by_node: dict[str, dict[str, PodInfo]] = {}
+        """By node the pods that are nominated to it, by UID; to be read only."""
         self._priorities: Counter[int] = Counter()
         self._log: list[str] = []
-        self._dropped = 0
+        self.version = 0
+        """How many nominations ever came or went."""
 
     def __len__(self) -> int:
         return len(self.node_by_uid)
-
-    @property
-    def version(self) -> int:
-        """How many nominations ever came or went."""
-        return self._dropped + len(self._log)
 
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Nominate `pod` to `node`, instead of where it was nominated before."""
         self.clear(pod.uid)
         self.node_by_uid[pod.uid] = node
-        self._pods.setdefault(node, {})[pod.uid] = pod
+        self.by_node.setdefault(node, {})[pod.uid] = pod
         self._priorities[pod.priority] += 1
         self._note(node)
 
@@ -49,10 +46,10 @@ class Nominator:
         node = self.node_by_uid.pop(uid, None)
         if node is None:
             return None
-        pods = self._pods[node]
+        pods = self.by_node[node]
         pod = pods.pop(uid)
         if not pods:
-            del self._pods[node]
+            del self.by_node[node]
         self._priorities[pod.priority] -= 1
         if not self._priorities[pod.priority]:
             del self._priorities[pod.priority]
@@ -65,19 +62,19 @@ class Nominator:
 
     def pods_on(self, node: str) -> tuple[PodInfo, ...]:
         """Return the pods nominated to `node`."""
-        return tuple(self._pods.get(node, {}).values())
+        return tuple(self.by_node.get(node, {}).values())
 
     def any_on(self, nodes: Iterable[str], priority: int) -> bool:
         """Return whether a pod at least so important is nominated to one of some nodes."""
         for node in nodes:
-            for pod in self._pods.get(node, _NO_PODS).values():
+            for pod in self.by_node.get(node, _NO_PODS).values():
                 if pod.priority >= priority:
                     return True
         return False
 
     def nominated(self) -> tuple[tuple[str, tuple[PodInfo, ...]], ...]:
         """Return every node that has nominated pods, with them."""
-        return tuple((node, tuple(pods.values())) for node, pods in self._pods.items())
+        return tuple((node, tuple(pods.values())) for node, pods in self.by_node.items())
 
     def lowest(self, priority: int) -> int | None:
         """Return the lowest priority of a nominated pod that is not below another; None if none."""
@@ -92,12 +89,11 @@ class Nominator:
 
         None if that is too long ago to say.
         """
-        start = version - self._dropped
+        start = version - self.version + len(self._log)
         return list(dict.fromkeys(self._log[start:])) if start >= 0 else None
 
     def _note(self, node: str) -> None:
         self._log.append(node)
+        self.version += 1
         if len(self._log) > LOG_SIZE:
-            cut = LOG_SIZE // 2
-            del self._log[:cut]
-            self._dropped += cut
+            del self._log[: LOG_SIZE // 2]

@@ -92,10 +92,10 @@ def no_node_fits(attempt: Attempt, evaluation: Evaluation, nodes: int) -> Preemp
     pod, runner = attempt.queued.info, attempt.profile.runner
     if not runner.pipeline.at("post_filter"):
         return rejected(diagnosis, nominated=False)
-    dry_run = evaluation.filtering.filter_dry_run
-    if attempt.brief and dry_run.node_by_node:
+    filtering = evaluation.filtering
+    if attempt.brief and filtering.filter_dry_run.node_by_node:
         raise TakesLong("victims are searched node by node")
-    attempt.state.write(dry_run)
+    attempt.state.write(filtering)
     result = runner.run("post_filter", attempt.state, pod, diagnosis).made_room
     if result is None:
         return rejected(diagnosis, nominated=True)

@@ -175,4 +175,5 @@ def attempt_of(scheduler: Scheduler, pod: PodInfo) -> PreemptionAttempt | None:
         evaluation.filtering.filter_dry_run,
         scheduler.cache,
         nominations,
+        evaluation.filtering.key,
     )

@@ -103,7 +103,10 @@ def attempt_of(scheduler: Scheduler, pod: PodInfo) -> PreemptionAttempt | None:
         evaluation.filtering.filter_dry_run,
         nominated_pods.Nominations(scheduler.cache, scheduler.handle.nominator),
     )
-    return PreemptionAttempt(pod, evaluation.state, filter_dry_run, scheduler.cache, nominations)
+    key = evaluation.filtering.key
+    return PreemptionAttempt(
+        pod, evaluation.state, filter_dry_run, scheduler.cache, nominations, key
+    )
 
 
 @settings(max_examples=scaled(150), deadline=None)
@@ -132,8 +135,8 @@ def assert_alike(scheduler: Scheduler, attempt: PreemptionAttempt) -> None:
     answers: list[tuple[dict[int, object], dict[int, tuple[int, Status]]]] = []
     for by_state in (filter_dry_run.by_state, False):
         filter_dry_run.by_state = by_state
-        room = nominated_pods.rejections_with_nominated_pods(
-            scheduler.cache.overlay, filter_dry_run, attempt.state, pod, nominated
+        room = filter_dry_run.rejections_with(
+            scheduler.cache.overlay, attempt.state, pod, nominated
         )
         answers.append((messages(scheduler, attempt), room))
     assert answers[0] == answers[1]

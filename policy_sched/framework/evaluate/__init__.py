@@ -8,10 +8,7 @@ from policy_sched.framework.evaluate import extenders as extenders
 from policy_sched.framework.evaluate.evaluator import Domain as Domain, Evaluator as Evaluator
 from policy_sched.framework.evaluate.extenders import skip as skip, skipped as skipped
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun as FilterDryRun
-from policy_sched.framework.evaluate.nominated_pods import (
-    Nominations as Nominations,
-    rejections_with_nominated_pods as rejections_with_nominated_pods,
-)
+from policy_sched.framework.evaluate.nominated_pods import Nominations as Nominations
 from policy_sched.framework.evaluate.placement import (
     Domains as Domains,
     domains as domains,
@@ -19,7 +16,10 @@ from policy_sched.framework.evaluate.placement import (
     placement_scores as placement_scores,
 )
 from policy_sched.framework.evaluate.pod_signature import Key as Key, key_getter as key_getter
-from policy_sched.framework.evaluate.results import Evaluation as Evaluation
+from policy_sched.framework.evaluate.results import (
+    Evaluation as Evaluation,
+    FilteredNodes as FilteredNodes,
+)
 from policy_sched.framework.evaluate.sampling import (
     Rotation as Rotation,
     Sample as Sample,

@@ -334,8 +334,6 @@ class Entry:
         feasible = (self.first == FEASIBLE).nonzero()[0]
         for view in views:
             durability = view.plugin.durability
-            if durability is Scope.NODE:
-                view.own()
             if not view.plugin.plain and feasible.size:
                 if durability is Scope.STATIC:
                     raw = view.raw

@@ -23,8 +23,7 @@ and a property test compares. What happens to a kept result depends on what chan
 | a filter breaks | the result is dropped |
 | the pipeline is replaced | fresh evaluation |
 
-A pod that passes on the node that it is nominated to goes there, as upstream: where only pods
-changed, that row is filtered alone, and the kept result is brought up to date another time.
+A pod that passes on the node that it is nominated to goes there, as upstream.
 
 Results are kept by the 2Q policy (caches.py), and brought up to date by updates.py.
 """
@@ -41,7 +40,7 @@ from numpy.typing import NDArray
 
 from policy_sched import thresholds
 from policy_sched.cluster.tables import NodeTable
-from policy_sched.errors import PluginError
+from policy_sched.errors import PluginError, PolicySchedError
 from policy_sched.framework import Code, Extender, Scope
 from policy_sched.framework.evaluate import results
 from policy_sched.framework.evaluate.caches import EvaluationCache
@@ -127,12 +126,6 @@ class Evaluator:
 
         Raises PluginError if a plugin breaks.
         """
-        if domain is None and not self._extenders:
-            nominations = self._nominations
-            if nominations is not None and pod.uid in nominations.nodes:
-                there = self._nominated_alone(pod, nominations)
-                if there is not None:
-                    return there
         entry = self._current(pod) if domain is None else self._current_in(domain, pod)
         found = entry.result
         rejection = found.filtering.rejection
@@ -147,9 +140,12 @@ class Evaluator:
             if own is not None and (domain is None or own not in domain.outside):
                 override, fits = self._on_nominated_node(found, pod, own)
                 if fits:
-                    alone = self._extended(_only_row(found, own), pod, extenders, strict=False)
-                    if alone is not None:
+                    alone = _only_row(found, own)
+                    if not extenders:
                         return alone
+                    extended = self._extended(alone, pod, extenders, strict=False)
+                    if extended is not None:
+                        return extended
                 found = self._with_row(found, pod, own, override)
         if self._sample is not None:
             found = self._restricted(found, pod, self._sample.of(found.filtering))
@@ -190,7 +186,7 @@ class Evaluator:
                     if runner.recorder is not None:
                         self._note(HINT_USED, kept)
                     return kept
-            except PluginError:
+            except PolicySchedError:
                 self._kept.drop(place)  # it is brought up to date in part
                 raise
         nominated = None if lowest is None else self._nominated_pods(lowest)
@@ -255,8 +251,6 @@ class Evaluator:
         entry.version = journal.version
         for row in rows:
             seen[row] = stamps[row]
-        if nominated is not None:
-            nominated.version = nominated.current
         return True
 
     # Results that are not shared.
@@ -305,30 +299,6 @@ class Evaluator:
             return replace(found, filtering=copy)
         return self._passes.scored_again(Evaluation(found.state.clone(), copy), pod)
 
-    def _nominated_alone(self, pod: PodInfo, nominations: Nominations) -> Evaluation | None:
-        """Return the evaluation of the nominated row alone if the pod passes there.
-
-        It needs of a kept evaluation what no pod changes; what else is there is not updated. None
-        where that is not known, and where the row does not pass, or gives way to other pods.
-        """
-        own, runner = nominations.row_of(pod), self._runner
-        if own is None or self._key is None or runner.sampling:
-            return None
-        if nominations.nominated_pods_on(pod, (own,)):
-            return None
-        lowest = nominations.lowest(pod)
-        assert lowest is not None, "the pod itself is nominated"
-        entry = self._kept.get((*self._key(pod), lowest))
-        if entry is None or entry.version < self._table.journal.static_version:
-            return None
-        start = runner.began()
-        if not self._updates.fits(entry, pod, own):
-            return None
-        if runner.recorder is not None:
-            runner.ended("filter", Code.SUCCESS, start)
-            self._note(HINT_USED, entry)
-        return _only_row(entry.result, own)
-
     def _on_nominated_node(
         self, found: Evaluation, pod: PodInfo, row: int
     ) -> tuple[results.Override | None, bool]:
@@ -339,14 +309,14 @@ class Evaluator:
         """
         assert self._nominations is not None, "the pod is nominated"
         filtering, state = found.filtering, found.state
-        nominated = self._nominations.nominated_pods(pod.priority)
-        others = tuple(one for one in nominated.on([row]).get(row, ()) if one.uid != pod.uid)
+        others = self._nominations.nominated_pods_on(pod, (row,))
         outside = filtering.by_plugins[row] == OUTSIDE
         rejection = None
         try:
             dry_run = filtering.filter_dry_run
             if others:
-                rejection = nominated.rejections(dry_run, state, pod, {row: others}).get(row)
+                overlay = self._nominations.overlay
+                rejection = dry_run.rejections_with(overlay, state, pod, others).get(row)
             if outside and rejection is None:
                 alone = np.array([row], np.intp)
                 rejection = dry_run.rejections(self._table, state, pod, alone).get(row)

@@ -7,14 +7,15 @@ the attempt's plugins over it, without those that it skipped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from copy import copy
-from typing import cast
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policy_sched import thresholds
+from policy_sched.cluster.overlay import AddedPods, NodeOverlay
 from policy_sched.cluster.tables import Key as ColumnKey, NodeView
 from policy_sched.errors import PluginError
 from policy_sched.framework import (
@@ -28,9 +29,11 @@ from policy_sched.framework import (
     Scope,
     Status,
 )
-from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.framework.runtime import Hook, Runner, broken
 from policy_sched.model import PodInfo
+
+PodsByRow: TypeAlias = Mapping[int, tuple[PodInfo, ...]]
+"""By row of the node table: the nominated pods that come before the pod in question."""
 
 
 class FilterDryRun:
@@ -40,18 +43,10 @@ class FilterDryRun:
     removed before another is evaluated. ``by_state``: such plugins learn of pods that come and go
     by AddPod and RemovePod alone; where these change nothing that a plugin keeps in the state, its
     result is as before, whatever else is tried out. ``skipped``: the plugins that the attempt left
-    out. ``key``: the signature of the pods that get these results, None where only this one does.
-    ``pipeline``: the hash of the policies that the filters belong to. ``plugins``: the filters.
+    out. ``pipeline``: the hash of the policies that the filters belong to.
     """
 
-    def __init__(
-        self,
-        runner: Runner,
-        filters: Sequence[Hook],
-        skipped: frozenset[str],
-        key: Key | None = None,
-    ) -> None:
-        self.key = key
+    def __init__(self, runner: Runner, filters: Sequence[Hook], skipped: frozenset[str]) -> None:
         self.skipped = skipped
         self.pipeline = runner.pipeline.content_hash
         self._runner = runner
@@ -71,20 +66,10 @@ class FilterDryRun:
         self._overlay = next((one.nodes for one in self._overlays.values()), None)
         """The overlay over which filters are functions; None if one of them is none."""
         self._rejection = self._first_rejection()
-        self._reads: dict[ColumnKey, bool] = {}
+        self.reads = cache(self._may_read)
+        """Returns whether a filter that reads pods may read a column of the node table."""
         self.node_by_node = bool(cluster_scoped)
-        self._last: FilterDryRun | None = None
         self.by_state = cluster_scoped <= {hook.plugin for hook in self._add}
-
-    def for_signature(self, key: Key | None) -> FilterDryRun:
-        """Return the same filters for the pods of a signature."""
-        found = self._last
-        if found is None or found.key is not key:
-            self._last = None
-            found = copy(self)
-            found.key = key
-            self._last = found
-        return found
 
     def fits(
         self,
@@ -182,17 +167,13 @@ class FilterDryRun:
         numbered = [(number, self.plugins[number].plugin) for number in self._overlays]
         return rules.first_rejection(numbered, self._overlay)
 
-    def reads(self, key: ColumnKey) -> bool:
-        """Return whether a filter that reads pods may read a column of the node table."""
-        known = self._reads.get(key)
-        if known is None:
-            signatures = self._runner.pipeline.signatures
-            found = [signatures.get(hook.plugin) for hook in self._dynamic]
-            known = self._reads[key] = any(
-                one is None or one.kernel.filter_reads is None or one.kernel.filter_reads(key)
-                for one in found
-            )
-        return known
+    def _may_read(self, key: ColumnKey) -> bool:
+        signatures = self._runner.pipeline.signatures
+        found = [signatures.get(hook.plugin) for hook in self._dynamic]
+        return any(
+            one is None or one.kernel.filter_reads is None or one.kernel.filter_reads(key)
+            for one in found
+        )
 
     def _passes(
         self, hook: Hook, state: CycleState, pod: PodInfo, rows: NDArray[np.intp], nodes: NodeView
@@ -244,6 +225,43 @@ class FilterDryRun:
                 else:
                     rejections[row] = number, status.by(hook.plugin)
             rows = rows[~bad]
+        return rejections
+
+    def rejections_with(
+        self,
+        nodes: NodeOverlay,
+        state: CycleState,
+        pod: PodInfo,
+        added: PodsByRow,
+        *,
+        passed: bool = False,
+    ) -> dict[int, tuple[int, Status]]:
+        """Return the rejections of rows of an overlay with pods added to them.
+
+        ``passed``: without these pods all filters pass the rows.
+        """
+        rejections: dict[int, tuple[int, Status]] = {}
+        together: PodsByRow = added
+        if self.node_by_node:
+            together = {
+                row: others
+                for row, others in added.items()
+                if self.is_unaffected_by(state, pod, row, (), others)
+            }
+        if together:
+            pods = AddedPods(together)
+            with nodes:
+                nodes.add_all(pods)
+                rejections |= self.rejections(nodes, state, pod, pods.rows, moved=passed)
+        for row, others in added.items():
+            if row in together:
+                continue
+            clone = state.clone()
+            with nodes:
+                for other in others:
+                    nodes.add(row, other)
+                    self.add_pod(clone, pod, other, row)
+                rejections |= self.rejections(nodes, clone, pod, np.array([row], np.intp))
         return rejections
 
     def _few_rejections(

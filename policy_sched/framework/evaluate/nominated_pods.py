@@ -2,27 +2,18 @@
 
 Theory of operation: where pods of equal or higher priority are nominated to a node, the filters
 must pass with those pods added and without them, because they may never be bound. The second result
-is the ordinary one; this module computes the first, for the few rows that need it. Pods with the
-same nominated pods share it, and the nominator's log lists the rows to evaluate again.
+is the ordinary one; `FilterDryRun.rejections_with` computes the first, for the few rows that need
+it. Pods with the same nominated pods share it, and the nominator's log lists the rows to evaluate
+again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
 
-import numpy as np
-
-from policy_sched import thresholds
 from policy_sched.cluster import Cache
-from policy_sched.cluster.overlay import AddedPods, NodeOverlay
-from policy_sched.framework import CycleState, Status
-from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.model import PodInfo
 from policy_sched.queue import Nominator
-
-PodsByRow: TypeAlias = Mapping[int, tuple[PodInfo, ...]]
-"""By row of the node table: the nominated pods that come before the pod in question."""
 
 
 class Nominations:
@@ -33,6 +24,8 @@ class Nominations:
         self._nominator = nominator
         self.nodes: Mapping[str, str] = nominator.node_by_uid
         """The node that each pod is nominated to, by UID; empty if there are no nominations."""
+        self.overlay = cache.overlay
+        """In which nominated pods can be added."""
 
     def row_of(self, pod: PodInfo) -> int | None:
         """Return the row that the pod itself is nominated to, None without a live one."""
@@ -65,29 +58,24 @@ class Nominations:
 
 
 class NominatedPods:
-    """Nominated pods of one priority or a higher one.
+    """Nominated pods of one priority or a higher one."""
 
-    ``version``: the nominator's version when the nominated pods were last read.
-    """
-
-    __slots__ = ("_cache", "_nominator", "_priority", "version")
+    __slots__ = ("_cache", "_nominator", "_priority", "_version", "overlay")
 
     def __init__(self, cache: Cache, nominator: Nominator, priority: int) -> None:
         self._cache = cache
         self._nominator = nominator
         self._priority = priority
-        self.version = nominator.version
-
-    @property
-    def current(self) -> int:
-        """The nominator's version now."""
-        return self._nominator.version
+        self._version = nominator.version
+        self.overlay = cache.overlay
+        """In which they can be added."""
 
     def moved(self) -> list[int] | None:
-        """Return the live rows where nominations changed after ``version``; None if unknown."""
-        if self.version == self._nominator.version:
+        """Return the live rows where nominations changed since it was called; None if unknown."""
+        before, self._version = self._version, self._nominator.version
+        if before == self._version:
             return []
-        nodes = self._nominator.since(self.version)
+        nodes = self._nominator.since(before)
         if nodes is None:
             return None
         row_of = self._cache.nodes.row_of
@@ -101,76 +89,16 @@ class NominatedPods:
     def on(self, rows: Sequence[int] | None) -> dict[int, tuple[PodInfo, ...]]:
         """Return the nominated pods on some rows, or on all live ones; rows without any are left
         out."""
-        nodes, nominator = self._cache.nodes, self._nominator
-        found: dict[int, tuple[PodInfo, ...]] = {}
-        places: Iterable[tuple[int | None, tuple[PodInfo, ...]]]
-        if rows is not None and len(rows) <= thresholds.FEW_ROWS:
-            places = [(row, nominator.pods_on(nodes.names[row])) for row in rows]
-        else:
+        nodes, by_node, least = self._cache.nodes, self._nominator.by_node, self._priority
+        if rows is None or len(rows) > len(by_node):
             wanted = None if rows is None else set(rows)
-            every = ((nodes.row_of.get(node), pods) for node, pods in nominator.nominated())
-            places = (one for one in every if wanted is None or one[0] in wanted)
-        for row, pods in places:
-            if row is None or not pods:
-                continue
-            nominated = tuple([pod for pod in pods if pod.priority >= self._priority])
-            if nominated:
-                found[row] = nominated
+            there = [nodes.row_of.get(node) for node in by_node]
+            rows = [row for row in there if row is not None and (wanted is None or row in wanted)]
+        found: dict[int, tuple[PodInfo, ...]] = {}
+        for row in rows:
+            pods = by_node.get(nodes.names[row])
+            if pods is not None:
+                nominated = tuple([pod for pod in pods.values() if pod.priority >= least])
+                if nominated:
+                    found[row] = nominated
         return found
-
-    def rejections(
-        self,
-        filter_dry_run: FilterDryRun,
-        state: CycleState,
-        pod: PodInfo,
-        nominated: PodsByRow,
-        *,
-        passed: bool = False,
-    ) -> dict[int, tuple[int, Status]]:
-        """Return the rows that reject the pod with the nominated pods added, as `FilterDryRun`.
-
-        ``passed``: without these pods they pass.
-        """
-        overlay = self._cache.overlay
-        return rejections_with_nominated_pods(
-            overlay, filter_dry_run, state, pod, nominated, passed=passed
-        )
-
-
-def rejections_with_nominated_pods(
-    nodes: NodeOverlay,
-    filter_dry_run: FilterDryRun,
-    state: CycleState,
-    pod: PodInfo,
-    nominated: PodsByRow,
-    *,
-    passed: bool = False,
-) -> dict[int, tuple[int, Status]]:
-    """Return the rows of an overlay that reject the pod with the nominated pods added.
-
-    The result is that of `FilterDryRun.rejections`. ``passed``: all filters pass the rows without
-    these pods.
-    """
-    rejections: dict[int, tuple[int, Status]] = {}
-    together: PodsByRow = nominated
-    if filter_dry_run.node_by_node:
-        together = {
-            row: others
-            for row, others in nominated.items()
-            if filter_dry_run.is_unaffected_by(state, pod, row, (), others)
-        }
-    if together:
-        added = AddedPods(together)
-        with nodes:
-            nodes.add_all(added)
-            rejections |= filter_dry_run.rejections(nodes, state, pod, added.rows, moved=passed)
-    for row, others in nominated.items():
-        if row in together:
-            continue
-        clone = state.clone()
-        with nodes:
-            for other in others:
-                nodes.add(row, other)
-                filter_dry_run.add_pod(clone, pod, other, row)
-            rejections |= filter_dry_run.rejections(nodes, clone, pod, np.array([row], np.intp))
-    return rejections

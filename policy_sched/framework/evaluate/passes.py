@@ -186,12 +186,12 @@ class Passes:
         pods_on = nominated.on(rows)
         if pods_on or entry.overrides:
             result = entry.result
-            dry_run, state = result.filtering.filter_dry_run, result.state
+            dry_run, state, overlay = entry.filters.dry_run, result.state, nominated.overlay
             passed = {row: pods for row, pods in pods_on.items() if not entry.by_plugins[row]}
-            rejections = nominated.rejections(dry_run, state, pod, passed, passed=True)
+            rejections = dry_run.rejections_with(overlay, state, pod, passed, passed=True)
             if len(passed) < len(pods_on):
                 others = {row: pods for row, pods in pods_on.items() if row not in passed}
-                rejections |= nominated.rejections(dry_run, state, pod, others)
+                rejections |= dry_run.rejections_with(overlay, state, pod, others)
             entry.override(rejections, rows)
 
     # Scores.

@@ -97,7 +97,8 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
     fatal: Mapping[int, FatalCodes]
     """By the place of a filter, its codes of rows on which it broke."""
     overrides: Mapping[int, Override]
-    filters: FilterDryRun
+    filter_dry_run: FilterDryRun
+    """The filters that took part, to run them again on hypothetical pods."""
     names: Sequence[str]
     explanations: Explanations
     rejection: framework.Status | None = None
@@ -112,11 +113,6 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
     """Whether extenders rejected rows."""
     key: Key | None = None
     """The signature of the pods that get this result, None where only this one does."""
-
-    @property
-    def filter_dry_run(self) -> FilterDryRun:
-        """The filters that took part, to run them again on hypothetical pods."""
-        return self.filters.for_signature(self.key)
 
     @property
     def narrowed_by(self) -> tuple[str, ...]:

@@ -146,28 +146,6 @@ class Updates:
             self._functions[key] = rules.rows(filters, names)
         return self._functions[key]
 
-    def fits(self, entry: Entry, pod: PodInfo, row: int) -> bool:
-        """Return whether a row passes all filters now, whatever the entry knows of it.
-
-        False where that is up to the plugins. Nothing but pods changed since the entry's version.
-        """
-        if entry.filters.cluster_scoped or entry.active.cluster_pre_filter:
-            return False
-        if entry.result.filtering.rejection is not None:
-            return False
-        functions = entry.row_functions
-        if functions is UNKNOWN:
-            functions = entry.row_functions = self._functions_of(entry)
-        if functions is None:
-            return False
-        static = [
-            place for place, view in enumerate(entry.views) if view.durability is Scope.STATIC
-        ]
-        if entry.rejecting(np.array((row,), np.intp), static).item() != FEASIBLE:
-            return False
-        rejections = functions.filter(pod, [row], entry.by_plugins)[0]
-        return rejections is not None and not any(rejections)
-
     # Filters.
 
     def pre_filter_unchanged(self, entry: Entry, pod: PodInfo) -> bool:

@@ -232,6 +232,7 @@ class IncrementalCount:
     def __init__(self, domains: Domains) -> None:
         self._domains = domains
         self._totals: dict[str, tuple[Domain, Numbers]] = {}
+        """By label key, as long as no row has another number."""
         self.by_row: Numbers = np.zeros(0, np.int64)
         self.total = 0
         self.version = -1
@@ -253,9 +254,9 @@ class IncrementalCount:
         return int(self._by_domain(domain)[domain.id_view[row]])
 
     def _by_domain(self, domain: Domain) -> Numbers:
-        known = self._totals.get(domain.key)
-        if known is not None and known[0] is domain:
-            return known[1]
+        kept = self._totals.get(domain.key)
+        if kept is not None and kept[0] is domain:
+            return kept[1]
         totals = np.zeros(domain.count + 1, np.int64)
         np.add.at(totals, domain.ids, self.by_row)
         totals[domain.count] = 0
@@ -275,10 +276,7 @@ class IncrementalCount:
             return
         self.by_row[row] = number
         self.total += change
-        for domain, totals in self._totals.values():
-            place = domain.id_view[row]
-            if place < domain.count:
-                totals[place] += change
+        self._totals.clear()
 
 
 class IncrementalCounts:

@@ -254,7 +254,7 @@ class BoundPolicy:
     ) -> Scores:
         """Return the scores of the feasible rows (None: all) within 0..100; failed ones are 0.
 
-        What is returned may be read-only. May raise RuleError.
+        May raise RuleError.
         """
         assert self._score is not None, "the policy has a score"
         return self._score.normalize(scores, pod, cycle, rows)

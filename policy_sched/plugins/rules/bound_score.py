@@ -88,11 +88,8 @@ class BoundScore:
         self._unit = BoundUnit(score.unit, runtime)
         expression = score.expression
         self._normalizer = None if expression is None else BoundUnit(expression, runtime)
-        self._shares = not score.normalizes_by_row
         self._dtype: type[np.float64 | np.int64] = np.float64 if score.double else np.int64
         self._failed: float = np.nan if score.double else FAILED
-        self._last: RawScores = np.zeros(0, self._dtype)
-        self._last_normalized: Scores | None = None
 
     def row_rule(self, cycle: Activation) -> RowRule | None:
         """Return the score as a function of one row; None where it is no integer."""
@@ -147,8 +144,6 @@ class BoundScore:
         root = self._unit.unit.roots[0]
         result = out[root.value]
         if not isinstance(result, np.ndarray) or result.ndim == 0:
-            if root.error is None or (isinstance(out[root.error], int) and not out[root.error]):
-                return self._flat(float(result) if self._score.double else int(result), n)
             result = np.full(n, result, dtype=self._dtype)
         if root.error is not None:
             errors = out[root.error]
@@ -179,14 +174,6 @@ class BoundScore:
                 failed = root.error is not None and out[root.error]
                 values.append(instead if failed else out[root.value])
         return np.array(values, dtype=self._dtype)
-
-    def _flat(self, score: float, n: int) -> RawScores:
-        """Return an array of one score; the last one is shared, and read-only."""
-        if len(self._last) != n or (n and self._last.item(0) != score):
-            self._last = np.full(n, score, dtype=self._dtype)
-            self._last.flags.writeable = False
-            self._last_normalized = None
-        return self._last
 
     def failure(
         self, pod: PodInfo, cycle: Activation, scores: RawScores, rows: npt.NDArray[np.intp]
@@ -237,20 +224,9 @@ class BoundScore:
     ) -> Scores:
         """Return the scores of the feasible rows within 0..100; failed ones are 0.
 
-        ``rows``: the feasible rows; None: all of them. Scores that `raw` shared are normalised
-        once; what is returned may be read-only. Raises RuleError where a normalize expression
-        fails and the policy has Abort.
+        ``rows``: the feasible rows; None: all of them. Raises RuleError where a normalize
+        expression fails and the policy has Abort.
         """
-        if not self._shares or scores is not self._last:
-            return self._normalized(scores, pod, cycle, rows)
-        if self._last_normalized is None:
-            self._last_normalized = self._normalized(scores, pod, cycle, rows)
-            self._last_normalized.flags.writeable = False
-        return self._last_normalized
-
-    def _normalized(
-        self, scores: RawScores, pod: PodInfo | None, cycle: Activation, rows: Rows
-    ) -> Scores:
         if self._normalizer is None:
             name = self._score.normalizer
             return scores if name is None else normalized(name, scores)

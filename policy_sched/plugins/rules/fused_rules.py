@@ -228,19 +228,17 @@ class BoundFusedRules:
         unscored = partial(update, *arguments, *off, (), False)
         more = None if scores is None else self._called("score", scores, program.scores)
         if scores is None or more is None:
-            return _limited(unscored, unscored, None, [*called.values()])
+            return _limited(unscored, None, [*called.values()])
         flags = [name in scores for name in program.scores]
         names = [*(name for name in program.scores if name in scores), *more]
         order = None
         if names != [*scores]:  # the program has its own scores first
             order = itemgetter(*(names.index(name) for name in scores))
         scoring = *flags, tuple([rule.function for rule in more.values()]), order
-        return _limited(
-            partial(update, *arguments, *scoring),
-            unscored,
-            partial(update, *self._arguments((), {}), *scoring),
-            [*called.values(), *more.values()],
-        )
+        rules = [*called.values(), *more.values()]
+        limited = any(rule.limited is not None for rule in rules)  # scores have steps of their own
+        both = unscored if limited else partial(update, *arguments, *scoring)
+        return _limited(both, partial(update, *self._arguments((), {}), *scoring), rules)
 
     def _called(
         self, kind: Literal["filter", "score"], plugins: Sequence[str], known: Sequence[str]
@@ -284,16 +282,11 @@ class BoundFusedRules:
         ]
 
 
-def _limited(
-    update: Update, unscored: Update, scored: Update | None, called: Sequence[RowRule]
-) -> RowFunctions:
-    """Return functions in which the steps of all rows count together, if any are counted.
-
-    Filters and scores have steps of their own.
-    """
+def _limited(update: Update, scored: Update | None, called: Sequence[RowRule]) -> RowFunctions:
+    """Return functions in which the steps of all rows count together, if any are counted."""
     context = next((rule.limited for rule in called if rule.limited is not None), None)
     if context is None:
-        return RowFunctions(update, unscored, scored)
+        return RowFunctions(update, scored)
 
     def within(function: Update) -> Update:
         def run(
@@ -304,6 +297,4 @@ def _limited(
 
         return run
 
-    return RowFunctions(
-        within(unscored), within(unscored), None if scored is None else within(scored)
-    )
+    return RowFunctions(within(update), None if scored is None else within(scored))

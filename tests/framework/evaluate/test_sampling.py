@@ -133,6 +133,16 @@ def test_old_zone_labels_count_first() -> None:
     assert seen(sampled.evaluate(next(pods()))) == [*range(50), *range(100, 150)]
 
 
+def test_a_node_that_comes_later_has_its_turn() -> None:
+    """A new node was looked at with each of the others, as the order of the search lacked it."""
+    cache = cluster(3)
+    sampled, _ = evaluators(cache, "adaptive", Cpu, any_will_do=True)
+    pod = next(pods())
+    assert sampled.evaluate(pod).best().tolist() == [0]
+    cache.add_node(make_node("later", cpu="4"))
+    assert [sampled.evaluate(pod).best().tolist() for _ in range(4)] == [[1], [2], [3], [0]]
+
+
 def test_small_clusters_are_looked_at_whole() -> None:
     """Below 100 nodes a sample changes nothing, and shares what pods share."""
     sampled, _ = evaluators(cluster(99), 1, Cpu)

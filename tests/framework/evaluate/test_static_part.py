@@ -301,13 +301,16 @@ class Scaled:
 
 
 def test_a_static_score_is_normalised_by_what_the_plugin_prepared() -> None:
-    """Also where a larger pod does not fit the node with the highest score."""
+    """Also where a larger pod does not fit the node with the highest score, and after that.
+
+    Such a pod wrote its scores into those that smaller ones share.
+    """
     cache = Cache()
     for i, cpu in enumerate(["4", "4", "1"]):
         cache.add_node(make_node(f"n{i}", cpu=cpu))
     plugins = {"Cpu": Cpu(handle_of(cache)), "Scaled": Scaled()}
     runner = Runner(pipeline_of(plugins))
     shared, fresh = (Evaluator(runner, cache.nodes, cached=cached) for cached in (True, False))
-    for i, cpu in enumerate(["100m", "200m", "2", "3"]):
+    for i, cpu in enumerate(["100m", "200m", "2", "3", "300m"]):
         pod = PodInfo.of(make_pod(f"p{i}", cpu=cpu, labels={"best": "50"}))
         assert_equal(shared.evaluate(pod), fresh.evaluate(pod))

@@ -151,6 +151,16 @@ def test_an_overlay_counts_its_own_pods() -> None:
         assert values(over, pod) == values(bound, pod) == before
 
 
+def test_a_node_that_changes_its_domain_takes_its_pods_along() -> None:
+    """The pods of a node whose label changed went on to count in the domain it had left."""
+    cache, pod = crowd(6), PodInfo.of(make_pod("p", namespace="a"))
+    text = "domain('zone').pods.filter(p, p.namespace == pod.namespace).size()"
+    bound = bound_to(text, cache, "any")
+    assert values(bound, pod) == [2, 2, 1]
+    cache.update_node(make_node("n0", labels={"zone": "z1"}))
+    assert values(bound, pod) == [2, 1, 2]
+
+
 def test_a_count_far_behind_is_computed_again() -> None:
     """Many changes at once, and many values, leave no count behind."""
     cache = crowd(0)
