@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, strategies as st
 
 from policy_sched.framework.evaluate.results import Evaluation, Scoring
-from policy_sched.framework.evaluate.totals import MOST_GROUPS, Totals
+from policy_sched.framework.evaluate.totals import Totals
 from policy_sched.scheduler.scheduling_cycle import select_host
-from policy_sched.thresholds import FEW_ROWS, SEARCHES
+from policy_sched.thresholds import FEW_ROWS, MOST_GROUPS, SEARCHES
 
 ROWS = 12
 changes = st.lists(
