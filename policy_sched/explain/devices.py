@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 
 from policy_sched.model import counted
-from policy_sched.plugins import dynamicresources
+from policy_sched.plugins.dynamicresources import RatedDevice
 
-_WORDS: Final = {
+WORDS: Final = {
     "updated": "in pools that are being updated",
     "invalid": "in invalid pools",
     "allocated": "allocated",
@@ -21,24 +21,21 @@ _WORDS: Final = {
     "tainted": "tainted",
     "rule": "rejected by a rule",
 }
+"""Why devices are refused, besides by selectors: they are allocated, on other nodes, and so on."""
 #: Names of nodes that a line has.
 _NAMED: Final = 3
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SelectorStep:
-    """A selector that rejects devices; ``place`` is its file and line where these are known."""
+    """A selector that rejects devices: of a class by its name, or of a request of a claim."""
 
     kind: str
     name: str
     request: str
     index: int
     place: str = ""
-
-    @classmethod
-    def of(cls, one: dynamicresources.SelectorOf) -> SelectorStep:
-        """Return a selector whose place is not known."""
-        return cls(one.kind, one.name, one.request, one.index)
+    """Its file and line, "" where these are not known."""
 
     def __str__(self) -> str:
         return f"selector at {self.place}" if self.place else self.title
@@ -50,21 +47,22 @@ class SelectorStep:
         return f"selector {self.index} of {of}"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class RefusedStep:
-    """How many devices are refused for one reason."""
+    """How many devices are refused for one reason: "selector", or one of WORDS."""
 
     why: str
-    count: int
+    count: int = 1
     selector: SelectorStep | None = None
     taint: str = ""
     error: str = ""
+    """The error of a selector, the rule, or why a pool is invalid."""
 
     def __str__(self) -> str:
         if self.why == "rule":
             return f"{self.count} rejected by rule {self.error}"
         if self.selector is None:
-            return f"{self.count} {_WORDS[self.why]}"
+            return f"{self.count} {WORDS[self.why]}"
         if self.error:
             why = self.error.removeprefix("CEL runtime error: ").partition("\n")[0]
             return f"{self.count} failed in {self.selector} ({why})"
@@ -93,19 +91,40 @@ class RequestStep(msgspec.Struct, rename="camel"):
     container: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ClaimChangeStep:
-    """A change with which the claims would be allocated, and on how many nodes."""
+    """A change with which the claims would be allocated, and on how many nodes.
+
+    ``kind``: toleration, count, constraint, selector, or free (allocated devices are given back).
+    """
 
     kind: str
-    claim: str
-    request: str
-    name: str
-    fits: int
-    nodes: list[str]
+    claim: str = ""
+    request: str = ""
+    name: str = ""
+    fits: int = 0
+    nodes: Sequence[str] = ()
     selector: SelectorStep | None = None
     resource: str = ""
     container: str = ""
+
+    @classmethod
+    def of(cls, kind: str, step: RequestStep, name: str = "") -> ClaimChangeStep:
+        """Return a change of a request, whose nodes are not known yet."""
+        change = cls(kind, step.claim, step.request, name)
+        return replace(change, resource=step.resource, container=step.container)
+
+    def on(self, nodes: Sequence[str]) -> ClaimChangeStep:
+        """Return the change with the nodes on which the claims would be allocated."""
+        return replace(self, fits=len(nodes), nodes=sorted(nodes)[:_NAMED])
+
+
+class AllocatedClaim(msgspec.Struct, frozen=True):
+    """A claim that has its devices, and the nodes that reach them."""
+
+    claim: str
+    devices: tuple[str, ...]
+    nodes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,69 +132,8 @@ class ClaimSteps:
     """All that is reported of a pod's claims."""
 
     requests: list[RequestStep]
-    allocated: list[dynamicresources.AllocatedClaim]
+    allocated: list[AllocatedClaim]
     changes: list[ClaimChangeStep]
-
-
-def claim_steps(found: dynamicresources.ClaimsExplained, rejecting: Collection[str]) -> ClaimSteps:
-    """Return the report for the nodes that reject the pod for its claims."""
-    return ClaimSteps(
-        [_request(devices, rejecting) for devices in found.requests],
-        [claim for claim in found.allocated if set(rejecting) - set(claim.nodes)],
-        [_change(change) for change in found.changes],
-    )
-
-
-def _request(devices: dynamicresources.RequestDevices, rejecting: Collection[str]) -> RequestStep:
-    alike: dict[object, DevicesStep] = {}
-    for node in devices.nodes:
-        if node.node not in rejecting:
-            continue
-        key = (node.devices, frozenset(node.refused), node.fit)
-        if key not in alike:
-            alike[key] = _devices(node)
-        alike[key].nodes.append(node.node)
-    steps = sorted(alike.values(), key=lambda step: (-step.fit, -step.devices, step.nodes[0]))
-    return RequestStep(
-        devices.claim,
-        devices.request,
-        devices.device_class,
-        devices.count,
-        steps,
-        devices.resource,
-        devices.container,
-    )
-
-
-def _devices(node: dynamicresources.NodeDevices) -> DevicesStep:
-    refused = sorted((_refused(why, count) for why, count in node.refused), key=_order)
-    return DevicesStep([], node.devices, refused, node.fit)
-
-
-def _refused(why: dynamicresources.Refusal, count: int) -> RefusedStep:
-    selector = None if why.selector is None else SelectorStep.of(why.selector)
-    taint = "" if why.taint is None else f"{why.taint.key}:{why.taint.effect}"
-    return RefusedStep(why.why, count, selector, taint, why.error)
-
-
-def _order(step: RefusedStep) -> tuple[int, str]:
-    return ["updated", "invalid", "allocated", "selector", *_WORDS].index(step.why), str(step)
-
-
-def _change(change: dynamicresources.ClaimChange) -> ClaimChangeStep:
-    selector = None if change.selector is None else SelectorStep.of(change.selector)
-    nodes = sorted(change.nodes)[:_NAMED]
-    return ClaimChangeStep(
-        change.kind,
-        change.claim,
-        change.request,
-        change.name,
-        len(change.nodes),
-        nodes,
-        selector,
-        change.resource,
-        change.container,
-    )
 
 
 def devices_lines(steps: ClaimSteps) -> Iterator[str]:
@@ -190,7 +148,7 @@ def devices_lines(steps: ClaimSteps) -> Iterator[str]:
         yield from (f"  {names:<{width}}  {text}" for names, text in rows)
 
 
-def allocated_text(claim: dynamicresources.AllocatedClaim) -> str:
+def allocated_text(claim: AllocatedClaim) -> str:
     """Return where an allocated claim can be used."""
     where = _some(claim.nodes, len(claim.nodes)) if claim.nodes else "no node"
     devices = ", ".join(claim.devices) or "no devices"
@@ -246,15 +204,14 @@ class RatedStep(msgspec.Struct, rename="camel"):
         return f"score {score}{', chosen' if self.chosen else ''}"
 
 
-def rated_steps(found: Sequence[dynamicresources.RatedDevice]) -> list[RatedStep]:
+def rated_steps(devices: Sequence[RatedDevice]) -> list[RatedStep]:
     """Return devices as they are tried, request by request; those that are refused come last."""
     steps = []
-    for device in found:
-        verdict = device.verdict
-        words = f" ({verdict.message})" if verdict.refused_by and verdict.message else ""
-        name = device.request.name
-        refused = verdict.refused_by + words
-        steps.append(RatedStep(name, device.device.name, verdict.score, device.chosen, refused))
+    for device in devices:
+        verdict, name = device.verdict, device.request.name
+        steps.append(
+            RatedStep(name, device.device.name, verdict.score, device.chosen, verdict.named)
+        )
     order = {name: i for i, name in enumerate(dict.fromkeys(step.request for step in steps))}
     return sorted(steps, key=lambda step: (order[step.request], bool(step.refused_by), -step.score))
 

@@ -22,11 +22,12 @@ from policy_sched import framework
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.explain import report
-from policy_sched.explain.devices import claim_steps, rated_steps
+from policy_sched.explain.claims import explain_claims
+from policy_sched.explain.devices import rated_steps
 from policy_sched.framework.evaluate import Evaluation, Evaluator, skipped
 from policy_sched.framework.runtime import Hook, Pipeline, Runner
 from policy_sched.model import PodInfo, QueuedPod
-from policy_sched.plugins.dynamicresources import Allocations, explain_claims
+from policy_sched.plugins.dynamicresources import Allocations
 from policy_sched.scheduler import (
     Attempt,
     Bind,
@@ -372,9 +373,8 @@ def _add_devices(
     alone: NDArray[np.intp],
 ) -> None:
     """Add the devices of the rows that reject the pod; ``alone``: that only its claims reject."""
-    names = scheduler.handle.nodes.names
-    explained = explain_claims(scheduler.handle, pod, alone.tolist(), explanation.profile)
-    explanation.claims = claim_steps(explained, {names[row] for row in rejected.tolist()})
+    profile = explanation.profile
+    explanation.claims = explain_claims(scheduler.handle, pod, profile, rejected, alone)
 
 
 def _add_together(

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
 
-from policy_sched.explain.devices import ClaimSteps, SelectorStep
+from policy_sched.explain.devices import ClaimChangeStep, ClaimSteps, RefusedStep, SelectorStep
 from policy_sched.manifests import POD_CLAIM, ManifestPosition
 from policy_sched.model import ApiObject, Pod, ResourceClaim, ResourceClaimSpec
 from policy_sched.source import Marked
 
 Places = Mapping[tuple[str, str, str], ManifestPosition]
 Path = tuple[str | int, ...]
+Step = TypeVar("Step", RefusedStep, ClaimChangeStep)
 
 
-def locate_selectors(steps: ClaimSteps, places: Places, objects: Iterable[ApiObject]) -> ClaimSteps:
-    """Return an explanation's steps with file and line of each selector where they are known."""
+def locate_selectors(steps: ClaimSteps, places: Places, objects: Iterable[ApiObject]) -> None:
+    """Add file and line of each selector to an explanation's steps where they are known."""
     listed = list(objects)
-    for step in _selectors(steps):
-        step.place = _place(step, places, listed)
-    return steps
 
+    def located(step: Step) -> Step:
+        if step.selector is None:
+            return step
+        place = _place(step.selector, places, listed)
+        return replace(step, selector=replace(step.selector, place=place))
 
-def _selectors(steps: ClaimSteps) -> Iterator[SelectorStep]:
     for request in steps.requests:
         for node in request.nodes:
-            yield from (step.selector for step in node.refused if step.selector is not None)
-    yield from (step.selector for step in steps.changes if step.selector is not None)
+            node.refused = [located(step) for step in node.refused]
+    steps.changes[:] = [located(step) for step in steps.changes]
 
 
 def _place(step: SelectorStep, places: Places, objects: list[ApiObject]) -> str:

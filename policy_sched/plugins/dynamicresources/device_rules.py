@@ -45,6 +45,12 @@ class DeviceVerdict(msgspec.Struct, frozen=True):
     """The name of the rule, "" where none refuses the device."""
     message: str = ""
 
+    @property
+    def named(self) -> str:
+        """The rule that refuses the device, and its message; "" where none does."""
+        said = self.refused_by and self.message
+        return f"{self.refused_by} ({self.message})" if said else self.refused_by
+
 
 Rate: TypeAlias = Callable[[RequestFacts, DeviceFacts], DeviceVerdict]
 
