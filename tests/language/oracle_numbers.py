@@ -9,6 +9,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final
 
+import numpy as np
+
+from policy_sched.language.stdlib.builtins_math import beta_cdf
+
 from . import oracle_lists as lists, oracle_text as text, oracle_time as time
 from .oracle_values import (
     ABSENT,
@@ -63,9 +67,9 @@ def quantity_of_text(literal: str) -> Quantity:
 
 
 def _attempt(function: Function) -> Function:
-    def tried(literal: str) -> Optional:
+    def tried(literal: str, *args: str) -> Optional:
         try:
-            return some(function(literal))
+            return some(function(literal, *args))
         except OracleError:
             return ABSENT
 
@@ -200,6 +204,17 @@ def exponential(number: float) -> float:
     return math.inf if number > 709.782712893384 else math.exp(number)
 
 
+def logarithm(number: float) -> float:
+    """Return the natural logarithm; minus infinity for zero, NaN below."""
+    return math.nan if not number >= 0 else -math.inf if number == 0 else math.log(number)
+
+
+def power(number: float, exponent: float) -> float:
+    """Return a power as IEEE 754 has it."""
+    with np.errstate(all="ignore"):
+        return float(np.float64(number) ** np.float64(exponent))
+
+
 def root(number: float) -> float:
     """Return the square root; NaN below zero."""
     return math.nan if number < 0 else math.sqrt(number)
@@ -261,6 +276,7 @@ CALLS: Final[dict[str, Function]] = {
     "tryDouble_string": _attempt(double_of_text),
     "tryQuantity_string": _attempt(quantity_of_text),
     "tryTimestamp_string": _attempt(time.timestamp_of_text),
+    "tryTimestamp_string_string": _attempt(time.timestamp_in_layout),
     "tryDuration_string": _attempt(time.duration_of_text),
     "quantity_string": quantity_of_text,
     "isQuantity_string": _is(quantity_of_text),
@@ -286,6 +302,10 @@ CALLS: Final[dict[str, Function]] = {
     "math_isInf_double": math.isinf,
     "math_isFinite_double": math.isfinite,
     "math_exp_double": exponential,
+    "math_log_double": logarithm,
+    "math_pow_double_double": power,
+    # `stdlib/test_builtins_math.py` compares it with exact sums.
+    "math_betaCdf_double_double_double": beta_cdf,
     "math_sqrt_double": root,
     "math_sqrt_int": lambda n: root(float(n)),
     "math_bitAnd_int_int": operator.and_,

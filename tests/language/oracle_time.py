@@ -83,6 +83,27 @@ def timestamp_of_text(text: str) -> int:
     return value
 
 
+LAYOUTS: Final = {
+    "2006-01-02": r"(?P<y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)",
+    "02.01.2006": r"(?P<d>\d\d)\.(?P<m>\d\d)\.(?P<y>\d{4})",
+    "1 15h": r"(?P<m>\d\d?) (?P<h>\d\d?)h",
+}
+"""The layouts of random rules."""
+
+
+def timestamp_in_layout(text: str, layout: str) -> int:
+    """Read a moment in one of the layouts above; other random texts name no year, so no moment."""
+    found = re.fullmatch(LAYOUTS.get(layout, r"(?!)"), text, re.ASCII)
+    if found is None:
+        raise OracleError("conversion")
+    part = {"y": "0", "m": "1", "d": "1", "h": "0", **found.groupdict()}
+    try:
+        moment = datetime(*(int(part[key]) for key in "ymdh"), tzinfo=UTC)
+    except ValueError as error:
+        raise OracleError("conversion") from error
+    return int((moment - EPOCH).total_seconds()) * SECOND
+
+
 def text_of_duration(nanoseconds: int) -> str:
     """Print seconds with as many decimals as needed: ``1.5s``."""
     seconds, rest = divmod(abs(nanoseconds), SECOND)

@@ -155,6 +155,9 @@ BRANCHES: Final[dict[str, tuple[str, ...]]] = {
         "math.abs({double})",
         "math.sqrt({double})",
         "math.exp({double})",
+        "math.log({double})",
+        "math.pow({double}, {double})",
+        "math.betaCdf({double}, {double}, {double})",
         'fragmentation({int}, {ints}, {string}, [[4, 1, 2], [0, 0, 0]], ["", "a|b"], [0.5, 0.5])',
         'fragmentations({int}, {ints}, "a", [[4, 1, 2]], [""], [{double}], {int}, {int}).sum()',
         "{ints}.map($x, {double|x:int}).stddev()",
@@ -219,7 +222,12 @@ BRANCHES: Final[dict[str, tuple[str, ...]]] = {
         "abs({count})",
     ),
     "duration": ("({duration} + {duration})", "({timestamp} - {timestamp})"),
-    "timestamp": ("({timestamp} + {duration})", "({timestamp} - {duration})"),
+    "timestamp": (
+        "({timestamp} + {duration})",
+        "({timestamp} - {duration})",
+        'tryTimestamp({string}, "2006-01-02").orValue({timestamp})',
+        'tryTimestamp("0" + {string} + ".01.2024", "02.01.2006").orValue({timestamp})',
+    ),
     "strings": (
         "({strings} + {strings})",
         "[{string}, {string}]",

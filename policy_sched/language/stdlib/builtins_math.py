@@ -49,11 +49,11 @@ def int_of_double(number: float) -> int:
 
 
 def maybe(function: Function) -> Function:
-    """Return a function of a text that has no value where this one fails."""
+    """Return a conversion that returns an optional: none where ``function`` fails."""
 
-    def tried(text: str) -> values.Some | None:
+    def tried(text: str, *args: str) -> values.Some | None:
         try:
-            return values.Some(function(text))
+            return values.Some(function(text, *args))
         except values.Fault:
             return None
 
@@ -144,6 +144,74 @@ def _exp(number: float) -> float:
         return math.exp(number)
     except OverflowError:
         return math.inf
+
+
+def _log(number: float) -> float:
+    if number == 0:
+        return -math.inf
+    return math.log(number) if number > 0 else math.nan
+
+
+def _pow(number: float, exponent: float) -> float:
+    try:
+        return math.pow(number, exponent)
+    except OverflowError:
+        return -math.inf if number < 0 and exponent % 2 == 1 else math.inf
+    except ValueError:
+        # A fractional power of a negative number, or a negative power of zero.
+        if number != 0:
+            return math.nan
+        return math.copysign(math.inf, number) if exponent % 2 == 1 else math.inf
+
+
+_MOST_TERMS: Final = 1000
+"""Of the continued fraction; it takes as many as the root of the greater shape, and a few."""
+_TINY: Final = 1e-300
+
+
+def beta_cdf(x: float, alpha: float, beta: float) -> float:
+    """Return P(X <= x) of the beta distribution, the regularized incomplete beta function.
+
+    By its continued fraction (DLMF 8.17.22), evaluated after Lentz. NaN unless both shapes are
+    above zero and finite, or where x is NaN.
+    """
+    if not (0 < alpha < math.inf and 0 < beta < math.inf) or math.isnan(x):
+        return math.nan
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    front = math.exp(
+        math.lgamma(alpha + beta)
+        - math.lgamma(alpha)
+        - math.lgamma(beta)
+        + alpha * math.log(x)
+        + beta * math.log1p(-x)
+    )
+    # The fraction converges fast below the mean of the distribution; above, the other tail's does.
+    if x < (alpha + 1) / (alpha + beta + 2):
+        return min(front * _beta_fraction(x, alpha, beta) / alpha, 1.0)
+    return max(1 - front * _beta_fraction(1 - x, beta, alpha) / beta, 0.0)
+
+
+def _beta_fraction(x: float, alpha: float, beta: float) -> float:
+    numerator, denominator = 1.0, 1 / _not_zero(1 - (alpha + beta) * x / (alpha + 1))
+    value = denominator
+    for m in range(1, _MOST_TERMS):
+        at = alpha + 2 * m
+        for term in (
+            m * (beta - m) * x / ((at - 1) * at),
+            -(alpha + m) * (alpha + beta + m) * x / (at * (at + 1)),
+        ):
+            denominator = 1 / _not_zero(1 + term * denominator)
+            numerator = _not_zero(1 + term / numerator)
+            step = denominator * numerator
+            value *= step
+        if abs(step - 1) < 1e-16:
+            break
+    return value
+
+
+def _not_zero(number: float) -> float:
+    return number if abs(number) > _TINY else _TINY
 
 
 def _word(number: int) -> int:
@@ -258,6 +326,9 @@ TOTAL: Final[dict[str, Function]] = {
     "math_isInf_double": math.isinf,
     "math_isFinite_double": math.isfinite,
     "math_exp_double": _exp,
+    "math_log_double": _log,
+    "math_pow_double_double": _pow,
+    "math_betaCdf_double_double_double": beta_cdf,
     "math_sqrt_double": _root,
     "math_sqrt_int": _root,
     "math_bitAnd_int_int": operator.and_,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from fractions import Fraction
 from functools import lru_cache
@@ -40,6 +40,7 @@ _MOMENT: Final = re.compile(
 )
 #: The longest name of a time zone has half as many characters.
 _MAX_ZONE: Final = 64
+_HALF_DAY: Final = 12
 _OFFSET: Final = re.compile(r"([+-]?)(\d\d):(\d\d)", re.ASCII)
 
 
@@ -89,6 +90,121 @@ def timestamp_of_text(text: str) -> int:
     if not FIRST <= nanoseconds <= LAST:
         raise values.Fault(values.CONVERSION)
     return nanoseconds
+
+
+# Layouts of Go's time package. An element takes as many digits as it can and gives none back, as
+# there, so that no text takes more than one pass.
+
+_MONTHS: Final = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_DAYS: Final = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+_SHORT: Final = 3
+"""Letters of a short name of a month or a day."""
+_ONE_OR_TWO: Final = r"(\d{1,2}+)"
+_TWO: Final = r"(\d\d)"
+_ZONE: Final = ("sign", "zone_hour", "zone_minute")
+_COLON_ZONE, _PLAIN_ZONE = rf"([+-]){_TWO}:{_TWO}", rf"([+-]){_TWO}{_TWO}"
+
+
+def _names(names: Sequence[str], letters: int | None = None) -> str:
+    return f"((?i:(?>{'|'.join(name[:letters] for name in names)})))"
+
+
+_ELEMENTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "January": (_names(_MONTHS), ("month_name",)),
+    "Jan(?![a-z])": (_names(_MONTHS, _SHORT), ("month_name",)),
+    "Monday": (_names(_DAYS), ("",)),
+    "Mon(?![a-z])": (_names(_DAYS, _SHORT), ("",)),
+    "MST": ("[A-Z]{3}", ()),
+    "2006": (r"(\d{4})", ("year",)),
+    "-07:00": (_COLON_ZONE, _ZONE),
+    "-0700": (_PLAIN_ZONE, _ZONE),
+    "-07": (rf"([+-]){_TWO}", _ZONE[:2]),
+    "Z07:00": (f"(?:Z|{_COLON_ZONE})", _ZONE),
+    "Z0700": (f"(?:Z|{_PLAIN_ZONE})", _ZONE),
+    "Z07": (rf"(?:Z|([+-]){_TWO})", _ZONE[:2]),
+    r"[.,]0+(?!\d)": ("", ("fraction",)),
+    r"[.,]9+(?!\d)": (r"(?:[.,](\d++))?+", ("fraction",)),
+    "002": ("(?!)", ()),  # days of the year are not read
+    "01": (_TWO, ("month",)),
+    "02": (_TWO, ("day",)),
+    "03": (r"(0\d|1[0-2])", ("hour",)),
+    "04": (_TWO, ("minute",)),
+    "05": (_TWO, ("second",)),
+    "06": (_TWO, ("short_year",)),
+    "15": (_ONE_OR_TWO, ("hour",)),
+    "PM": ("(AM|PM)", ("half",)),
+    "pm": ("(am|pm)", ("half",)),
+    "_2(?!006)": (f" ?+{_ONE_OR_TWO}", ("day",)),
+    "1": (_ONE_OR_TWO, ("month",)),
+    "2": (_ONE_OR_TWO, ("day",)),
+    "3": (r"((?>0\d|1[0-2]|\d(?!\d)))", ("hour",)),
+    "4": (_ONE_OR_TWO, ("minute",)),
+    "5": (_ONE_OR_TWO, ("second",)),
+}
+"""What elements of a layout match, and the fields that their groups are. Earlier ones win."""
+_ELEMENT: Final = re.compile("|".join(f"({element})" for element in _ELEMENTS))
+
+
+@lru_cache(maxsize=256)
+def _layout(layout: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
+    """Return a pattern of a layout, and the field that each of its groups is."""
+    pattern: list[str] = []
+    fields: list[str] = []
+    end = 0
+    elements = list(_ELEMENT.finditer(layout)) if len(layout) <= _MAX_TEXT else []
+    kinds = [tuple(_ELEMENTS.values())[(found.lastindex or 1) - 1] for found in elements]
+    for i, (found, (matches, own)) in enumerate(zip(elements, kinds, strict=True)):
+        if own == ("fraction",) and not matches:
+            matches = rf"[.,](\d{{{len(found[0]) - 1}}})"  # noqa: PLW2901 - depends on its zeros
+        pattern += [_literally(layout[end : found.start()]), matches]
+        fields += own
+        end = found.end()
+        follows = kinds[i + 1][1] if i + 1 < len(kinds) else ()
+        if own == ("second",) and follows != ("fraction",):
+            # Go takes a fraction after the seconds also where the layout has none.
+            pattern.append(r"(?:[.,](\d++))?+")
+            fields.append("fraction")
+    pattern.append(_literally(layout[end:]))
+    return re.compile("".join(pattern), re.ASCII), tuple(fields)
+
+
+def _literally(text: str) -> str:
+    """Return a pattern of what stands between elements; Go takes any number of spaces for some."""
+    return re.sub(r"(\\ )+", " ++", re.escape(text))
+
+
+def timestamp_in_layout(text: str, layout: str) -> int:
+    """Read a moment in a layout of Go's ``time.Parse``; fault: conversion.
+
+    Without a zone, or with an abbreviation of one, it is UTC's.
+    """
+    pattern, names = _layout(layout)
+    found = pattern.fullmatch(text) if len(text) <= _MAX_TEXT else None
+    if found is None:
+        raise values.Fault(values.CONVERSION)
+    # A field that is there twice has the later value, as in Go.
+    fields = {name: group for name, group in zip(names, found.groups(), strict=True) if group}
+    number = {name: int(group) for name, group in fields.items() if group.isdecimal()}
+    hour, half = number.get("hour", 0), fields.get("half", "").lower()
+    if half == "pm" and hour < _HALF_DAY:
+        hour += _HALF_DAY
+    elif half == "am" and hour == _HALF_DAY:
+        hour = 0
+    month = number.get("month", 1)
+    if "month_name" in fields:
+        name = fields["month_name"].lower()[:_SHORT]
+        month = next(i for i, long in enumerate(_MONTHS, 1) if long.startswith(name))
+    year = number.get("year", 0)
+    if "short_year" in number:
+        year = number["short_year"] + (1900 if number["short_year"] >= 69 else 2000)
+    date = f"{year:04d}-{month:02d}-{number.get('day', 1):02d}"
+    at = f"{hour:02d}:{number.get('minute', 0):02d}:{number.get('second', 0):02d}"
+    sign = fields.get("sign", "+")
+    zone = f"{sign}{number.get('zone_hour', 0):02d}:{number.get('zone_minute', 0):02d}"
+    return timestamp_of_text(f"{date}T{at}.{fields.get('fraction', '0')}{zone}")
 
 
 def _fraction(rest: int) -> str:
@@ -172,6 +288,7 @@ TOTAL: Final[dict[str, Function]] = {
     "string_duration": text_of_duration,
     "tryDuration_string": maybe(duration_of_text),
     "tryTimestamp_string": maybe(timestamp_of_text),
+    "tryTimestamp_string_string": maybe(timestamp_in_layout),
     "getHours_duration": _whole(3600 * SECOND),
     "getMinutes_duration": _whole(60 * SECOND),
     "getSeconds_duration": _whole(SECOND),
