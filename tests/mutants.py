@@ -438,7 +438,7 @@ MUTANTS: Final = (
         NEIGHBOURS,
     ),
     Mutant(
-        f"{SPREAD}/filtering.py",
+        f"{SPREAD}/plugin.py",
         "turned = np.union1d(turned, others) if turned.size else others",
         "turned = others",
         NEIGHBOURS,

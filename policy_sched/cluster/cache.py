@@ -423,7 +423,8 @@ class Cache:
                 del nodes.pods_without_node[record.node_name]
         else:
             nodes.remove_pod(row, record.info)
-            self.counts.remove(row, record.info)
+            if record.info.has_pod_affinity or self.counts.selected.by_match:  # as for `add`
+                self.counts.remove(row, record.info)
         self.pods.remove(record.row)
         if record.info.pod_group:
             self.groups.remove(record.info)

@@ -89,7 +89,7 @@ def explain_claims(
     handle.budget.begin()
     with suppress(DeadlineExceeded):
         _explain(steps, handle, pod, profile, (rejecting, alone))
-    handle.budget.end()
+    handle.budget.under_way = False
     return steps
 
 

@@ -42,7 +42,8 @@ class AttemptBudget:
         """Whether the attempt, or the last one, wanted more than it had."""
         self.spent = False
         """Whether it wanted more units than it had, not more time."""
-        self._open = False
+        self.under_way = False
+        """Whether an attempt, or its binding, is paid for; unset where it ends."""
         self._brief = False
         self._sized = False
         self._deadline: int | None = None
@@ -50,18 +51,14 @@ class AttemptBudget:
 
     def begin(self, *, brief: bool = False) -> None:
         """Begin an attempt; a ``brief`` one has few units, and raises TakesLong beyond them."""
-        self._open, self._brief, self._sized = True, brief, brief
+        self.under_way, self._brief, self._sized = True, brief, brief
         self.exceeded = self.spent = False
         self.left = BRIEF_UNITS if brief else self.units
         self._deadline, self._ticks = None, 0
 
-    def end(self) -> None:
-        """End the attempt."""
-        self._open = False
-
     def resume(self) -> None:
         """Go on with an attempt that was decided, with the units that are left for its binding."""
-        self._open, self._brief, self._sized = True, False, True
+        self.under_way, self._brief, self._sized = True, False, True
         self.left = min(self.left, BINDING_UNITS)
 
     def enter(self, nodes: int, timeout: int) -> None:
@@ -69,9 +66,9 @@ class AttemptBudget:
 
         A plugin's time begins when the first of its calls does.
         """
-        if not self._open:
+        if not self.under_way:
             self.begin()
-            self._open = False
+            self.under_way = False
         if not self._sized:
             self._sized = True
             self.left += UNITS_PER_NODE * nodes

@@ -106,11 +106,6 @@ class Addend:
                     changed.append(number)
         return changed
 
-    def rows_of(self, numbers: list[int]) -> list[int]:
-        """Return the rows of these domains."""
-        domain = self.domain
-        return [row for number in numbers for row in domain.rows_of(number).tolist()]
-
 
 class Rescored(msgspec.Struct, frozen=True, eq=False):
     """By how much normalised scores have risen.
@@ -193,18 +188,24 @@ class GroupedSums:
         keys, groups = self._keys, self._group_of
         for position, addend in enumerate(self._addends):
             numbers = addend.recount(rows)
+            if not numbers:
+                continue
             if not addend.by_amount:
                 for number in numbers:
                     changed += addend.groups.get(number, ())
                 continue
-            ids, amounts = addend.domain.id_view, addend.amounts
-            moved = numbers if addend.domain.in_order else addend.rows_of(numbers)
+            domain, amounts = addend.domain, addend.amounts
+            moved = numbers if domain.in_order else domain.rows_of(numbers).tolist()
             if len(moved) > thresholds.REFRESH_ROWS:
                 return None
             for row in moved:
                 key = moves.get(row) or keys[groups[row]]
                 if key[position] != addend.absent:
-                    moves[row] = (*key[:position], amounts[ids[row]], *key[position + 1 :])
+                    moves[row] = (
+                        *key[:position],
+                        amounts[domain.id_view[row]],
+                        *key[position + 1 :],
+                    )
         feasible = state.read(Feasible)
         assert feasible is not None, "it is there from PreScore on"
         if feasible is not self._feasible:

@@ -193,7 +193,7 @@ class CoverageWatch:
                         runner.run(variable, ALL)
                     if runner.run_all(policy.device_filter, ALL).all():
                         runner.run_all(policy.device_score, ALL)
-        self._handle.budget.end()
+        self._handle.budget.under_way = False
 
     def _run_normalizer(
         self,

@@ -305,9 +305,12 @@ class DryRun:
                 raise
 
     def _run(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
-        few = rows.size <= thresholds.LOOP_ROWS
-        if few and all(self._run_one(attempt, row) for row in rows.tolist()):
-            return
+        if rows.size <= thresholds.LOOP_ROWS:
+            for row in rows.tolist():
+                if not self._run_one(attempt, row):
+                    break
+            else:
+                return
         victims = self._search.victims(attempt.pod, rows)
         some = victims.some
         count = np.count_nonzero(some)
@@ -352,12 +355,13 @@ class DryRun:
                 gone = dry_run.search_one(attempt, row, pods)
             except Exception:  # noqa: BLE001 - the plugins, one by one, say which of them broke
                 return False
-        self._make_deep(1 + max([line for line, _ in column]))
+        self._make_deep(1 + max(column)[0])
         self._forget_keys(row)
         self._gone[:, row] = False
+        violations = 0
         for position in gone or ():
             self._gone[column[position][0], row] = True
-        violations = sum([position < violating for position in gone or ()])
+            violations += position < violating
         self._violations[row] = violations
         self._breaks_budgets = self._breaks_budgets or violations > 0
         self._found[row] = CANDIDATE if gone else INFEASIBLE
@@ -429,8 +433,8 @@ class DryRun:
     def victims_of(self, pod: PodInfo, row: int) -> tuple[PodInfo, ...]:
         """Return the victims on a row that is a candidate, the most important one first."""
         column, infos = self._search.order(pod).column(row), self._search.cache.pods.infos
-        leaving = [infos[column[line]] for line in self._gone[:, row].nonzero()[0].tolist()]
-        return tuple([info for info in leaving if info is not None])
+        lines = self._gone[:, row].nonzero()[0].tolist()
+        return tuple([info for line in lines if (info := infos[column[line]]) is not None])
 
     def rejections(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> Rejections:
         """Return why rows, ascending, that were looked at and are no candidates are none."""

@@ -55,7 +55,7 @@ class EvictableRows:
         self._order = order
         self._kinds: Lru[Hashable, _Kind] = Lru(_KINDS)
         # The attempt of the latest question and the journal's version then, with its kind.
-        self._asked: tuple[PreemptionAttempt, int, _Kind | None] | None = None
+        self._asked: tuple[PreemptionAttempt, int, _Kind] | None = None
 
     def anywhere(self, attempt: PreemptionAttempt) -> bool:
         """Return whether the pod may evict another one on any row; True if that is unknown."""
@@ -86,26 +86,21 @@ class EvictableRows:
 
     def _kind(self, attempt: PreemptionAttempt) -> _Kind | None:
         """Return what is known for the pod's kind, with the rows that changed as stale ones."""
-        asked, version = self._asked, self._cache.nodes.journal.version
+        asked, journal = self._asked, self._cache.nodes.journal
+        version = journal.version
         if asked is not None and asked[0] is attempt and asked[1] == version:
             return asked[2]
-        kind = self._kind_now(attempt)
-        self._asked = attempt, version, kind
-        return kind
-
-    def _kind_now(self, attempt: PreemptionAttempt) -> _Kind | None:
-        pod, rules = attempt.pod, self._rules
+        rules = self._rules
         if rules.key is None or rules.order_reads_pod or attempt.key is None:
             return None
-        key = rules.key(pod)
+        key = rules.key(attempt.pod)
         kind = self._kinds.get(key)
         if kind is None:
             kind = _Kind()
             self._kinds.put(key, kind)
-        journal = self._cache.nodes.journal
-        if kind.version != journal.version:
+        if kind.version != version:
             changes = journal.since(kind.version) if kind.version >= 0 else None
-            kind.version = journal.version
+            kind.version = version
             if kind.has is not None and changes is not None and not changes.kind & ~DYNAMIC:
                 if kind.stale is not None:
                     kind.stale.update(changes.rows)
@@ -113,6 +108,7 @@ class EvictableRows:
                 kind.has = np.zeros(self._cache.nodes.n, np.bool_)
                 kind.stale = None
                 kind.sure = -1
+        self._asked = attempt, version, kind
         return kind
 
     def _look(self, kind: _Kind, pod: PodInfo) -> None:

@@ -142,11 +142,12 @@ class Scheduler:
         chosen: Decision | GroupDecision
         budget, observers = self.handle.budget, self.observers
         start = observers.timer() if observers.decided else 0.0
-        steps = None  # for most pods there is nothing to limit
+        # For most pods there is nothing to limit.
+        steps = remaining() if attempt.brief else None
+        if steps is not None:
+            steps.limit(BRIEF_STEPS)
         if attempt.brief or together or pod.may_use_devices:
-            steps = remaining()
             budget.begin(brief=attempt.brief)
-            steps.limit(BRIEF_STEPS if attempt.brief else MAX_TOTAL)
         try:
             group = None
             if together:
@@ -163,10 +164,10 @@ class Scheduler:
                 for decided in observers.decided:
                     decided(attempt, decision, start)
         finally:
+            budget.under_way = False
             if steps is not None:
-                budget.end()
                 steps.limit(MAX_TOTAL)
-        if attempt.brief and (budget.exceeded or (steps is not None and steps.exceeded)):
+        if steps is not None and (budget.exceeded or steps.exceeded):
             raise TakesLong("the attempt takes long", worked=True)
         return chosen
 
@@ -185,8 +186,7 @@ class Scheduler:
             outcome = self._bind(attempt, chosen)
         else:
             outcome = self._fail(attempt, chosen)
-        if paid:
-            budget.end()
+        budget.under_way = False
         if self.handle.waiting_pods.pods:
             self.handle.waiting_pods.recheck()
         return outcome
@@ -203,7 +203,7 @@ class Scheduler:
         update_group_condition(attempt.queued.info, chosen, self.handle)
         for told in self.observers.group_executed:
             told(attempt.queued.info, chosen)
-        self.handle.budget.end()
+        self.handle.budget.under_way = False
         if self.handle.waiting_pods.pods:
             self.handle.waiting_pods.recheck()
 

@@ -72,7 +72,7 @@ def test_a_binding_has_what_is_left(clock: FakeClock) -> None:
     """Reserve runs in the event loop, and looks at the chosen node only."""
     budget = AttemptBudget(clock)
     budget.begin()
-    budget.end()
+    budget.under_way = False
     budget.resume()
     assert budget.left == attempt_budget.BINDING_UNITS
     budget.enter(5_000, SECOND)

@@ -20,7 +20,7 @@ def kept_bytes(scheduler: Scheduler) -> int:
     evaluations = scheduler.profiles["default-scheduler"].evaluator._kept
     found = [one for one in gc.get_objects() if isinstance(one, DryRuns)]
     (runs,) = [one for one in found if one._search.cache is scheduler.cache]
-    kept = (evaluations.main, evaluations._probation, runs._kept)
+    kept = (evaluations.main, evaluations.probation, runs._kept)
     return sum(entry.nbytes for cache in kept for entry in cache.entries.values())
 
 

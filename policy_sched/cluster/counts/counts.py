@@ -8,7 +8,7 @@ that is created on first use and kept up to date pod by pod until the domains ch
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import count
 from typing import Final, TypeVar
 
@@ -89,14 +89,15 @@ class Domain:
         part.id_view = part.ids.data
         return part
 
-    def rows_of(self, number: int) -> NDArray[np.intp]:
-        """Return the rows of a domain, ascending; ``count``: those without the label."""
+    def rows_of(self, numbers: Sequence[int]) -> NDArray[np.intp]:
+        """Return the rows of domains, ascending; ``count``: those without the label."""
         if self._rows is None:
             ends = np.zeros(self.count + 2, np.intp)
             np.cumsum(np.bincount(self.ids, minlength=self.count + 1), out=ends[1:])
             self._rows = np.argsort(self.ids, kind="stable"), ends
         order, ends = self._rows
-        return order[ends[number] : ends[number + 1]]
+        parts = [order[ends[number] : ends[number + 1]] for number in numbers]
+        return parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
 
     @property
     def present(self) -> NDArray[np.bool_]:

@@ -42,18 +42,16 @@ class EvaluationCache(Generic[T]):
     def __init__(self) -> None:
         self.main: Lru[Key, T] = Lru(MAIN_BYTES, _size_of)
         """Where nearly every pod's evaluation is."""
-        self._probation: Lru[Key, T] = Lru(PROBATION_BYTES, _size_of)
+        self.probation: Lru[Key, T] = Lru(PROBATION_BYTES, _size_of)
         self._ghost: Lru[int, bool] = Lru(GHOST_KEYS)
         """Hashes of signatures: where two share one, an evaluation is kept that need not be."""
         self._misses = 0
 
-    def get(self, key: Key) -> T | None:
-        """Return the evaluation of a signature; one on probation moves to the main cache."""
-        evaluation = self.main.get(key)
-        if evaluation is None:
-            evaluation = self._probation.pop(key)
-            if evaluation is not None:
-                self._keep(key, evaluation)
+    def promote(self, key: Key) -> T:
+        """Move the evaluation of a signature that repeats to the main cache, and return it."""
+        evaluation = self.probation.entries[key]
+        self.probation.pop(key)
+        self._keep(key, evaluation)
         return evaluation
 
     def put(self, key: Key, evaluation: T) -> bool:
@@ -66,13 +64,13 @@ class EvaluationCache(Generic[T]):
         self._ghost.put(mark, True)
         if self._misses > MISSES:
             return False
-        self._probation.put(key, evaluation)
+        self.probation.put(key, evaluation)
         return True
 
     def drop(self, key: Key) -> None:
         """Remove the evaluation of a signature."""
         self.main.pop(key)
-        self._probation.pop(key)
+        self.probation.pop(key)
 
     def _keep(self, key: Key, evaluation: T) -> None:
         self._misses = 0

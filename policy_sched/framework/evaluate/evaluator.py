@@ -177,9 +177,9 @@ class Evaluator:
             key = self._key(pod)
             runner.ended("sign_pod", Code.SUCCESS, began)
         place = key if lowest is None else (*key, lowest)
-        kept = self._kept.main.get(place)  # most pods stop here, a call earlier
-        if kept is None:
-            kept = self._kept.get(place)
+        kept = self._kept.main.get(place)
+        if kept is None and place in self._kept.probation.entries:
+            kept = self._kept.promote(place)
         if kept is not None:
             try:
                 if self._refresh(kept, pod):

@@ -332,7 +332,8 @@ class ClaimColumns:
 
     def passes(self, found: ClaimStore, row: int) -> bool:
         """Return whether Filter accepts a row."""
-        self._search.enter()
+        search = self._search
+        search.budget.enter(len(search.row_of), search.filter_timeout)
         if found.shape is None:
             return not self.codes(found, np.array([row], np.intp)).any()
         devices = self._devices
@@ -386,7 +387,8 @@ class ClaimColumns:
 
         Raises AllocationError, DeadlineExceeded and ExtendedResourceError.
         """
-        self._search.enter()
+        search = self._search
+        search.budget.enter(len(search.row_of), search.filter_timeout)
         self._devices.sync()
         column = self._column(self._shape(found) if self._ruled else found.plans_shape)
         generation = int(self._devices.generation[row])

@@ -74,17 +74,13 @@ class NodeSearch:
         self.filter_timeout = filter_timeout
         self.binding_timeout = binding_timeout
         self.budget = handle.budget
-        self._row_of = handle.nodes.row_of
+        self.row_of = handle.nodes.row_of
         self.requests = RequestColumns(
             claims.devices, claims.state, claims.selectors, handle.budget
         )
         self.rules = rules
         self.ratings = Ratings()
         self.cancelled: Callable[[], str] = lambda: ""
-
-    def enter(self) -> None:
-        """Begin work that the attempt pays for."""
-        self.budget.enter(len(self._row_of), self.filter_timeout)
 
     def first(self, plan: ClaimPlan, column: RequestColumn, row: int) -> NodeAllocation | None:
         """Return the first devices for the only request of a claim; None if there are too few."""
@@ -104,7 +100,7 @@ class NodeSearch:
 
     def begin(self, found: ClaimStore) -> PodSearch:
         """Begin the search for a pod."""
-        self.enter()
+        self.budget.enter(len(self.row_of), self.filter_timeout)
         return PodSearch(self, found)
 
 

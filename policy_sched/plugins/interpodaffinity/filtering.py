@@ -41,14 +41,22 @@ They are those of the cluster and change with it, but for what `moved` changed.
 class DomainCodes:
     """The code of each domain of a topology key, shape (domain.count + 1,).
 
-    The last is of nodes without the label. ``rejects``: False only if no code is set.
+    The last is of nodes without the label. ``rejecting``: counts with the code of domains that have
+    such pods, ascending by it; ``affinity``: those of pods to be near to. ``rejects``: False only
+    if no code is set.
     """
 
-    __slots__ = ("codes", "domain", "rejects")
+    __slots__ = ("affinity", "codes", "domain", "rejecting", "rejects")
 
-    def __init__(self, domain: Domain, codes: framework.Codes) -> None:
-        self.domain = domain
-        self.codes = codes
+    def __init__(
+        self,
+        domain: Domain,
+        codes: framework.Codes,
+        rejecting: Sequence[tuple[int, NDArray[np.int64]]],
+        affinity: NDArray[np.int64] | None,
+    ) -> None:
+        self.domain, self.codes = domain, codes
+        self.rejecting, self.affinity = rejecting, affinity
         self.rejects = bool(np.logical_or.reduce(codes))
 
 
@@ -134,44 +142,51 @@ def changed_codes(state: TopologyPairCounts, rows: Sequence[int]) -> framework.R
     """
     if state.tables is None:
         return None
-    changed: list[NDArray[np.intp]] = []
+    turned: NDArray[np.intp] | None = None
     for table in state.tables:
-        domain = table.domain
-        ids, outside = domain.id_view, domain.count
-        for row in rows:
-            place = ids[row]
-            if place == outside:
-                continue
-            before = table.codes.item(place)
-            code = _code(state, domain.key, place, before)
-            if code is None:
-                return None
-            if code != before:
-                table.codes[place] = code
-                table.rejects = table.rejects or code > 0
-                changed.append(domain.rows_of(place))
-    if not changed:
+        changed = _recoded(state, table, rows)
+        if changed is None:
+            return None
+        if changed:
+            others = table.domain.rows_of(changed)
+            turned = others if turned is None else np.union1d(turned, others)
+    if turned is None:
         return framework.SAME_CODES
-    turned = changed[0] if len(changed) == 1 else np.unique(np.concatenate(changed))
     return framework.Refiltered(turned, verdict(state, turned))
 
 
-def _code(state: TopologyPairCounts, key: str, place: int, before: int) -> int | None:
-    """Return the code of one domain; None if those of others may have changed with it."""
-    if key in state.affinity:
-        empty = state.affinity[key][0].item(place) <= 0
-        if state.first and not empty:
-            return None
-        if empty and not state.first:
-            # The last of the pods that the first one of its kind would not have to be near?
-            return None if state.alone and before != _AFFINITY else _AFFINITY
-    for totals in state.anti_affinity.get(key, ()):
-        if totals.item(place) > 0:
-            return _ANTI
-    for totals in state.existing.get(key, ()):
-        if totals.item(place) > 0:
-            return _EXISTING
-    return 0
+def _recoded(
+    state: TopologyPairCounts, table: DomainCodes, rows: Sequence[int]
+) -> list[int] | None:
+    """Bring the codes of the domains of these rows up to date; return those that are others.
+
+    None if the codes of other domains may have changed with them.
+    """
+    domain, codes, affinity = table.domain, table.codes, table.affinity
+    ids, outside = domain.id_view, domain.count
+    changed = []
+    for row in rows:
+        number = ids[row]
+        if number == outside:
+            continue
+        before, code = codes.item(number), 0
+        for rejected, totals in table.rejecting:
+            if totals.item(number) > 0:
+                code = rejected
+        if affinity is not None:
+            empty = affinity.item(number) <= 0
+            # Has the first of its kind come, or has the last one gone that it must be near?
+            if state.first and not empty:
+                return None
+            if empty and not state.first:
+                if state.alone and before != _AFFINITY:
+                    return None
+                code = _AFFINITY
+        if code != before:
+            codes[number] = code
+            table.rejects = table.rejects or code > 0
+            changed.append(number)
+    return changed
 
 
 def moved(
@@ -232,18 +247,19 @@ def _tables(state: TopologyPairCounts) -> tuple[DomainCodes, ...]:
     state.first = first
     tables = []
     for key, domain in state.domains.items():
+        rejecting = [(_EXISTING, totals) for totals in state.existing.get(key, ())]
+        rejecting += [(_ANTI, totals) for totals in state.anti_affinity.get(key, ())]
+        affinity = state.affinity[key][0] if key in state.affinity else None
         # Bytes, which a fraction of the time is enough for: True is 1, the code _EXISTING.
         codes: NDArray[np.int8] | None = None
-        for totals in state.existing.get(key, ()):
-            codes = _highest(codes, totals > 0, _EXISTING)
-        for totals in state.anti_affinity.get(key, ()):
-            codes = _highest(codes, totals > 0, _ANTI)
-        if key in state.affinity and not first:
-            codes = _highest(codes, state.affinity[key][0] <= 0, _AFFINITY)
+        for code, totals in rejecting:
+            codes = _highest(codes, totals > 0, code)
+        if affinity is not None and not first:
+            codes = _highest(codes, affinity <= 0, _AFFINITY)
         if codes is None:
             codes = np.zeros(domain.count + 1, np.int8)
-        codes[-1] = _AFFINITY if key in state.affinity and not domain.complete else 0
-        tables.append(DomainCodes(domain, codes.astype(np.int16)))
+        codes[-1] = 0 if affinity is None or domain.complete else _AFFINITY
+        tables.append(DomainCodes(domain, codes.astype(np.int16), rejecting, affinity))
     return tuple(tables)
 
 

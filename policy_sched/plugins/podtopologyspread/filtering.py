@@ -5,7 +5,7 @@ every hard constraint in order (kube-scheduler's podtopologyspread/filtering.go)
 
 Theory of operation. After pods came to or left some rows only the domains of these rows have other
 counts. A constraint allows as many pods in a domain as before unless the fewest pods anywhere have
-changed. The rows of the domains that it opens or shuts have other codes (`update`).
+changed. The rows of the domains that it opens or shuts have other codes (`recounted`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NO_MINIMUM: Final = 2**31 - 1
 #: The fewest of so many numbers are found faster without arrays.
 _FEW_DOMAINS: Final = 32
 
-_NO_ROWS: Final = np.empty(0, np.intp)
+NO_ROWS: Final = np.empty(0, np.intp)
 
 
 class Hard(msgspec.Struct, frozen=True, eq=False):
@@ -129,30 +129,7 @@ def moved(state: HardSpread, pod: PodInfo, other: PodInfo, row: int, by: int) ->
     return HardSpread(state.labelled, tuple(each)) if changed else state
 
 
-def update(state: HardSpread, rows: Sequence[int]) -> tuple[HardSpread, NDArray[np.intp]]:
-    """Count again in the domains of these rows, to which pods came or which they left.
-
-    Returns the state now, and the rows that may have another code, ascending.
-    """
-    each: list[Hard] | None = None
-    turned = _NO_ROWS
-    for position, hard in enumerate(state.each):
-        live = hard.live
-        ids, now, before = live.domain.id_view, live.view, hard.totals
-        changed: list[int] = []
-        for row in rows:
-            number = ids[row]
-            if now[number] != before.item(number):
-                changed.append(number)
-        if changed:
-            each = list(state.each) if each is None else each
-            each[position], others = _recounted(hard, changed)
-            if others.size:
-                turned = np.union1d(turned, others) if turned.size else others
-    return (state if each is None else HardSpread(state.labelled, tuple(each))), turned
-
-
-def _recounted(hard: Hard, changed: Sequence[int]) -> tuple[Hard, NDArray[np.intp]]:
+def recounted(hard: Hard, changed: Sequence[int]) -> tuple[Hard, NDArray[np.intp]]:
     """Return the constraint with the counts as they are, and the rows that it opens or shuts.
 
     ``changed``: the domains with another count.
@@ -167,14 +144,14 @@ def _recounted(hard: Hard, changed: Sequence[int]) -> tuple[Hard, NDArray[np.int
         if (was > limit) != (now > limit):
             turned.append(number)
     allowed = _allowed(hard.constraint, live, after, hard.itself) if recount else limit
-    rows, codes = _NO_ROWS, hard.codes
+    rows, codes = NO_ROWS, hard.codes
     if allowed != limit or len(turned) > 1:
         differs = (before > limit) != (after > allowed)
         turned = differs.nonzero()[0].tolist()
         if len(turned) > 1:
             rows = differs.take(live.domain.ids).nonzero()[0]
     if len(turned) == 1:
-        rows = live.domain.rows_of(turned[0])
+        rows = live.domain.rows_of(turned)
     if turned:
         codes = _codes(live, after, allowed)
     return Hard(hard.constraint, hard.itself, live, after, allowed, codes), rows

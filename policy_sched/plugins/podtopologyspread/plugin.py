@@ -6,6 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
+import numpy as np
+
 from policy_sched.cluster import ApiObjects
 from policy_sched.cluster.tables import NodeView
 from policy_sched.framework import (
@@ -171,14 +173,31 @@ class SpreadUpdates:
         return self._objects.version == self._version
 
     def filter(self, state: CycleState, rows: Sequence[int]) -> Refiltered:
-        """Count again in the domains of the rows; write the counts to the state."""
+        """Count again in the domains of the rows, to which pods came or which they left.
+
+        The counts are written to the state.
+        """
         if self._hard is None:
             return SAME_CODES
-        hard, turned = filtering.update(self._hard, rows)
-        if hard is not self._hard:
-            self._hard = hard
-            state.write(hard)
-        return Refiltered(turned, filtering.verdict(hard, turned)) if turned.size else SAME_CODES
+        each: list[filtering.Hard] | None = None
+        turned = filtering.NO_ROWS
+        for position, hard in enumerate(self._hard.each):
+            ids, now, before = hard.live.domain.id_view, hard.live.view, hard.totals
+            changed: list[int] = []
+            for row in rows:
+                number = ids[row]
+                if now[number] != before.item(number):
+                    changed.append(number)
+            if changed:
+                each = list(self._hard.each) if each is None else each
+                each[position], others = filtering.recounted(hard, changed)
+                if others.size:
+                    turned = np.union1d(turned, others) if turned.size else others
+        if each is None:
+            return SAME_CODES
+        spread = self._hard = filtering.HardSpread(self._hard.labelled, tuple(each))
+        state.write(spread)
+        return Refiltered(turned, filtering.verdict(spread, turned)) if turned.size else SAME_CODES
 
 
 def _move(state: CycleState, pod: PodInfo, other: PodInfo, row: int, by: int) -> Status:

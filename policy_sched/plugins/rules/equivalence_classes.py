@@ -7,7 +7,7 @@ all columns that the expression may read. Thousands of rows are a few different 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -104,12 +104,17 @@ def _numbers(marks: Sequence[object]) -> tuple[npt.NDArray[Any], int]:
     return numbers, bound
 
 
-def _arrays(marks: Sequence[object]) -> Iterator[npt.NDArray[Any]]:
-    for mark in marks:
+def _arrays(marks: Sequence[object]) -> list[npt.NDArray[Any]]:
+    """Return the arrays among the marks, in order; those of lists stand where the list does."""
+    arrays: list[npt.NDArray[Any]] = []
+    pending = [*reversed(marks)]
+    while pending:
+        mark = pending.pop()
         if isinstance(mark, list):
-            yield from _arrays(mark)
+            pending += reversed(mark)
         elif isinstance(mark, np.ndarray) and mark.ndim:
-            yield mark
+            arrays.append(mark)
+    return arrays
 
 
 def _number(mark: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:

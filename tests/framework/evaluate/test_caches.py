@@ -18,7 +18,9 @@ def test_evaluations_of_pods_that_are_all_different_are_not_kept() -> None:
     assert all(kept[:MISSES])
     assert not any(kept[MISSES:])
     again = (kept.index(False),)
-    assert cache.get(again) is None
     assert cache.put(again, Sized())
-    assert cache.get(again) is not None
+    assert cache.main.get(again) is not None
     assert cache.put(("new",), Sized())
+    assert ("new",) in cache.probation.entries
+    assert cache.promote(("new",)) is cache.main.get(("new",))
+    assert ("new",) not in cache.probation.entries
