@@ -3,9 +3,11 @@
 Theory of operation. The processes are those of `api_processes`. In the first phase all pods are
 created as fast as the server takes them while the scheduler binds them. In the second the same
 happens to fewer pods, and meanwhile every watch of pods becomes too old, so that all pods are read
-again, and another policy comes into force. At the end the scheduler compares its cache with the
-cluster. What counts as bound, and when, the API server has recorded; the scheduler itself reports
-how long its event loop was blocked.
+again, and another policy comes into force. In the third as many pods come at a rate, as in a
+cluster that lives. A phase ends when the scheduler has nothing more to write: its events come after
+its bindings. At the end the scheduler compares its cache with the cluster. What counts as bound,
+and when, the API server has recorded; the scheduler itself reports how long its event loop was
+blocked.
 """
 
 from __future__ import annotations
@@ -34,8 +36,10 @@ NAME: Final = "API"
 NODES: Final = 5_000
 PODS: Final = 10_000
 EXISTING: Final = 30_000
-DISTURBED: Final = 5
-"""In the second phase there are so many times fewer pods."""
+FEWER: Final = 5
+"""In the second and third phase there are so many times fewer pods."""
+RATE: Final = 50
+"""Pods a second in the third phase."""
 _MAY_BLOCK_MS: Final = 200
 _BLOCKED: Final = "policy_sched_event_loop_longest_block_seconds"
 _BUSY: Final = "policy_sched_event_loop_longest_block_cpu_seconds"
@@ -57,7 +61,7 @@ class ApiPhase(msgspec.Struct, frozen=True):
 
     ``seconds``: from the creation of the first to the binding of the last; ``creating_seconds``: to
     the creation of the last. Percentiles are from creation to binding. The usages are those of
-    the phase alone, but for sizes, which are those at its end.
+    the phase alone, until the last event is written, but for sizes, which are those at its end.
     """
 
     pods: int
@@ -91,9 +95,10 @@ class ApiPhase(msgspec.Struct, frozen=True):
 
 
 class ThroughApi(Result, frozen=True):
-    """Both phases; rate and percentiles at the top are those of the first.
+    """All phases; rate and percentiles at the top are those of the first.
 
-    ``longest_block_ms``: how long a turn of the event loop took at most, and its processor time.
+    ``start``: what the scheduler had used when it had read the cluster. ``longest_block_ms``: how
+    long a turn of the event loop took at most, and its processor time.
     """
 
     nodes: int
@@ -106,6 +111,7 @@ class ThroughApi(Result, frozen=True):
     longest_block_ms: float
     longest_block_cpu_ms: float
     first_sync_seconds: float
+    start: Usage | None
     client_qps: int
     phases: dict[str, ApiPhase]
 
@@ -119,7 +125,7 @@ class ThroughApi(Result, frozen=True):
         for name, phase in self.phases.items():
             yield from phase.text_lines(name)
         read = f"{self.first_sync_seconds:.1f} s after the scheduler's start"
-        yield f"  the cluster was read {read}"
+        yield f"  the cluster was read {read}{self._start()}"
         verdict = "below" if self.longest_block_ms < _MAY_BLOCK_MS else "NOT below"
         yield (
             f"  the event loop was never held longer than {self.longest_block_ms:.0f} ms, {verdict}"
@@ -127,15 +133,31 @@ class ThroughApi(Result, frozen=True):
             " ms of a processor"
         )
 
+    def _start(self) -> str:
+        """Return what the start used, alone and as a part of what each pod of a phase took."""
+        first = next(iter(self.phases.values())).scheduler
+        if self.start is None or first is None:
+            return ""
+        used = self.start.cpu_seconds
+        each = (used + first.cpu_seconds) / self.pods * 1e6
+        return f", with {used:.2f} s of CPU; with that the first phase takes {each:,.0f} us a pod"
+
 
 async def run_api(
-    nodes: int = NODES, pods: int = PODS, existing: int = EXISTING, *, tls: bool = False
+    nodes: int = NODES,
+    pods: int = PODS,
+    existing: int = EXISTING,
+    *,
+    rate: int = RATE,
+    tls: bool = False,
 ) -> ThroughApi:
-    """Run both phases, with TLS or without. Raises PolicySchedError if a pod is not bound."""
+    """Run all phases, with TLS or without. Raises PolicySchedError if a pod is not bound."""
     objects = plain_nodes(nodes), bound_pods(existing, nodes)
+    fewer = max(1, pods // FEWER)
     async with session(objects, _POLICY, [], tls=tls) as running:
         first = await _phase(running, 0, pods)
-        second = await _disturbed(running, pods, max(1, pods // DISTURBED))
+        second = await _disturbed(running, pods, fewer)
+        third = await _live(running, pods + fewer, fewer, rate)
         await running.scheduler.state()
         await running.scheduler.wait_for("Cache comparer finished")
         state = await running.scheduler.state()
@@ -152,8 +174,13 @@ async def run_api(
         longest_block_ms=round(held[_BLOCKED] * 1e3, 1),
         longest_block_cpu_ms=round(held[_BUSY] * 1e3, 1),
         first_sync_seconds=round(running.sync_seconds, 2),
+        start=running.start,
         client_qps=QPS,
-        phases={"create and bind": first, "relist and reload": second},
+        phases={
+            "create and bind": first,
+            "relist and reload": second,
+            f"{rate} pods/s": third,
+        },
     )
 
 
@@ -178,6 +205,14 @@ async def _disturbed(running: Session, first: int, pods: int) -> ApiPhase:
     return await _ended(running, pods, before)
 
 
+async def _live(running: Session, first: int, pods: int, rate: int) -> ApiPhase:
+    """Let pods come at a rate."""
+    before = await _begin(running)
+    await running.create_pods(range(first, first + pods), rate)
+    await running.bound(pods)
+    return await _ended(running, pods, before)
+
+
 async def _begin(running: Session) -> tuple[Usage | None, Usage | None]:
     await running.server.request("begin")
     running.scheduler.forget_log()
@@ -187,6 +222,7 @@ async def _begin(running: Session) -> tuple[Usage | None, Usage | None]:
 async def _ended(
     running: Session, pods: int, before: tuple[Usage | None, Usage | None]
 ) -> ApiPhase:
+    await running.quiet()
     now = _usages(running)
     report = await running.server.request("report")
     scheduler, server = (_less(after, earlier) for after, earlier in zip(now, before, strict=True))

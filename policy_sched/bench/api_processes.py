@@ -32,6 +32,8 @@ from policy_sched.errors import PolicySchedError
 
 TOGETHER: Final = 32
 """Requests that are under way at the same time."""
+BATCHES: Final = 50
+"""So many times a second pods come that come at a rate."""
 QPS: Final = 5_000
 """Requests a second that the scheduler's client may make, as scheduler_perf sets it; the default
 of 50 would be all that is measured."""
@@ -114,6 +116,8 @@ def named(manifest: Manifest) -> Manifest:
     return manifest
 
 
+QUIET: Final = 1.0
+"""Seconds without a writing request after which all is done."""
 PATIENCE: Final = 120.0
 """Seconds after which what has not happened is taken not to happen."""
 LOOK: Final = 0.02
@@ -122,7 +126,8 @@ _SERVER: Final = "policy_sched.bench.api_server_process"
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a process has used: processor seconds, resident memory and its peak, in MiB."""
+    """What a process and its children that ended have used: processor seconds, resident memory
+    and its peak, in MiB."""
 
     cpu_seconds: float
     rss_mib: float
@@ -137,7 +142,7 @@ def usage(pid: int) -> Usage | None:
     except OSError:
         return None
     fields = stat.rpartition(")")[2].split()
-    ticks = int(fields[11]) + int(fields[12])
+    ticks = sum(map(int, fields[11:15]))
     sizes = dict(line.split(":", 1) for line in status.splitlines())
     rss, peak = (int(sizes[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM"))
     return Usage(ticks / os.sysconf("SC_CLK_TCK"), rss, peak)
@@ -238,9 +243,8 @@ class SchedulerProcess:
 
 
 @asynccontextmanager
-async def scheduler(directory: Path, options: list[str]) -> AsyncIterator[SchedulerProcess]:
-    """Run a scheduler as an operator would, with a log in a directory."""
-    log = directory / "scheduler.log"
+async def scheduler(log: Path, options: list[str]) -> AsyncIterator[SchedulerProcess]:
+    """Run a scheduler as an operator would, with a log."""
     with log.open("wb") as out:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "policy_sched", "run", *options, stdout=out
@@ -257,7 +261,8 @@ async def scheduler(directory: Path, options: list[str]) -> AsyncIterator[Schedu
 class Session:
     """A server and a scheduler that are up.
 
-    ``sync_seconds``: from the scheduler's start until it had read the cluster.
+    ``sync_seconds``: from the scheduler's start until it had read the cluster; ``start``: what it
+    had used then.
     """
 
     api: Api
@@ -265,6 +270,7 @@ class Session:
     scheduler: SchedulerProcess
     directory: Path
     sync_seconds: float
+    start: Usage | None
 
     async def bound(self, pods: int, patience: float = PATIENCE) -> None:
         """Wait until so many pods are bound. Raises PolicySchedError if they are not in time."""
@@ -273,6 +279,29 @@ class Session:
             if time.perf_counter() > until:
                 raise PolicySchedError(f"{count} of {pods} pods are bound")
             await self.api.environment.sleep(0.05)
+
+    async def quiet(self) -> None:
+        """Wait until the scheduler has written all, events too. Raises PolicySchedError."""
+        until = time.perf_counter() + PATIENCE
+        last, since = -1, time.perf_counter()
+        while time.perf_counter() - since < QUIET:
+            count = (await self.server.request("requests"))["writes"]
+            now = time.perf_counter()
+            if count != last:
+                last, since = count, now
+            if now > until:
+                raise PolicySchedError(f"requests do not end: {count} so far")
+            await self.api.environment.sleep(0.1)
+
+    async def create_pods(self, numbers: range, rate: int) -> None:
+        """Create pending pods with these numbers, so many in a second."""
+        began, batch = time.perf_counter(), max(1, rate // BATCHES)
+        for first in range(0, len(numbers), batch):
+            late = began + first / rate - time.perf_counter()
+            if late > 0:
+                await self.api.environment.sleep(late)
+            some = min(batch, len(numbers) - first)
+            await create(self.api, POD_PATH, pending(numbers.start + first, some))
 
     def configure(self, enabled: list[str]) -> None:
         """Enable other plugins, as an editor of the configuration does."""
@@ -294,7 +323,8 @@ async def session(
     configuration.
     """
     with TemporaryDirectory() as name:
-        directory = Path(name)
+        directory = Path(name) / "files"  # is watched: the log is elsewhere
+        directory.mkdir()
         async with api_server(directory, tls=tls) as server:
             kubeconfig = directory / "kubeconfig"
             environment = ClientEnvironment(CLOCKS, Random(0))  # noqa: S311 - jitter
@@ -304,10 +334,10 @@ async def session(
                 options = _options(directory, kubeconfig, policy)
                 configure(directory, enabled, more)
                 began = time.perf_counter()
-                async with scheduler(directory, options) as running:
+                async with scheduler(Path(name) / "scheduler.log", options) as running:
                     await running.wait_for("Read the cluster")
                     took = time.perf_counter() - began
-                    yield Session(api, server, running, directory, took)
+                    yield Session(api, server, running, directory, took, usage(running.pid))
 
 
 def _options(directory: Path, kubeconfig: Path, policy: str) -> list[str]:

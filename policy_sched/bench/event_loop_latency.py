@@ -20,7 +20,6 @@ from policy_sched.bench.manifests import Manifest, node_name, pod
 from policy_sched.bench.result import Result
 from policy_sched.client.apimachinery import NODE, POD
 from policy_sched.client.kube.rest import collection_path, object_path
-from policy_sched.errors import PolicySchedError
 
 NAME: Final = "Turns"
 NODES: Final = 5_000
@@ -30,8 +29,6 @@ GANG: Final = 300
 MERGE: Final = "application/merge-patch+json"
 MAY_BLOCK_MS: Final = 200
 """Milliseconds that a turn may take: leases and probes live for much longer."""
-QUIET: Final = 1.0
-"""Seconds without a request after which a case is over."""
 
 
 class TurnCase(msgspec.Struct, frozen=True):
@@ -110,25 +107,13 @@ class _Events:
         """Let it happen, and wait until all is quiet."""
         began = time.perf_counter()
         await act()
-        await self._quiet()
-        took = time.perf_counter() - began - QUIET
+        await self._running.quiet()
+        took = time.perf_counter() - began - api_processes.QUIET
         state = await self._running.scheduler.state()
         longest, busiest = state["longestTurnSeconds"], state["busiestTurnSeconds"]
         return TurnCase(
             round(float(longest) * 1e3, 1), round(float(busiest) * 1e3, 1), round(took, 2)
         )
-
-    async def _quiet(self) -> None:
-        until = time.perf_counter() + api_processes.PATIENCE
-        last, since = -1, time.perf_counter()
-        while time.perf_counter() - since < QUIET:
-            count = (await self._running.server.request("requests"))["writes"]
-            now = time.perf_counter()
-            if count != last:
-                last, since = count, now
-            if now > until:
-                raise PolicySchedError(f"requests do not end: {count} so far")
-            await self._running.api.environment.sleep(0.1)
 
     # What happens.
 

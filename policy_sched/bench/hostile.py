@@ -10,7 +10,6 @@ server notes when the lease is renewed, which the scheduler is to do five times 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
@@ -37,7 +36,6 @@ MAY_TAKE_MS: Final = 1_000
 """Milliseconds between two renewals of the lease."""
 _MACHINES: Final = 8
 """Nodes with devices."""
-_BATCH: Final = 25
 _PATIENCE: Final = 600.0
 """Seconds after which what is not bound is taken not to be: on a busy machine all takes long."""
 _WORDS: Final = 3_000
@@ -245,7 +243,7 @@ async def _case(running: api_processes.Session, made: HostilePods, hostile: Obje
     await running.server.request("begin")
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(api_processes.side_by_side(_created(running, hostile)))
-        tasks.create_task(_ordinary(running, made.numbers(made.pods)))
+        tasks.create_task(running.create_pods(made.numbers(made.pods), RATE))
     await running.bound(made.pods, _PATIENCE)
     report, state = await running.server.request("report"), await running.scheduler.state()
     await api_processes.side_by_side(_deleted(running, hostile))
@@ -264,16 +262,3 @@ def _deleted(running: api_processes.Session, objects: Objects) -> Iterator[Await
         assert isinstance(metadata, dict)
         at_once = {"gracePeriodSeconds": 0}
         yield running.api.request("DELETE", f"{path}/{metadata['name']}", at_once)
-
-
-async def _ordinary(running: api_processes.Session, numbers: range) -> None:
-    """Create ordinary pods with these numbers, so many in a second."""
-    began = time.perf_counter()
-    for first in range(0, len(numbers), _BATCH):
-        late = began + first / RATE - time.perf_counter()
-        if late > 0:
-            await running.api.environment.sleep(late)
-        some = min(_BATCH, len(numbers) - first)
-        await api_processes.create(
-            running.api, api_processes.POD_PATH, api_processes.pending(numbers.start + first, some)
-        )

@@ -76,6 +76,7 @@ def bench(  # noqa: PLR0913  # the options of the verb
     policies: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     like: str | None = None,
     existing: Annotated[int | None, Parameter(validator=Number(gte=0))] = None,
+    rate: Count = None,
     tls: Annotated[bool, Parameter(negative="")] = False,
     output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text",
 ) -> int:
@@ -94,13 +95,14 @@ def bench(  # noqa: PLR0913  # the options of the verb
         Snapshot reads nodes and pods from files, as JSON, as YAML, and as YAML with aliases.
         API creates nodes and pods through an API server, which is one process, and has
         `policy-sched run --kubeconfig`, another one, bind them; the second time while all is read
-        again and the policies change. Turns makes changes to such a cluster that concern 10,000
-        waiting pods at once, and measures the turns of the scheduler's event loop. Hostile has 500
-        ordinary pods come in a second, beside the worst claims, selectors, rules and groups that
-        we know, and measures what these leave: renewals of the lease, and bindings. Size
-        loads 100,000 nodes and 1,000,000 pods and measures their memory. All runs every
-        workload of decisions, each in a process of its own, and prints a table in Markdown:
-        beside the rates, scheduler_perf's threshold, what bare arrays take, and calls per pod.
+        again and the policies change, the third time as they come at a rate. Turns makes changes to
+        such a cluster that concern 10,000 waiting pods at once, and measures the turns of the
+        scheduler's event loop. Hostile has 500 ordinary pods come in a second, beside the worst
+        claims, selectors, rules and groups that we know, and measures what these leave: renewals of
+        the lease, and bindings. Size loads 100,000 nodes and 1,000,000 pods and measures their
+        memory. All runs every workload of decisions, each in a process of its own, and prints a
+        table in Markdown: beside the rates, scheduler_perf's threshold, what bare arrays take, and
+        calls per pod.
     nodes
         Number of nodes; scheduler_perf's own number unless given.
     pods
@@ -114,13 +116,15 @@ def bench(  # noqa: PLR0913  # the options of the verb
     existing
         Pods that are bound before API, Turns or Size measures anything: 30,000 unless given, and
         1,000,000 for Size.
+    rate
+        Pods a second in the last phase of API: 50 unless given.
     tls
         Whether the API server of API speaks TLS.
     output
         text, or json: the numbers at its top are those of the warm phase.
     """
     policies = policy_paths(policies)
-    _check_read(name, nodes, policies or None, like, existing, tls or None)
+    _check_read(name, nodes, policies or None, like, existing, rate, tls or None)
     require_files([like] if like else [])
     with progress(f"measuring {name}") as advance:
         if name == ledger.NAME:
@@ -128,7 +132,8 @@ def bench(  # noqa: PLR0913  # the options of the verb
         elif name in WORKLOADS:
             report = _workload(name, nodes, pods, policies, like)
         elif name == api.NAME:
-            report = asyncio.run(api.run_api(*_load(api, nodes, pods, existing), tls=tls))
+            load = _load(api, nodes, pods, existing)
+            report = asyncio.run(api.run_api(*load, rate=rate or api.RATE, tls=tls))
         elif name == size.NAME:
             report = size.run_size(*_load(size, nodes, pods, existing), advance)
         elif name == event_loop_latency.NAME:
@@ -150,7 +155,7 @@ _READ: Final = {
     rule_cost.NAME: ("--nodes",),
     snapshot.NAME: ("--nodes",),
     ledger.NAME: ("--nodes",),
-    api.NAME: ("--nodes", "--existing", "--tls"),
+    api.NAME: ("--nodes", "--existing", "--rate", "--tls"),
     event_loop_latency.NAME: ("--nodes", "--existing"),
     hostile.NAME: ("--nodes",),
     size.NAME: ("--nodes", "--existing"),
@@ -161,7 +166,7 @@ _OF_WORKLOADS: Final = ("--nodes", "--policies", "--like")
 
 def _check_read(name: str, *given: object) -> None:
     """Raise PolicySchedError for options without effect; None was not given."""
-    options = ("--nodes", "--policies", "--like", "--existing", "--tls")
+    options = ("--nodes", "--policies", "--like", "--existing", "--rate", "--tls")
     named = [one for one, value in zip(options, given, strict=True) if value is not None]
     unread = [option for option in named if option not in _READ.get(name, _OF_WORKLOADS)]
     if unread:

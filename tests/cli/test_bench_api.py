@@ -17,25 +17,29 @@ def report() -> Report:
     found: list[Report] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bench, "write_report", lambda report, output: found.append(report))
-        arguments = ["--nodes", "20", "--pods", "30", "--existing", "10", "--tls"]
+        arguments = ["--nodes", "20", "--pods", "30", "--existing", "10", "--rate", "100", "--tls"]
         assert run(["bench", "API", *arguments]) == 0
     return found[0]
 
 
 def test_all_pods_are_bound_while_the_cluster_is_read_again(report: Report) -> None:
-    """Both phases end with every pod bound; requests, sizes and the longest block are numbers."""
+    """All phases end with every pod bound; requests, sizes and the longest block are numbers."""
     result = report.document()
     assert (result["nodes"], result["existing"], result["pods"]) == (20, 10, 30)
     assert (result["client_qps"], result["pods_per_second"] > 0) == (5000, True)
     assert 0 < result["longest_block_cpu_ms"] <= result["longest_block_ms"]
-    first, second = result["phases"].values()
-    assert (first["pods"], second["pods"]) == (30, 6)
+    first, second, third = result["phases"].values()
+    assert (first["pods"], second["pods"], third["pods"]) == (30, 6, 6)
+    assert list(result["phases"])[-1] == "100 pods/s"
     assert first["requests"]["POST pods"] == first["requests"]["POST pods/binding"] == 30
     assert second["requests"]["GET pods (watch)"] == 1, "all pods are read again"
+    for phase in (first, second, third):  # a phase ended with its last binding, before its events
+        assert phase["requests"]["POST events"] >= phase["pods"]
     assert 0 < first["p50_ms"] <= first["p99_ms"] <= first["max_ms"]
     if sys.platform == "linux":
         for used in (first["scheduler"], first["server"]):
             assert 0 < used["rss_mib"] <= used["peak_mib"]
+        assert 0 < result["start"]["cpu_seconds"]
 
 
 def test_it_tells_people_the_same(report: Report) -> None:

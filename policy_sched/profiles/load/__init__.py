@@ -25,9 +25,11 @@ from policy_sched.profiles.load.document import (
 )
 from policy_sched.profiles.load.fingerprint import (
     Fingerprint as Fingerprint,
+    State as State,
     changed_files as changed_files,
     content_hash as content_hash,
     fingerprint as fingerprint,
+    states as states,
 )
 from policy_sched.profiles.load.load import (
     LoadedDocument as LoadedDocument,

@@ -1,12 +1,13 @@
 """What files hold, as hashes of their contents: comparing two shows whether anything changed.
 
-Times of files are not looked at: a mounted ConfigMap may change without touching them, and an
-editor may touch them without changing anything.
+Contents decide, not times: an editor may touch a file without changing anything. What identifies a
+file and its last change only saves reading it again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -70,15 +71,25 @@ def fingerprint(
     ``listing`` returns the files of a path. What vanishes while it is looked at
     counts as unreadable, so that the next look sees a change.
     """
-    found: dict[str, str] = {}
+    return {file: _hash(Path(file)) for file in states(paths, listing)}
+
+
+State: TypeAlias = tuple[int, ...]
+"""What identifies a file and its last change; empty for one that cannot be read."""
+
+
+def states(
+    paths: Iterable[str], listing: Callable[[Path], Iterable[Path]] = files_below
+) -> dict[str, State]:
+    """Return the state of each file, links followed; see `fingerprint`."""
+    found: dict[str, State] = {}
     for path in paths:
         try:
-            files = list(listing(Path(path)))
+            files = [*map(str, listing(Path(path)))]
         except OSError:
-            found[path] = UNREADABLE
-            continue
+            files = [path]
         for file in files:
-            found[str(file)] = _hash(file)
+            found[file] = _state(file)
     return found
 
 
@@ -87,6 +98,14 @@ def changed_files(before: Fingerprint, after: Fingerprint) -> tuple[str, ...]:
     return tuple(
         sorted(file for file in before.keys() | after.keys() if before.get(file) != after.get(file))
     )
+
+
+def _state(file: str) -> State:
+    try:
+        seen = os.stat(file)
+    except OSError:
+        return ()
+    return seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
 
 
 def _hash(file: Path) -> str:

@@ -2,9 +2,11 @@
 
 Theory of operation. Editors write a temporary file and rename it, and the kubelet swaps the
 ``..data`` link of a mounted ConfigMap: the file itself sees no event, its directory does. So
-directories are watched, all events mean "look", and hashes of contents decide. Where events do
-not arrive (network file systems, a directory that was replaced) a slow poll finds the change. A
-file mounted by subPath never changes, which is worth a warning.
+directories are watched, all events mean "look", and hashes of contents decide. Files are read again
+after an event if one of them is another file or was written to since: a log in the same directory
+is an event with each line. Where events do not arrive (network file systems, a directory that was
+replaced) a slow poll, which reads all, finds the change. A file mounted by subPath never changes,
+which is worth a warning.
 """
 
 from __future__ import annotations
@@ -39,13 +41,21 @@ class Watched:
     paths: tuple[str, ...]
     listing: Callable[[Path], Iterable[Path]] = load.files_below
     last: load.Fingerprint = field(default_factory=dict)
+    _states: dict[str, load.State] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.last:
             self.last = load.fingerprint(self.paths, self.listing)
 
-    def look(self) -> tuple[str, ...]:
-        """Look again; return the files that changed since the last look, empty if none did."""
+    def look(self, *, closely: bool = True) -> tuple[str, ...]:
+        """Look again; return the files that changed since the last look, empty if none did.
+
+        ``closely``: read files, too, that seem to be as they were.
+        """
+        states = load.states(self.paths, self.listing)
+        if not closely and states == self._states:
+            return ()
+        self._states = states
         now = load.fingerprint(self.paths, self.listing)
         changed = load.changed_files(self.last, now)
         self.last = now
@@ -92,14 +102,16 @@ async def changes(
         event = asyncio.ensure_future(anext(events, None))
         try:
             await asyncio.sleep(0)
+            happened: bool | None = False
             while True:
                 for one in watched:
-                    files = one.look()
+                    files = one.look(closely=not happened)
                     if files:
                         yield one, files
                 if stop.is_set() or _identities(watched) != directories:
                     break
-                if await event is None:
+                happened = await event
+                if happened is None:
                     break
                 event = asyncio.ensure_future(anext(events, None))
         finally:
@@ -125,7 +137,7 @@ class _End:
 
 
 async def _events(paths: Sequence[str], end: _End, poll: int) -> AsyncGenerator[bool, None]:
-    """Yield True when something happened in one of the directories, and after each `poll`."""
+    """Yield True when something happened in one of the directories, False after each `poll`."""
     # imported here: only a running instance watches
     from watchfiles import awatch  # noqa: PLC0415
 
@@ -139,8 +151,8 @@ async def _events(paths: Sequence[str], end: _End, poll: int) -> AsyncGenerator[
             rust_timeout=poll,
             yield_on_timeout=True,
         )
-        async for _ in events:
-            yield True
+        async for files in events:
+            yield bool(files)
     except FileNotFoundError:
         return  # a directory went between two looks; the next look finds where to watch
 

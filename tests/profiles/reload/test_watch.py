@@ -37,6 +37,25 @@ class TestWatched:
         os.utime(file, (1, 1))
         assert watched.look() == ()
 
+    def test_a_log_beside_the_policies_costs_no_reading(self, tmp_path: Path) -> None:
+        """With its log in the directory of the policies, a scheduler hashed them with each line."""
+        file = tmp_path / "a.yaml"
+        file.write_text("x: 1", encoding="utf-8")
+        listed: list[Path] = []
+
+        def listing(path: Path) -> list[Path]:
+            listed.append(path)
+            return [file]
+
+        watched = Watched((str(tmp_path),), listing)
+        watched.look()
+        listed.clear()
+        (tmp_path / "scheduler.log").write_text("a line", encoding="utf-8")
+        assert watched.look(closely=False) == ()
+        assert len(listed) == 1, "files are listed to see what they are, and not to read them"
+        file.write_text("x: 22", encoding="utf-8")
+        assert watched.look(closely=False) == (str(file),)
+
     def test_a_change_is_reported_once(self, tmp_path: Path) -> None:
         """What came, went or changed is named; the next look compares with this."""
         for name in "abc":
