@@ -39,7 +39,7 @@ def test_all_pods_are_bound_while_the_cluster_is_read_again(report: Report) -> N
     if sys.platform == "linux":
         for used in (first["scheduler"], first["server"]):
             assert 0 < used["rss_mib"] <= used["peak_mib"]
-        assert 0 < result["start"]["cpu_seconds"]
+        assert result["start"]["cpu_seconds"] > 0
 
 
 def test_it_tells_people_the_same(report: Report) -> None:
