@@ -6,19 +6,20 @@ know of something newer. A stream is one response that goes on: its lines are gi
 come, and the reader decides what to do when it ends. Redirects are not followed: they would carry
 the credentials elsewhere.
 
-aiohttp reads and watches; requests with a body, which are many and small, have connections of
-their own (`connections`) unless a proxy is between.
+aiohttp reads, and does all where a proxy is between; else requests with a body and watches have
+connections of their own (`connections`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, timedelta
-from functools import cached_property, lru_cache, partial
-from typing import Any, Final, Self
+from functools import cached_property, partial
+from typing import Any, Final, Self, TypeVar
 
 import aiohttp
 import msgspec
@@ -27,7 +28,7 @@ from yarl import URL
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.client.kube.auth import AccessError, ClusterAccess, Grant
 from policy_sched.client.kube.rest import errors, transport
-from policy_sched.client.kube.rest.connections import TOGETHER, ConnectionPool, Response
+from policy_sched.client.kube.rest.connections import TOGETHER, ConnectionPool
 from policy_sched.client.kube.rest.retry import (
     REQUEST_BACKOFF,
     Recovery,
@@ -36,6 +37,8 @@ from policy_sched.client.kube.rest.retry import (
     pause_before_retry,
 )
 from policy_sched.client.kube.rest.settings import ClientEnvironment, Observe, Settings, Traffic
+from policy_sched.client.kube.rest.sockets import Response
+from policy_sched.client.kube.rest.streams import Stream
 from policy_sched.client.kube.time import SECOND, BackoffState
 from policy_sched.errors import ClusterError
 from policy_sched.model import EPOCH
@@ -53,14 +56,11 @@ TOGETHER_ASIDE: Final = ASIDE * TOGETHER
 """Requests that are under way ``aside`` at once."""
 ERROR_BYTES: Final = 1 << 20
 """Bytes of a refusal that are read."""
-QUESTIONS: Final = frozenset(
-    {
-        "/apis/authentication.k8s.io/v1/tokenreviews",
-        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
-    }
-)
-"""Paths to which something is posted in order to ask; a POST there writes nothing."""
-
+ResponseT = TypeVar("ResponseT", Response, Stream)
+Begin = Callable[
+    [transport.OutgoingRequest, Grant, ssl.SSLContext | None, float], Awaitable[ResponseT]
+]
+"""Sends a request within so many seconds, and returns its response."""
 _PLAIN: Final[Mapping[str, str]] = {}
 HIDDEN: Final = b"(hidden)"
 """Stands for credentials that a response repeats."""
@@ -370,16 +370,50 @@ class Api:
         wait = self._throttle(bucket, "GET")
         if wait > 0:
             await self._wait_for_token(bucket, wait)
-        timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=self.settings.connect, sock_read=silence
-        )
         sending = transport.OutgoingRequest("GET", path, query, None, transport.JSON, IDENTITY)
-        async with self._response_to(sending, timeout) as response:
-            transport.check_content(sending, response.headers.get("Content-Type", transport.JSON))
-            async with aclosing(transport.lines_of(response)) as lines:
-                yield lines
+        opened = self._streamed if self._connections else self._proxied
+        with transport.translated(sending):
+            async with opened(sending, silence) as (content_type, pieces):
+                transport.check_content(sending, content_type or transport.JSON)
+                async with aclosing(transport.lines_of(pieces)) as lines:
+                    yield lines
 
     # Inside.
+
+    @asynccontextmanager
+    async def _streamed(
+        self, sending: transport.OutgoingRequest, silence: float
+    ) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
+        """Yield the content type and the pieces of a response that is no refusal."""
+        credentials, stream = self.access.credentials, self._connections[0].stream
+        grant = await credentials.grant()
+        opened = await self._measured(stream, sending, grant, silence)
+        try:
+            if opened.response.status == errors.UNAUTHORIZED and credentials.refused(grant):
+                opened.close()
+                grant = await credentials.grant()
+                opened = await self._measured(stream, sending, grant, silence)
+            response = opened.response
+            if response.status >= REFUSED:
+                response.body = await opened.body(ERROR_BYTES)
+                raise self._refusal(response, grant)
+            async with aclosing(opened.pieces()) as pieces:
+                yield response.content_type, pieces
+        finally:
+            opened.close()
+
+    @asynccontextmanager
+    async def _proxied(
+        self, sending: transport.OutgoingRequest, silence: float
+    ) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
+        """Do so through a proxy."""
+        connect = self.settings.connect
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=silence)
+        response = await self._opened(sending, timeout)
+        try:
+            yield response.headers.get("Content-Type", ""), response.content.iter_any()
+        finally:
+            transport.let_go(response)
 
     @cached_property
     def _prefix(self) -> str:
@@ -433,12 +467,12 @@ class Api:
 
     async def _read(self, sending: transport.OutgoingRequest, seconds: float) -> bytes | None:
         """Return the body of a response that may be long; None if it is too long."""
-        response = await self._opened(sending, _whole(seconds, self.settings.connect))
+        response = await self._opened(sending, transport.whole(seconds, self.settings.connect))
         try:
             transport.check_content(sending, response.headers.get("Content-Type", transport.JSON))
             return await transport.read_within(response, self.settings.longest_response)
         finally:
-            _let_go(response)
+            transport.let_go(response)
 
     async def _write(
         self, sending: transport.OutgoingRequest, seconds: float, connections: ConnectionPool
@@ -446,10 +480,11 @@ class Api:
         """Send a request that has a body, once, or twice after a 401; return what comes back."""
         credentials = self.access.credentials
         grant = await credentials.grant()
-        response = await self._exchange(sending, grant, seconds, connections)
+        exchange = connections.exchange
+        response = await self._measured(exchange, sending, grant, seconds)
         if response.status == errors.UNAUTHORIZED and credentials.refused(grant):
             grant = await credentials.grant()
-            response = await self._exchange(sending, grant, seconds, connections)
+            response = await self._measured(exchange, sending, grant, seconds)
         self._checked(sending, grant, response)
         return response.body
 
@@ -461,21 +496,22 @@ class Api:
             raise self._refusal(response, grant)
         transport.check_content(sending, response.content_type or transport.JSON)
 
-    async def _exchange(
+    async def _measured(
         self,
+        begin: Begin[ResponseT],
         sending: transport.OutgoingRequest,
         grant: Grant,
-        seconds: float,
-        connections: ConnectionPool,
-    ) -> Response:
-        if self.settings.read_only and not _reads(sending):
+        within: float,
+    ) -> ResponseT:
+        """Send a request, and return its response, within so many seconds."""
+        if self.settings.read_only and not transport.reads(sending):
             raise WriteRefused(f"{sending}: this client only reads")
         context = self._tls.of(grant.certificate) if self._secure else None
         now, code = self.environment.clocks.monotonic, NO_RESPONSE
         began = now()
         try:
-            response = await connections.exchange(sending, grant, context, seconds)
-            code = str(response.status)
+            response = await begin(sending, grant, context, within)
+            code = str((response.response if isinstance(response, Stream) else response).status)
         except AccessError:
             self._tls.doubted()
             raise
@@ -483,18 +519,6 @@ class Api:
             if self.observe is not None:
                 self.observe(code, sending.method, self._authority, (now() - began) / SECOND)
         return response
-
-    @asynccontextmanager
-    async def _response_to(
-        self, sending: transport.OutgoingRequest, timeout: aiohttp.ClientTimeout
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request; yield a response that is no refusal."""
-        with transport.translated(sending):
-            response = await self._opened(sending, timeout)
-            try:
-                yield response
-            finally:
-                _let_go(response)
 
     async def _opened(
         self, sending: transport.OutgoingRequest, timeout: aiohttp.ClientTimeout
@@ -514,7 +538,7 @@ class Api:
         try:
             body = await transport.read_within(response, ERROR_BYTES)
         finally:
-            _let_go(response)
+            transport.let_go(response)
         retry = response.headers.get("Retry-After")
         raise self._refusal(Response(response.status, "", retry, body), grant)
 
@@ -522,7 +546,7 @@ class Api:
         self, sending: transport.OutgoingRequest, grant: Grant, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         assert self._session is not None, "use `async with`"
-        if self.settings.read_only and not _reads(sending):
+        if self.settings.read_only and not transport.reads(sending):
             raise WriteRefused(f"{sending}: this client only reads")
         headers = dict(sending.headers)
         if sending.data is not None:
@@ -567,23 +591,3 @@ class Api:
         if seconds is not None:
             error.details = {**error.details, "retryAfterSeconds": seconds}
         return error
-
-
-def _reads(sending: transport.OutgoingRequest) -> bool:
-    return sending.method in ("GET", "HEAD") or (
-        sending.method == "POST" and sending.path in QUESTIONS
-    )
-
-
-@lru_cache(maxsize=64)
-def _whole(seconds: float, connect: float) -> aiohttp.ClientTimeout:
-    """Return the time that a whole response may take."""
-    return aiohttp.ClientTimeout(total=seconds, sock_connect=connect)
-
-
-def _let_go(response: aiohttp.ClientResponse) -> None:
-    """Use the connection again if the response was read to its end."""
-    if response.content.at_eof():
-        response.release()
-    else:
-        response.close()

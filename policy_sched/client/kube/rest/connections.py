@@ -1,11 +1,13 @@
-"""Connections of requests that write: few of them, and one write for the events of one turn.
+"""Connections of requests that write, and of watches; one write for the events of one turn.
 
-Theory of operation. A scheduler sends two small requests for each pod, and a general HTTP client
-spends more processor time on each than the decision takes. Here responses are parsed by httptools,
-and a request has a connection of its own: a slow response holds up nothing else, and requests reach
-the server in their order. Events, for which nothing waits, have few connections of their own: those
-of one turn of the event loop are one write (pipelining of HTTP/1.1: the server responds in order),
-and where no more connections may be opened, they join the one with the fewest under way.
+Theory of operation. A scheduler sends two small requests for each pod and reads two lines of a
+watch, and a general HTTP client spends more processor time on each than the decision takes. Here
+responses are parsed by httptools, and TLS is done in memory, where a record comes in (`sockets`). A
+request has a connection of its own: a slow response holds up nothing else, and requests reach the
+server in their order. Events, for which nothing waits, have few connections of their own: those of
+one turn of the event loop are one write (pipelining of HTTP/1.1: the server responds in order), and
+where no more connections may be opened, they join the one with the fewest under way. A watch has
+a connection that ends with it.
 
 An unused connection is kept for a while, and used again by the next request if it has the same TLS
 settings; the one that was used last is used first. What goes wrong is raised as aiohttp raises it.
@@ -22,15 +24,22 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
-import msgspec
 from aiohappyeyeballs import AddrInfoType, start_connection
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from yarl import URL
 
 from policy_sched.client.kube.auth import AccessError, Grant
+from policy_sched.client.kube.rest.sockets import (
+    READ_LENGTHS,
+    Response,
+    Socket,
+    disconnected,
+    read_header,
+)
+from policy_sched.client.kube.rest.streams import Stream
 from policy_sched.client.kube.rest.transport import (
     OutgoingRequest,
     cannot_connect,
@@ -48,26 +57,13 @@ TOGETHER: Final = 8
 """Requests of one turn that share a connection; each waits for those before it."""
 HEADS: Final = 16
 """Heads of requests that are kept; tokens are renewed, and what went before is not needed."""
-FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
-"""Headers that tell where a body ends; without them it ends with the connection."""
-_LENGTHS: Final = frozenset(map(len, (*FRAMING, b"content-type", b"retry-after")))
-"""Lengths of the names of headers that are read."""
-
-
-class Response(msgspec.Struct):
-    """A response; ``body`` is None if it is longer than allowed."""
-
-    status: int = 0
-    content_type: str = ""
-    retry_after: str | None = None
-    body: bytes | None = b""
 
 
 Done = Callable[[Response | Exception], None]
 """Told of the response, or of the reason that there is none."""
 
 
-class _Connection(asyncio.Protocol):
+class _Connection(Socket):
     """One connection, and the callbacks of its parser.
 
     ``freed`` is called when nothing is under way any more. ``together``: whether requests share it.
@@ -76,21 +72,20 @@ class _Connection(asyncio.Protocol):
     def __init__(
         self,
         context: ssl.SSLContext | None,
+        server_name: str,
         longest: int,
         freed: Callable[[_Connection], None],
         *,
         together: bool,
     ) -> None:
+        super().__init__(context, server_name)
         self.context = context
         self._together = together
-        self.closed = False
         self.reusable = False
         self.begun = False
         self.idle_since = 0.0
         self._longest = longest
         self._freed = freed
-        self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport | None = None
         self._parser = HttpResponseParser(self)
         self._under_way: deque[tuple[float, Done]] = deque()
         """When each request is given up, by the event loop's time, and its callback."""
@@ -126,11 +121,10 @@ class _Connection(asyncio.Protocol):
             self.begun = self.reusable = False
         self._under_way.append((until, done))
         if not self._together:
-            assert self._transport is not None
-            self._transport.write(request)
+            self.write(request)
             return
         if not self._unsent:
-            self._loop.call_soon(self._send)
+            self.loop.call_soon(self._send)
         self._unsent.append(request)
 
     def cancel(self) -> None:
@@ -141,10 +135,8 @@ class _Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close the connection."""
-        self.closed = True
         self._unsent.clear()
-        if self._transport is not None:
-            self._transport.abort()
+        super().close()
 
     def expire(self, now: float) -> None:
         """Give up the requests whose time is over, and with them those that share the connection.
@@ -157,19 +149,13 @@ class _Connection(asyncio.Protocol):
         )
 
     def _send(self) -> None:
-        assert self._transport is not None
         unsent, self._unsent = self._unsent, []
         if unsent:  # it is not closed
-            self._transport.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
+            self.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
 
-    # asyncio's callbacks.
+    # The socket's callbacks.
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
+    def received(self, data: bytes) -> None:
         """Parse; nothing may come while no request is under way."""
         if not self._under_way:
             self.close()
@@ -193,9 +179,8 @@ class _Connection(asyncio.Protocol):
         for done, response in told:
             done(response)
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def lost(self, error: Exception | None) -> None:
         """End the response that has no other end, or report that the rest does not come."""
-        self.closed = True
         if not self._under_way:
             return
         responded = self._response.status != 0
@@ -205,11 +190,8 @@ class _Connection(asyncio.Protocol):
             self._end(lambda _: aiohttp.ServerDisconnectedError(), told)
         elif responded:
             self._end(lambda _: aiohttp.ClientPayloadError("the connection was closed"))
-        elif isinstance(error, OSError):
-            number, text = error.errno, error.strerror
-            self._end(lambda _: aiohttp.ClientOSError(number, text))
         else:
-            self._end(lambda _: aiohttp.ServerDisconnectedError())
+            self._end(lambda _: disconnected(error))
 
     # httptools' callbacks.
 
@@ -222,15 +204,8 @@ class _Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep the headers that are read."""
-        if len(name) not in _LENGTHS:
-            return
-        name = name.lower()
-        if name in FRAMING:
-            self._framed = True
-        elif name == b"content-type":
-            self._response.content_type = value.decode("latin-1")
-        elif name == b"retry-after":
-            self._response.retry_after = value.decode("latin-1")
+        if len(name) in READ_LENGTHS:
+            self._framed = read_header(self._response, name, value) or self._framed
 
     def on_headers_complete(self) -> None:
         """Note the status, and whether another request may follow."""
@@ -344,11 +319,39 @@ class ConnectionPool:
                 if sending.method not in IDEMPOTENT or kept.begun:
                     raise
         self._connecting += 1
+        server_name = self._server_name or self._server.host or ""
+        fresh = _Connection(
+            context, server_name, self._longest, self._give_back, together=self._together
+        )
         try:
-            fresh = await self._connect(sending, context, until)
+            await self._connect(sending, fresh, until)
         finally:
             self._opened()
         return await self._responded(fresh, request, until)
+
+    async def stream(
+        self,
+        sending: OutgoingRequest,
+        grant: Grant,
+        context: ssl.SSLContext | None,
+        silence: float,
+    ) -> Stream:
+        """Send a request without a body; return its response as soon as that has begun.
+
+        Raises Unreachable and AccessError if there is no connection, and what aiohttp raises.
+        """
+        headers = self._header_lines(sending, grant)
+        url = self._server.with_path(self._prefix + sending.path, encoded=True)
+        target = url.with_query(dict(sending.query)).raw_path_qs
+        request = f"{sending.method} {target} HTTP/1.1\r\n{headers}\r\n".encode()
+        stream = Stream(context, self._server_name or self._server.host or "", silence)
+        try:
+            await self._connect(sending, stream, asyncio.get_running_loop().time() + silence)
+            await stream.begin(request)
+        except BaseException:
+            stream.close()
+            raise
+        return stream
 
     def begin(
         self,
@@ -391,15 +394,10 @@ class ConnectionPool:
 
     # Inside.
 
-    async def _connect(
-        self, sending: OutgoingRequest, context: ssl.SSLContext | None, until: float
-    ) -> _Connection:
+    async def _connect(self, sending: OutgoingRequest, fresh: Socket, until: float) -> None:
         """Open a connection. Raises Unreachable, AccessError and TimeoutError."""
         loop, server = asyncio.get_running_loop(), self._server
         host, port = server.host or "", server.port or 0
-        options: dict[str, Any] = {}
-        if context is not None:
-            options = {"ssl": context, "server_hostname": self._server_name or host}
         timeout = asyncio.timeout_at(min(until, loop.time() + self._connect_within))
         try:
             async with timeout:
@@ -407,16 +405,11 @@ class ConnectionPool:
                 sock = await start_connection(addresses, happy_eyeballs_delay=STAGGER, interleave=1)
                 try:
                     keep_alive(sock)
-                    _, connection = await loop.create_connection(
-                        lambda: _Connection(
-                            context, self._longest, self._give_back, together=self._together
-                        ),
-                        sock=sock,
-                        **options,
-                    )
+                    await loop.create_connection(lambda: fresh, sock=sock)
                 except BaseException:
                     sock.close()
                     raise
+                await fresh.connected()
         except TimeoutError as error:
             if not timeout.expired():  # the system's own
                 raise cannot_connect(sending, host, port, error) from None
@@ -425,7 +418,6 @@ class ConnectionPool:
             raise not_trusted(sending, error) from None
         except OSError as error:
             raise cannot_connect(sending, host, port, error) from None
-        return connection
 
     async def _addresses(
         self, loop: asyncio.AbstractEventLoop, host: str, port: int
@@ -458,15 +450,19 @@ class ConnectionPool:
 
     def _head(self, sending: OutgoingRequest, grant: Grant) -> tuple[bytes, bytes]:
         """Return what stands before the path, and between the path and the body's length."""
+        lines = self._header_lines(sending, grant)
+        start = f"{sending.method} {self._prefix}".encode()
+        kind = f"Content-Type: {sending.content_type}"
+        return start, f" HTTP/1.1\r\n{lines}{kind}\r\nContent-Length: ".encode()
+
+    def _header_lines(self, sending: OutgoingRequest, grant: Grant) -> str:
+        """Return the headers of every request. Raises AccessError."""
         headers: list[tuple[str, str]] = [*self._headers]
         if grant.authorization:
             headers.append(("Authorization", grant.authorization))
-        headers.append(("Content-Type", sending.content_type))
         if any(char in part for pair in headers for part in pair for char in "\r\n\0"):
             raise AccessError(f"{sending}: a header contains a line break")
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
-        start = f"{sending.method} {self._prefix}".encode()
-        return start, f" HTTP/1.1\r\n{lines}Content-Length: ".encode()
+        return "".join(f"{name}: {value}\r\n" for name, value in headers)
 
     def _take(self, context: ssl.SSLContext | None) -> _Connection | None:
         """Return a kept connection that can be used."""

@@ -10,14 +10,14 @@ changes nothing.
 
 from __future__ import annotations
 
-import asyncio.sslproto
 import os
 import socket
 import ssl
 import ssl as tls
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final
 
 import aiohttp
@@ -27,10 +27,6 @@ from policy_sched.client.kube import auth
 from policy_sched.client.kube.rest.decoding import Lines, LineTooLong
 from policy_sched.client.kube.rest.errors import Malformed, Unreachable
 from policy_sched.errors import ClusterError
-
-# Each TLS connection has a buffer of this size from its beginning: 256 KiB by default, 14 MiB for a
-# burst. A TLS record has at most 16 KiB.
-asyncio.sslproto.SSLProtocol.max_size = 32 << 10
 
 
 class TlsContexts:
@@ -84,6 +80,22 @@ class OutgoingRequest(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
+
+
+QUESTIONS: Final = frozenset(
+    {
+        "/apis/authentication.k8s.io/v1/tokenreviews",
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+    }
+)
+"""Paths to which something is posted in order to ask; a POST there writes nothing."""
+
+
+def reads(sending: OutgoingRequest) -> bool:
+    """Return whether a request changes nothing."""
+    return sending.method in ("GET", "HEAD") or (
+        sending.method == "POST" and sending.path in QUESTIONS
+    )
 
 
 def kept_alive(info: tuple[Any, ...]) -> socket.socket:
@@ -215,18 +227,32 @@ async def read_within(response: aiohttp.ClientResponse, longest: int) -> bytes |
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-async def lines_of(response: aiohttp.ClientResponse) -> AsyncGenerator[list[bytes], None]:
-    """Yield the lines of a response as they come.
+async def lines_of(pieces: AsyncIterator[bytes]) -> AsyncGenerator[list[bytes], None]:
+    """Yield the lines of a response as its pieces come.
 
     Raises Malformed for a line without end, Unreachable if the stream ends within one.
     """
     lines = Lines()
-    async for chunk in response.content.iter_any():
+    async for piece in pieces:
         try:
-            whole = list(lines.feed(chunk))
+            whole = list(lines.feed(piece))
         except LineTooLong as error:
             raise Malformed(str(error)) from None
         if whole:
             yield whole
     if lines.held:
         raise Unreachable("the stream was cut off within a line", sent=True)
+
+
+@lru_cache(maxsize=64)
+def whole(seconds: float, connect: float) -> aiohttp.ClientTimeout:
+    """Return the time that a whole response may take."""
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=connect)
+
+
+def let_go(response: aiohttp.ClientResponse) -> None:
+    """Use the connection again if the response was read to its end."""
+    if response.content.at_eof():
+        response.release()
+    else:
+        response.close()
