@@ -31,7 +31,7 @@ from policy_sched.framework import (
     Wait,
     WaitingPod,
 )
-from policy_sched.framework.evaluate import extenders as extending
+from policy_sched.framework.evaluate import skip
 from policy_sched.framework.runtime import Hook, PointResult, Runner
 from policy_sched.model import PodInfo
 from policy_sched.scheduler.api_calls import nomination, record_event
@@ -197,13 +197,42 @@ def _binding_cycle(
 
 
 def _by_extenders(extenders: Sequence[Extender], pod: PodInfo, node: str, handle: Handle) -> Steps:
-    """Wait for the extender that binds; Skip if none does."""
-    work = extending.bind(extenders, pod, node, handle.client)
-    if work is None:
+    """Wait for the extender that binds; Skip if none does, or it failed and is ignorable."""
+    binding = [one for one in extenders if one.binds and one.interested(pod)]
+    if not binding:
         return _SKIP
+    work = _ExtenderBinding(extenders=binding, pod=pod, node=node)
+    handle.client.delegate(pod, work.bind, work.done)
     while (status := work.status_at(handle.now())) is None:
         yield work
     return status
+
+
+class _ExtenderBinding(PendingStatus, kw_only=True):
+    """The status of extenders that bind a pod; the requests may run in another thread."""
+
+    extenders: Sequence[Extender]
+    pod: PodInfo
+    node: str
+    status: Status = _SKIP
+
+    def bind(self) -> None:
+        """Call one after the other until one binds, or one fails that must not."""
+        for extender in self.extenders:
+            try:
+                extender.bind(self.pod, self.node)
+            except PluginError as error:
+                if not extender.ignorable:
+                    self.status = Status(Code.ERROR, (str(error),))
+                    return
+                skip(extender, error)
+            else:
+                self.status = SUCCESS
+                return
+
+    def done(self, error: ClusterError | None) -> None:
+        """Finish when the extender has responded."""
+        self.finish(self.status if error is None else Status(Code.ERROR, (str(error),)))
 
 
 def undo(attempt: Attempt, node: str, handle: Handle) -> bool:

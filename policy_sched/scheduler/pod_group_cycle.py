@@ -34,7 +34,6 @@ from msgspec.structs import replace
 
 from policy_sched.errors import ClusterError, PluginError
 from policy_sched.framework import Code, CycleState, Handle, Status
-from policy_sched.framework.evaluate import Domains, domains
 from policy_sched.framework.runtime import Pipeline, Runner
 from policy_sched.model import NO_PLUGINS, SCHEDULED, PodGroup, PodInfo, QueuedPod, QueueState
 from policy_sched.queue import SCHEDULABLE_WITH_GROUP, SchedulingQueue
@@ -42,8 +41,10 @@ from policy_sched.scheduler.api_calls import group_scheduled
 from policy_sched.scheduler.attempt import Attempt, Bind, Decision, Preempt, Profile, Reject
 from policy_sched.scheduler.failure import rejectors
 from policy_sched.scheduler.placement_search import (
+    Domains,
     GroupPlan,
     Rejectors,
+    domains,
     rejectors_of,
     try_all_nodes,
     try_placements,

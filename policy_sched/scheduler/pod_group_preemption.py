@@ -17,12 +17,16 @@ from msgspec.structs import replace
 
 from policy_sched.cluster import TakenOff
 from policy_sched.framework import Code, Handle, Status
-from policy_sched.framework.evaluate import Domains
 from policy_sched.model import PodGroup, PodInfo
 from policy_sched.preemption import Unit, in_order_of_reprieve, units_below
 from policy_sched.scheduler.attempt import Attempt
 from policy_sched.scheduler.eviction import DEFAULT_PREEMPTION
-from policy_sched.scheduler.placement_search import GroupPlan, try_all_nodes, try_placements
+from policy_sched.scheduler.placement_search import (
+    Domains,
+    GroupPlan,
+    try_all_nodes,
+    try_placements,
+)
 from policy_sched.scheduler.pod_group_algorithm import GroupTrial
 
 NOT_REGISTERED: Final = (

@@ -2,8 +2,7 @@
 
 Order and words are kube-scheduler's: the extenders filter one after the other, each seeing what
 the one before it left; they score side by side, and a failure to score is never fatal. Requests
-block the decision, which the caller runs in a thread; a binding by an extender is awaited like one
-by the API server.
+block the decision, which the caller runs in a thread.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.client import Client, begun
+from policy_sched.client import begun
 from policy_sched.cluster.tables import NodeTable
-from policy_sched.errors import ClusterError, PluginError
-from policy_sched.framework import SKIP, SUCCESS, Code, Extender, PendingStatus, Scores, Status
+from policy_sched.errors import PluginError
+from policy_sched.framework import Code, Extender, Scores, Status
 from policy_sched.framework.evaluate.results import FilteredNodes
 from policy_sched.framework.evaluate.views import FEASIBLE, NOT_ASKED
 from policy_sched.model import Node, PodInfo
@@ -126,48 +125,6 @@ def preferences(
         earlier = found.get(extender.name)
         found[extender.name] = share if earlier is None else earlier + share
     return found
-
-
-def bind(
-    extenders: Sequence[Extender], pod: PodInfo, node: str, client: Client
-) -> PendingStatus | None:
-    """Let the extender bind that binds and is interested; None if there is none.
-
-    The status is Success, Skip if it failed and is ignorable, or its error.
-    """
-    binding = [one for one in extenders if one.binds and one.interested(pod)]
-    if not binding:
-        return None
-    status = _Binding(extenders=binding, pod=pod, node=node)
-    client.delegate(pod, status.bind, status.done)
-    return status
-
-
-class _Binding(PendingStatus, kw_only=True):
-    """The status of extenders that bind a pod; the requests may run in another thread."""
-
-    extenders: Sequence[Extender]
-    pod: PodInfo
-    node: str
-    status: Status = SKIP
-
-    def bind(self) -> None:
-        """Call one after the other until one binds, or one fails that must not."""
-        for extender in self.extenders:
-            try:
-                extender.bind(self.pod, self.node)
-            except PluginError as error:
-                if not extender.ignorable:
-                    self.status = Status(Code.ERROR, (str(error),))
-                    return
-                skip(extender, error)
-            else:
-                self.status = SUCCESS
-                return
-
-    def done(self, error: ClusterError | None) -> None:
-        """Finish when the extender has responded."""
-        self.finish(self.status if error is None else Status(Code.ERROR, (str(error),)))
 
 
 def _side_by_side(

@@ -6,9 +6,8 @@ their results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -47,9 +46,7 @@ from policy_sched.framework.evaluate.views import (
 from policy_sched.framework.runtime import Hook, Runner
 from policy_sched.model import PodInfo
 
-_NO_RESULTS: Final[Mapping[str, FilterResult]] = MappingProxyType({})
-_NO_SCORES: Final[Mapping[str, RawScores]] = MappingProxyType({})
-
+T = TypeVar("T")
 
 _Pending: TypeAlias = tuple[Scorers, Sequence[ScoreView], Sequence[int], Scores]
 """What is left to score: the views in some places, which add to the total of the others."""
@@ -110,7 +107,10 @@ class Passes:
         if part is None:
             filters = self._sets.filters(result.skipped, active.inactive)
         else:
-            filters = part.filters(result, active, self._sets)
+            before = part.skipped
+            if result.plugin:
+                before = part.skipped_before(result.plugin, active.pre_filter)
+            filters = self._sets.filters(result.skipped | before, active.inactive)
         rows, last, places = None, 0, filters.dynamic
         if part is not None and not rejected and result.node_names is None:
             base = part.base(filters.plugins)
@@ -146,7 +146,7 @@ class Passes:
         self, entry: Entry, pod: PodInfo, rows: Rows, places: Sequence[int], last: int
     ) -> None:
         """Run filters; ``last``: the number of the last other one that rejects a row."""
-        state, fused = entry.result.state, self._fused_filters(entry, pod, rows)
+        state, fused = entry.result.state, self._fused(entry.filters.fused, pod, rows)
         for place in places:
             hook = entry.views[place].hook
             result = fused.get(hook.plugin) or self.run_filter(hook, state, pod, rows)
@@ -159,18 +159,19 @@ class Passes:
         if entry.by_plugins is not entry.first:
             np.copyto(entry.by_plugins, entry.first)
 
-    def _fused_filters(self, entry: Entry, pod: PodInfo, rows: Rows) -> Mapping[str, FilterResult]:
-        """Return the results of the filters that run as one, for all rows; none are left out.
+    def _fused(
+        self, fused: Callable[[PodInfo], Mapping[str, T]] | None, pod: PodInfo, rows: Rows
+    ) -> Mapping[str, T]:
+        """Return the results of the plugins that run as one; none of them for a part of all rows.
 
         Plugins are called where each is measured, and for results that kept ones are compared with.
         """
-        fused = entry.filters.fused
         if fused is None or rows is not None or self._runner.sampling or not self._cached:
-            return _NO_RESULTS
+            return {}
         try:
             return fused(pod)
         except Exception:  # noqa: BLE001 - calling the plugins one by one shows which one failed
-            return _NO_RESULTS
+            return {}
 
     def run_filter(self, hook: Hook, state: CycleState, pod: PodInfo, rows: Rows) -> FilterResult:
         """Return a filter's result for some rows, or all (None). PluginError if it breaks."""
@@ -254,23 +255,20 @@ class Passes:
         if result.status.code is not Code.SUCCESS:
             status = result.status
             raise PluginError(f'running PreScore plugin "{status.plugin}": {status.message()}')
-        if static is None:
-            skipped = result.skipped | active.scores_nothing
-            scorers = self._sets.scorers(skipped)
-            views = [ScoreView(plugin, plugin.hook.weight) for plugin in scorers.plugins]
-            places, total = list(range(len(views))), np.zeros(n, np.int64)
-        else:
-            placed = static.placed(result.skipped, active, self._sets)
-            skipped, scorers = placed.skipped, placed.scorers
+        skipped = result.skipped | active.scores_nothing
+        if static is not None:
+            skipped |= static.skipped
+        scorers, known = self._sets.scorers(skipped), {} if static is None else static.views
+        views = [
+            known.get(plugin.hook.plugin) or ScoreView(plugin, plugin.hook.weight)
+            for plugin in scorers.plugins
+        ]
+        if static is not None and static.hold(entry.first, feasible.size):
             places, total = scorers.dynamic, static.total
-            views = [
-                ScoreView(plugin, plugin.hook.weight) if view is None else view
-                for plugin, view in zip(scorers.plugins, placed.views, strict=True)
-            ]
-            if not static.hold(entry.first, feasible.size):
-                # The raw scores are the same, but other rows are feasible.
+        else:
+            places, total = list(range(len(views))), np.zeros(n, np.int64)
+            if static is not None:  # the raw scores are the same, but other rows are feasible
                 views = [view.copy() for view in views]
-                places, total = list(range(len(views))), np.zeros(n, np.int64)
         pending = scorers, views, places, total
         total = runner.measure("score", self._run_scores, entry, pod, pending, feasible)
         entry.totals = Totals(total, entry.first)
@@ -288,7 +286,7 @@ class Passes:
         scorers, views, places, total = pending
         state, n = entry.result.state, len(entry.fixed)
         rows = None if feasible.size >= thresholds.SPARSE * n else feasible
-        fused = self._fused_scores(scorers, pod, rows)
+        fused = self._fused(scorers.fused, pod, rows)
         added = False
         for place in places:
             view = views[place]
@@ -310,16 +308,6 @@ class Passes:
         if feasible.size < n:
             np.putmask(total, entry.first != FEASIBLE, CLOSED)  # half the time of an assignment
         return total
-
-    def _fused_scores(self, scorers: Scorers, pod: PodInfo, rows: Rows) -> Mapping[str, RawScores]:
-        """Return the scores of the plugins that run as one; none of them for a part of all rows."""
-        fused = scorers.fused
-        if fused is None or rows is not None or self._runner.sampling or not self._cached:
-            return _NO_SCORES
-        try:
-            return fused(pod)
-        except Exception:  # noqa: BLE001 - calling the plugins one by one shows which one failed
-            return _NO_SCORES
 
     def run_score(
         self, view: ScoreView, state: CycleState, pod: PodInfo, rows: Rows, n: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Final, TypeAlias
 
 import msgspec
@@ -67,12 +68,12 @@ class ActivePlugins(msgspec.Struct, frozen=True, eq=False):
 
 
 class PluginSets:
-    """The sets of one pipeline's plugins that take part together."""
+    """The sets of one pipeline's plugins that take part together, each worked out once."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
-        self._normalizers = {hook.plugin: hook for hook in runner.pipeline.at("normalize_score")}
         pipeline = runner.pipeline
+        self._normalizers = {hook.plugin: hook for hook in pipeline.at("normalize_score")}
         filtering = {hook.plugin for hook in pipeline.at("pre_filter")}
         whole = pipeline.signature()
         keys = () if whole is None else whole.keys
@@ -82,89 +83,67 @@ class PluginSets:
             for plugin, signature in pipeline.signatures.items()
             if plugin in filtering and signature.keys and not signature.fields and keys
         ]
-        self._filters_by_skips: dict[tuple[frozenset[str], frozenset[str]], Filters] = {}
-        self._scorers_by_skips: dict[frozenset[str], Scorers] = {}
-        self._active_by_inactive: dict[frozenset[str], ActivePlugins] = {}
-        self._active_by_keys: dict[tuple[bool, ...], ActivePlugins] = {}
-        self._least_active: ActivePlugins | None = None
-        """Those that have to do with pods of which no plugin has a key."""
+        self._all_keyed = frozenset([plugin for plugin, _ in self._keyed])
+        self.active = cache(self._active)
+        """Returns the plugins that have anything to do with a pod, without inactive ones."""
+        self.filters = cache(self._filters)
+        """Returns the filters without those that skip, and without inactive ones, which would."""
+        self.scorers = cache(self._scorers)
+        """Returns the score plugins without those that skip."""
 
     def active_with(self, key: Key) -> ActivePlugins:
         """Return the plugins that have anything to do with pods of a signature."""
         if key[-self._keys :].count(None) == self._keys > 0:
-            active = self._least_active
-            if active is None:
-                inactive = frozenset([plugin for plugin, _ in self._keyed])
-                active = self._least_active = self.active(inactive)
-            return active
-        found = tuple([key[place] is None for _, places in self._keyed for place in places])
-        active = self._active_by_keys.get(found)
-        if active is None:
-            inactive = frozenset(
-                [
-                    plugin
-                    for plugin, places in self._keyed
-                    if all(key[place] is None for place in places)
-                ]
-            )
-            active = self._active_by_keys[found] = self.active(inactive)
-        return active
+            return self.active(self._all_keyed)  # most pods, without a look at each plugin
+        inactive = set(self._all_keyed)
+        for plugin, places in self._keyed:
+            for place in places:
+                if key[place] is not None:
+                    inactive.discard(plugin)
+        return self.active(frozenset(inactive))
 
-    def active(self, inactive: frozenset[str]) -> ActivePlugins:
-        """Return the plugins that have anything to do with a pod."""
-        found = self._active_by_inactive.get(inactive)
-        if found is None:
-            hooks, scope = self._runner.without(inactive), self._runner.pipeline.scope
-            scoring = {hook.plugin for hook in self._runner.hooks["pre_score"]}
-            left_out = inactive - {hook.plugin for hook in self._runner.hooks["post_filter"]}
-            pre_filter = [h for h in self._runner.hooks["pre_filter"] if h.plugin not in left_out]
-            found = self._active_by_inactive[inactive] = ActivePlugins(
-                hooks,
-                tuple(pre_filter),
-                inactive,
-                inactive & scoring,
-                tuple(hook for hook in pre_filter if self._prepares(hook)),
-                tuple(hook for hook in hooks["pre_score"] if self._prepares(hook)),
-                tuple(hook for hook in hooks["pre_filter"] if scope(hook.plugin) > Scope.NODE),
-                tuple(hook for hook in hooks["pre_score"] if scope(hook.plugin) > Scope.NODE),
-            )
-        return found
+    def _active(self, inactive: frozenset[str]) -> ActivePlugins:
+        hooks, scope = self._runner.without(inactive), self._runner.pipeline.scope
+        scoring = {hook.plugin for hook in self._runner.hooks["pre_score"]}
+        left_out = inactive - {hook.plugin for hook in self._runner.hooks["post_filter"]}
+        pre_filter = [h for h in self._runner.hooks["pre_filter"] if h.plugin not in left_out]
+        return ActivePlugins(
+            hooks,
+            tuple(pre_filter),
+            inactive,
+            inactive & scoring,
+            tuple(hook for hook in pre_filter if self._prepares(hook)),
+            tuple(hook for hook in hooks["pre_score"] if self._prepares(hook)),
+            tuple(hook for hook in hooks["pre_filter"] if scope(hook.plugin) > Scope.NODE),
+            tuple(hook for hook in hooks["pre_score"] if scope(hook.plugin) > Scope.NODE),
+        )
 
     def _prepares(self, hook: Hook) -> bool:
         """Return whether PreFilter or PreScore runs even where the plugin's results are known."""
         signature = self._runner.pipeline.signatures.get(hook.plugin)
         return signature is None or signature.scope > Scope.STATIC or signature.writes_state
 
-    def filters(self, skips: frozenset[str], inactive: frozenset[str]) -> Filters:
-        """Return the filters without those that skip, and without inactive ones, which would."""
-        found = self._filters_by_skips.get((skips, inactive))
-        if found is None:
-            skipped = skips | inactive
-            plugins = self._runner.active("filter", skipped)
-            scopes = [self._runner.pipeline.scope(hook.plugin) for hook in plugins]
-            rules = self._runner.pipeline.rules
-            found = self._filters_by_skips[skips, inactive] = Filters(
-                plugins,
-                scopes,
-                [place for place, scope in enumerate(scopes) if scope is Scope.NODE],
-                [place for place, scope in enumerate(scopes) if scope > Scope.NODE],
-                [place for place, scope in enumerate(scopes) if scope is not Scope.STATIC],
-                FilterDryRun(self._runner, plugins, skipped),
-                None if rules is None else rules.filters([hook.plugin for hook in plugins]),
-            )
-        return found
+    def _filters(self, skips: frozenset[str], inactive: frozenset[str]) -> Filters:
+        skipped = skips | inactive
+        plugins = self._runner.active("filter", skipped)
+        scopes = [self._runner.pipeline.scope(hook.plugin) for hook in plugins]
+        rules = self._runner.pipeline.rules
+        return Filters(
+            plugins,
+            scopes,
+            [place for place, scope in enumerate(scopes) if scope is Scope.NODE],
+            [place for place, scope in enumerate(scopes) if scope > Scope.NODE],
+            [place for place, scope in enumerate(scopes) if scope is not Scope.STATIC],
+            FilterDryRun(self._runner, plugins, skipped),
+            None if rules is None else rules.filters([hook.plugin for hook in plugins]),
+        )
 
-    def scorers(self, skipped: frozenset[str]) -> Scorers:
-        """Return the score plugins without those that skip."""
-        found = self._scorers_by_skips.get(skipped)
-        if found is None:
-            plugins = tuple(
-                ScorePlugin.of(hook, self._normalizers.get(hook.plugin), self._runner)
-                for hook in self._runner.active("score", skipped)
-            )
-            dynamic = [i for i, one in enumerate(plugins) if one.durability is not Scope.STATIC]
-            rules = self._runner.pipeline.rules
-            names = [one.hook.plugin for one in plugins]
-            fused = None if rules is None else rules.scores(names)
-            found = self._scorers_by_skips[skipped] = Scorers(plugins, dynamic, fused)
-        return found
+    def _scorers(self, skipped: frozenset[str]) -> Scorers:
+        plugins = tuple(
+            ScorePlugin.of(hook, self._normalizers.get(hook.plugin), self._runner)
+            for hook in self._runner.active("score", skipped)
+        )
+        dynamic = [i for i, one in enumerate(plugins) if one.durability is not Scope.STATIC]
+        rules = self._runner.pipeline.rules
+        names = [one.hook.plugin for one in plugins]
+        return Scorers(plugins, dynamic, None if rules is None else rules.scores(names))

@@ -18,7 +18,7 @@ too, as long as a row with each of the two is left. Other normalised scores are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -29,11 +29,10 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework import Codes, Feasible, Scope, Scores, Signature
 from policy_sched.framework.evaluate.entry import Entry
-from policy_sched.framework.evaluate.plugin_sets import ActivePlugins, Filters, PluginSets, Scorers
 from policy_sched.framework.evaluate.pod_signature import Key, part_getter
 from policy_sched.framework.evaluate.results import FatalCodes
 from policy_sched.framework.evaluate.views import FEASIBLE, FilterView, ScoreView, check_range
-from policy_sched.framework.runtime import Hook, Pipeline, PointResult, Runner
+from policy_sched.framework.runtime import Hook, Pipeline, Runner
 from policy_sched.lru import Lru
 from policy_sched.model import PodInfo, Taint, Toleration
 
@@ -58,16 +57,6 @@ class StaticFilters(msgspec.Struct, frozen=True, eq=False):
     """Whether any row is not feasible."""
 
 
-class PlacedScores(msgspec.Struct, frozen=True, eq=False):
-    """The scores of static plugins in the places that they have among score plugins."""
-
-    skipped: frozenset[str]
-    """The plugins that are not among them."""
-    scorers: Scorers
-    views: Sequence[ScoreView | None]
-    """None for the other score plugins."""
-
-
 class StaticScores(msgspec.Struct, frozen=True, eq=False):
     """The scores of the static plugins over all rows that the static filters pass."""
 
@@ -78,21 +67,6 @@ class StaticScores(msgspec.Struct, frozen=True, eq=False):
     """The sum of the parts."""
     size: int
     """The number of rows."""
-    _placed: dict[tuple[frozenset[str], ActivePlugins], PlacedScores] = msgspec.field(
-        default_factory=dict
-    )
-
-    def placed(
-        self, skipped: frozenset[str], active: ActivePlugins, sets: PluginSets
-    ) -> PlacedScores:
-        """Return the scores in their places; ``skipped``: what the other plugins' PreScore did."""
-        placed = self._placed.get((skipped, active))
-        if placed is None:
-            everyone = skipped | active.scores_nothing | self.skipped
-            scorers = sets.scorers(everyone)
-            views = [self.views.get(one.hook.plugin) for one in scorers.plugins]
-            placed = self._placed[skipped, active] = PlacedScores(everyone, scorers, views)
-        return placed
 
     def hold(self, first: Codes, feasible: int) -> bool:
         """Return whether the scores are those that the feasible rows would get now."""
@@ -112,18 +86,6 @@ class StaticPart(msgspec.Struct, eq=False):
     scores: StaticScores | None = None
     """None until a pod was scored on all rows that the static filters pass."""
     _bases: dict[tuple[Hook, ...], StaticFilters] = msgspec.field(default_factory=dict)
-    _filters: dict[tuple[frozenset[str], str, ActivePlugins], Filters] = msgspec.field(
-        default_factory=dict
-    )
-
-    def filters(self, result: PointResult, active: ActivePlugins, sets: PluginSets) -> Filters:
-        """Return the filters that take part, by what the other plugins' PreFilter returned."""
-        key = result.skipped, result.plugin, active
-        filters = self._filters.get(key)
-        if filters is None:
-            skipped = result.skipped | self._skipped_before(result.plugin, active.pre_filter)
-            filters = self._filters[key] = sets.filters(skipped, active.inactive)
-        return filters
 
     def base(self, filters: tuple[Hook, ...]) -> StaticFilters:
         """Return the results in the places of ``filters``."""
@@ -146,10 +108,8 @@ class StaticPart(msgspec.Struct, eq=False):
                 last = number
         return StaticFilters(views, fatal, first, last, bool(first.any()))
 
-    def _skipped_before(self, plugin: str, order: tuple[Hook, ...]) -> frozenset[str]:
+    def skipped_before(self, plugin: str, order: tuple[Hook, ...]) -> frozenset[str]:
         """Return the skipped plugins that PreFilter runs before one; all if it is not there."""
-        if not plugin:
-            return self.skipped
         names = [hook.plugin for hook in order]
         end = names.index(plugin) if plugin in names else len(names)
         return self.skipped.intersection(names[:end])

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from operator import attrgetter
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
@@ -135,8 +135,10 @@ class Runner:
         self.sampling = False
         self.evaluations: list[tuple[str, Parts]] = []
         self.hooks: Hooks = {point: pipeline.at(point) for point in POINTS}
-        self._active: dict[tuple[str, frozenset[str]], tuple[Hook, ...]] = {}
-        self._without: dict[frozenset[str], Hooks] = {}
+        self.active = cache(self._active)
+        """Returns a point's plugins without those that the point which can skip it left out."""
+        self.without = cache(self._without)
+        """Returns the hooks of all points without those of some plugins."""
         self._gates = _gates(pipeline)
         self._gated: dict[object, bool] = {}
         """Whether PreEnqueue has to run, by the fields of pods that decide it."""
@@ -221,26 +223,17 @@ class Runner:
         """Run the point that undoes another one; return the errors of plugins that could not."""
         return self.run(POINTS[point].undone_by, *args).errors
 
-    def active(self, point: str, skipped: frozenset[str]) -> tuple[Hook, ...]:
-        """Return the point's plugins without those that the point which can skip it left out."""
-        found = self._active.get((point, skipped))
-        if found is None:
-            left_out = skipped if POINTS[point].skipped_by else ()
-            found = tuple(h for h in self.hooks[point] if h.plugin not in left_out)
-            self._active[point, skipped] = found
-        return found
+    def _active(self, point: str, skipped: frozenset[str]) -> tuple[Hook, ...]:
+        left_out = skipped if POINTS[point].skipped_by else ()
+        return tuple(hook for hook in self.hooks[point] if hook.plugin not in left_out)
 
-    def without(self, plugins: frozenset[str]) -> Hooks:
-        """Return the hooks of all points without those of some plugins."""
+    def _without(self, plugins: frozenset[str]) -> Hooks:
         if not plugins:
             return self.hooks
-        found = self._without.get(plugins)
-        if found is None:
-            found = self._without[plugins] = {
-                point: tuple(hook for hook in hooks if hook.plugin not in plugins)
-                for point, hooks in self.hooks.items()
-            }
-        return found
+        return {
+            point: tuple(hook for hook in hooks if hook.plugin not in plugins)
+            for point, hooks in self.hooks.items()
+        }
 
     def _combined(
         self, point: Point, hooks: tuple[Hook, ...], args: tuple[object, ...]

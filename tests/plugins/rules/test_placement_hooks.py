@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.evaluate.placement import domains, placement_scores
 from policy_sched.framework.results import Placement
 from policy_sched.model.cluster_event import ActionType, ClusterEventWithHint, EventResource
 from policy_sched.model.pod_group import POD_GROUP_LABEL
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.scheduler.placement_search import domains, placement_scores
 from policy_sched.scheduler.scheduler import Scheduler
 from policy_sched.scheduler.setup.factory import build
 from policy_sched.testing import make_node, make_pod

@@ -11,13 +11,13 @@ from policy_sched.cluster.cache import Cache
 from policy_sched.errors import PluginError
 from policy_sched.framework import Placement, Placements
 from policy_sched.framework.cycle_state import CycleState
-from policy_sched.framework.evaluate import placement
 from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.runtime.pipeline import freeze, implementations, points_of
 from policy_sched.framework.runtime.runner import Runner
 from policy_sched.framework.status import SKIP, Code, Status
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.scheduler import placement_search as placement
 from policy_sched.testing import make_node, make_pod
 
 PODS = [PodInfo.of(make_pod(name)) for name in ("a", "b")]
