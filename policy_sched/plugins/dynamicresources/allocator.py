@@ -73,6 +73,10 @@ class _TooMany(Exception):  # noqa: N818 - it passes from step to step
     """A claim would get more devices than it may have."""
 
 
+def _aborted(why: str) -> AllocationError:
+    return AllocationError(f"filter operation aborted: {why}", why)
+
+
 Step: TypeAlias = Generator["Step", bool, bool]
 """One decision: yields what comes after it, and is sent whether that worked."""
 
@@ -113,15 +117,20 @@ class Allocator:
 
         Raises AllocationError, NodeError where only this node is concerned, and DeadlineExceeded.
         """
-        self._end_if_stopped()
-        self.spend(_NODE * len(plans) + self._all_of(plans))
+        why = self.stop()
+        if why:
+            raise _aborted(why)
+        units = _NODE * len(plans)
+        for plan in plans:
+            if plan.fixed is None:
+                units += self._all_of(plan)
+        self.spend(units)
         allows = None if self.ranking is None else self.ranking.allows
-        self._claims = [
-            plan.on_node(self.node, self.pools, self.capacity_left, self.results, allows)
-            for plan in plans
-        ]
-        self._units = [_TRY + len(claim.constraints) for claim in self._claims]
-        self._results = [[] for _ in plans]
+        for plan in plans:
+            claim = plan.on_node(self.node, self.pools, self.capacity_left, self.results, allows)
+            self._claims.append(claim)
+            self._units.append(_TRY + len(claim.constraints))
+            self._results.append([])
         only = self._only_request()
         done = None if only is None else self._without_search(only)
         if self._run(self._claim(0)) if done is None else done:
@@ -130,9 +139,9 @@ class Allocator:
             raise NodeError(INVALID_POOLS)
         return None
 
-    def _all_of(self, plans: Sequence[ClaimPlan]) -> int:
+    def _all_of(self, plan: ClaimPlan) -> int:
         """Return how many devices are looked at for requests of all devices."""
-        requests = [one for plan in plans for sub in plan.requests for one in sub]
+        requests = [one for alternatives in plan.requests for one in alternatives]
         count = sum(isinstance(one, Request) and one.mode == ALL for one in requests)
         if not count:
             return 0
@@ -185,6 +194,7 @@ class Allocator:
                 groups.setdefault(values, []).append(candidate)
         for group in groups.values():
             if len(group) >= request.count:
+                self.spend(self._units[0] * request.count)
                 for device, pool in group[: request.count]:
                     self._take(0, request, device, pool)
                 return True
@@ -195,8 +205,10 @@ class Allocator:
         self._look(0)
         passed_over = () if request.admin_access else self.state.devices
         for device, pool in self._usable(request):
-            if device.id not in passed_over and self._take(0, request, device, pool):
-                return True
+            if device.id not in passed_over:
+                self.spend(self._units[0])
+                if self._take(0, request, device, pool):
+                    return True
         return False
 
     def _run(self, first: Step) -> bool:
@@ -261,14 +273,11 @@ class Allocator:
 
     def _look(self, index: int) -> None:
         """Raise an error if the search is to end, or if the claim has as many as it may."""
-        self._end_if_stopped()
-        if len(self._results[index]) >= MAX_RESULTS:
-            raise _TooMany
-
-    def _end_if_stopped(self) -> None:
         why = self.stop()
         if why:
-            raise AllocationError(f"filter operation aborted: {why}", why)
+            raise _aborted(why)
+        if len(self._results[index]) >= MAX_RESULTS:
+            raise _TooMany
 
     def _all(self, index: int, number: int, request: Request, at: int) -> Step:
         """Take the rest of a list of devices, every one of them."""
@@ -276,6 +285,7 @@ class Allocator:
             return (yield self._request(index, number + 1))
         self._look(index)
         device, pool = request.all_devices[at]
+        self.spend(self._units[index])
         if not self._take(index, request, device, pool):
             return False
         try:
@@ -299,6 +309,7 @@ class Allocator:
             if failed and self._equal is not None and self._equal(devices[at]) in failed:
                 self.spend(1)
                 continue
+            self.spend(self._units[index])
             if not self._take(index, request, device, pool):
                 continue
             try:
@@ -388,8 +399,10 @@ class Allocator:
     # One candidate.
 
     def _take(self, index: int, request: Request, device: DeviceView, pool: Pool) -> bool:
-        """Take a device if it can be had; what a refusal leaves behind is upstream's, too."""
-        self.spend(self._units[index])
+        """Take a device if it can be had; what a refusal leaves behind is upstream's, too.
+
+        The caller spends what it costs.
+        """
         if self._in_use(index, request, device):
             return False
         chosen = id(request) in self._selected

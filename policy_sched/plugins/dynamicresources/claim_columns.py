@@ -270,7 +270,7 @@ class ClaimColumns:
         if column.bounds is not None:
             for one in column.bounds.columns:
                 if one.shares_seen != devices.share_version:
-                    self._search.requests.refresh(one)
+                    one.refresh()
         return column.bounds
 
     def _requests(self, found: ClaimStore) -> list[Alternatives] | None:
@@ -342,7 +342,7 @@ class ClaimColumns:
         if not self._steady or column.seen[row] != devices.generation[row]:
             bounds = self._bounds(column, found)
             if bounds is None or not self._evaluate_row(column, bounds, row):
-                self._search_row(column, self._search.begin(found), row)
+                self._search_row(column, PodSearch(self._search, found), row)
         return not column.codes[row]
 
     # Allocated claims.
@@ -400,7 +400,7 @@ class ClaimColumns:
         if bounds is not None and bounds.only is not None and not bounds.failing:
             got = self._search.first(found.plans[0], bounds.only, row)
         if got is None:
-            got = self._search.begin(found).find(row)
+            got = PodSearch(self._search, found).find(row)
         if got is not None:
             column.found[row] = generation, got
         return got

@@ -77,7 +77,6 @@ class ClaimStores:
     ) -> None:
         self._objects = objects
         self._claims = claims
-        self._extended = extended
         self._served = extended.names()
         self._last: tuple[PodInfo | None, int, int, ClaimStore | None] = (None, 0, 0, None)
         self._specs: dict[bytes, int] = {}
@@ -120,7 +119,7 @@ class ClaimStores:
         except ClaimError as error:
             store.status = Status(UNRESOLVABLE, (str(error),))
             return store
-        served = self._extended.names()
+        served = self._served
         if served and extended_resources.wanted(pod, served):
             store.extended_claim = extended_resources.left_over(
                 pod, self._claims.all()
@@ -149,7 +148,9 @@ class ClaimStores:
                 return store
             store.plans.append(plan)
             shapes.append(number)
-        store.plans_shape = self._shape(store, shapes)
+        store.plans_shape = tuple(shapes)
+        if store.extended_claim is not None:
+            store.plans_shape = self._shape(store, store.extended_claim, shapes)
         if len(store.plans) == len(store.user):
             store.shape = store.plans_shape
         return store
@@ -169,10 +170,9 @@ class ClaimStores:
         plan = plans[number] = ClaimPlan.of(claim, self.device_class)
         return plan
 
-    def _shape(self, store: ClaimStore, shapes: list[Hashable]) -> Hashable:
-        extended_claim = store.extended_claim
-        if extended_claim is None:
-            return tuple(shapes)
+    def _shape(
+        self, store: ClaimStore, extended_claim: ResourceClaim, shapes: list[Hashable]
+    ) -> Hashable:
         if extended_claim.spec.devices.requests or extended_claim.status.allocation is not None:
             return None
         spec = store.pod.pod.spec

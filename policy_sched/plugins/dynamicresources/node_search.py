@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -190,19 +191,16 @@ class PodSearch:
         pools, offered = self._pools(row, view)
         ranking = None if self._search.rules is None else self.ranking(row)
         search = self._search
-        paid = search.budget.spend, search.claims.selectors
-
-        def allocate(plans: Sequence[ClaimPlan]) -> list[list[AllocatedDevice]] | None:
-            return Allocator(
-                view, pools, self._state, search.cancelled, offered, ranking, *paid
-            ).allocate(plans)
-
+        allocator = partial(
+            Allocator, view, pools, self._state, search.cancelled, offered, ranking,
+            search.budget.spend, search.claims.selectors,
+        )  # fmt: skip
         try:
-            allocated = allocate(plans)
+            allocated = allocator().allocate(plans)
         except AllocationError:
             if not any(plan.borrowed for plan in plans):
                 raise
-            allocated = allocate(
+            allocated = allocator().allocate(
                 [self._plan(plan.claim) if plan.borrowed else plan for plan in plans]
             )
         return None if allocated is None else NodeAllocation(claims, allocated, variant)

@@ -43,10 +43,18 @@ class RequestColumn:
     ``counts``: whether some of the offered devices consume counters.
     """
 
-    def __init__(self, request: Request, table: DeviceTable, state: AllocatedState) -> None:
+    def __init__(
+        self,
+        request: Request,
+        table: DeviceTable,
+        state: AllocatedState,
+        selectors: Mapping[str, SelectorColumn],
+        budget: AttemptBudget,
+    ) -> None:
         self._request = request
         self._table = table
         self._state = state
+        self._selectors, self._budget = selectors, budget
         self.shares_seen = table.share_version
         """The table's share_version that the columns are up to date with."""
         self._fits: dict[Hashable, bool] = {}
@@ -60,11 +68,13 @@ class RequestColumn:
         self.counts = False
         self.exclusive = not request.admin_access
 
-    def refresh(self, selectors: Mapping[str, SelectorColumn]) -> None:
-        """Bring the columns up to date with the table."""
+    def refresh(self) -> None:
+        """Bring the columns up to date with the table. Raises DeadlineExceeded."""
         table = self._table
-        if len(self.offered) < len(table.views):
-            self._extend(selectors)
+        new = len(table.views) - len(self.offered)
+        if new > 0:
+            self._extend()
+            self._budget.charge(new)
         if self.shares_seen == table.share_version:
             return
         changed = table.shares_changed_since(self.shares_seen)
@@ -81,14 +91,14 @@ class RequestColumn:
         self.offered[number] = fits and (self._tolerated[number] or self._table.counting[number])
         self.suits[number] = fits and self._tolerated[number]
 
-    def _extend(self, selectors: Mapping[str, SelectorColumn]) -> None:
+    def _extend(self) -> None:
         """Fill the columns for devices that are new."""
         table, request, first = self._table, self._request, len(self.offered)
         new = np.arange(first, len(table.views), dtype=np.intp)
         results = np.full(new.size, YES, np.int8)
         for _, expression in request.expressions:
             selected = np.flatnonzero(results == YES)
-            results[selected] = selectors[expression].of(table.views, new[selected])
+            results[selected] = self._selectors[expression].of(table.views, new[selected])
         selected = results == YES
         views = table.views[first:]
         tolerated = ~table.blocked[first:]
@@ -179,16 +189,11 @@ class RequestColumns:
             self._epoch = self._table.epoch
         found = self._columns.get(request.key)
         if found is None:
-            found = self._columns[request.key] = RequestColumn(request, self._table, self._state)
+            found = self._columns[request.key] = RequestColumn(
+                request, self._table, self._state, self._selectors, self._budget
+            )
             for _, text in request.expressions:
                 if text not in self._selectors:
                     self._selectors[text] = SelectorColumn(text, self._results)
-        self.refresh(found)
+        found.refresh()
         return found
-
-    def refresh(self, column: RequestColumn) -> None:
-        """Bring columns up to date. Raises DeadlineExceeded."""
-        new = len(self._table.views) - len(column.offered)
-        column.refresh(self._selectors)
-        if new:
-            self._budget.charge(new)
