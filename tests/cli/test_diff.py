@@ -97,8 +97,13 @@ def test_a_cluster_from_standard_input(
 
 
 @pytest.mark.parametrize("seeds", ["1", "3"])
-def test_a_terminal_shows_what_is_done(seeds: str) -> None:
-    """Comparing showed nothing for as long as it took; its processes are copied before the bar."""
+def test_a_terminal_shows_what_is_done_and_processes_make_no_difference(
+    seeds: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Comparing showed nothing for as long as it took; its processes are copied before the bar.
+
+    What two processes find is what one finds.
+    """
     code = (
         "import sys; from policy_sched.cli.output import progress; progress.DELAY = 0.0;"
         "progress.progress.__wrapped__.__defaults__ = (None, None, 0.0, 60.0);"
@@ -108,7 +113,7 @@ def test_a_terminal_shows_what_is_done(seeds: str) -> None:
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [sys.executable, "-c", code, *words, "--workers", "2"],
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=theirs,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
     ) as process:
@@ -116,9 +121,14 @@ def test_a_terminal_shows_what_is_done(seeds: str) -> None:
         shown = b""
         while chunk := read_or_end(ours):
             shown += chunk
+        assert process.stdout is not None
+        printed = process.stdout.read()
     os.close(ours)
     assert process.returncode == 0
     assert b"deciding with " in shown
+    assert run([*words, "--workers", "1"]) == 0
+    assert printed == capfdbinary.readouterr().out
+    assert seeds == "1" or b"with 3 seeds: 0 to 2" in printed
 
 
 def read_or_end(terminal: int) -> bytes:
@@ -127,18 +137,6 @@ def read_or_end(terminal: int) -> bytes:
         return os.read(terminal, 1 << 16)
     except OSError:  # Linux: the other end is closed
         return b""
-
-
-def test_processes_make_no_difference(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """In a process without threads, which is copied for --workers 3."""
-    words = ["diff", str(POLICIES / "default"), str(POLICIES / "gpu-bin-packing")]
-    words += ["--cluster", CLUSTER, "--seeds", "3", "--workers"]
-    command = [sys.executable, "-m", "policy_sched", *words]
-    three = subprocess.run([*command, "3"], capture_output=True, check=True).stdout
-    assert run([*words, "1"]) == 0
-    one = capfdbinary.readouterr().out
-    assert one == three
-    assert b"with 3 seeds: 0 to 2" in one
 
 
 @pytest.mark.parametrize(

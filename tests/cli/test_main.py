@@ -24,30 +24,6 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
         assert "Usage: policy-sched " + verb in capsys.readouterr().out
 
 
-def test_help_imports_nothing_heavy() -> None:
-    """Verbs are imported when they are called: help needs neither NumPy nor the rule language."""
-    script = (
-        "import sys; from policy_sched.cli.main import run; run(['--help']); "
-        "heavy = {'numpy', 'lark', 'pydantic', 'jsonschema', 'yaml'} & set(sys.modules); "
-        "sys.exit(', '.join(sorted(heavy)) or None)"
-    )
-    finished = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    assert finished.returncode == 0, finished.stderr
-
-
-@pytest.mark.parametrize("verb", ["check", "simulate", "explain", "fit"])
-def test_verbs_that_run_once_import_no_event_loop(verb: str) -> None:
-    """Event loops, processes and HTTP servers are for what keeps running."""
-    code = (
-        f"import sys; import policy_sched.cli.{verb}; "
-        "print({'asyncio', 'multiprocessing', 'aiohttp', 'jsonschema', 'rich'} & set(sys.modules))"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout == "set()\n"
-
-
 def test_the_package_runs_as_a_module() -> None:
     """`python -m policy_sched` is the same command."""
     finished = subprocess.run(

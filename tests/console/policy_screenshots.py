@@ -14,15 +14,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from PIL import Image
-from playwright.sync_api import sync_playwright
 
 from policy_sched.cli.main import run
 from policy_sched.console import FilesSource
 from policy_sched.profiles.reload import PolicyFiles
 from tests.console.browsing import ROOT, of_files
 from tests.console.screenshots import COLOURS, FOLDER, PLACE, SIZE
-from tests.console.test_in_browser import ARGUMENTS, CHROMIUM, visit
+from tests.console.test_in_browser import visit
 from tests.console.threaded import Running, served
+from tests.web.browser import chromium
 
 POLICY = "policies/gpu-bin-packing/policy.yaml"
 NODE = """\
@@ -146,7 +146,7 @@ def experiments(page: Any, running: Running) -> None:
 def main() -> None:
     """Make all pictures."""
     os.chdir(ROOT)  # pages show paths as they are given
-    with TemporaryDirectory() as name, sync_playwright() as play:
+    with TemporaryDirectory() as name, chromium() as browser:
         folder = Path(name)
         cluster, found = day(folder), results(folder)
 
@@ -157,7 +157,6 @@ def main() -> None:
         def of_day() -> FilesSource:
             return of_files([cluster], PolicyFiles())
 
-        browser = play.chromium.launch(executable_path=str(CHROMIUM), args=list(ARGUMENTS))
         for make, shown, scheme in (
             (example, tries, "light"),
             (example, policies, "light"),
@@ -173,7 +172,6 @@ def main() -> None:
                 page.screenshot(path=str(file))
                 Image.open(file).convert("RGB").quantize(COLOURS).save(file, optimize=True)
                 page.context.close()
-        browser.close()
 
 
 if __name__ == "__main__":

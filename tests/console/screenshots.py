@@ -14,15 +14,14 @@ from tempfile import mkdtemp
 from typing import Any
 
 from PIL import Image
-from playwright.sync_api import sync_playwright
 
 from policy_sched.console import FilesSource
 from policy_sched.model import ApiObject
 from policy_sched.profiles.reload import PolicyFiles
 from tests.console.browsing import EXAMPLE, ROOT, of_files
 from tests.console.clusters import ZONE, node, of_objects, pod
-from tests.console.test_in_browser import ARGUMENTS, CHROMIUM
 from tests.console.threaded import served
+from tests.web.browser import chromium
 
 FOLDER = ROOT / "docs" / "images"
 PLACE = "policies/example-cluster"
@@ -79,8 +78,7 @@ def main() -> None:
         "phone": (_example, "/pods/shop/report", PHONE, "dark"),
         "problem": (_broken, "/", SIZE, "light"),
     }
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=str(CHROMIUM), args=list(ARGUMENTS))
+    with chromium() as browser:
         for name, (make, path, size, scheme) in pages.items():
             if wanted and name not in wanted:
                 continue
@@ -91,7 +89,6 @@ def main() -> None:
                 page.wait_for_selector(".banner.info", state="detached")
                 shoot(page, running.server.address.rstrip("/") + path, name)
                 context.close()
-        browser.close()
 
 
 def _example() -> FilesSource:

@@ -15,33 +15,10 @@ from tests.console import clusters
 from tests.console.browsing import of_files
 from tests.console.threaded import Running, embedded, served
 from tests.instance.app.test_cluster_instance import pod
+from tests.web.browser import serious
 
-sync_api = pytest.importorskip("playwright.sync_api")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
 LARGEST = 60 << 20
 """Bytes of memory that the page of the largest cluster may take."""
-SEVERE = ("serious", "critical")
-
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="Chromium is not installed")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Return one browser for all tests."""
-    with sync_api.sync_playwright() as play:
-        found = play.chromium.launch(executable_path=str(CHROMIUM), args=list(ARGUMENTS))
-        yield found
-        found.close()
 
 
 @contextlib.contextmanager
@@ -76,33 +53,37 @@ def visit(page: Any, running: Running, path: str) -> None:
     page.wait_for_selector("h1", state="attached")
 
 
-def severe(page: Any) -> list[str]:
-    """Return what axe-core finds that is serious."""
-    found = axe.Axe().run(page).response["violations"]
-    return [
-        f"{one['id']}: {one['help']} {[node['html'][:200] for node in one['nodes'][:3]]}"
-        for one in found
-        if one["impact"] in SEVERE
-    ]
+@pytest.fixture(scope="module")
+def example(browser: Any) -> Iterator[tuple[Any, Running]]:
+    """Return one page of a console over the example cluster: a page of its own costs a process."""
+    with opened(browser, of_files) as console:
+        yield console
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_pages_of_the_example_cluster(browser: Any, scheme: str) -> None:
+@pytest.fixture
+def phone(example: tuple[Any, Running]) -> Iterator[tuple[Any, Running]]:
+    """Return the page at the size of a phone."""
+    page, running = example
+    page.set_viewport_size({"width": 390, "height": 844})
+    yield page, running
+    page.set_viewport_size({"width": 1280, "height": 800})
+
+
+def test_pages_of_the_example_cluster_are_accessible(example: tuple[Any, Running]) -> None:
     """Every page, light and dark: no error, no violation, nothing serious by axe-core."""
-    paths = (
+    page, running = example
+    for path in (
         "/",
         "/pods?by=reason",
         "/pods/shop/report",
         "/pods/shop/web-1",
         "/nodes",
         "/nodes/gpu-1",
-        "/nodes/gone",
-    )
-    with contextlib.ExitStack() as stack:
-        page, running = stack.enter_context(opened(browser, of_files, color_scheme=scheme))
-        for path in paths[:-1]:
-            visit(page, running, path)
-            assert severe(page) == [], path
+    ):
+        visit(page, running, path)
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)
+            assert serious(page) == [], (path, scheme)
 
 
 def test_the_private_file_leads_to_the_console(browser: Any) -> None:
@@ -120,32 +101,29 @@ def test_the_private_file_leads_to_the_console(browser: Any) -> None:
         assert (cookie["domain"], cookie["httpOnly"]) == (running.server.security.host, True)
 
 
-def test_pages_fit_on_a_phone(browser: Any) -> None:
+def test_pages_fit_on_a_phone(phone: tuple[Any, Running]) -> None:
     """At 390 x 844 no page is wider than the screen."""
-    with opened(browser, of_files) as (page, running):
-        page.set_viewport_size({"width": 390, "height": 844})
-        for path in ("/", "/pods?by=reason", "/pods/shop/report", "/nodes", "/nodes/gpu-1"):
-            visit(page, running, path)
-            assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+    page, running = phone
+    for path in ("/", "/pods?by=reason", "/pods/shop/report", "/nodes", "/nodes/gpu-1"):
+        visit(page, running, path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
 
 
-def test_badges_are_whole_on_a_phone(browser: Any) -> None:
+def test_badges_are_whole_on_a_phone(phone: tuple[Any, Running]) -> None:
     """ "no node" was two lines, and the sign that takes a long filter away was off the screen."""
-    reason = "node(s)+didn't+match+Pod's+node+affinity/selector"
-    with opened(browser, of_files) as (page, running):
-        page.set_viewport_size({"width": 390, "height": 844})
-        visit(page, running, f"/pods?reason={reason}")
-        badges = page.evaluate(
-            "[...document.querySelectorAll('.badge')].map(one => {"
-            " const at = one.getBoundingClientRect();"
-            " return [one.textContent, at.height / parseFloat(getComputedStyle(one).fontSize)]; })"
-        )
-        assert len(badges) >= 3
-        assert [text for text, lines in badges if lines > 2] == []
-        away = page.locator(".chosen .badge a").bounding_box()
-        assert away["x"] + away["width"] <= 390
-        page.click(".chosen .badge a")
-        page.wait_for_selector("header.headline:has-text('13 pods')")
+    page, running = phone
+    visit(page, running, "/pods?reason=node(s)+didn't+match+Pod's+node+affinity/selector")
+    badges = page.evaluate(
+        "[...document.querySelectorAll('.badge')].map(one => {"
+        " const at = one.getBoundingClientRect();"
+        " return [one.textContent, at.height / parseFloat(getComputedStyle(one).fontSize)]; })"
+    )
+    assert len(badges) >= 3
+    assert [text for text, lines in badges if lines > 2] == []
+    away = page.locator(".chosen .badge a").bounding_box()
+    assert away["x"] + away["width"] <= 390
+    page.click(".chosen .badge a")
+    page.wait_for_selector("header.headline:has-text('13 pods')")
 
 
 def test_an_empty_cluster(browser: Any) -> None:
@@ -153,7 +131,7 @@ def test_an_empty_cluster(browser: Any) -> None:
     with opened(browser, lambda: clusters.of_objects([])) as (page, running):
         for path in ("/", "/pods", "/nodes", "/policies", "/timeline"):
             visit(page, running, path)
-            assert severe(page) == [], path
+            assert serious(page) == [], path
 
 
 def test_a_broken_policy(browser: Any, tmp_path: Path) -> None:
@@ -166,10 +144,10 @@ def test_a_broken_policy(browser: Any, tmp_path: Path) -> None:
     ):
         page.wait_for_selector(".diagnostic.bad")
         assert "the default profile decides" in page.inner_text(".banner.bad")
-        assert severe(page) == []
+        assert serious(page) == []
         for path in ("/pods", "/pods/shop/report", "/nodes", "/nodes/gpu-1", "/policies"):
             visit(page, running, path)
-            assert severe(page) == [], path
+        assert serious(page) == []
         visit(page, running, "/")
         metadata = "metadata: {name: Kept}"
         rule = "spec: {filter: [{expression: 'true', message: kept}]}"
@@ -191,7 +169,7 @@ def test_pods_appear_as_they_come(browser: Any) -> None:
         running.call(lambda: source.instance.cluster.apply(pod("huge", "64")))  # type: ignore[attr-defined]
         page.wait_for_selector("a[href='/pods/default/huge']")
         page.wait_for_selector(".chart .live")
-        assert severe(page) == []
+        assert serious(page) == []
 
 
 def test_the_largest_cluster(browser: Any) -> None:
@@ -236,18 +214,18 @@ def test_attacks_do_nothing(browser: Any) -> None:
         assert clusters.NASTY[0] in page.inner_text("h1")
 
 
-def test_pages_work_by_keyboard(browser: Any) -> None:
+def test_pages_work_by_keyboard(example: tuple[Any, Running]) -> None:
     """The first stop leads to the content, links follow, and a filter is applied by Enter."""
-    with opened(browser, of_files) as (page, running):
-        visit(page, running, "/pods")
-        page.keyboard.press("Tab")
-        assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
-        page.keyboard.press("Enter")
-        page.focus("input[name=q]")
-        page.keyboard.type("report")
-        page.keyboard.press("Enter")
-        page.wait_for_url("**q=report**")
-        page.wait_for_selector("header.headline:has-text('1 of 13 pods')")
+    page, running = example
+    visit(page, running, "/pods")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    page.focus("input[name=q]")
+    page.keyboard.type("report")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**q=report**")
+    page.wait_for_selector("header.headline:has-text('1 of 13 pods')")
 
 
 def test_a_page_of_another_origin_reads_and_calls_nothing(browser: Any) -> None:

