@@ -67,15 +67,15 @@ VERBS: Final = {
         "Run every variant of an Experiment with every seed, and write tables.",
     ),
     "tune": (
-        "policy_sched.cli.tune:tune",
+        "policy_sched.cli.sweep:tune",
         "Search the weights and parameters of an Experiment for the best variant.",
     ),
     "lsp": (
-        "policy_sched.cli.lsp:serve",
+        "policy_sched.cli.completion:serve",
         "Run the language server: problems, completion, hover, formatting.",
     ),
     "schema": (
-        "policy_sched.cli.schema:schema",
+        "policy_sched.cli.docs:schema",
         "Print a JSON Schema for editors and validators.",
     ),
     "docs": (

@@ -15,10 +15,9 @@ from policy_sched.cli.input.cluster_files import read_files, require_cluster, so
 from policy_sched.cli.input.parallel_map import parallel_map
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.values import MaxCostLimit, clock, policy_set_path
-from policy_sched.cli.options.report_file import require_report, write_page
 from policy_sched.cli.output import diagnostics
 from policy_sched.cli.output.progress import progress
-from policy_sched.cli.output.report import write_report
+from policy_sched.cli.output.report import require_report, write_page, write_report
 from policy_sched.diff import (
     PLACED,
     PlacementDiff,

@@ -1,14 +1,17 @@
-"""The verb ``docs``: prints a page of the documentation, or the entry of one name."""
+"""The verbs ``docs`` and ``schema``: print pages, entries of names, and schemas for editors."""
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from typing import Literal
 
 from policy_sched.cli.manual import commands, reference
 from policy_sched.cli.output.diagnostics import OK
 from policy_sched.errors import PolicySchedError
 from policy_sched.language import entries, nearest
+from policy_sched.profiles import models
 from policy_sched.profiles.models import docs_directory
 
 
@@ -99,3 +102,24 @@ def _unfenced(text: str) -> str:
 
 def _depth(part: str) -> int:
     return len(part) - len(part.lstrip("#"))
+
+
+FILES = {
+    "policy": models.POLICY_FILE,
+    "configuration": models.CONFIGURATION_FILE,
+    "test": models.TEST_FILE,
+    "experiment": models.EXPERIMENT_FILE,
+}
+
+
+def schema(kind: Literal["policy", "configuration", "test", "experiment"] = "policy", /) -> int:
+    """Print a JSON Schema (draft-07).
+
+    Parameters
+    ----------
+    kind
+        policy: Policy; configuration: KubeSchedulerConfiguration; test: PolicyTest;
+        experiment: Experiment.
+    """
+    sys.stdout.write((models.schemas_directory() / FILES[kind]).read_text(encoding="utf-8"))
+    return OK

@@ -14,10 +14,9 @@ from policy_sched.cli.input.cluster_files import read_files, require_cluster, so
 from policy_sched.cli.input.paths import ClusterPaths
 from policy_sched.cli.input.values import clock
 from policy_sched.cli.options.policies import PolicyFlags
-from policy_sched.cli.options.report_file import require_report, write_page
 from policy_sched.cli.output.diagnostics import OK, write_diagnostics
 from policy_sched.cli.output.progress import progress
-from policy_sched.cli.output.report import write_report
+from policy_sched.cli.output.report import require_report, write_page, write_report
 from policy_sched.errors import PolicySchedError
 from policy_sched.explain import Explanation, explanation_page, locate_selectors
 from policy_sched.language.diagnostics import nearest

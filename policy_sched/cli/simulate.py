@@ -15,10 +15,9 @@ from policy_sched.cli.input.cluster_files import read_files, source_names
 from policy_sched.cli.input.paths import PathsOrStdin
 from policy_sched.cli.input.values import clock
 from policy_sched.cli.options.policies import PolicyFlags
-from policy_sched.cli.options.report_file import require_report, write_page
 from policy_sched.cli.output import diagnostics
 from policy_sched.cli.output.progress import progress
-from policy_sched.cli.output.report import write_report
+from policy_sched.cli.output.report import require_report, write_page, write_report
 from policy_sched.errors import PolicySchedError
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, PodInfo, nanoseconds_of

@@ -13,10 +13,9 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from policy_sched.cli.input.values import MaxCostLimit
-from policy_sched.cli.options.report_file import require_report, write_page
 from policy_sched.cli.output import diagnostics
 from policy_sched.cli.output.progress import progress
-from policy_sched.cli.output.report import write_report
+from policy_sched.cli.output.report import require_report, write_page, write_report
 from policy_sched.errors import Diagnostic, PolicySchedError, bounded
 from policy_sched.language.check import check_policy
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST

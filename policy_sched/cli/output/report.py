@@ -1,12 +1,16 @@
-"""Writes a report to standard output, in the form that ``--output`` names."""
+"""Writes a report in the form that ``--output`` names, and as the HTML file of ``--report``."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import cast
+
+from msgspec.structs import replace
 
 from policy_sched.cli.output.diagnostics import write_lines
 from policy_sched.cli.output.junit_tap_sarif import as_junit, as_tap
+from policy_sched.errors import PolicySchedError
 from policy_sched.report import (
     CaseReport,
     MarkdownReport,
@@ -16,6 +20,8 @@ from policy_sched.report import (
     jsonl_text,
     yaml_text,
 )
+from policy_sched.source import write_file
+from policy_sched.web import Section, Summary, environment, report
 
 
 def write_report(report: Report, form: str) -> None:
@@ -40,3 +46,21 @@ def write_report(report: Report, form: str) -> None:
             sys.stdout.write(as_tap(cast("CaseReport", report).cases()))
         case _:
             write_lines(report.text_lines())
+
+
+def require_report(path: str | None) -> None:
+    """Raise PolicySchedError if a report cannot be written: before the work, not after it."""
+    if path is None:
+        return
+    if not path.endswith((".html", ".htm")):
+        raise PolicySchedError(f"--report {path}: name a file that ends in .html")
+    if Path(path).is_dir():
+        raise PolicySchedError(f"--report {path}: is a directory")
+    environment()
+
+
+def write_page(path: str, summary: Summary, origin: Section | None = None) -> None:
+    """Write a report, and what it was made from. Raises OSError if that fails."""
+    sections = [*summary.sections, *([] if origin is None else [origin])]
+    text = report(replace(summary, sections=sections))
+    write_file(path, text.encode(), parents=True)

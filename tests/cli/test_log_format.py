@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from policy_sched.cli.output import log_format
+from policy_sched.cli import run
 from policy_sched.instance.observability.log import DecisionLog, Record
 
 RECORD = {
@@ -24,14 +24,14 @@ RECORD = {
 
 def test_json_is_one_line() -> None:
     """With every fact."""
-    line = log_format.as_json(RECORD)
+    line = run.as_json(RECORD)
     assert line.endswith(b"\n")
     assert json.loads(line) == RECORD
 
 
 def test_text_is_as_klog_writes_it() -> None:
     """Level, day and time, process, message in quotes, facts as key=value."""
-    line = log_format.as_text({**RECORD, "level": "error"}).decode()
+    line = run.as_text({**RECORD, "level": "error"}).decode()
     assert re.fullmatch(
         r'E0101 00:00:00\.250000 +[0-9]+ policy_sched\] "Successfully bound pod to node"'
         r' pod="default/p" evaluatedNodes=2 scores=\{"ImageLocality":0\} fits=true\n',
@@ -43,11 +43,11 @@ def test_lines_are_there_at_once_outside_of_an_event_loop(
     capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     """In the form of the option."""
-    log_format.writer("json")(RECORD)
-    log_format.writer("text")(RECORD)
+    run.writer("json")(RECORD)
+    run.writer("text")(RECORD)
     first, second = capsysbinary.readouterr().out.splitlines()
-    assert first + b"\n" == log_format.as_json(RECORD)
-    assert second + b"\n" == log_format.as_text(RECORD)
+    assert first + b"\n" == run.as_json(RECORD)
+    assert second + b"\n" == run.as_text(RECORD)
 
 
 def test_what_libraries_warn_of_is_a_line_of_ours() -> None:
@@ -55,7 +55,7 @@ def test_what_libraries_warn_of_is_a_line_of_ours() -> None:
     records: list[Record] = []
     log = DecisionLog(records.append, lambda: 0)
     logger = logging.getLogger("aiohttp.server")
-    with log_format.gathered(log):
+    with run.gathered(log):
         logger.warning("odd %s", "thing")
         logger.error("broken", exc_info=ValueError("why"))
         logger.info("nothing")
