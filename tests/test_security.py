@@ -21,7 +21,7 @@ from policy_sched.client.kube.rest import client as api, decoding as lines, retr
 from policy_sched.embedded.apiserver.endpoints import negotiation as bodies
 from policy_sched.embedded.apiserver.endpoints.server import BOUNDS
 from policy_sched.embedded.apiserver.registry import errors as refusals
-from policy_sched.http import accepting
+from policy_sched.http import connections
 from policy_sched.instance.http import delegated_auth as doorkeeper, listener as listening
 from policy_sched.language import diagnostics as codes
 from policy_sched.policytest import scenario
@@ -69,8 +69,8 @@ a0: &a0 [x, x, x]
         f"bodies of {refusals.LIMIT >> 20} MiB (YAML {bodies.YAML_BYTES >> 10} KiB)",
         f"objects of 1.5 MiB and {bodies.VALUES:,} values",
         f"headers of {BOUNDS.header >> 10} KiB, {BOUNDS.connections:,} connections",
-        f"{accepting.HANDSHAKES} TLS handshakes",
-        f"handshakes of at most {accepting.HANDSHAKE_SECONDS:.0f} s at a time",
+        f"{connections.HANDSHAKES} TLS handshakes",
+        f"handshakes of at most {connections.HANDSHAKE_SECONDS:.0f} s at a time",
         f"says nothing for {BOUNDS.silent:.0f} s",
         f"{listening.MOST} connections, where idle and anonymous ones give way first",
         f"must come within {listening.KEPT:.0f} s, headers of {listening.LINE >> 10} KiB",

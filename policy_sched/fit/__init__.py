@@ -9,7 +9,7 @@ from policy_sched.fit.count import (
     PREEMPTING as PREEMPTING,
     FitCluster as FitCluster,
     fit as fit,
+    objects_of as objects_of,
 )
-from policy_sched.fit.live import objects_of as objects_of
 from policy_sched.fit.report import Fit as Fit
 from policy_sched.fit.unit import FitUnit as FitUnit, unit_of as unit_of

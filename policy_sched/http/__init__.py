@@ -3,7 +3,6 @@
 Shared by the embedded API server and the endpoints of a running scheduler.
 """
 
-from policy_sched.http.accepting import raise_descriptors as raise_descriptors
 from policy_sched.http.access import (
     ALWAYS_ALLOW as ALWAYS_ALLOW,
     RBAC as RBAC,
@@ -18,5 +17,6 @@ from policy_sched.http.connections import (
     Connections as Connections,
     Site as Site,
     failure as failure,
+    raise_descriptors as raise_descriptors,
     recognized as recognized,
 )

@@ -25,8 +25,7 @@ from policy_sched.experiments import open_experiment_problems
 from policy_sched.language import Entry
 from policy_sched.lsp.frames import Frames
 from policy_sched.lsp.place import definition
-from policy_sched.lsp.suggestion import Kind
-from policy_sched.lsp.suggestions import Fix, fixes, meaning, suggestions
+from policy_sched.lsp.suggestions import Fix, Kind, fixes, meaning, suggestions
 from policy_sched.profiles.check import check_open
 from policy_sched.profiles.format import format_file
 

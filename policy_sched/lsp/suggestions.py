@@ -6,6 +6,8 @@ Theory of operation of fixes. The hint of a problem is written for people ("did 
 "write clamp(..., 0, 100), or add normalize"). The suggested text replaces the underlined one,
 and the file is checked again; the fix is offered only if the problem disappears and no other one
 appears.
+
+Selectors over devices, in manifests of device classes and claims, have an environment of their own.
 """
 
 from __future__ import annotations
@@ -16,25 +18,31 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from policy_sched.errors import Diagnostic
-from policy_sched.language import Entry, of_field, of_variable
+from policy_sched.language import Entry, of_device, of_field, of_macro, of_overload, of_variable
+from policy_sched.language.cel import selector_type
 from policy_sched.language.diagnostics import PolicySource
-from policy_sched.language.stdlib import policy_environment
+from policy_sched.language.stdlib import (
+    Environment,
+    Overload,
+    policy_environment,
+    selector_environment,
+)
 from policy_sched.language.values import types
-from policy_sched.lsp import selectors
 from policy_sched.lsp.place import (
     CursorPosition,
     locals_in,
+    loops,
     member_before,
     place_at,
     source_at,
     type_of,
     word_before,
 )
-from policy_sched.lsp.suggestion import Suggestion, functions, functions_in, methods
 from policy_sched.profiles import models
+from policy_sched.profiles.load import WITH_SELECTORS
 
 _FILES: Final = {
     "Policy": models.POLICY_FILE,
@@ -106,8 +114,8 @@ def _resolved(root: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[Ma
 def suggestions(path: str, text: str, line: int, character: int) -> list[Suggestion]:
     """Return the words for a cursor (from 0, in characters), in the order of the tables."""
     place = place_at(text, line, character)
-    if selectors.has_selectors(_kind(text, line)):
-        return selectors.suggestions(text, place)
+    if has_selectors(_kind(text, line)):
+        return selector_suggestions(text, place)
     if place.before is None:
         keys = keys_at(text, line, place.path)
         return [
@@ -137,7 +145,7 @@ def meaning(path: str, text: str, line: int, character: int) -> Entry | None:
     key = re.search(r"([$\w]+)$", shown[:end])
     if key is None:
         return None
-    if not selectors.has_selectors(_kind(text, line)):
+    if not has_selectors(_kind(text, line)):
         if shown[end : end + 1] == ":" and (place.section is None or place.before == key[1]):
             path_of_key = place_at(text, line, key.start()).path
             description = keys_at(text, line, path_of_key).get(key[1])
@@ -298,3 +306,129 @@ def _mends(problem: Diagnostic, before: Sequence[Diagnostic], after: Sequence[Di
 
 def _counted(found: Sequence[Diagnostic]) -> Counter[tuple[str, str]]:
     return Counter((one.code, one.message) for one in found)
+
+
+Kind = Literal["variable", "field", "method", "function", "module", "keyword", "property"]
+_CONSTANTS: Final = ("true", "false")
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A completion at the cursor: the word, its kind and its description."""
+
+    label: str
+    kind: Kind
+    entry: Entry
+
+
+def functions(environment: Environment) -> Iterator[Suggestion]:
+    """Yield functions, groups of functions and keywords."""
+    for name, overloads in environment.functions.items():
+        if "." not in name:
+            yield Suggestion(name, "function", _all_of(overloads))
+    for name in sorted(environment.namespaces):
+        yield Suggestion(name, "module", Entry(name, "group of functions", ""))
+    for name in ("has", *_CONSTANTS):
+        yield Suggestion(name, "keyword", Entry(name, "keyword", ""))
+
+
+def functions_in(environment: Environment, namespace: str) -> Iterator[Suggestion]:
+    """Yield the functions of a group."""
+    for name, overloads in environment.functions.items():
+        if name.startswith(f"{namespace}."):
+            yield Suggestion(name.partition(".")[2], "function", _all_of(overloads))
+
+
+def methods(environment: Environment, kind: types.Type) -> Iterator[Suggestion]:
+    """Yield the methods and macros that a value of a type has."""
+    for name, overloads in environment.methods.items():
+        fitting = tuple(one for one in overloads if types.fit(one.params[0], kind, {}))
+        if fitting:
+            yield Suggestion(name, "method", _all_of(fitting))
+    if isinstance(kind, types.ListType | types.MapType | types.OptionalType):
+        optional = isinstance(kind, types.OptionalType)
+        for name, macro in environment.macros.items():
+            if macro.of_optional == optional:
+                yield Suggestion(name, "method", of_macro(macro))
+
+
+def _all_of(overloads: tuple[Overload, ...]) -> Entry:
+    """Return one entry for all ways to call a name."""
+    first = of_overload(overloads[0])
+    if len(overloads) == 1:
+        return first
+    titles = "\n".join(dict.fromkeys(one.signature for one in overloads))
+    texts = "\n".join(dict.fromkeys(one.doc for one in overloads))
+    return Entry(titles, first.kind, texts, first.example)
+
+
+_EXPRESSION: Final = ("cel", "expression")
+_DOMAIN: Final = re.compile(r"device\.(?:attributes|capacity)\[\??[\"']([^\"'\[\]]*)$")
+#: Where a manifest names a driver or a domain.
+_NAMED: Final = re.compile(
+    r"(?:device\.driver\s*==\s*|device\.(?:attributes|capacity)\[\??)(?:\\?\"|')([a-zA-Z0-9.-]+)"
+)
+
+
+def has_selectors(kind: str) -> bool:
+    """Return whether objects of a kind have selectors over devices."""
+    return kind in WITH_SELECTORS
+
+
+def selector_suggestions(text: str, place: CursorPosition) -> list[Suggestion]:
+    """Return the completions at a position of a manifest; none outside of its selectors."""
+    before = place.before
+    if before is None or place.path[-2:] != _EXPRESSION:
+        return []
+    domain = _DOMAIN.search(before)
+    if domain is not None:
+        return [one for one in _domains(text) if one.label.startswith(domain[1])]
+    member = member_before(before)
+    found = _selector_names(before) if member is None else _selector_members(member[0], before)
+    word = word_before(before) if member is None else member[1]
+    return [one for one in found if one.label.startswith(word)]
+
+
+def _domains(text: str) -> list[Suggestion]:
+    """Return the drivers and domains that the manifest names elsewhere."""
+    entry = "domain of attributes and capacities"
+    names = dict.fromkeys(_NAMED.findall(text))
+    complete = [name for name in names if "." in name]
+    return [Suggestion(name, "property", Entry(name, entry, "")) for name in complete]
+
+
+def _selector_names(before: str) -> Iterator[Suggestion]:
+    """Yield what a selector may begin with."""
+    for name, _ in loops(before):
+        entry = Entry(f"{name}: {_type_of(name, before)}", "variable of a loop", "")
+        yield Suggestion(name, "variable", entry)
+    environment = selector_environment()
+    for variable in environment.variables.values():
+        yield Suggestion(variable.name, "variable", of_device(variable))
+    yield from functions(environment)
+
+
+def _selector_members(base: str, before: str) -> Iterator[Suggestion]:
+    """Yield the members of the expression before the dot."""
+    environment = selector_environment()
+    grouped = list(functions_in(environment, base))
+    if grouped:
+        yield from grouped
+        return
+    kind = _type_of(base, before)
+    if kind is None:
+        return
+    record = environment.records.get(kind.name)
+    for field in record.fields.values() if record is not None else ():
+        yield Suggestion(field.name, "field", of_device(field))
+    yield from methods(environment, kind)
+
+
+def _type_of(expression: str, before: str) -> types.Type | None:
+    """Return the type of an expression at the end of ``before``, in the loops that are open."""
+    for name, operand in reversed(loops(before)):
+        if selector_type(f"({operand}).optMap(x, x)") is not None:
+            expression = f"({operand}).optMap({name}, {expression}).value()"
+        else:
+            expression = f"({operand}).map({name}, {expression})[0]"
+    return selector_type(expression)

@@ -28,11 +28,6 @@ from policy_sched.manifests.load import (
     decode_object as decode_object,
     load as load,
 )
-from policy_sched.manifests.resource_claims import (
-    POD_CLAIM as POD_CLAIM,
-    claim_prefix as claim_prefix,
-    with_claims as with_claims,
-)
 from policy_sched.manifests.struct_errors import (
     BAD_VALUE as BAD_VALUE,
     ManifestPosition as ManifestPosition,
@@ -42,12 +37,15 @@ from policy_sched.manifests.struct_errors import (
 from policy_sched.manifests.workload_expansion import (
     JOB_INDEX as JOB_INDEX,
     MOST_PODS as MOST_PODS,
+    POD_CLAIM as POD_CLAIM,
     REVISION_HASH as REVISION_HASH,
     TEMPLATE_HASH as TEMPLATE_HASH,
     Owner as Owner,
     Plain as Plain,
+    claim_prefix as claim_prefix,
     may_stay as may_stay,
     replicas_of as replicas_of,
     should_run as should_run,
     suffix as suffix,
+    with_claims as with_claims,
 )

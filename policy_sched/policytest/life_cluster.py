@@ -21,7 +21,6 @@ from policy_sched.client import Done, MemoryClient, ObjectRequest, condition_of,
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.embedded.store import merge
 from policy_sched.errors import Diagnostic, PolicyError
-from policy_sched.policytest.claims import SPECIAL, is_special
 from policy_sched.policytest.life import (
     Life,
     LifeAttempt,
@@ -34,6 +33,7 @@ from policy_sched.policytest.life import (
     decoded,
     differences,
 )
+from policy_sched.policytest.observed import SPECIAL, is_special
 from policy_sched.policytest.reader import WRONG_VALUE
 from policy_sched.policytest.report import StepResult
 from policy_sched.profiles.models import gates_of, moment_of

@@ -1,13 +1,17 @@
-"""Reads the objects of a test, short forms and manifests, as an API server keeps them."""
+"""Reads the objects of a test, short forms and manifests, as an API server keeps them.
+
+Devices of nodes and claims of pods may be written in short forms, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 from policy_sched import model
 from policy_sched.manifests import Admission, ApiObject, Report, decode_object, with_claims
-from policy_sched.policytest.devices import ShortDevices
+from policy_sched.model import quantity
 from policy_sched.policytest.reader import (
     DUPLICATE,
     WRONG_VALUE,
@@ -17,6 +21,8 @@ from policy_sched.policytest.reader import (
     expand,
     full_name,
 )
+from policy_sched.profiles.models import ClaimEntry, DeviceEntry, keys_of
+from policy_sched.source import shortened
 
 _Read = tuple[ApiObject, Report]
 """An object, and what notes its problems."""
@@ -134,3 +140,228 @@ def _pods(reader: Reader, fields: Plain, short: ShortDevices, unread: set[str]) 
 def pod_name(pod: model.Pod) -> str:
     """Return a pod's namespace/name; one without a namespace is in ``default``."""
     return f"{pod.metadata.namespace or model.DEFAULT_NAMESPACE}/{pod.metadata.name}"
+
+
+DRIVER: Final = "gpu.example.com"
+"""The driver of devices, and the class of requests, that name none."""
+API_VERSION: Final = "resource.k8s.io/v1"
+DEVICE_KEYS: Final = keys_of(DeviceEntry)
+CLAIM_KEYS: Final = keys_of(ClaimEntry)
+
+
+@dataclass(slots=True)
+class ShortDevices:
+    """What short forms say of devices, over all objects of a test."""
+
+    devices: dict[tuple[str, str], tuple[str, Plain]] = field(default_factory=dict)
+    """By node and name, the driver and the device of a slice."""
+    classes: dict[str, FieldPath] = field(default_factory=dict)
+    """The classes that requests name, and where."""
+    manifests: list[tuple[FieldPath, Plain]] = field(default_factory=list)
+    """Slices and claims, each with the short form that it stands for."""
+
+    def complete(self, reader: Reader, value: object, manifest: Plain, path: FieldPath) -> None:
+        """Note the devices or claims of a short form; a pod's manifest gets its claims."""
+        if not isinstance(value, dict) or "kind" in value:
+            return
+        if "pod" in value and "claims" in value:
+            claims = list(self._of_pod(reader, value, path))
+            self.manifests += [(path, claim) for claim in claims]
+            spec = manifest.get("spec")
+            if isinstance(spec, dict):
+                spec["resourceClaims"] = _references(reader, claims, path)
+        elif "node" in value and "pod" not in value and "devices" in value:
+            self.manifests += [(path, one) for one in self._of_node(reader, value, path)]
+
+    def _of_node(self, reader: Reader, short: Plain, path: FieldPath) -> Iterator[Plain]:
+        """Yield the slices of a node in short form."""
+        node = reader.text(short.get("node"), (*path, "node"))
+        at = (*path, "devices")
+        by_driver: dict[str, list[Plain]] = {}
+        for i, value in enumerate(reader.items(short.get("devices"), at)):
+            driver, device = _device(reader, value, (*at, i))
+            name = str(device["name"])
+            if name and (node, name) in self.devices:
+                reader.problem((*at, i), DUPLICATE, f"device {name} is there twice")
+            self.devices[node, name] = driver, device
+            by_driver.setdefault(driver, []).append(device)
+        for driver, devices in by_driver.items():
+            pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+            spec: Plain = {"driver": driver, "nodeName": node, "pool": pool, "devices": devices}
+            yield _object("ResourceSlice", {"name": f"{node}-{driver}"}, spec)
+
+    def _of_pod(self, reader: Reader, short: Plain, path: FieldPath) -> Iterator[Plain]:
+        """Yield the claims of a pod in short form."""
+        namespace, _, name = full_name(reader.text(short.get("pod"), (*path, "pod"))).partition("/")
+        at = (*path, "claims")
+        node = str(short.get("node", ""))
+        for i, value in enumerate(reader.items(short.get("claims"), at)):
+            stated, where = _claim_of(reader, value, (*at, i)), (*at, i)
+            metadata: Plain = {"name": f"{name}-{stated['name']}", "namespace": namespace}
+            claim = _object(
+                "ResourceClaim", metadata, {"devices": self._wanted(reader, stated, where)}
+            )
+            devices = reader.texts(stated.get("devices"), (*where, "devices"))
+            if devices:
+                consumer = {"resource": "pods", "name": name, "uid": f"{namespace}/{name}"}
+                results = [
+                    result
+                    for j, device in enumerate(devices)
+                    if (result := self._result(reader, stated, node, device, (*where, j)))
+                ]
+                claim["status"] = {
+                    "allocation": {"devices": {"results": results}, "nodeSelector": _only(node)},
+                    "reservedFor": [consumer],
+                }
+            yield claim
+
+    def _wanted(self, reader: Reader, stated: Plain, at: FieldPath) -> Plain:
+        of_class = reader.text(stated.get("class", DRIVER), (*at, "class"))
+        self.classes.setdefault(of_class, (*at, "class"))
+        exactly: Plain = {"deviceClassName": of_class}
+        if stated.get("count") == "All":
+            exactly["allocationMode"] = "All"
+        else:
+            count = reader.whole(stated.get("count", 1), (*at, "count"))
+            if count < 1 and isinstance(stated.get("count"), int):
+                reader.problem((*at, "count"), WRONG_VALUE, "a claim is for one device or more")
+            exactly |= {"allocationMode": "ExactCount", "count": count}
+        if "capacity" in stated:
+            amounts = reader.mapping(stated["capacity"], (*at, "capacity"))
+            exactly["capacity"] = {
+                "requests": {
+                    key: _amount(reader, one, (*at, "capacity", key))
+                    for key, one in amounts.items()
+                }
+            }
+        if "selector" in stated:
+            expression = reader.text(stated["selector"], (*at, "selector"))
+            exactly["selectors"] = [{"cel": {"expression": expression}}]
+        devices: Plain = {"requests": [{"name": stated["name"], "exactly": exactly}]}
+        if "matchAttribute" in stated:
+            attribute = reader.text(stated["matchAttribute"], (*at, "matchAttribute"))
+            devices["constraints"] = [{"matchAttribute": attribute}]
+        return devices
+
+    def _result(
+        self, reader: Reader, stated: Plain, node: str, name: str, at: FieldPath
+    ) -> Plain | None:
+        """Return what says that a claim has a device of the pod's node."""
+        known = self.devices.get((node, name))
+        if known is None:
+            where = f"node {node}" if node else "no node: the pod runs nowhere"
+            text = f"there is no device {name} on {where}"
+            hint = "state the node with its devices before the pod"
+            reader.problem(at[:-1], WRONG_VALUE, text, hint=hint)
+            return None
+        driver, device = known
+        result: Plain = {
+            "request": stated["name"], "driver": driver, "pool": node, "device": name,
+        }  # fmt: skip
+        if device.get("allowMultipleAllocations"):
+            amounts = {n: c["value"] for n, c in _capacity(device).items()}
+            asked = stated.get("capacity")
+            result["shareID"] = "-".join(map(str, (stated["name"], *at)))
+            result["consumedCapacity"] = {
+                n: str(asked.get(n, whole)) if isinstance(asked, dict) else whole
+                for n, whole in amounts.items()
+            }
+        return result
+
+    def device_classes(self, known: Sequence[str]) -> Iterator[tuple[FieldPath, Plain]]:
+        """Yield a class for each name that requests have and ``known`` lacks: of that driver."""
+        for name, path in self.classes.items():
+            if name not in known:
+                expression = f'device.driver == "{name}"'
+                selectors = [{"cel": {"expression": expression}}]
+                yield path, _object("DeviceClass", {"name": name}, {"selectors": selectors})
+
+
+def _references(reader: Reader, claims: Sequence[Plain], path: FieldPath) -> list[Plain]:
+    """Return a pod's references to its claims."""
+    found: list[Plain] = []
+    for i, claim in enumerate(claims):
+        name = _request_name(claim)
+        if any(one["name"] == name for one in found):
+            reader.problem((*path, "claims", i), DUPLICATE, f"claim {name} is there twice")
+        metadata = claim["metadata"]
+        assert isinstance(metadata, dict), "it was made so"
+        found.append({"name": name, "resourceClaimName": metadata["name"]})
+    return found
+
+
+def _request_name(claim: Plain) -> object:
+    spec: Any = claim["spec"]
+    return spec["devices"]["requests"][0]["name"]
+
+
+def _claim_of(reader: Reader, value: object, at: FieldPath) -> Plain:
+    """Return a claim in short form; a name is one device of the usual class."""
+    if isinstance(value, str):
+        return {"name": value}
+    stated = reader.mapping(value, at, CLAIM_KEYS)
+    name = reader.text(stated["claim"], (*at, "claim")) if "claim" in stated else "gpu"
+    return {**stated, "name": name}
+
+
+def _device(reader: Reader, value: object, at: FieldPath) -> tuple[str, Plain]:
+    """Return driver and device of a short form; a name is a device without anything else."""
+    if isinstance(value, str):
+        return DRIVER, {"name": value}
+    stated = reader.mapping(value, at, DEVICE_KEYS)
+    name = ""
+    if reader.require(stated, "device", at):
+        name = reader.text(stated["device"], (*at, "device"))
+    found: Plain = {"name": name}
+    if "attributes" in stated:
+        inside = (*at, "attributes")
+        values = reader.mapping(stated["attributes"], inside)
+        found["attributes"] = {
+            key: _attribute(reader, one, (*inside, key)) for key, one in values.items()
+        }
+    if "capacity" in stated:
+        amounts = reader.mapping(stated["capacity"], (*at, "capacity"))
+        found["capacity"] = {
+            key: one
+            if isinstance(one, dict)
+            else {"value": _amount(reader, one, (*at, "capacity", key))}
+            for key, one in amounts.items()
+        }
+    if stated.get("shared") is True:
+        found["allowMultipleAllocations"] = True
+    if "taints" in stated:
+        found["taints"] = list(reader.items(stated["taints"], (*at, "taints")))
+    return reader.text(stated.get("driver", DRIVER), (*at, "driver")), found
+
+
+def _amount(reader: Reader, value: object, at: FieldPath) -> str:
+    """Return an amount as text; one that is no quantity is noted."""
+    try:
+        quantity(str(value))
+    except ValueError:
+        hint = "for example 40Gi, 500m or 8"
+        reader.problem(at, WRONG_VALUE, f"{shortened(str(value))} is no quantity", hint=hint)
+        return "0"
+    return str(value)
+
+
+def _attribute(reader: Reader, value: object, at: FieldPath) -> Plain:
+    if isinstance(value, bool):
+        return {"bool": value}
+    if isinstance(value, int):
+        return {"int": value}
+    return {"string": value} if isinstance(value, str) else reader.mapping(value, at)
+
+
+def _capacity(device: Plain) -> Mapping[str, dict[str, object]]:
+    found = device.get("capacity", {})
+    return found if isinstance(found, dict) else {}
+
+
+def _only(node: str) -> Plain:
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    return {"nodeSelectorTerms": [{"matchFields": [field]}]}
+
+
+def _object(kind: str, metadata: Plain, spec: Plain) -> Plain:
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}

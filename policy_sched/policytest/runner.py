@@ -27,15 +27,18 @@ from policy_sched.manifests import set_creation_times
 from policy_sched.model import Pod, PodInfo, QueuedPod
 from policy_sched.plugins.dynamicresources import Reservation
 from policy_sched.policytest import sequence
-from policy_sched.policytest.claims import claims_of_cluster, with_claims
 from policy_sched.policytest.comparison import Strictness, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
-from policy_sched.policytest.expectations import ExpectedOutcome, PluginOutcome
+from policy_sched.policytest.expectations import ExpectedOutcome, PluginOutcome, unknown_names
 from policy_sched.policytest.life import Life, load_lives
 from policy_sched.policytest.life_cluster import run_life
-from policy_sched.policytest.names import unknown_names
 from policy_sched.policytest.objects import pod_name
-from policy_sched.policytest.observed import outcome_of, plugin_outcome
+from policy_sched.policytest.observed import (
+    claims_of_cluster,
+    outcome_of,
+    plugin_outcome,
+    with_claims,
+)
 from policy_sched.policytest.pod_groups import GroupSteps, as_recorded
 from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.scenario import Scenario, decision_name, load_scenarios

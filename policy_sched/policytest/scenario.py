@@ -20,8 +20,13 @@ from policy_sched import source
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.manifests import ApiObject
 from policy_sched.model import Node, Pod
-from policy_sched.policytest.expectations import ExpectedOutcome, read_outcome
-from policy_sched.policytest.names import PlanMention, mentions, no_such
+from policy_sched.policytest.expectations import (
+    ExpectedOutcome,
+    PlanMention,
+    mentions,
+    no_such,
+    read_outcome,
+)
 from policy_sched.policytest.objects import TestObjects, pod_name, read_objects
 from policy_sched.policytest.reader import (
     MAX_SUGGESTIONS,

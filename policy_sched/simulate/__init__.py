@@ -18,15 +18,16 @@ from policy_sched.simulate.one_shot import (
     turned_away as turned_away,
     waiting_with as waiting_with,
 )
-from policy_sched.simulate.origin import (
+from policy_sched.simulate.page import (
     DIGITS as DIGITS,
     cluster_facts as cluster_facts,
     contents_of as contents_of,
     origin as origin,
+    policies_section as policies_section,
     policy_facts as policy_facts,
+    run_page as run_page,
     time_text as time_text,
 )
-from policy_sched.simulate.page import policies_section as policies_section, run_page as run_page
 from policy_sched.simulate.report import (
     Allocation as Allocation,
     Application as Application,

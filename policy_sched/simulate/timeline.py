@@ -5,7 +5,7 @@ complete, evicted pods whose grace period ends. The clock jumps to the first of 
 next deadline of the scheduler (the end of a backoff, a timeout), whichever is earlier; then the
 scheduler decides until no pod is ready. Deciding, binding and starting take no time. At one
 instant, ends are applied first, then nodes, then pods in their order, so the same input gives the
-same result. Pods that fitted nowhere are retried as in a cluster, or at once (see `retries`).
+same result. Pods that fitted nowhere are retried as in a cluster, or at once (see `Retries`).
 
 A controller recreates an evicted pod under another name, and it runs from the beginning; a pod
 without a controller is lost. Otherwise controllers do nothing over time: a job's pods are those
@@ -19,7 +19,7 @@ import gc
 import heapq
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from random import Random
@@ -28,11 +28,14 @@ from typing import Any, Final, Literal, TypeAlias
 from policy_sched import model
 from policy_sched.client import VirtualClient
 from policy_sched.errors import PolicySchedError
+from policy_sched.model import ASSIGNED_POD_ADD, ClusterEvent, QueuedPod, QueueState
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.queue import SECOND
+from policy_sched.queue import SECOND, HintTable, Rejection, SortKey, Timing
 from policy_sched.scheduler import (
+    Bind,
     Outcome,
     Preempt,
+    Reject,
     Scheduler,
     free_claims,
     make_claims,
@@ -40,11 +43,101 @@ from policy_sched.scheduler import (
     pod_ended,
     pod_runs,
     pod_seen,
+    queue_hints,
+    queue_order,
 )
 from policy_sched.scheduler.setup import ENDED, EPOCH, assemble
 from policy_sched.simulate import one_shot, timeline_result
 from policy_sched.simulate.report import Application
-from policy_sched.simulate.retries import TIMING, Retries
+
+#: The queue retries no pod by time: no simulation is as long.
+TIMING: Final = Timing(unschedulable_timeout=10**10 * SECOND)
+
+_Entry: TypeAlias = tuple[SortKey, int, QueuedPod]
+
+
+class _GatedPods(HintTable):
+    """The hints of the plugins, for gated pods alone."""
+
+    def concerns(self, rejection: Rejection, event: ClusterEvent) -> bool:
+        """Tell whether an event may end the gating of a group of pods."""
+        return bool(rejection.gated_by) and super().concerns(rejection, event)
+
+
+class Retries:
+    """The waiting pods of a scheduler, the first of which are retried by `begin`."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._sort_key = queue_order(scheduler.profiles)
+        self._hints = queue_hints(scheduler.profiles)
+        scheduler.queue.hints = _GatedPods(self._hints.registered)
+        self._waiting: dict[Hashable, list[_Entry]] = {}
+        self._held: dict[str, int] = {}
+        self._tried: dict[str, Hashable] = {}
+        self._bound = False
+
+    def begin(self) -> None:
+        """Make the first pods ready, when something has happened."""
+        self._bound = False
+        for alike in list(self._waiting):
+            self._try_next(alike)
+
+    def begin_again(self) -> bool:
+        """Make the first pods ready that a pod which was bound just now may help; return if any."""
+        found = False
+        if self._bound:
+            self._bound = False
+            for alike, entries in list(self._waiting.items()):
+                queued = entries[0][2]
+                rejection = Rejection(
+                    queued.info.scheduler_name, queued.rejected_by, queued.pending, ""
+                )
+                if self._hints.concerns(rejection, ASSIGNED_POD_ADD):
+                    found = self._try_next(alike) or found
+        return found
+
+    def note(self, outcome: Outcome) -> None:
+        """Take note of what became of a pod."""
+        uid = outcome.pod.uid
+        alike = self._tried.pop(uid, None)
+        queued = self._scheduler.queue.get(uid)
+        if queued is not None and queued.place is QueueState.UNSCHEDULABLE:
+            self._hold(queued)
+        if isinstance(outcome.decision, Bind):
+            self._bound = True
+        if alike is not None and not isinstance(outcome.decision, Reject):
+            self._try_next(alike)
+
+    def _hold(self, queued: QueuedPod) -> None:
+        """Keep a pod until something happens; it keeps its place in the order of the queue."""
+        queued.enqueued_at = queued.first_enqueued_at
+        number = self._held.setdefault(queued.info.uid, len(self._held))
+        entry = (self._sort_key(queued), number, queued)
+        heapq.heappush(self._waiting.setdefault(self._alike(queued), []), entry)
+
+    def _alike(self, queued: QueuedPod) -> Hashable:
+        """Return a key that is equal for pods of which one is rejected if another one is."""
+        pod = queued.info
+        signature = self._scheduler.profiles[pod.scheduler_name].evaluator.signature_of(pod)
+        if signature is None or pod.pod_group or pod.nominated_node_name:
+            return pod.uid
+        return pod.scheduler_name, pod.priority, signature
+
+    def _try_next(self, alike: Hashable) -> bool:
+        """Make the first of some pods that are alike ready; return if there is one."""
+        queue, entries = self._scheduler.queue, self._waiting.get(alike)
+        while entries:
+            _, _, queued = heapq.heappop(entries)
+            if not entries:
+                del self._waiting[alike]
+            uid = queued.info.uid
+            if queued.place is QueueState.UNSCHEDULABLE and uid not in self._tried:
+                self._tried[uid] = alike
+                queue.activate([uid])
+                return True
+        return False
+
 
 #: Kubernetes' default of terminationGracePeriodSeconds.
 GRACE_SECONDS: Final = 30

@@ -7,14 +7,11 @@ depend on. Names may be replaced by pseudonyms under which the same decisions ar
 from policy_sched.snapshot.collect import (
     SELECTIONS as SELECTIONS,
     Collected as Collected,
-    collect as collect,
-)
-from policy_sched.snapshot.file import (
     check_path as check_path,
+    collect as collect,
     summary as summary,
     write_names as write_names,
     write_objects as write_objects,
 )
-from policy_sched.snapshot.pseudonyms import Pseudonyms as Pseudonyms
 from policy_sched.snapshot.reduce import reduced as reduced
-from policy_sched.snapshot.rename import renamed as renamed
+from policy_sched.snapshot.rename import Pseudonyms as Pseudonyms, renamed as renamed

@@ -33,19 +33,18 @@ from policy_sched.web.components import (
     Tone as Tone,
     Value as Value,
 )
-from policy_sched.web.files import asset as asset, served_assets as served_assets
 from policy_sched.web.pages import (
-    document as document,
-    environment as environment,
-    render as render,
-    report as report,
-)
-from policy_sched.web.sections import (
     Block as Block,
     Picture as Picture,
     Prose as Prose,
     Section as Section,
     Source as Source,
     Summary as Summary,
+    asset as asset,
+    document as document,
+    environment as environment,
+    render as render,
+    report as report,
+    served_assets as served_assets,
 )
 from policy_sched.web.text import json_for_script as json_for_script, visible as visible

@@ -1,20 +1,171 @@
-"""Pages from templates: those of a server, and documents that are one file."""
+"""What a report is made of, and pages from templates: of a server, or one file with all assets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import hashlib
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from importlib.resources import files
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+
+import msgspec
 
 from policy_sched import __version__
 from policy_sched.errors import PolicySchedError
-from policy_sched.web.files import asset
-from policy_sched.web.sections import Summary
+from policy_sched.web import components
+from policy_sched.web.charts import Chart
 from policy_sched.web.text import json_for_script, pieces, visible, visible_lines
 
 if TYPE_CHECKING:
     import jinja2
     from markupsafe import Markup
+
+
+class Prose(msgspec.Struct, frozen=True):
+    """Paragraphs, or the points of a list."""
+
+    component: ClassVar[str] = "prose"
+    texts: Sequence[components.Value]
+    points: bool = False
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A text of several lines. ``marks``: by line, from 1, a tone and a remark.
+
+    ``folded``: it is shown on demand, and on paper; ``numbered``: its lines have numbers.
+    """
+
+    component: ClassVar[str] = "source"
+    caption: str
+    text: str
+    marks: Mapping[int, components.Badge] = msgspec.field(default_factory=dict)
+    folded: bool = False
+    numbered: bool = True
+
+    @property
+    def lines(self) -> list[tuple[int, str, components.Badge | None]]:
+        """Return the lines with their numbers and marks."""
+        split = self.text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+        return [(n, line, self.marks.get(n)) for n, line in enumerate(split, start=1)]
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """An SVG picture, with a text that screen readers read."""
+
+    component: ClassVar[str] = "picture"
+    text: str
+    svg: bytes
+
+    @property
+    def address(self) -> str:
+        """Return the picture as an address that holds it."""
+        return f"data:image/svg+xml;base64,{b64encode(self.svg).decode()}"
+
+
+Block: TypeAlias = (
+    components.Table
+    | components.Bars
+    | components.Funnel
+    | components.Cells
+    | components.Problem
+    | components.Facts
+    | Prose
+    | Source
+    | Picture
+    | Chart
+)
+"""What a section holds."""
+
+
+class Section(msgspec.Struct, frozen=True):
+    """A heading with what is below it; ``beside``: in columns where there is room."""
+
+    title: str
+    blocks: Sequence[Block]
+    note: str = ""
+    beside: bool = False
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """A page: its heading, the lead in a sentence, the main numbers, and sections.
+
+    ``kind`` says what is reported ("explain"), ``tone`` whether that is good.
+    """
+
+    title: str
+    lead: str
+    sections: Sequence[Section]
+    kind: str = ""
+    tone: components.Tone = ""
+    remarks: Sequence[str] = ()
+    facts: components.Facts | None = None
+
+
+FILES: Final = {
+    "style.css": "assets/style.css",
+    "charts.js": "assets/charts.js",
+    "tables.js": "assets/tables.js",
+    "editor.js": "assets/editor.js",
+    "editor.css": "assets/editor.css",
+    "timeline.js": "assets/timeline.js",
+    "uplot.js": "vendor/uplot-1.6.32/uPlot.iife.min.js",
+    "uplot.css": "vendor/uplot-1.6.32/uPlot.min.css",
+    "htmx.js": "vendor/htmx.org-2.0.11/htmx.min.js",
+    "sse.js": "vendor/htmx-ext-sse-2.2.4/sse.min.js",
+    "codemirror.js": "vendor/codemirror-5.65.21/codemirror.js",
+    "codemirror.css": "vendor/codemirror-5.65.21/codemirror.css",
+    "codemirror-yaml.js": "vendor/codemirror-5.65.21/yaml.js",
+    "codemirror-lint.js": "vendor/codemirror-5.65.21/lint.js",
+    "codemirror-lint.css": "vendor/codemirror-5.65.21/lint.css",
+    "codemirror-hint.js": "vendor/codemirror-5.65.21/show-hint.js",
+    "codemirror-hint.css": "vendor/codemirror-5.65.21/show-hint.css",
+}
+"""By the name that templates use: the file in this package."""
+
+_TYPES: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+
+
+class Asset(msgspec.Struct, frozen=True):
+    """A style or a script."""
+
+    name: str
+    content: bytes
+    content_type: str
+    sha256: bytes
+
+    @property
+    def hashed_name(self) -> str:
+        """Return a file name that changes with the content, as in ``style-0123456789ab.css``."""
+        path = PurePosixPath(self.name)
+        return f"{path.stem}-{self.sha256.hex()[:12]}{path.suffix}"
+
+    @property
+    def text(self) -> str:
+        """Return the content as text."""
+        return self.content.decode()
+
+    @property
+    def integrity(self) -> str:
+        """Return the digest as Content-Security-Policy and ``integrity`` attributes write it."""
+        return f"sha256-{base64.b64encode(self.sha256).decode()}"
+
+
+@cache
+def asset(name: str) -> Asset:
+    """Return the style or script with a name of `FILES`."""
+    content = files(__package__).joinpath(FILES[name]).read_bytes()
+    kind = _TYPES[PurePosixPath(name).suffix]
+    return Asset(name, content, kind, hashlib.sha256(content).digest())
+
+
+@cache
+def served_assets() -> dict[str, Asset]:
+    """Return every asset by its hashed name."""
+    return {asset(name).hashed_name: asset(name) for name in FILES}
+
 
 EXTRA: Final = "jinja2>=3.1"
 """What the extra ``console`` installs."""

@@ -16,7 +16,7 @@ from policy_sched import __version__
 from policy_sched.cli.main import run
 from policy_sched.experiments.figures import pareto_front
 from policy_sched.profiles.models import Measure
-from policy_sched.simulate.origin import ORIGIN
+from policy_sched.simulate.page import ORIGIN
 from tests.experiments.examples import tiny
 from tests.web.reading import Page
 

@@ -11,8 +11,7 @@ import pytest
 
 from policy_sched.cli.main import run
 from policy_sched.errors import PolicyError
-from policy_sched.experiments.patch import NEW_FILE
-from policy_sched.experiments.tune import Objective
+from policy_sched.experiments.tune import NEW_FILE, Objective
 from tests.experiments.examples import tiny
 
 POLICY = """\

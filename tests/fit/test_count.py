@@ -10,8 +10,7 @@ from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from policy_sched.errors import PolicySchedError
-from policy_sched.fit.count import FitCluster, fit
-from policy_sched.fit.live import objects_of
+from policy_sched.fit.count import FitCluster, fit, objects_of
 from policy_sched.fit.report import Fit
 from policy_sched.fit.unit import FitUnit
 from policy_sched.model import cluster_objects

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from policy_sched.http.accepting import Acceptor
+from policy_sched.http.connections import Acceptor
 from policy_sched.instance.http.listener import self_signed, server_context
 
 MANY = 40
@@ -50,7 +50,7 @@ def test_the_oldest_handshake_gives_way() -> None:
 
 SHORT = """
 import asyncio, resource
-from policy_sched.http.accepting import Acceptor
+from policy_sched.http.connections import Acceptor
 from tests.http.test_accepting import Echo
 
 class Kept(Echo):

@@ -7,7 +7,7 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from policy_sched.web.files import FILES
+from policy_sched.web.pages import FILES
 
 PACKAGE = Path(str(files("policy_sched.web")))
 VENDOR = PACKAGE / "vendor"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote, urlencode
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from policy_sched.console.sources import ClusterSource
 from policy_sched.errors import PolicySchedError
-from policy_sched.web import Link, Pager
+from policy_sched.web import Block, Link, Pager, Section, Table, Text, Value
 
 View: TypeAlias = Mapping[str, Any]
 """The values of a template."""
@@ -103,3 +104,32 @@ def pager(query: Query, total: int, size: int) -> tuple[int, Pager]:
         query.url(page=page - 1 if page > 2 else None) if page > 1 else "",
         query.url(page=page + 1) if start + size < total else "",
     )
+
+
+_HREFS: Final[dict[str, Callable[[str], str]]] = {
+    "Pod": pod_href,
+    "Node": node_href,
+    "Takes node": node_href,
+}
+"""By the name of a column: the page of what its cells name."""
+
+
+def linked(sections: Iterable[Section]) -> list[Section]:
+    """Return sections of a report whose tables lead to pods and nodes."""
+    return [
+        replace(section, blocks=[_block(block) for block in section.blocks]) for section in sections
+    ]
+
+
+def _block(block: Block) -> Block:
+    if not isinstance(block, Table):
+        return block
+    hrefs = [_HREFS.get(column.name) for column in block.columns]
+    return replace(block, rows=[_row(row, hrefs) for row in block.rows])
+
+
+def _row(row: Sequence[Value], hrefs: Sequence[Callable[[str], str] | None]) -> list[Value]:
+    return [
+        Text(cell, href(cell)) if href is not None and isinstance(cell, str) and cell else cell
+        for cell, href in zip(row, hrefs, strict=True)
+    ]

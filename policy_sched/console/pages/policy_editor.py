@@ -16,7 +16,7 @@ from aiohttp.http_exceptions import PayloadEncodingError
 
 from policy_sched.console import trials
 from policy_sched.console.pages import page
-from policy_sched.console.pages.links import linked
+from policy_sched.console.pages.page import linked
 from policy_sched.console.pages.policies import EDIT, hits_sections, view as policies_view
 from policy_sched.console.sources import ClusterSource
 from policy_sched.diff import diff_page

@@ -11,7 +11,7 @@ from aiohttp import web
 from policy_sched import simulate
 from policy_sched.console import trials
 from policy_sched.console.pages import page
-from policy_sched.console.pages.links import linked
+from policy_sched.console.pages.page import linked
 from policy_sched.console.pages.policy_editor import fragment, refused
 from policy_sched.console.sources import ClusterSource
 from policy_sched.errors import PolicySchedError

@@ -4,17 +4,15 @@ Policies are compiled, plugins made, hooks registered with pluggy and frozen in 
 """
 
 from policy_sched.profiles.build.compile import compiled as compiled
-from policy_sched.profiles.build.kinds_read import (
-    kinds_read as kinds_read,
-    reads_pod_groups as reads_pod_groups,
-)
 from policy_sched.profiles.build.pipeline import (
     CompiledPlan as CompiledPlan,
     PluginCache as PluginCache,
     build_pipeline as build_pipeline,
     compile_profiles as compile_profiles,
     foreign_problems as foreign_problems,
+    kinds_read as kinds_read,
     raise_errors as raise_errors,
+    reads_pod_groups as reads_pod_groups,
 )
 from policy_sched.profiles.build.plan_diff import (
     PlanDiff as PlanDiff,

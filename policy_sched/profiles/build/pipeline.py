@@ -3,25 +3,47 @@
 Plugins of one cluster are kept: a reload takes those again whose hashes are the same. That saves
 work, and it keeps what a plugin remembers: assumptions about volumes outlive a reload of other
 policies.
+
+kube-scheduler's plugins hand on what PreFilter and PreScore found. Where a configuration disables
+those, the points that read it fail every pod that reaches them, here as upstream. Points that find
+it out by themselves then, as NodeAffinity's and VolumeZone's do, do not fail.
+
+A scheduler watches the kinds of objects that its profiles read, and no more. A watch of another one
+costs memory, and where the server does not serve the kind, a refused request each minute.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Final, TypeAlias
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from policy_sched.client import MemoryClient
 from policy_sched.cluster import Cache
-from policy_sched.cluster.tables import NodeTable
+from policy_sched.cluster.tables import NodeTable, NodeView
 from policy_sched.errors import Diagnostic, PluginError, PolicyError, PolicySchedError, Severity
-from policy_sched.framework import CONFIGURED, Handle, WaitingPods, runtime
+from policy_sched.framework import (
+    CONFIGURED,
+    Code,
+    Codes,
+    CycleState,
+    FilterResult,
+    Handle,
+    Rows,
+    Status,
+    WaitingPods,
+    runtime,
+)
+from policy_sched.framework.runtime import Implementations
 from policy_sched.language import CompiledPolicy, diagnostics
 from policy_sched.language.codegen import FusedProgram
+from policy_sched.model import KINDS, CoschedulingGroup as Coscheduling, Kind, PodGroup, PodInfo
 from policy_sched.plugins import GATED_PARTS, HOUSE, factories, plugin_points
 from policy_sched.plugins.dynamicresources import Allocating, Allocations, DynamicResources
 from policy_sched.plugins.rules import (
@@ -34,7 +56,7 @@ from policy_sched.plugins.rules import (
 from policy_sched.profiles import load, models
 from policy_sched.profiles.build.compile import PluginHash, compiled, devices_hash, policy_hash
 from policy_sched.profiles.build.rules_cache import rules_cache
-from policy_sched.profiles.build.unprepared import as_enabled
+from policy_sched.profiles.models import GENERIC_WORKLOAD, PLUGIN_POINTS, PLUGIN_READS
 from policy_sched.profiles.resolve import ProfilePlan, certificate_problems, place_of, resolve
 from policy_sched.queue import Nominator
 
@@ -406,3 +428,116 @@ def raise_errors(problems: Sequence[Diagnostic]) -> None:
     """Raise PolicyError with all problems if one of them is an error."""
     if any(d.severity is Severity.ERROR for d in problems):
         raise PolicyError(problems)
+
+
+_NOT_FOUND: Final = "not found"
+_AFTER_PRE_FILTER: Final[Mapping[str, str]] = {
+    "NodePorts": 'reading "PreFilterNodePorts" from cycleState: not found',
+    "NodeResourcesFit": 'error reading "PreFilterNodeResourcesFit" from cycleState: not found',
+    "VolumeRestrictions": 'cannot read "PreFilterVolumeRestrictions" from cycleState',
+    "VolumeBinding": _NOT_FOUND,
+    "PodTopologySpread": 'reading "PreFilterPodTopologySpread" from cycleState: not found',
+    "InterPodAffinity": 'error reading "PreFilterInterPodAffinity" from cycleState: not found',
+    "DynamicResources": _NOT_FOUND,
+    "NodeDeclaredFeatures": (
+        'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found'
+    ),
+}
+_AFTER_PRE_SCORE: Final[Mapping[str, str]] = {
+    "TaintToleration": 'failed to read "PreScoreTaintToleration" from cycleState: not found',
+    "PodTopologySpread": 'error reading "PreScorePodTopologySpread" from cycleState: not found',
+    "InterPodAffinity": 'failed to read "PreScoreInterPodAffinity" from cycleState: not found',
+}
+_BINDING: Final = frozenset({"reserve", "unreserve", "pre_bind", "pre_bind_pre_flight"})
+"""What VolumeBinding does with the volumes that its filter found for the node."""
+
+
+def as_enabled(name: str, functions: Implementations, enabled: Collection[str]) -> Implementations:
+    """Return what an in-tree plugin implements, where only some of its points are enabled.
+
+    ``enabled``: fields of a profile's ``plugins`` (``preFilter``).
+    """
+    changed: dict[str, Callable[..., object]] = {}
+    if "preFilter" not in enabled and name in _AFTER_PRE_FILTER:
+        why = _AFTER_PRE_FILTER[name]
+        changed["filter"] = _failing_filter(why)
+        if why is _NOT_FOUND:  # upstream's other points read the same
+            changed |= dict.fromkeys(("score", "reserve"), _failing(why))
+    elif name == "VolumeBinding" and "filter" not in enabled:
+        return {point: own for point, own in functions.items() if point not in _BINDING}
+    if "preScore" not in enabled and name in _AFTER_PRE_SCORE:
+        changed["score"] = _failing(_AFTER_PRE_SCORE[name])
+    if not changed:
+        return functions
+    # Without its signature nothing is known of the plugin that would hold for what it does now.
+    kept = {point: own for point, own in functions.items() if point != "sign_pod"}
+    return kept | {point: one for point, one in changed.items() if point in functions}
+
+
+def _failing(why: str) -> Callable[..., object]:
+    def fail(*_args: object) -> object:
+        raise LookupError(why)
+
+    return fail
+
+
+def _failing_filter(why: str) -> Callable[..., object]:
+    """Return a filter that fails on the nodes that the filters before it pass."""
+    status = Status(Code.ERROR, (why,))
+
+    def describe(rows: NDArray[np.intp], _codes: Codes) -> list[Status]:
+        return [status] * rows.size
+
+    def fail(_state: CycleState, _pod: PodInfo, rows: Rows, nodes: NodeView) -> FilterResult:
+        codes = np.ones(nodes.n if rows is None else rows.size, np.int16)
+        return FilterResult(codes, describe, fatal=frozenset({1}), names_node=False)
+
+    return fail
+
+
+_ALWAYS: Final = frozenset({("v1", "Node"), ("v1", "Namespace"), ("v1", "Pod")})
+_GROUP: Final = frozenset(kind for kind, struct in KINDS.items() if struct is PodGroup)
+_GROUPS: Final = _GROUP | {kind for kind, struct in KINDS.items() if struct is Coscheduling}
+_DEVICE_FACTS: Final = frozenset(
+    {"allocation", "devices", "deviceAllocatable", "deviceRequested", "deviceResources"}
+)
+
+
+def kinds_read(plans: Sequence[CompiledPlan]) -> frozenset[Kind]:
+    """Return the kinds that the profiles read; a foreign plugin and a hint may read all."""
+    return _ALWAYS.union(*(kinds for ready in plans for kinds in _of_profile(ready)))
+
+
+def reads_pod_groups(plans: Sequence[CompiledPlan]) -> bool:
+    """Return whether a feature gate, a policy or a foreign plugin may read PodGroups."""
+    return not _GROUP.isdisjoint(kinds_read(plans))
+
+
+def _of_profile(ready: CompiledPlan) -> Iterator[frozenset[Kind]]:
+    plan = ready.plan
+    for name in plan.plugins:
+        if name not in PLUGIN_POINTS and name not in ready.policies:
+            yield frozenset(KINDS)
+        elif name != "PodTopologySpread" or _has_defaults(plan.args.get(name, {})):
+            yield PLUGIN_READS.get(name, frozenset())
+    if GENERIC_WORKLOAD in plan.feature_gates:
+        yield _GROUP
+    yield from map(_of_policy, ready.policies.values())
+
+
+def _has_defaults(args: object) -> bool:
+    """Return whether PodTopologySpread has constraints that need a pod's services and owner."""
+    assert isinstance(args, dict)
+    return args.get("defaultingType", "System") == "System" or bool(args.get("defaultConstraints"))
+
+
+def _of_policy(policy: CompiledPolicy) -> frozenset[Kind]:
+    if policy.life.hint is not None:
+        return frozenset(KINDS)
+    reads = policy.all_reads
+    found: frozenset[Kind] = frozenset()
+    if any(path[:1] == ("podGroup",) for path in reads.pod):
+        found |= _GROUPS
+    if not reads.node.isdisjoint(_DEVICE_FACTS):
+        found |= PLUGIN_READS["DynamicResources"]
+    return found

@@ -8,10 +8,6 @@ from policy_sched.profiles.load.configuration import (
     config_from_value as config_from_value,
     default_config as default_config,
 )
-from policy_sched.profiles.load.device_selectors import (
-    DeviceSelectorText as DeviceSelectorText,
-    device_selectors as device_selectors,
-)
 from policy_sched.profiles.load.document import (
     SUFFIXES as SUFFIXES,
     WITH_SELECTORS as WITH_SELECTORS,
@@ -32,19 +28,16 @@ from policy_sched.profiles.load.fingerprint import (
     states as states,
 )
 from policy_sched.profiles.load.load import (
+    DeviceSelectorText as DeviceSelectorText,
     LoadedDocument as LoadedDocument,
     LoadedFile as LoadedFile,
+    device_selectors as device_selectors,
     load as load,
     load_config as load_config,
     load_file as load_file,
     load_policies as load_policies,
     read_config as read_config,
     read_policies as read_policies,
-)
-from policy_sched.profiles.load.params import (
-    merge_over as merge_over,
-    merge_params as merge_params,
-    too_many_params as too_many_params,
 )
 from policy_sched.profiles.load.policies import (
     MAX_RULE_TEXT as MAX_RULE_TEXT,
@@ -53,9 +46,12 @@ from policy_sched.profiles.load.policies import (
     beyond_ceiling as beyond_ceiling,
     duplicate_names as duplicate_names,
     experiment_shape as experiment_shape,
+    merge_over as merge_over,
+    merge_params as merge_params,
     problems_of_config as problems_of_config,
     read_experiment as read_experiment,
     rule_text as rule_text,
+    too_many_params as too_many_params,
     with_rule_texts as with_rule_texts,
 )
 from policy_sched.profiles.load.policy_source import (

@@ -13,8 +13,12 @@ from policy_sched.profiles import models
 from policy_sched.profiles.load.document import locator
 from policy_sched.profiles.load.fingerprint import content_hash
 from policy_sched.profiles.load.load import load_policies
-from policy_sched.profiles.load.params import merge_params
-from policy_sched.profiles.load.policies import LoadedPolicy, bare_duration, cost_limit
+from policy_sched.profiles.load.policies import (
+    LoadedPolicy,
+    bare_duration,
+    cost_limit,
+    merge_params,
+)
 
 #: Forms that are kept; far more than the policies of a process.
 LIMIT: Final = 512

@@ -2,7 +2,7 @@
 
 Sources: ``staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.go``,
 ``pkg/scheduler/apis/config/v1/defaults.go`` and ``.../validation/validation_pluginargs.go`` of
-Kubernetes 1.36. What spans several fields is checked in validate/plugin_args.py.
+Kubernetes 1.36. What spans several fields is checked in validate/configuration.py.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from policy_sched.profiles.reload.store import (
 )
 
 if TYPE_CHECKING:
-    from policy_sched.profiles.reload.compiler_process import CompilerProcess as CompilerProcess
     from policy_sched.profiles.reload.limited_process import (
+        CompilerProcess as CompilerProcess,
         LimitedProcess as LimitedProcess,
         NoResultError as NoResultError,
         ProcessLimits as ProcessLimits,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 _LATER: Final = {
-    "CompilerProcess": "compiler_process",
+    "CompilerProcess": "limited_process",
     "LimitedProcess": "limited_process",
     "ProcessLimits": "limited_process",
     "NoResultError": "limited_process",

@@ -1,11 +1,20 @@
 """Resolves a configuration against the policies and plugins that exist: one plan per profile.
 
 Extenders become settings of their clients; files of certificates are read here.
+
+A profile's plugin sets become one ordered list of plugins per extension point, in three steps, as
+upstream takes them: the profile's multiPoint is merged into the default one (``mergePluginSet`` of
+default_plugins.go); each point's own list is checked; multiPoint is expanded into every point that
+a plugin implements (``expandMultiPointPlugins`` of framework.go). Order within a point: plugins of
+the point's own list that multiPoint has too, then the rest of multiPoint, then the rest of the
+point's own list. A score plugin's weight is that of the point's own list if it is there, else
+multiPoint's; 0 counts as 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
@@ -17,7 +26,6 @@ from policy_sched.framework.runtime import Percentage
 from policy_sched.language.diagnostics import PolicySource
 from policy_sched.plugins.extenders import ExtenderSettings, TlsSettings, tls_faults
 from policy_sched.profiles import load, models
-from policy_sched.profiles.resolve import multi_point
 from policy_sched.profiles.validate import decoded, plugin_set
 
 LEASE: Final = "policy-sched"
@@ -55,8 +63,8 @@ def certificate_problems(extenders: tuple[models.Extender, ...]) -> Iterator[mod
     for i, extender in enumerate(extenders):
         if extender.tls_config is None:
             continue
-        for field, why in tls_faults(_tls(extender.tls_config)):
-            yield models.problem_at(("extenders", i, "tlsConfig", field), f"Invalid value: {why}")
+        for name, why in tls_faults(_tls(extender.tls_config)):
+            yield models.problem_at(("extenders", i, "tlsConfig", name), f"Invalid value: {why}")
 
 
 def _settings(extender: models.Extender) -> ExtenderSettings:
@@ -120,7 +128,7 @@ class ProfilePlan(msgspec.Struct, frozen=True):
 
     scheduler_name: str
     percentage_of_nodes_to_score: Percentage
-    points: Mapping[str, tuple[multi_point.Enabled, ...]]
+    points: Mapping[str, tuple[Enabled, ...]]
     args: Mapping[str, Mapping[str, Any]]
     policies: Mapping[str, PolicySource]
     extenders: tuple[ExtenderSettings, ...] = ()
@@ -196,7 +204,7 @@ def resolve(
     plans: list[ProfilePlan] = []
     for i, profile in enumerate(config.model.profiles):
         problems += _unknown_names(profile, i, implements)
-        expansion = multi_point.expand(_lists(profile), implements, models.default_plugins(gates))
+        expansion = expand(_lists(profile), implements, models.default_plugins(gates))
         problems += _fault_problems(expansion, i, implements)
         _enable_conditions(expansion, known)
         plans.append(_plan(config, i, expansion, known, problems))
@@ -206,18 +214,16 @@ def resolve(
     return () if failed else tuple(plans), diagnostics
 
 
-def _lists(profile: models.KubeSchedulerProfile) -> dict[str, multi_point.PluginLists]:
+def _lists(profile: models.KubeSchedulerProfile) -> dict[str, PluginLists]:
     """Return what the profile has at each point, with places for diagnostics."""
-    lists: dict[str, multi_point.PluginLists] = {}
+    lists: dict[str, PluginLists] = {}
     for point in (*models.POINTS, models.MULTI_POINT):
         chosen = plugin_set(profile, point)
         entries = tuple(
-            multi_point.EnabledPlugin(plugin.name, plugin.weight, point, i)
+            EnabledPlugin(plugin.name, plugin.weight, point, i)
             for i, plugin in enumerate(chosen.enabled)
         )
-        lists[point] = multi_point.PluginLists(
-            entries, frozenset(plugin.name for plugin in chosen.disabled)
-        )
+        lists[point] = PluginLists(entries, frozenset(plugin.name for plugin in chosen.disabled))
     return lists
 
 
@@ -251,7 +257,7 @@ def _unknown(
 
 
 def _fault_problems(
-    expansion: multi_point.Expansion, index: int, implements: Mapping[str, frozenset[str]]
+    expansion: Expansion, index: int, implements: Mapping[str, frozenset[str]]
 ) -> Iterator[models.ModelProblem]:
     """Yield the expansion's faults with their places, each entry once."""
     seen: set[tuple[str, int]] = set()
@@ -271,9 +277,7 @@ def _fault_problems(
             yield models.problem_at(at, fault.message, _fault_code(fault))
 
 
-def _enable_conditions(
-    expansion: multi_point.Expansion, known: Mapping[str, load.LoadedPolicy]
-) -> None:
+def _enable_conditions(expansion: Expansion, known: Mapping[str, load.LoadedPolicy]) -> None:
     """Enable the points at which matchConditions run besides the section that they guard.
 
     A policy that stands in for an in-tree plugin runs at the points that are enabled, as that does.
@@ -289,7 +293,7 @@ def _enable_conditions(
                 expansion.points[point] += ((name, 0),)
 
 
-def _fault_code(fault: multi_point.ExpansionFault) -> str:
+def _fault_code(fault: ExpansionFault) -> str:
     """Return the code of a fault with a plugin that exists."""
     return models.DUPLICATE if "already registered" in fault.message else models.BAD_VALUE
 
@@ -297,7 +301,7 @@ def _fault_code(fault: multi_point.ExpansionFault) -> str:
 def _plan(
     config: load.LoadedConfig,
     index: int,
-    expansion: multi_point.Expansion,
+    expansion: Expansion,
     known: Mapping[str, load.LoadedPolicy],
     problems: list[models.ModelProblem],
 ) -> ProfilePlan:
@@ -383,3 +387,165 @@ def _queue_sorts(
         if plan.points["queueSort"] != plans[0].points["queueSort"]:
             why = "Invalid value: queueSort must be the same for all profiles"
             yield models.problem_at(("profiles", i), why, models.UNLIKE_QUEUE_SORT)
+
+
+Enabled = tuple[str, int]
+"""A plugin's name and weight, 0 where none was given."""
+
+
+class EnabledPlugin(msgspec.Struct, frozen=True):
+    """One enabled plugin, and where the file enables it: point and index; none for a default."""
+
+    name: str
+    weight: int = 0
+    point: str = ""
+    index: int = -1
+
+
+class PluginLists(msgspec.Struct, frozen=True):
+    """One extension point of a profile as written: entries enabled, names disabled."""
+
+    enabled: tuple[EnabledPlugin, ...] = ()
+    disabled: frozenset[str] = frozenset()
+
+
+class ExpansionFault(msgspec.Struct, frozen=True):
+    """Why a profile cannot be expanded, and the entry at fault (None: the whole profile)."""
+
+    message: str
+    entry: EnabledPlugin | None = None
+    hint: str = ""
+
+
+@dataclass(slots=True)
+class Expansion:
+    """The plugins of a profile, per point in order with their weights, and its faults.
+
+    Weights are at least 1 at ``score`` and ``placementScore``, and 0 elsewhere.
+    """
+
+    points: dict[str, tuple[Enabled, ...]] = field(default_factory=dict)
+    faults: list[ExpansionFault] = field(default_factory=list)
+
+
+def merge_multi_point(
+    custom: PluginLists, defaults: Sequence[Enabled] = models.DEFAULT_PLUGINS
+) -> tuple[EnabledPlugin, ...]:
+    """Return the profile's multiPoint merged into the default one.
+
+    A default plugin that the profile names again keeps its place and takes the profile's
+    weight; other plugins of the profile follow. A plugin named twice stays twice, which the
+    expansion reports.
+    """
+    replacing = {entry.name: i for i, entry in enumerate(custom.enabled)}
+    merged: list[EnabledPlugin] = []
+    used: set[int] = set()
+    if "*" not in custom.disabled:
+        for name, weight in defaults:
+            if name in custom.disabled:
+                continue
+            if name in replacing:
+                used.add(replacing[name])
+                merged.append(custom.enabled[replacing[name]])
+            else:
+                merged.append(EnabledPlugin(name, weight))
+    merged.extend(entry for i, entry in enumerate(custom.enabled) if i not in used)
+    return tuple(merged)
+
+
+def expand(
+    sets: Mapping[str, PluginLists],
+    implements: Mapping[str, frozenset[str]],
+    defaults: Sequence[Enabled] = models.DEFAULT_PLUGINS,
+) -> Expansion:
+    """Expand a profile.
+
+    ``sets``: what the profile has per point, multiPoint included; absent points have nothing.
+    ``implements``: the points of every plugin that exists. All faults are collected; the
+    points of a profile with faults must not be used.
+    """
+    result = Expansion()
+    multi_point = merge_multi_point(sets.get(models.MULTI_POINT, PluginLists()), defaults)
+    for entry in multi_point:
+        if entry.name not in implements:
+            result.faults.append(ExpansionFault(f'plugin "{entry.name}" does not exist', entry))
+    for point in models.POINTS:
+        own = _own_list(point, sets.get(point, PluginLists()), implements, result.faults)
+        disabled = sets.get(point, PluginLists()).disabled
+        from_multi_point: dict[str, EnabledPlugin] = {}
+        overridden: set[str] = set()
+        if "*" not in disabled:
+            for entry in multi_point:
+                if point not in implements.get(entry.name, ()) or entry.name in disabled:
+                    continue
+                if entry.name in own:
+                    overridden.add(entry.name)
+                elif entry.name in from_multi_point:
+                    later = max(entry, from_multi_point[entry.name], key=lambda e: e.index)
+                    result.faults.append(_twice(later, point))
+                else:
+                    from_multi_point[entry.name] = entry
+        ordered = [e for e in own.values() if e.name in overridden]
+        ordered += from_multi_point.values()
+        ordered += [e for e in own.values() if e.name not in overridden]
+        scores = point in {"score", "placementScore"}
+        result.points[point] = tuple((e.name, (e.weight or 1) if scores else 0) for e in ordered)
+    _check_whole(result)
+    return result
+
+
+def _own_list(
+    point: str,
+    lists: PluginLists,
+    implements: Mapping[str, frozenset[str]],
+    faults: list[ExpansionFault],
+) -> dict[str, EnabledPlugin]:
+    """Return the point's own plugins in order, and report those that cannot be there."""
+    own: dict[str, EnabledPlugin] = {}
+    for entry in lists.enabled:
+        if entry.name not in implements:
+            faults.append(
+                ExpansionFault(f'{models.POINT_TYPES[point]} "{entry.name}" does not exist', entry)
+            )
+        elif point not in implements[entry.name]:
+            kind = models.POINT_TYPES[point]
+            faults.append(
+                ExpansionFault(f'plugin "{entry.name}" does not extend {kind} plugin', entry)
+            )
+        elif entry.name in own:
+            faults.append(_twice(entry, point))
+        else:
+            own[entry.name] = entry
+    return own
+
+
+def _one_sort(names: Sequence[str]) -> str:
+    """Return what to write for a queue that one of these plugins sorts."""
+    if not names:
+        return "queueSort: {enabled: [{name: PrioritySort}]}"
+    *others, last = names
+    disabled = ", ".join(f"{{name: {name}}}" for name in others)
+    lists = f"{{enabled: [{{name: {last}}}], disabled: [{disabled}]}}"
+    return (
+        f"{' and '.join(names)} sort the queue; in a configuration (--config) one is chosen: "
+        f"profiles: [{{plugins: {{queueSort: {lists}}}}}]"
+    )
+
+
+def _twice(entry: EnabledPlugin, point: str) -> ExpansionFault:
+    """Return the fault of a plugin that is enabled twice at one point."""
+    return ExpansionFault(
+        f'plugin "{entry.name}" already registered as "{models.POINT_TYPES[point]}"', entry
+    )
+
+
+def _check_whole(result: Expansion) -> None:
+    """Report a profile without exactly one queue sort, or without a bind plugin."""
+    if result.faults:
+        return
+    sorts = [name for name, _ in result.points["queueSort"]]
+    if len(sorts) != 1:
+        text = f"only one queue sort plugin required, but got {len(sorts)}"
+        result.faults.append(ExpansionFault(text, hint=_one_sort(sorts)))
+    if not result.points["bind"]:
+        result.faults.append(ExpansionFault("at least one bind plugin is needed"))

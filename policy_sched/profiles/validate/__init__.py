@@ -4,6 +4,7 @@ JSON Schema shapes, plugin arguments, extenders, values of the configuration.
 """
 
 from policy_sched.profiles.validate.configuration import (
+    check_args as check_args,
     check_configuration as check_configuration,
     decoded as decoded,
     plugin_set as plugin_set,
@@ -12,4 +13,3 @@ from policy_sched.profiles.validate.json_schema import (
     mended as mended,
     shape_problems as shape_problems,
 )
-from policy_sched.profiles.validate.plugin_args import check_args as check_args

@@ -8,7 +8,7 @@ import pytest
 
 from policy_sched.client.kube.cache.informers import POD_GROUPS, READ, selections_of
 from policy_sched.model import KINDS
-from policy_sched.profiles.build.kinds_read import kinds_read, reads_pod_groups
+from policy_sched.profiles.build.pipeline import kinds_read, reads_pod_groups
 from policy_sched.profiles.models.defaults import DEFAULT_PLUGINS, PLUGIN_READS
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from tests.profiles.policy_texts import HEAD, gating, write

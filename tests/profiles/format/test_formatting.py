@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given, strategies as st
 
 from policy_sched.language.formatter import format_expression
-from policy_sched.profiles.format import key_order
+from policy_sched.profiles.format import formatting
 from policy_sched.profiles.format.formatting import format_file
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: A}\nspec:\n"
@@ -114,7 +114,7 @@ spec:
 
 def test_entries_of_many_mappings_move_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of 300 rules with the message first was read 300 times again: `fmt` took 17 s."""
-    monkeypatch.setattr(key_order, "_MOST_READINGS", 4)
+    monkeypatch.setattr(formatting, "_MOST_READINGS", 4)
     many = range(300)
     rules = "".join(f"  - message: m{i} # {i}\n    expression: a{i}\n" for i in many)
     flow = "".join(f"  - {{onError: Allow, message: m{i}, expression: a{i}}}\n" for i in many)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.profiles.load.params import merge_over, merge_params
+from policy_sched.profiles.load.policies import merge_over, merge_params
 from policy_sched.profiles.models.problem import ModelProblem
 
 PARAMS: dict[str, Any] = {

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from policy_sched.profiles.reload.compiler_process import CompilerProcess, ProcessLimits
 from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles
+from policy_sched.profiles.reload.limited_process import CompilerProcess, ProcessLimits
 from policy_sched.profiles.reload.store import PolicyStore, ReloadResult
 from tests.profiles.policy_texts import config, keeping, write
 from tests.profiles.reload import hostile_compiler
@@ -121,7 +121,7 @@ def test_what_goes_beyond_a_limit_is_a_failed_reload(
 
 PARENT = """
 import os, signal, sys
-from policy_sched.profiles.reload.compiler_process import CompilerProcess
+from policy_sched.profiles.reload.limited_process import CompilerProcess
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from tests.profiles.reload.hostile_compiler import endless
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from policy_sched.profiles.models import defaults
-from policy_sched.profiles.resolve import multi_point
+from policy_sched.profiles.resolve import plan
 
 IMPLEMENTS = {
     "Sort": frozenset({"queueSort"}),
@@ -18,24 +18,21 @@ IMPLEMENTS = {
 DEFAULTS = (("Sort", 0), ("A", 3), ("B", 2), ("Bind", 0))
 
 
-def lists(
-    *enabled: str | tuple[str, int], disabled: tuple[str, ...] = ()
-) -> multi_point.PluginLists:
+def lists(*enabled: str | tuple[str, int], disabled: tuple[str, ...] = ()) -> plan.PluginLists:
     """Return the entry of a point, with places as in a file."""
     pairs = [(e, 0) if isinstance(e, str) else e for e in enabled]
     entries = tuple(
-        multi_point.EnabledPlugin(name, weight, "point", i)
-        for i, (name, weight) in enumerate(pairs)
+        plan.EnabledPlugin(name, weight, "point", i) for i, (name, weight) in enumerate(pairs)
     )
-    return multi_point.PluginLists(entries, frozenset(disabled))
+    return plan.PluginLists(entries, frozenset(disabled))
 
 
-def run(**sets: multi_point.PluginLists) -> multi_point.Expansion:
+def run(**sets: plan.PluginLists) -> plan.Expansion:
     """Expand a profile of the plugins above."""
-    return multi_point.expand(sets, IMPLEMENTS, DEFAULTS)
+    return plan.expand(sets, IMPLEMENTS, DEFAULTS)
 
 
-def names(expansion: multi_point.Expansion, point: str) -> list[str]:
+def names(expansion: plan.Expansion, point: str) -> list[str]:
     """Return the names at a point; the profile must be sound."""
     assert not expansion.faults
     return [name for name, _ in expansion.points[point]]
@@ -54,7 +51,7 @@ class TestDefaults:
 
     def test_upstreams_default_profile(self) -> None:
         """The default profile scores with upstream's weights, in upstream's order."""
-        expansion = multi_point.expand({}, defaults.PLUGIN_POINTS)
+        expansion = plan.expand({}, defaults.PLUGIN_POINTS)
         assert not expansion.faults
         assert expansion.points["score"] == (
             ("TaintToleration", 3),
@@ -173,9 +170,9 @@ PLUGINS = sorted(defaults.PLUGIN_POINTS)
         max_size=5,
     )
 )
-def test_expansion_only_arranges(sets: dict[str, multi_point.PluginLists]) -> None:
+def test_expansion_only_arranges(sets: dict[str, plan.PluginLists]) -> None:
     """Each point runs a plugin once, only those that implement it and that someone enabled."""
-    expansion = multi_point.expand(sets, defaults.PLUGIN_POINTS)
+    expansion = plan.expand(sets, defaults.PLUGIN_POINTS)
     candidates = {name for name, _ in defaults.DEFAULT_PLUGINS}
     candidates |= {e.name for s in sets.values() for e in s.enabled}
     for point, plugins in expansion.points.items():
@@ -183,10 +180,8 @@ def test_expansion_only_arranges(sets: dict[str, multi_point.PluginLists]) -> No
         assert len(ran) == len(set(ran))
         assert all(point in defaults.PLUGIN_POINTS[name] for name in ran)
         assert set(ran) <= candidates
-        own = {e.name for e in sets.get(point, multi_point.PluginLists()).enabled}
-        gone = sets.get(point, multi_point.PluginLists()).disabled
+        own = {e.name for e in sets.get(point, plan.PluginLists()).enabled}
+        gone = sets.get(point, plan.PluginLists()).disabled
         assert not {name for name in ran if name in gone and name not in own}
-    merged = multi_point.merge_multi_point(
-        sets.get(defaults.MULTI_POINT, multi_point.PluginLists())
-    )
+    merged = plan.merge_multi_point(sets.get(defaults.MULTI_POINT, plan.PluginLists()))
     assert len({e.name for e in merged}) <= len(merged)
