@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from policy_sched.experiments.limits import check_size
-from policy_sched.experiments.reading import LATER, NOT_REPEATABLE, Loaded, axis_name
+from policy_sched.experiments.reading import LATER, NOT_REPEATABLE, Loaded, axis_name, check_size
 from policy_sched.profiles.models import (
     BAD_VALUE,
     DUPLICATE,

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import MAX_SUM, STRUCTURE, Changes, NodeTable, PodTable, Scope
 from policy_sched.errors import PolicySchedError
-from policy_sched.experiments.limits import MAX_POINTS
-from policy_sched.experiments.reading import Loaded, rule_text
+from policy_sched.experiments.reading import MAX_POINTS, Loaded, rule_text
 from policy_sched.experiments.variants import CompiledVariant
 from policy_sched.language import Expression, compile_expression
 from policy_sched.language.check import check_beside, diagnostic

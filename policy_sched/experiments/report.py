@@ -18,7 +18,7 @@ import msgspec
 from pydantic import ValidationError
 
 from policy_sched.errors import PolicySchedError
-from policy_sched.experiments.limits import MAX_RUNS
+from policy_sched.experiments.reading import MAX_RUNS
 from policy_sched.experiments.results import (
     Results,
     Store,

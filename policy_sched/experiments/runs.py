@@ -21,9 +21,14 @@ import msgspec
 from policy_sched.client import VirtualClient
 from policy_sched.cluster import Cache
 from policy_sched.errors import PolicySchedError
-from policy_sched.experiments.devices import Devices
-from policy_sched.experiments.inputs import START, Inputs, ranked, renamed, without_departure
-from policy_sched.experiments.limits import HOUR, MAX_PODS
+from policy_sched.experiments.inputs import (
+    START,
+    Devices,
+    Inputs,
+    ranked,
+    renamed,
+    without_departure,
+)
 from policy_sched.experiments.measures import (
     Level,
     MeasureRules,
@@ -34,6 +39,7 @@ from policy_sched.experiments.measures import (
     rounded,
     with_rounded_points,
 )
+from policy_sched.experiments.reading import HOUR, MAX_PODS
 from policy_sched.experiments.tables import SEED
 from policy_sched.language import Expression
 from policy_sched.manifests import set_creation_times

@@ -25,11 +25,9 @@ from policy_sched import __version__
 from policy_sched.errors import Diagnostic
 from policy_sched.experiments import reading
 from policy_sched.experiments.checks import check_model
-from policy_sched.experiments.devices import compiled_devices
-from policy_sched.experiments.inputs import Inputs, each_seed, read_inputs
-from policy_sched.experiments.limits import MAX_TEXT
+from policy_sched.experiments.inputs import Inputs, compiled_devices, each_seed, read_inputs
 from policy_sched.experiments.measures import compiled_measures
-from policy_sched.experiments.reading import Loaded, parameters_of
+from policy_sched.experiments.reading import MAX_TEXT, Loaded, parameters_of
 from policy_sched.experiments.runs import RunVariant
 from policy_sched.experiments.tables import SEED, computed_params
 from policy_sched.experiments.variants import (

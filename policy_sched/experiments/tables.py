@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from policy_sched.errors import Diagnostic
-from policy_sched.experiments.limits import MAX_KINDS, MAX_PODS
-from policy_sched.experiments.reading import Loaded
+from policy_sched.experiments.reading import MAX_KINDS, MAX_PODS, Loaded
 from policy_sched.profiles.models import BAD_VALUE, DUPLICATE, WRONG_TYPE, Path, did_you_mean
 from policy_sched.source import decode_text, read_bytes
 

@@ -9,24 +9,58 @@ the claims afterwards.
 Two things are compared. The fates: pods bound where, evicted and nominated, and which devices
 claims have. And everything (exact): also which pod was tried when, with which scores and messages,
 and where in the queue each pod waits.
+
+A `LifeCluster` lives a recorded life again: what the scheduler writes is delivered to it as an
+update after each attempt, in order, as a watch would do. Claims and volumes are written, and seen,
+at once. The clock advances only between steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
-from typing import Any
+from random import Random
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
+from policy_sched import model
+from policy_sched.client import Done, MemoryClient, ObjectRequest, condition_of, nomination_of
+from policy_sched.cluster.tables import NodeTable
+from policy_sched.embedded.store import merge
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.manifests import Admission, ApiObject, decode_object
 from policy_sched.model import ResourceClaim
 from policy_sched.policytest.comparison import Deviation
+from policy_sched.policytest.observed import SPECIAL, is_special
 from policy_sched.policytest.reader import WRONG_VALUE
+from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.sequence import decoded_lines
-from policy_sched.profiles.models import gates_of
+from policy_sched.profiles.models import gates_of, moment_of
+from policy_sched.queue import SECOND
+from policy_sched.scheduler import (
+    Attempt as SchedulingAttempt,
+    Bind,
+    Decision,
+    GroupDecision,
+    Outcome,
+    decide,
+    node_gone,
+    node_seen,
+    object_gone,
+    object_seen,
+    pod_gone,
+    pod_seen,
+    rejectors,
+    schedule_group,
+)
+from policy_sched.scheduler.setup import ENDED, assemble, read
+from policy_sched.simulate import VirtualClock, leaving_form
 
 
 class ObjectName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -151,9 +185,9 @@ def load_lives(path: str) -> list[tuple[int, Life]] | None:
     problems: list[Diagnostic] = []
     for number, life in found:
         blank = Diagnostic(path, number, 1, WRONG_VALUE, "")
-        problems += (replace(blank, message=text) for text in _faults(life))
+        problems += (dataclasses.replace(blank, message=text) for text in _faults(life))
         for place, manifest in _manifests(life):
-            decoded(manifest, replace(blank, message=place), problems)
+            decoded(manifest, dataclasses.replace(blank, message=place), problems)
     if problems:
         raise PolicyError(problems)
     return found
@@ -185,7 +219,9 @@ def decoded(manifest: object, blank: Diagnostic, problems: list[Diagnostic]) -> 
 
     def report(at: tuple[str | int, ...], code: str, message: str, hint: str) -> None:
         where = ".".join([blank.message, *map(str, at)])
-        problems.append(replace(blank, code=code, message=f"{where}: {message}", hint=hint))
+        problems.append(
+            dataclasses.replace(blank, code=code, message=f"{where}: {message}", hint=hint)
+        )
 
     found = decode_object(manifest, report)
     if found is None and len(problems) == before:
@@ -261,3 +297,375 @@ def _shown(value: dict[str, object] | list[str]) -> list[str]:
     if isinstance(value, dict):
         return [f"{name}: {one}" for name, one in sorted(value.items())]
     return value
+
+
+T = TypeVar("T", bound=model.ApiObject)
+Key: TypeAlias = tuple[str, str, str]
+"""Kind, namespace and name of an object."""
+
+MILLISECOND: Final = 1_000_000
+START: Final = moment_of("2026-06-01T00:00:00Z")
+"""The time at which lives begin, in nanoseconds since 1970."""
+FIRST_BINDING: Final = 100_000 * SECOND
+"""From the start to the time since which the first pod is said to run; others: a second later."""
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """A pod was bound to a node."""
+
+    pod: model.PodInfo
+    node: str
+
+
+@dataclass(slots=True)
+class RecordingClient(MemoryClient):
+    """Keeps its writes to pods and groups, in order, until they are delivered."""
+
+    writes: list[Bound | ObjectRequest] = field(default_factory=list)
+
+    def bind(self, pod: model.PodInfo, node: str, done: Done) -> None:
+        """Bind the pod at once."""
+        self.writes.append(Bound(pod, node))
+        done(None)
+
+    def _note(self, request: ObjectRequest) -> None:
+        condition = condition_of(request)
+        nominates = condition is None and nomination_of(request)
+        # The binding follows a nomination by itself, and the deletion a disruption, at once.
+        if not nominates and (condition is None or condition.type != "DisruptionTarget"):
+            self.writes.append(request)
+
+
+class NodeRanking(msgspec.Struct, frozen=True):
+    """The total scores of the feasible nodes, and the best of these; empty if there is only one."""
+
+    scores: dict[str, int]
+    best: list[str]
+
+
+class LifeCluster:
+    """A cluster, the scheduler in it, and the time. Raises PolicyError if a file is wrong."""
+
+    def __init__(self, file: str, life: Life) -> None:
+        self._file = file
+        self._life = life
+        self._clock = VirtualClock(START)
+        self._client = RecordingClient()
+        plans, _ = read(life.config, (), feature_gates=gates_of(life.gates))
+        self._scheduler = assemble(plans, client=self._client, now=self._clock)
+        self._client.objects = self
+        self._scheduler.decide = self._decide
+        self._scheduler.schedule_group = self._schedule_group
+        self._objects: dict[Key, model.ApiObject] = {}
+        self._ends: list[tuple[int, Key]] = []
+        self._bound = 0
+        self._rankings: dict[str, NodeRanking] = {}
+        self._attempts: list[LifeAttempt] = []
+
+    def steps(self) -> Iterator[tuple[str, LifeStep]]:
+        """Yield each step with what happens in it, in a few words."""
+        objects = [self._decoded(one, f"objects[{i}]") for i, one in enumerate(self._life.objects)]
+        objects.sort(key=lambda obj: isinstance(obj, model.Pod))
+        yield "start", self._step(0, partial(self._begins, objects))
+        for number, event in enumerate(self._life.events):
+            yield from self._ended(event.at)
+            yield event.words, self._step(event.at, partial(self._happens, event, number))
+        yield from self._ended(None)
+
+    # The store that the client writes to, and the watch that brings its changes.
+
+    def named(self, kind: type[T], namespace: str, name: str) -> T | None:
+        """Return one object, None if there is none."""
+        return self._scheduler.handle.objects.named(kind, namespace, name)
+
+    def put(self, one: model.ApiObject) -> None:
+        """Take an object in, or replace it by its newer form; the scheduler sees that."""
+        key = _key(one)
+        old = self._objects.get(key)
+        self._objects[key] = one
+        scheduler = self._scheduler
+        if isinstance(one, model.Pod):
+            known = old if isinstance(old, model.Pod) and not _ended(old) else None
+            if known and (_ended(one) or known.metadata.uid != one.metadata.uid):
+                pod_gone(scheduler, model.PodInfo.of(known))
+            if not _ended(one):
+                pod_seen(scheduler, model.PodInfo.of(one))
+        elif isinstance(one, model.Node):
+            node_seen(scheduler, one)
+        else:
+            object_seen(scheduler, old, one)
+
+    def remove(self, one: model.ApiObject) -> None:
+        """Drop an object if it is known; the scheduler sees that."""
+        old = self._objects.pop(_key(one), None)
+        if isinstance(old, model.Pod):
+            if not _ended(old):
+                pod_gone(self._scheduler, model.PodInfo.of(old))
+        elif isinstance(old, model.Node):
+            node_gone(self._scheduler, old)
+        elif old is not None:
+            object_gone(self._scheduler, old)
+
+    def _begins(self, objects: list[model.ApiObject]) -> None:
+        for obj in objects:
+            self.put(obj)
+
+    def _gone(self, key: Key) -> None:
+        pod = self._objects.get(key)
+        if pod is not None:
+            self.remove(pod)
+
+    def _happens(self, event: LifeEvent, number: int) -> None:
+        if event.put is not None:
+            self.put(self._decoded(event.put, f"events[{number}].put"))
+        target = event.delete or event.target
+        known = None if target is None else self._objects.get(_key_of(target))
+        if known is None:
+            return
+        if event.delete is not None:
+            self.remove(known)
+        else:
+            changed = merge(msgspec.to_builtins(known), event.patch)
+            self.put(self._decoded(changed, f"events[{number}].patch"))
+
+    def _decoded(self, manifest: object, place: str) -> model.ApiObject:
+        problems: list[Diagnostic] = []
+        where = f"{self._life.name}: {place}"  # the line is in no object any more
+        obj = decoded(manifest, Diagnostic(self._file, 1, 1, WRONG_VALUE, where), problems)
+        if obj is None:
+            raise PolicyError(problems)
+        return obj
+
+    # A step.
+
+    def _ended(self, until: int | None) -> Iterator[tuple[str, LifeStep]]:
+        """Yield a step for each evicted pod whose grace period is over; None: for all."""
+        while self._ends and (until is None or self._ends[0][0] <= until):
+            at, key = self._ends.pop(0)
+            step = self._step(at, partial(self._gone, key))
+            yield f"end of {key[2]}", replace(step, ends=True)
+
+    def _step(self, at: int, change: Callable[[], object]) -> LifeStep:
+        self._clock.ns = START + at * MILLISECOND
+        self._attempts = []
+        queue = self._scheduler.queue
+        queue.flush_backoff()
+        queue.flush_unschedulable()
+        self._schedule()
+        change()
+        self._schedule()
+        return LifeStep(at, self._queue(), self._attempts, self._claims())
+
+    def _schedule(self) -> None:
+        """Schedule until no pod is ready; deliver what was written after each attempt."""
+        scheduler = self._scheduler
+        while True:
+            tried = scheduler.schedule_one()
+            outcomes = [] if tried is None else [tried, *tried.others]
+            outcomes += scheduler.run_due()
+            if not outcomes:
+                return
+            self._note(outcomes)
+
+    def _note(self, outcomes: list[Outcome]) -> None:
+        """Note what became of pods, and deliver it."""
+        writes, self._client.writes = self._client.writes, []
+        by_uid = {outcome.pod.uid: outcome for outcome in outcomes}
+        requests = [one for one in writes if isinstance(one, ObjectRequest)]
+        victims = sorted(request.key for request in requests if request.verb == "delete")
+        for write in writes:
+            if isinstance(write, Bound):
+                self._attempts.append(self._of_bound(write))
+            elif (condition := condition_of(write)) is None:
+                continue
+            elif write.kind is model.PodGroup:
+                written = WrittenCondition(condition.status, condition.reason, condition.message)
+                self._attempts.append(LifeAttempt(group=write.key, condition=written))
+            else:
+                self._attempts.append(_of_refused(write, condition, by_uid[write.uid], victims))
+                victims = []
+        passed_over = (outcome for outcome in outcomes if outcome.decision is None)
+        self._attempts += (LifeAttempt(pod=outcome.pod.key) for outcome in passed_over)
+        for write in writes:
+            self._deliver(write)
+
+    def _of_bound(self, write: Bound) -> LifeAttempt:
+        ranking = self._rankings.pop(write.pod.uid, None) or NodeRanking({}, [])
+        return LifeAttempt(
+            pod=write.pod.key, node=write.node, best=ranking.best, scores=ranking.scores
+        )
+
+    def _deliver(self, write: Bound | ObjectRequest) -> None:
+        if isinstance(write, Bound):
+            key = ("Pod", write.pod.namespace, write.pod.name)
+        else:
+            key = (write.kind.__name__, write.namespace, write.name)
+        pod = self._objects.get(key)
+        if isinstance(pod, model.PodGroup) and isinstance(write, ObjectRequest):
+            conditions = _conditions(pod.status.conditions, write)
+            self.put(replace(pod, status=replace(pod.status, conditions=conditions)))
+        if not isinstance(pod, model.Pod):
+            return
+        if isinstance(write, Bound):
+            self._bound += 1
+            since = START + FIRST_BINDING + self._bound * SECOND
+            running = model.running_form(pod, write.node, since)
+            self.put(replace(running, status=replace(running.status, conditions=())))
+        elif write.verb == "delete":
+            if not pod.spec.node_name:
+                self.remove(pod)
+            elif pod.metadata.deletion_timestamp is None:
+                self.put(leaving_form(pod, self._clock.ns))
+                at = (self._clock.ns - START) // MILLISECOND + self._life.grace
+                self._ends.append((at, key))
+                self._ends.sort(key=lambda one: one[0])
+        else:
+            conditions, node = _conditions(pod.status.conditions, write), nomination_of(write)
+            status = replace(pod.status, conditions=conditions)
+            if node is not None:
+                status = replace(status, nominated_node_name=node)
+            if status != pod.status:
+                self.put(replace(pod, status=status))
+
+    # Deciding: as the scheduler does, but of the best nodes the first by name is taken.
+
+    def _decide(self, attempt: SchedulingAttempt, table: NodeTable, rng: Random) -> Decision:
+        decision = decide(attempt, table, rng)
+        if not isinstance(decision, Bind):
+            return decision
+        ranking = _ranking(decision, table)
+        if not ranking.best:
+            return decision
+        self._rankings[attempt.queued.info.uid] = ranking
+        node = ranking.best[0]
+        return Bind(node, table.row_of[node], decision.evaluation)
+
+    def _schedule_group(
+        self, first: SchedulingAttempt, queue: object, handle: object, rng: Random
+    ) -> GroupDecision | None:
+        del queue, handle, rng
+        scheduler, pod = self._scheduler, first.queued.info
+        watched = {pod.uid, *scheduler.handle.groups.siblings(pod)}
+        decision = schedule_group(first, scheduler.queue, scheduler.handle, None, watched)
+        if decision is not None:
+            for member in decision.members:
+                if isinstance(member.decision, Bind):
+                    uid = member.attempt.queued.info.uid
+                    self._rankings[uid] = _ranking(member.decision, scheduler.cache.nodes)
+        return decision
+
+    # What is seen of it afterwards.
+
+    def _queue(self) -> Queue:
+        queue, nominator = self._scheduler.queue, self._scheduler.handle.nominator
+        return Queue(
+            backoff={queued.info.key: self._millis(queued) for queued in queue.backoff()},
+            unschedulable=_names(queue.unschedulable()),
+            gated=_names(queue.gated()),
+            nominated={
+                model.PodInfo.of(one).key: nominator.node_by_uid[one.metadata.uid]
+                for one in self._objects.values()
+                if isinstance(one, model.Pod) and one.metadata.uid in nominator.node_by_uid
+            },
+            active=_names(queue.active()),
+            in_flight=_names(queue.in_flight()),
+        )
+
+    def _millis(self, queued: model.QueuedPod) -> int:
+        return (queued.backoff_until - START) // MILLISECOND
+
+    def _claims(self) -> dict[str, LifeClaim]:
+        claims = {}
+        for claim in self._scheduler.handle.objects.of(model.ResourceClaim):
+            allocation = claim.status.allocation
+            if allocation is not None:
+                devices = [
+                    f"{result.request}:{result.driver}/{result.pool}/{result.device}"
+                    for result in allocation.devices.results
+                ]
+                names = [consumer.name for consumer in claim.status.reserved_for]
+                special = is_special(claim)
+                name = f"{SPECIAL[:-1]} of [{' '.join(names)}])" if special else _name(claim)
+                claims[name] = LifeClaim(devices, names)
+        return claims
+
+
+def run_life(file: str, life: Life, *, exact: bool = False) -> list[StepResult]:
+    """Live a life again; return one result per recorded step.
+
+    ``exact``: any difference counts, else those in the fates of pods; see `differences`.
+    """
+    results = []
+    started = time.perf_counter()
+    steps = LifeCluster(file, life).steps()
+    for number, expected in enumerate(life.expect):
+        words, step = next(steps, ("nothing", LifeStep(0, Queue())))
+        ended = time.perf_counter()
+        name = f"{number}: {words} at {expected.at} ms"
+        every = tuple(differences(expected, step, exact=True))
+        wrong = every if exact else tuple(differences(expected, step, exact=False))
+        result = StepResult(file, life.name, name, wrong, seconds=ended - started, exact=not every)
+        results.append(result)
+        started = ended
+    return results
+
+
+def _conditions(
+    before: tuple[model.Condition, ...], request: ObjectRequest
+) -> tuple[model.Condition, ...]:
+    """Return conditions with the one that a request sets, if any."""
+    condition = condition_of(request)
+    if condition is None or condition in before:
+        return before
+    return (*(one for one in before if one.type != condition.type), condition)
+
+
+def _of_refused(
+    request: ObjectRequest, condition: model.Condition, outcome: Outcome, victims: list[str]
+) -> LifeAttempt:
+    decision = outcome.decision
+    assert decision is not None, "a pod that is passed over has no condition"
+    failure = outcome.status if isinstance(decision, Bind) else decision
+    plugins, pending = rejectors(failure)
+    return LifeAttempt(
+        pod=request.key,
+        reason=condition.reason,
+        message=condition.message,
+        nominated=nomination_of(request),
+        plugins=sorted(plugins),
+        pending=sorted(pending),
+        victims=victims,
+    )
+
+
+def _ranking(decision: Bind, table: NodeTable) -> NodeRanking:
+    evaluation, names = decision.evaluation, table.names
+    if evaluation.scoring is None:
+        return NodeRanking({}, [])
+    rows = evaluation.filtering.feasible_rows().tolist()
+    if len(rows) < 2:
+        return NodeRanking({}, [])
+    totals = evaluation.scoring.total
+    best = sorted(names[row] for row in evaluation.best().tolist())
+    return NodeRanking({names[row]: int(totals[row]) for row in rows}, best)
+
+
+def _names(queued: list[model.QueuedPod]) -> list[str]:
+    return sorted(one.info.key for one in queued)
+
+
+def _name(one: model.ApiObject) -> str:
+    return f"{one.metadata.namespace or model.DEFAULT_NAMESPACE}/{one.metadata.name}"
+
+
+def _key(obj: model.ApiObject) -> Key:
+    return _key_of(ObjectName(obj.kind, obj.metadata.name, obj.metadata.namespace))
+
+
+def _key_of(target: ObjectName) -> Key:
+    scoped = target.kind in model.CLUSTER_SCOPED
+    return target.kind, "" if scoped else target.namespace or model.DEFAULT_NAMESPACE, target.name
+
+
+def _ended(pod: model.Pod) -> bool:
+    return pod.status.phase in ENDED

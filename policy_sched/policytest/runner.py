@@ -30,8 +30,7 @@ from policy_sched.policytest import sequence
 from policy_sched.policytest.comparison import Strictness, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
 from policy_sched.policytest.expectations import ExpectedOutcome, PluginOutcome, unknown_names
-from policy_sched.policytest.life import Life, load_lives
-from policy_sched.policytest.life_cluster import run_life
+from policy_sched.policytest.life import Life, load_lives, run_life
 from policy_sched.policytest.objects import pod_name
 from policy_sched.policytest.observed import (
     claims_of_cluster,

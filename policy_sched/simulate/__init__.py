@@ -27,6 +27,8 @@ from policy_sched.simulate.page import (
     policy_facts as policy_facts,
     run_page as run_page,
     time_text as time_text,
+    timeline_charts as timeline_charts,
+    timeline_page as timeline_page,
 )
 from policy_sched.simulate.report import (
     Allocation as Allocation,
@@ -46,10 +48,6 @@ from policy_sched.simulate.timeline import (
     play as play,
     require_span as require_span,
     waits as waits,
-)
-from policy_sched.simulate.timeline_page import (
-    timeline_charts as timeline_charts,
-    timeline_page as timeline_page,
 )
 from policy_sched.simulate.timeline_result import (
     PodTimeline as PodTimeline,

@@ -32,6 +32,8 @@ from policy_sched.web.components import (
     Text as Text,
     Tone as Tone,
     Value as Value,
+    json_for_script as json_for_script,
+    visible as visible,
 )
 from policy_sched.web.pages import (
     Block as Block,
@@ -47,4 +49,3 @@ from policy_sched.web.pages import (
     report as report,
     served_assets as served_assets,
 )
-from policy_sched.web.text import json_for_script as json_for_script, visible as visible

@@ -12,8 +12,7 @@ from typing import ClassVar, Final, Literal
 
 import msgspec
 
-from policy_sched.web.components import PALETTE, Column, Table, Value
-from policy_sched.web.text import visible
+from policy_sched.web.components import PALETTE, Column, Table, Value, visible
 
 WIDTH: Final = 720
 HEIGHT: Final = 240

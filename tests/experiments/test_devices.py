@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from policy_sched.cli.main import run
 from policy_sched.cluster import Cache
-from policy_sched.experiments.devices import NO_CYCLE, RuleValues
+from policy_sched.experiments.inputs import NO_CYCLE, RuleValues
 from policy_sched.language import Expression
 from policy_sched.model import PodInfo
 from policy_sched.testing import make_node, make_pod

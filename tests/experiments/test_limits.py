@@ -13,8 +13,8 @@ import yaml
 
 from policy_sched.cli.main import run
 from policy_sched.experiments import read_sweep, stored_report
-from policy_sched.experiments.limits import MAX_PODS, MAX_TEXT
 from policy_sched.experiments.measures import Series
+from policy_sched.experiments.reading import MAX_PODS, MAX_TEXT
 from tests.experiments.examples import tiny
 
 AXES = [{"param": f"NodeResourcesFit.a{i}", "values": list(range(100))} for i in range(6)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from policy_sched.web import json_for_script, visible
-from policy_sched.web.text import visible_lines
+from policy_sched.web.components import visible_lines
 
 
 @pytest.mark.parametrize(

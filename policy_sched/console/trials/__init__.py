@@ -14,20 +14,18 @@ from policy_sched.console.trials.edits import (
     place_of_new as place_of_new,
     source_texts as source_texts,
 )
-from policy_sched.console.trials.processes import (
+from policy_sched.console.trials.trial import (
     EDITOR_PROCESS as EDITOR_PROCESS,
+    MOST_SEEDS as MOST_SEEDS,
     TIMELINES as TIMELINES,
     TRIAL_PROCESS as TRIAL_PROCESS,
-    cluster_of as cluster_of,
-    now_of as now_of,
-    processes as processes,
-)
-from policy_sched.console.trials.trial import (
-    MOST_SEEDS as MOST_SEEDS,
     Hits as Hits,
     HitsQuestion as HitsQuestion,
     PolicyTrial as PolicyTrial,
     TimelineQuestion as TimelineQuestion,
     TrialQuestion as TrialQuestion,
+    cluster_of as cluster_of,
+    now_of as now_of,
     packed as packed,
+    processes as processes,
 )

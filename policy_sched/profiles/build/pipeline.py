@@ -54,8 +54,13 @@ from policy_sched.plugins.rules import (
     rule_plugin,
 )
 from policy_sched.profiles import load, models
-from policy_sched.profiles.build.compile import PluginHash, compiled, devices_hash, policy_hash
-from policy_sched.profiles.build.rules_cache import rules_cache
+from policy_sched.profiles.build.compile import (
+    PluginHash,
+    compiled,
+    devices_hash,
+    policy_hash,
+    rules_cache,
+)
 from policy_sched.profiles.models import GENERIC_WORKLOAD, PLUGIN_POINTS, PLUGIN_READS
 from policy_sched.profiles.resolve import ProfilePlan, certificate_problems, place_of, resolve
 from policy_sched.queue import Nominator

@@ -80,9 +80,11 @@ from policy_sched.profiles.models.policy import (
     PreEnqueueRule as PreEnqueueRule,
     VetoRule as VetoRule,
 )
-from policy_sched.profiles.models.problem import (
+from policy_sched.profiles.models.types import (
     BAD_VALUE as BAD_VALUE,
+    DEFAULT_NOW as DEFAULT_NOW,
     DUPLICATE as DUPLICATE,
+    DURATION_PATTERN as DURATION_PATTERN,
     MISSING_KEY as MISSING_KEY,
     NOT_BUILT as NOT_BUILT,
     TOO_LARGE as TOO_LARGE,
@@ -90,23 +92,19 @@ from policy_sched.profiles.models.problem import (
     UNKNOWN_PLUGIN as UNKNOWN_PLUGIN,
     UNLIKE_QUEUE_SORT as UNLIKE_QUEUE_SORT,
     WRONG_TYPE as WRONG_TYPE,
+    Document as Document,
     ModelProblem as ModelProblem,
     Path as Path,
     did_you_mean as did_you_mean,
     duplicate as duplicate,
     forbidden as forbidden,
     invalid as invalid,
+    moment_of as moment_of,
     path_text as path_text,
     problem_at as problem_at,
     required as required,
     unsupported as unsupported,
     without_followers as without_followers,
-)
-from policy_sched.profiles.models.types import (
-    DEFAULT_NOW as DEFAULT_NOW,
-    DURATION_PATTERN as DURATION_PATTERN,
-    Document as Document,
-    moment_of as moment_of,
 )
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from policy_sched.model import Kind
-from policy_sched.profiles.models.problem import did_you_mean
+from policy_sched.profiles.models.types import did_you_mean
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from policy_sched.language import CompiledPolicy
-from policy_sched.profiles.build import rules_cache as module
-from policy_sched.profiles.build.rules_cache import RulesCache
+from policy_sched.profiles.build import compile as module
+from policy_sched.profiles.build.compile import RulesCache
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.source import KeptFile
 from policy_sched.source.kept_file import FILES
@@ -166,7 +166,7 @@ MARK = "policy-sched-was-here"
         ("pathlib", "Path.touch", (Path(MARK),)),
         ("policy_sched.language.codegen.module", "marshal.loads", (b"N",)),
         ("policy_sched.language.codegen.module", "bind_factory", (b"N", None, None)),
-        ("policy_sched.profiles.build.rules_cache", "os.mkdir", (MARK,)),
+        ("policy_sched.profiles.build.compile", "os.mkdir", (MARK,)),
     ],
 )
 def test_a_kept_file_calls_no_function(

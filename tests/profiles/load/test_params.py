@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from policy_sched.profiles.load.policies import merge_over, merge_params
-from policy_sched.profiles.models.problem import ModelProblem
+from policy_sched.profiles.models.types import ModelProblem
 
 PARAMS: dict[str, Any] = {
     "limit": 0.85,
