@@ -138,7 +138,7 @@ class SeedsDiff:
             net.update(move.pod for move in run.moves if move.old is None)
             net.subtract(move.pod for move in run.moves if move.new is None)
         found = [PodDifference(pod, change) for pod, change in net.items() if change]
-        return sorted(found, key=lambda one: (one.change, one.pod))
+        return sorted(found, key=lambda fate: (fate.change, fate.pod))
 
     @property
     def always(self) -> list[PodMoves]:
@@ -148,7 +148,7 @@ class SeedsDiff:
             for move in run.moves:
                 if move.old is not None and move.new is not None:
                     moves.setdefault(move.pod, []).append(move)
-        found = [
+        moved = [
             PodMoves(
                 pod,
                 tuple(dict.fromkeys(one.old for one in of if one.old)),
@@ -158,7 +158,7 @@ class SeedsDiff:
             for pod, of in moves.items()
             if len(of) == len(self.runs)
         ]
-        return sorted(found, key=lambda one: (-one.by_policy, one.pod))
+        return sorted(moved, key=lambda one: (-one.by_policy, one.pod))
 
 
 class PodMoves(msgspec.Struct, frozen=True, rename="camel"):
@@ -183,16 +183,16 @@ class PodDifference:
 
 def _measured(side: Side) -> dict[tuple[str, str], float]:
     """Return the values to compare, by name and unit."""
-    found: dict[tuple[str, str], float] = {
+    measured: dict[tuple[str, str], float] = {
         (PLACED, ""): side.placed,
         ("nodes in use", ""): side.nodes_in_use,
         ("preemptions", ""): side.preemptions,
         ("mean score of the chosen nodes", ""): side.score,
     }
-    for one in side.spread:
-        found[f"{one.resource} requested", "%"] = one.mean
-        found[f"{one.resource} deviation between nodes", ""] = one.deviation
-    return found
+    for share in side.spread:
+        measured[f"{share.resource} requested", "%"] = share.mean
+        measured[f"{share.resource} deviation between nodes", ""] = share.deviation
+    return measured
 
 
 EachSeed: TypeAlias = Callable[[Callable[[int], PlacementDiff], Sequence[int]], list[PlacementDiff]]
@@ -234,14 +234,14 @@ def compare_placements(
     second, after = _side(scheduler, new, objects, None, advance)
     moves = tuple(
         Move(
-            one.pod,
-            one.node,
+            placement.pod,
+            placement.node,
             other.node,
             other.message,
-            attribution.cause(one.pod, one.node, other.node),
+            attribution.cause(placement.pod, placement.node, other.node),
         )
-        for one, other in zip(first.placements, second.placements, strict=True)
-        if one.node != other.node
+        for placement, other in zip(first.placements, second.placements, strict=True)
+        if placement.node != other.node
     )
     return PlacementDiff(len(first.placements), first.nodes, before, after, moves)
 
@@ -277,7 +277,7 @@ def _side(
     application = Application(scheduler, plans)
     run = run_queue(scheduler, infos, advance)
     table = scheduler.cache.nodes
-    scores = [one.score for one in run.placements if one.score is not None]
+    scores = [placement.score for placement in run.placements if placement.score is not None]
     side = Side(
         placed=run.placed,
         nodes_in_use=sum(bool(table.pods_on(row)) for row in table.row_of.values()),

@@ -73,19 +73,19 @@ def _configuration(side: CompiledFiles) -> str:
     return f"{text}; not enabled, and not compared on a cluster: {idle}" if idle else text
 
 
-def differences(found: Sequence[ValueDifference]) -> Iterator[str]:
+def differences(listed: Sequence[ValueDifference]) -> Iterator[str]:
     """Yield the differences between the policy sets."""
-    if not found:
+    if not listed:
         yield SAME
-    for one in found[:DIFFERENCES]:
-        yield f"- {code(one.where)}"
+    for difference in listed[:DIFFERENCES]:
+        yield f"- {code(difference.where)}"
         yield ""
-        removed = [f"- {line}" for line in _lines(one.old)]
-        added = [f"+ {line}" for line in _lines(one.new)]
+        removed = [f"- {line}" for line in _lines(difference.old)]
+        added = [f"+ {line}" for line in _lines(difference.new)]
         yield from (f"  {line}" for line in _fenced("diff", [*removed, *added]))
         yield ""
-    if len(found) > DIFFERENCES:
-        yield f"- and {counted(len(found) - DIFFERENCES, 'more difference')}"
+    if len(listed) > DIFFERENCES:
+        yield f"- and {counted(len(listed) - DIFFERENCES, 'more difference')}"
 
 
 def _lines(value: str) -> list[str]:
@@ -103,27 +103,29 @@ def _fenced(language: str, lines: Sequence[str]) -> Iterator[str]:
     yield fence
 
 
-def placements(found: PlacementDiff | SeedsDiff) -> Iterator[str]:
+def placements(diff: PlacementDiff | SeedsDiff) -> Iterator[str]:
     """Yield the moved pods and the change of the cluster."""
-    if isinstance(found, SeedsDiff):
-        yield from _with_seeds(found)
-        run, with_seed = found.runs[0], f", with seed {found.seeds[0]}"
+    if isinstance(diff, SeedsDiff):
+        yield from _with_seeds(diff)
+        run, with_seed = diff.runs[0], f", with seed {diff.seeds[0]}"
     else:
-        yield from _with_one_seed(found)
-        run, with_seed = found, ""
+        yield from _with_one_seed(diff)
+        run, with_seed = diff, ""
     for name, side in (("before", run.old), ("after", run.new)):
         if side.policies:
             yield ""
             yield f"Policies {name}{with_seed}:"
             yield ""
-            yield from (f"- {code(one.policy)} {applied_text(one)}" for one in side.policies)
+            yield from (
+                f"- {code(policy.policy)} {applied_text(policy)}" for policy in side.policies
+            )
 
 
-def _with_one_seed(found: PlacementDiff) -> Iterator[str]:
-    causes = report.causes_text(found)
-    yield f"**{report.totals_text(found)}**" + (f" ({causes})" if causes else "")
+def _with_one_seed(diff: PlacementDiff) -> Iterator[str]:
+    causes = report.causes_text(diff)
+    yield f"**{report.totals_text(diff)}**" + (f" ({causes})" if causes else "")
     yield ""
-    moves = report.worst_first(found.moves)
+    moves = report.worst_first(diff.moves)
     for move in moves[:NAMED]:
         where = code(move.new) if move.new is not None else f"nowhere: {code(move.message)}"
         yield f"- {code(move.pod)}: {code(move.old or '') or 'nowhere'} → {where}"
@@ -131,47 +133,47 @@ def _with_one_seed(found: PlacementDiff) -> Iterator[str]:
         yield f"- and {len(moves) - NAMED:,} more"
     if moves:
         yield ""
-    rows = [(code(name), old, new) for name, old, new in report.sides(found.old, found.new)]
+    rows = [(code(name), old, new) for name, old, new in report.sides(diff.old, diff.new)]
     yield from _table(("", "before", "after"), rows)
-    if set(found.causes) - {"policy"}:
+    if set(diff.causes) - {"policy"}:
         yield ""
         yield report.ONE_SEED
 
 
-def _with_seeds(found: SeedsDiff) -> Iterator[str]:
-    run = found.runs[0]
-    moved, lost, won = (report.mean_text(found.mean_of_kind(kind)) for kind in report.KINDS)
+def _with_seeds(diff: SeedsDiff) -> Iterator[str]:
+    run = diff.runs[0]
+    moved, lost, won = (report.mean_text(diff.mean_of_kind(kind)) for kind in report.KINDS)
     yield (
         f"**{counted(run.pods, 'pod')} on {counted(run.nodes, 'node')},"
-        f" {counted(len(found.seeds), 'seed')} ({report.seeds_text(found.seeds)}): {moved} move,"
+        f" {counted(len(diff.seeds), 'seed')} ({report.seeds_text(diff.seeds)}): {moved} move,"
         f" {lost} become unschedulable, {won} schedulable (means)**"
     )
-    causes = report.means_of_causes(found)
+    causes = report.means_of_causes(diff)
     if causes:
         yield ""
         yield f"Of these, {causes}."
     yield ""
     heads = ("", "before", "after", "difference", "95 % interval", "")
-    rows = [(code(name), *cells) for name, *cells in map(report.measure_row, found.measures)]
+    rows = [(code(name), *cells) for name, *cells in map(report.measure_row, diff.measures)]
     yield from _table(heads, rows)
-    fates = found.fates
+    fates = diff.fates
     if fates:
         yield ""
-    for one in fates[:NAMED]:
-        yield f"- {code(one.pod)}: placed with {report.fate_text(one)}"
+    for fate in fates[:NAMED]:
+        yield f"- {code(fate.pod)}: placed with {report.fate_text(fate)}"
     if len(fates) > NAMED:
         yield f"- and {len(fates) - NAMED:,} more"
-    always = found.always
+    always = diff.always
     if always:
         yield ""
-        yield f"{report.always_text(found, always)}:"
+        yield f"{report.always_text(diff, always)}:"
         yield ""
     for moved_pod in always[:NAMED]:
         where = (code(report.nodes_text(nodes)) for nodes in (moved_pod.old, moved_pod.new))
         yield f"- {code(moved_pod.pod)}: {' → '.join(where)}"
     if len(always) > NAMED:
         yield f"- and {len(always) - NAMED:,} more"
-    few = report.too_few(found)
+    few = report.too_few(diff)
     if few:
         yield ""
         yield few
@@ -202,7 +204,9 @@ class PolicyDiff:
     @property
     def idle_only(self) -> bool:
         """Whether the sets differ, but in no policy that a profile enables."""
-        return bool(self.differences) and not any(one.enabled for one in self.differences)
+        return bool(self.differences) and not any(
+            difference.enabled for difference in self.differences
+        )
 
     def text_lines(self) -> Iterator[str]:
         """Yield the differences as text."""
@@ -212,9 +216,9 @@ class PolicyDiff:
             yield ""
         if not self.differences:
             yield SAME
-        for one in self.differences:
-            yield one.where
-            for mark, text in (("-", one.old), ("+", one.new)):
+        for difference in self.differences:
+            yield difference.where
+            for mark, text in (("-", difference.old), ("+", difference.new)):
                 yield from (f"  {mark} {line}" for line in text.split("\n") if text)
         if self.placements is not None:
             yield ""
@@ -266,13 +270,13 @@ class PolicyDiff:
             yield from placements(self.placements)
 
 
-def _placement_lines(found: PlacementDiff | SeedsDiff) -> Iterator[str]:
-    if isinstance(found, SeedsDiff):
-        yield from report.seeds_lines(found)
-        yield from report.applied_lines(found.runs[0], f", with seed {found.seeds[0]}")
+def _placement_lines(diff: PlacementDiff | SeedsDiff) -> Iterator[str]:
+    if isinstance(diff, SeedsDiff):
+        yield from report.seeds_lines(diff)
+        yield from report.applied_lines(diff.runs[0], f", with seed {diff.seeds[0]}")
         return
-    yield from report.placement_lines(found)
-    yield from report.applied_lines(found)
-    if found.causes.keys() - {Cause.POLICY}:
+    yield from report.placement_lines(diff)
+    yield from report.applied_lines(diff)
+    if diff.causes.keys() - {Cause.POLICY}:
         yield ""
         yield report.ONE_SEED

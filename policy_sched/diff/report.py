@@ -28,32 +28,32 @@ CAUSES: Final = {
 """The words after the number of moves with each cause."""
 
 
-def seeds_lines(found: placement_diff.SeedsDiff) -> Iterator[str]:
+def seeds_lines(diff: placement_diff.SeedsDiff) -> Iterator[str]:
     """Yield the comparison as text."""
-    yield from seeds_totals(found)
-    causes = means_of_causes(found)
+    yield from seeds_totals(diff)
+    causes = means_of_causes(diff)
     if causes:
         yield f"  of these, {causes}"
-    yield from _fates(found)
-    yield from _always(found)
+    yield from _fates(diff)
+    yield from _always(diff)
     yield ""
-    yield from seeds_table(found.measures)
-    few = too_few(found)
+    yield from seeds_table(diff.measures)
+    few = too_few(diff)
     if few:
         yield ""
         yield few
 
 
-def too_few(found: placement_diff.SeedsDiff) -> str:
+def too_few(diff: placement_diff.SeedsDiff) -> str:
     """Return that the seeds are too few to tell some differences; empty if they are not."""
-    compared = [(len(found.seeds), one.values) for one in found.measures]
-    few = any(one.verdict is Significance.TOO_FEW for _, one in compared)
+    compared = [(len(diff.seeds), measure.values) for measure in diff.measures]
+    few = any(measure.verdict is Significance.TOO_FEW for _, measure in compared)
     return told("OLD", compared) if few else ""
 
 
-def always_text(found: placement_diff.SeedsDiff, always: Sequence[placement_diff.PodMoves]) -> str:
+def always_text(diff: placement_diff.SeedsDiff, always: Sequence[placement_diff.PodMoves]) -> str:
     """Return how many pods change their node with every seed, and by what."""
-    steady = sum(one.by_policy == len(found.seeds) for one in always)
+    steady = sum(moves.by_policy == len(diff.seeds) for moves in always)
     change = "changes its" if len(always) == 1 else "change their"
     of = "" if steady == len(always) else f"{steady:,} of them "
     made = f", {of}by a policy each time" if steady else ""
@@ -66,37 +66,37 @@ def nodes_text(nodes: Sequence[str]) -> str:
     return " or ".join(nodes[:NODES]) + (f" or {more} more" if more > 0 else "")
 
 
-def _always(found: placement_diff.SeedsDiff) -> Iterator[str]:
+def _always(diff: placement_diff.SeedsDiff) -> Iterator[str]:
     """Yield the pods that change their node with every seed."""
-    always = found.always
+    always = diff.always
     if always:
-        yield f"{always_text(found, always)}:"
-    for one in always[:NAMED]:
-        yield f"  {one.pod}: {nodes_text(one.old)} -> {nodes_text(one.new)}"
+        yield f"{always_text(diff, always)}:"
+    for moved in always[:NAMED]:
+        yield f"  {moved.pod}: {nodes_text(moved.old)} -> {nodes_text(moved.new)}"
     if len(always) > NAMED:
         yield f"  and {len(always) - NAMED:,} more"
 
 
-def seeds_totals(found: placement_diff.SeedsDiff) -> tuple[str, str]:
+def seeds_totals(diff: placement_diff.SeedsDiff) -> tuple[str, str]:
     """Return what was compared, and how many pods move on average."""
-    run = found.runs[0]
+    run = diff.runs[0]
     pods, nodes = counted(run.pods, "pod"), counted(run.nodes, "node")
-    seeds = f"{counted(len(found.seeds), 'seed')}: {seeds_text(found.seeds)}"
-    moved, lost, won = (mean_text(found.mean_of_kind(kind)) for kind in KINDS)
+    seeds = f"{counted(len(diff.seeds), 'seed')}: {seeds_text(diff.seeds)}"
+    moved, lost, won = (mean_text(diff.mean_of_kind(kind)) for kind in KINDS)
     moves = f"{moved} move, {lost} become unschedulable, {won} schedulable (means)"
     return f"{pods} on {nodes}, with {seeds}", moves
 
 
-def fate_text(one: placement_diff.PodDifference) -> str:
+def fate_text(fate: placement_diff.PodDifference) -> str:
     """Return with how many more or fewer seeds a pod has a node."""
-    return counted(abs(one.change), f"{'fewer' if one.change < 0 else 'more'} seed")
+    return counted(abs(fate.change), f"{'fewer' if fate.change < 0 else 'more'} seed")
 
 
-def _fates(found: placement_diff.SeedsDiff) -> Iterator[str]:
+def _fates(diff: placement_diff.SeedsDiff) -> Iterator[str]:
     """Yield the pods that are placed with fewer seeds, or with more."""
-    fates = found.fates
-    for one in fates[:NAMED]:
-        yield f"  {one.pod}: placed with {fate_text(one)}"
+    fates = diff.fates
+    for fate in fates[:NAMED]:
+        yield f"  {fate.pod}: placed with {fate_text(fate)}"
     if len(fates) > NAMED:
         yield f"  and {len(fates) - NAMED:,} more"
 
@@ -107,12 +107,12 @@ def seeds_table(measures: Sequence[placement_diff.Measure]) -> Iterator[str]:
     yield from table(rows, range(1, 5), gap="  ")
 
 
-def measure_row(one: placement_diff.Measure) -> tuple[str, str, str, str, str, str]:
+def measure_row(measure: placement_diff.Measure) -> tuple[str, str, str, str, str, str]:
     """Return name, means, difference, interval and significance of a measure, as text."""
-    values, unit = one.values, f" {one.unit}" if one.unit else ""
+    values, unit = measure.values, f" {measure.unit}" if measure.unit else ""
     difference = values.difference
     return (
-        one.name,
+        measure.name,
         f"{values.old:,.1f}{unit}",
         f"{values.new:,.1f}{unit}",
         f"{difference.mean:+,.1f}",
@@ -121,31 +121,31 @@ def measure_row(one: placement_diff.Measure) -> tuple[str, str, str, str, str, s
     )
 
 
-def seeds_document(found: placement_diff.SeedsDiff) -> Document:
+def seeds_document(diff: placement_diff.SeedsDiff) -> Document:
     """Return the comparison as plain data."""
     return {
-        "pods": found.runs[0].pods,
-        "nodes": found.runs[0].nodes,
-        "seeds": list(found.seeds),
-        **{kind: _rounded(found.mean_of_kind(kind)) for kind in KINDS},
+        "pods": diff.runs[0].pods,
+        "nodes": diff.runs[0].nodes,
+        "seeds": list(diff.seeds),
+        **{kind: _rounded(diff.mean_of_kind(kind)) for kind in KINDS},
         "causes": {
-            cause.value: _rounded(found.mean_of_cause(cause)) for cause in placement_diff.Cause
+            cause.value: _rounded(diff.mean_of_cause(cause)) for cause in placement_diff.Cause
         },
         "measures": [
             {
-                "name": one.name,
-                "old": round(one.values.old, 3),
-                "new": round(one.values.new, 3),
-                "difference": _rounded(one.values.difference),
-                "verdict": one.values.verdict.value,
+                "name": measure.name,
+                "old": round(measure.values.old, 3),
+                "new": round(measure.values.new, 3),
+                "difference": _rounded(measure.values.difference),
+                "verdict": measure.values.verdict.value,
             }
-            for one in found.measures
+            for measure in diff.measures
         ],
-        "fates": msgspec.to_builtins(found.fates),
-        "always": msgspec.to_builtins(found.always),
+        "fates": msgspec.to_builtins(diff.fates),
+        "always": msgspec.to_builtins(diff.always),
         "runs": [
             {"seed": seed, **counts_document(run), "placed": [run.old.placed, run.new.placed]}
-            for seed, run in zip(found.seeds, found.runs, strict=True)
+            for seed, run in zip(diff.seeds, diff.runs, strict=True)
         ],
     }
 
@@ -158,29 +158,29 @@ def counts_document(run: placement_diff.PlacementDiff) -> Document:
     return {**{kind: run.counts[kind] for kind in KINDS}, **({"causes": causes} if causes else {})}
 
 
-def causes_text(found: placement_diff.PlacementDiff) -> str:
+def causes_text(diff: placement_diff.PlacementDiff) -> str:
     """Return the causes of one run's moves; empty if they are not known."""
-    parts = [f"{found.causes[c]:,} {words}" for c, words in CAUSES.items() if found.causes[c]]
+    parts = [f"{diff.causes[c]:,} {words}" for c, words in CAUSES.items() if diff.causes[c]]
     return ", ".join(parts)
 
 
-def means_of_causes(found: placement_diff.SeedsDiff) -> str:
+def means_of_causes(diff: placement_diff.SeedsDiff) -> str:
     """Return the causes of moves, as means over all seeds; empty if they are not known."""
     parts = [
-        f"{mean_text(found.mean_of_cause(cause))} {words}"
+        f"{mean_text(diff.mean_of_cause(cause))} {words}"
         for cause, words in CAUSES.items()
-        if any(one.causes[cause] for one in found.runs)
+        if any(run.causes[cause] for run in diff.runs)
     ]
     return ", ".join(parts)
 
 
-def _rounded(one: Estimate) -> dict[str, float]:
-    return {name: round(value, 3) for name, value in asdict(one).items()}
+def _rounded(estimate: Estimate) -> dict[str, float]:
+    return {name: round(value, 3) for name, value in asdict(estimate).items()}
 
 
-def mean_text(one: Estimate) -> str:
+def mean_text(estimate: Estimate) -> str:
     """Return a mean as text."""
-    return f"{one.mean:,.1f}"
+    return f"{estimate.mean:,.1f}"
 
 
 def seeds_text(seeds: Sequence[int]) -> str:
@@ -193,35 +193,35 @@ ONE_SEED: Final = (
 )
 
 
-def applied_lines(found: placement_diff.PlacementDiff, seed: str = "") -> Iterator[str]:
+def applied_lines(diff: placement_diff.PlacementDiff, seed: str = "") -> Iterator[str]:
     """Yield the number of pods and nodes that each side's policies applied to."""
-    for name, side in (("OLD", found.old), ("NEW", found.new)):
+    for name, side in (("OLD", diff.old), ("NEW", diff.new)):
         if side.policies:
             yield ""
             yield from policy_lines(side.policies, f"Policies of {name}{seed}:")
 
 
-def placement_lines(found: placement_diff.PlacementDiff) -> Iterator[str]:
+def placement_lines(diff: placement_diff.PlacementDiff) -> Iterator[str]:
     """Yield the moved pods and the change of the cluster, as text."""
-    yield totals_text(found)
-    causes = causes_text(found)
+    yield totals_text(diff)
+    causes = causes_text(diff)
     if causes:
         yield f"  of these, {causes}"
-    ordered = worst_first(found.moves)
+    ordered = worst_first(diff.moves)
     for move in ordered[:NAMED]:
         yield f"  {move.pod}: {move.old or '-'} -> {_where(move)}"
     if len(ordered) > NAMED:
         yield f"  and {len(ordered) - NAMED:,} more"
     yield ""
-    rows = [("", "OLD", "NEW"), *sides(found.old, found.new)]
+    rows = [("", "OLD", "NEW"), *sides(diff.old, diff.new)]
     yield from table(rows, (1, 2), gap="  ")
 
 
-def totals_text(found: placement_diff.PlacementDiff) -> str:
+def totals_text(diff: placement_diff.PlacementDiff) -> str:
     """Return how many pods move, and become unschedulable or schedulable."""
-    counts = found.counts
+    counts = diff.counts
     return (
-        f"{counted(found.pods, 'pod')} on {counted(found.nodes, 'node')}: "
+        f"{counted(diff.pods, 'pod')} on {counted(diff.nodes, 'node')}: "
         f"{counts['moved']:,} move, {counts['unschedulable']:,} become unschedulable, "
         f"{counts['schedulable']:,} schedulable"
     )
@@ -231,7 +231,8 @@ def worst_first(moves: Sequence[placement_diff.Move]) -> list[placement_diff.Mov
     """Sort moves: pods that lose their node first, and those with cause policy before others."""
     other = {None, placement_diff.Cause.POLICY}
     return sorted(
-        moves, key=lambda one: (one.new is not None, one.old is not None, one.cause not in other)
+        moves,
+        key=lambda move: (move.new is not None, move.old is not None, move.cause not in other),
     )
 
 
@@ -246,15 +247,15 @@ def sides(old: placement_diff.Side, new: placement_diff.Side) -> Iterator[tuple[
     yield "preemptions", str(old.preemptions), str(new.preemptions)
     scores = [f"{side.score:.1f}" if side.placed else "-" for side in (old, new)]
     yield "mean score of the chosen nodes", scores[0], scores[1]
-    for one, other in zip(old.spread, new.spread, strict=True):
-        yield f"{one.resource} requested", f"{one.mean:.1f} %", f"{other.mean:.1f} %"
-        deviation = f"{one.resource} deviation between nodes"
-        yield deviation, f"{one.deviation:.1f}", f"{other.deviation:.1f}"
+    for share, other in zip(old.spread, new.spread, strict=True):
+        yield f"{share.resource} requested", f"{share.mean:.1f} %", f"{other.mean:.1f} %"
+        deviation = f"{share.resource} deviation between nodes"
+        yield deviation, f"{share.deviation:.1f}", f"{other.deviation:.1f}"
 
 
-def policies_document(found: placement_diff.PlacementDiff) -> Document:
+def policies_document(diff: placement_diff.PlacementDiff) -> Document:
     """Return what the policies of each side applied to, as plain data."""
-    both = (("old", found.old), ("new", found.new))
+    both = (("old", diff.old), ("new", diff.new))
     return {name: policy_document(side.policies) for name, side in both}
 
 
@@ -277,7 +278,7 @@ def _side(side: placement_diff.Side) -> Document:
         "preemptions": side.preemptions,
         "score": round(side.score, 3),
         "utilisation": {
-            one.resource: {"mean": round(one.mean, 3), "deviation": round(one.deviation, 3)}
-            for one in side.spread
+            share.resource: {"mean": round(share.mean, 3), "deviation": round(share.deviation, 3)}
+            for share in side.spread
         },
     }

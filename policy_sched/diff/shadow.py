@@ -140,19 +140,19 @@ class _Reading:
     def would_be(self) -> Fill:
         """Return the amounts used in the hypothetical cluster."""
         fill = {node: Counter(amounts) for node, amounts in self.real.items()}
-        for one in self.moved.values():
-            if one.theirs.node is not None and not one.theirs.preempts:
-                self._count(fill, one.theirs.node, one.requests, -1)
-            if one.ours.node is not None and not one.ours.preempts:
-                self._count(fill, one.ours.node, one.requests, 1)
+        for comparison in self.moved.values():
+            if comparison.theirs.node is not None and not comparison.theirs.preempts:
+                self._count(fill, comparison.theirs.node, comparison.requests, -1)
+            if comparison.ours.node is not None and not comparison.ours.preempts:
+                self._count(fill, comparison.ours.node, comparison.requests, 1)
         return fill
 
     def _begin(self, record: shadow.Start) -> None:
         if self.start is None:
             self.start = record
         self.until = max(self.until, record.time)
-        self.nodes = {one.node: one.allocatable for one in record.nodes}
-        self.real = {one.node: Counter(one.requested) for one in record.nodes}
+        self.nodes = {node.node: node.allocatable for node in record.nodes}
+        self.real = {node.node: Counter(node.requested) for node in record.nodes}
         if not record.continues:  # pods may have left in between
             self.moved.clear()
 
@@ -198,20 +198,20 @@ def summarize(paths: Sequence[str]) -> ShadowSummary:
                 )
     if reading.start is None:
         raise PolicySchedError(f"{', '.join(paths)}: there are no records")
-    found = list(reading.pods.values())
+    comparisons = list(reading.pods.values())
     return ShadowSummary(
         scheduler=reading.start.scheduler,
         profile=reading.start.profile,
         since=reading.start.time,
         until=reading.until,
-        results=Counter(one.result for one in found),
+        results=Counter(comparison.result for comparison in comparisons),
         rejections=Counter(
-            one.theirs.rejected_by
-            for one in found
-            if one.result is not shadow.Agreement.AGREE and one.theirs.rejected_by
+            comparison.theirs.rejected_by
+            for comparison in comparisons
+            if comparison.result is not shadow.Agreement.AGREE and comparison.theirs.rejected_by
         ),
-        preferences=Counter(_preferring(found)),
-        placements=_placements(reading, found),
+        preferences=Counter(_preferring(comparisons)),
+        placements=_placements(reading, comparisons),
         broken=tuple(broken),
     )
 
@@ -228,47 +228,57 @@ def _lines(path: str) -> Iterator[tuple[int, bytes]]:
                 yield number, line
 
 
-def _preferring(found: Iterable[shadow.Comparison]) -> Iterator[str]:
-    for one in found:
-        if one.result is shadow.Agreement.DIFFER and one.difference:
-            yield min(one.difference.items(), key=lambda item: (-item[1], item[0]))[0]
+def _preferring(comparisons: Iterable[shadow.Comparison]) -> Iterator[str]:
+    for comparison in comparisons:
+        if comparison.result is shadow.Agreement.DIFFER and comparison.difference:
+            yield min(comparison.difference.items(), key=lambda item: (-item[1], item[0]))[0]
 
 
-def _placements(reading: _Reading, found: Sequence[shadow.Comparison]) -> PlacementDiff:
+def _placements(reading: _Reading, comparisons: Sequence[shadow.Comparison]) -> PlacementDiff:
     decided = [
-        one
-        for one in found
-        if one.result not in (shadow.Agreement.UNDECIDED, shadow.Agreement.ERROR)
+        comparison
+        for comparison in comparisons
+        if comparison.result not in (shadow.Agreement.UNDECIDED, shadow.Agreement.ERROR)
     ]
-    both = [(one.theirs.score, one.ours.score) for one in decided]
+    both = [(comparison.theirs.score, comparison.ours.score) for comparison in decided]
     scores = [(old, new) for old, new in both if old is not None and new is not None]
     sides = []
     for fill, chosen, points in (
-        (reading.real, [one.theirs for one in decided], [old for old, _ in scores]),
-        (reading.would_be(), [one.ours for one in decided], [new for _, new in scores]),
+        (reading.real, [comparison.theirs for comparison in decided], [old for old, _ in scores]),
+        (
+            reading.would_be(),
+            [comparison.ours for comparison in decided],
+            [new for _, new in scores],
+        ),
     ):
         side = Side(
-            placed=sum(one.node is not None and not one.preempts for one in chosen),
+            placed=sum(
+                comparison.node is not None and not comparison.preempts for comparison in chosen
+            ),
             nodes_in_use=sum(fill.get(node, Counter())[PODS] > 0 for node in reading.nodes),
             score=math.fsum(points) / len(points) if points else 0.0,
             spread=tuple(_spread(reading, fill, name) for name in _resources(reading)),
-            preemptions=sum(one.preempts for one in chosen),
+            preemptions=sum(comparison.preempts for comparison in chosen),
         )
         sides.append(side)
     old, new = sides
-    moves = tuple(_move(one) for one in decided if one.result is not shadow.Agreement.AGREE)
+    moves = tuple(
+        _move(comparison)
+        for comparison in decided
+        if comparison.result is not shadow.Agreement.AGREE
+    )
     return PlacementDiff(len(decided), len(reading.nodes), old, new, moves)
 
 
-def _move(one: shadow.Comparison) -> Move:
+def _move(comparison: shadow.Comparison) -> Move:
     """Return a pod's real and shadow node; a preemptor has no node yet."""
-    theirs, ours = one.theirs, one.ours
+    theirs, ours = comparison.theirs, comparison.ours
     old, new = theirs.node, ours.node
-    if one.result is shadow.Agreement.SCHEDULABLE:
+    if comparison.result is shadow.Agreement.SCHEDULABLE:
         old = None
-    if one.result is shadow.Agreement.UNSCHEDULABLE:
+    if comparison.result is shadow.Agreement.UNSCHEDULABLE:
         new = None
-    return Move(one.pod, old, new, ours.message)
+    return Move(comparison.pod, old, new, ours.message)
 
 
 def _resources(reading: _Reading) -> list[str]:

@@ -128,7 +128,7 @@ def _of_group(value: object) -> Value:
         text = f"{value.status} {value.reason}"
         return f"{text}: {value.message}" if value.message else text
     if isinstance(value, tuple | list):
-        return [str(one) for one in value]
+        return [str(item) for item in value]
     return str(value).lower() if isinstance(value, bool) else str(value or ABSENT)
 
 
@@ -137,16 +137,16 @@ def _claims(expected: ExpectedOutcome, got: ExpectedOutcome, complete: bool) -> 
     stated, ours = expected.claims or {}, got.claims or {}
     for name in sorted({*stated, *ours} if complete else stated):
         for field, value in stated.get(name, {}).items():
-            found = ours.get(name, {}).get(field)
+            claim_field = ours.get(name, {}).get(field)
             if field == "reservedFor" and isinstance(value, list):
                 # A pod that names a claim twice: API servers refuse a consumer that is there.
-                same = list(dict.fromkeys(value)) == found
+                same = list(dict.fromkeys(value)) == claim_field
             else:
-                same = value == found
+                same = value == claim_field
             if not same:
-                yield Deviation(f"claims.{name}.{field}", _json(value), _json(found))
+                yield Deviation(f"claims.{name}.{field}", _json(value), _json(claim_field))
         if name not in stated or name not in ours:
-            shown = [_json(one.get(name)) for one in (stated, ours)]
+            shown = [_json(claim.get(name)) for claim in (stated, ours)]
             yield Deviation(f"claims.{name}", *shown)
     if expected.deallocated is not None or (complete and got.deallocated):
         yield from _sets("deallocated", expected.deallocated or (), got.deallocated)
@@ -156,9 +156,11 @@ def _devices(expected: ExpectedOutcome, got: ExpectedOutcome) -> Iterator[Deviat
     """Compare devices: of all requests together, or of each that is stated."""
     ours = got.devices or {}
     for request, devices in sorted((expected.devices or {}).items()):
-        found = ours.get(request, ()) if request else [d for one in ours.values() for d in one]
+        allocated = (
+            ours.get(request, ()) if request else [d for names in ours.values() for d in names]
+        )
         field = f"devices.{request}" if request else "devices"
-        yield from _sets(field, devices, tuple(found))
+        yield from _sets(field, devices, tuple(allocated))
 
 
 def _json(value: object) -> str:
@@ -215,7 +217,9 @@ def _plugin_outcome(
 
 def _reasons(field: str, expected: Sequence[Words], got: Sequence[Words]) -> Iterator[Deviation]:
     same = len(expected) == len(got)
-    if not (same and all(_fits(one, str(ours)) for one, ours in zip(expected, got, strict=True))):
+    if not (
+        same and all(_fits(words, str(ours)) for words, ours in zip(expected, got, strict=True))
+    ):
         yield Deviation(f"{field}.reasons", list(map(str, expected)), list(map(str, got)))
 
 

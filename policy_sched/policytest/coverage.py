@@ -81,9 +81,9 @@ class RuleCoverage:
             by_policy = [_probes(_Form(source)) for source in tested]
             probes[plan.scheduler_name] = by_policy
             pairs = [
-                (one, ready.policies[source.name])
-                for one, source in zip(by_policy, tested, strict=True)
-                if one.node_order
+                (probes, ready.policies[source.name])
+                for probes, source in zip(by_policy, tested, strict=True)
+                if probes.node_order
             ]
             orders[plan.scheduler_name] = pairs
             for probe in (probe for policy in by_policy for probe in policy):
@@ -114,7 +114,7 @@ def _coverage(
     wanted: coverage_probes.CoverageCriterion,
     seen: set[object],
 ) -> LocationCoverage:
-    values = sorted((one for one in seen if one != coverage_probes.ERROR), key=str)
+    values = sorted((sight for sight in seen if sight != coverage_probes.ERROR), key=str)
     if wanted == "both":
         missing = [word for value, word in ((True, "true"), (False, "false")) if value not in seen]
     else:
@@ -349,7 +349,7 @@ def _probes(form: _Form) -> coverage_probes.PolicyProbes:
 
 def _is_tested(source: PolicySource, scenario: Scenario) -> bool:
     file = Path(_file(source)).resolve()
-    named = {Path(one).resolve() for one in scenario.policies}
+    named = {Path(policy).resolve() for policy in scenario.policies}
     folders = {file, *file.parents}
     return Path(scenario.file).resolve().parent == file.parent or bool(named & folders)
 
@@ -370,25 +370,25 @@ def _texts(value: object) -> Iterator[Text]:
     if isinstance(value, Text):
         yield value
     elif isinstance(value, tuple):
-        for one in value:
-            yield from _texts(one)
+        for item in value:
+            yield from _texts(item)
     else:
         for part in field_names(type(value)):
             yield from _texts(getattr(value, part))
 
 
-def percent(found: Sequence[LocationCoverage]) -> float:
+def percent(coverages: Sequence[LocationCoverage]) -> float:
     """Return how many of the rules are covered, in percent; conditions within them do not count.
 
     Without any rule it is 100.
     """
-    rules = [coverage for coverage in found if coverage.location.is_rule]
+    rules = [coverage for coverage in coverages if coverage.location.is_rule]
     return 100.0 * sum(coverage.covered for coverage in rules) / len(rules) if rules else 100.0
 
 
-def coverage_lines(found: Sequence[LocationCoverage]) -> Iterator[str]:
+def coverage_lines(coverages: Sequence[LocationCoverage]) -> Iterator[str]:
     """Yield a line for each rule and condition that lacks something, below its file."""
-    for file, group in groupby(found, key=lambda one: one.location.file):
+    for file, group in groupby(coverages, key=lambda rule: rule.location.file):
         locations = list(group)
         yield f"{file}: {counts_text(locations)}"
         for coverage in locations:
@@ -398,18 +398,20 @@ def coverage_lines(found: Sequence[LocationCoverage]) -> Iterator[str]:
                     f"  {file}:{at.line}:{at.column}: {at.policy}.{at.path}: "
                     f"{lack_text(coverage)}: {_shortened(at.text)}"
                 )
-    yield f"rule coverage {percent(found):.1f} %: {counts_text(found)}"
+    yield f"rule coverage {percent(coverages):.1f} %: {counts_text(coverages)}"
 
 
-def lack_text(one: LocationCoverage) -> str:
+def lack_text(coverage: LocationCoverage) -> str:
     """Return what tests have not seen of a rule."""
-    return f"never {' or '.join(one.missing)}" + (", it failed" if "error" in one.seen else "")
+    return f"never {' or '.join(coverage.missing)}" + (
+        ", it failed" if "error" in coverage.seen else ""
+    )
 
 
-def counts_text(found: Sequence[LocationCoverage]) -> str:
+def counts_text(coverages: Sequence[LocationCoverage]) -> str:
     """Return how many rules, and conditions within them, are covered."""
-    rules = [coverage.covered for coverage in found if coverage.location.is_rule]
-    conditions = [coverage.covered for coverage in found if not coverage.location.is_rule]
+    rules = [coverage.covered for coverage in coverages if coverage.location.is_rule]
+    conditions = [coverage.covered for coverage in coverages if not coverage.location.is_rule]
     parts = f"{sum(conditions)} of {len(conditions)} conditions within rules"
     return f"{sum(rules)} of {len(rules)} rules, {parts}"
 
@@ -418,12 +420,12 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def coverage_data(found: Sequence[LocationCoverage]) -> dict[str, Any]:
+def coverage_data(coverages: Sequence[LocationCoverage]) -> dict[str, Any]:
     """Return every rule and condition with its place, what was seen and what was not."""
     return {
-        "percent": round(percent(found), 2),
-        "rules": [_entry(coverage) for coverage in found if coverage.location.is_rule],
-        "conditions": [_entry(coverage) for coverage in found if not coverage.location.is_rule],
+        "percent": round(percent(coverages), 2),
+        "rules": [_entry(coverage) for coverage in coverages if coverage.location.is_rule],
+        "conditions": [_entry(coverage) for coverage in coverages if not coverage.location.is_rule],
     }
 
 

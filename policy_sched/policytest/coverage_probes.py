@@ -301,9 +301,13 @@ def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
     """
     prober = _Prober(policy)
 
-    def rules(found: Sequence[Checked], criterion: CoverageCriterion = "both") -> tuple[Probe, ...]:
+    def rules(
+        checked_rules: Sequence[Checked], criterion: CoverageCriterion = "both"
+    ) -> tuple[Probe, ...]:
         return tuple(
-            prober.rule(checked, criterion) for checked in found if checked.text.file == file
+            prober.rule(checked, criterion)
+            for checked in checked_rules
+            if checked.text.file == file
         )
 
     before, score, preemption = policy.pre_filter, policy.score, policy.preemption
@@ -409,13 +413,17 @@ class ProbeRunner:
             mask = self.run(probe, mask)
         return mask
 
-    def _note_elements(self, probe: Probe, found: Sequence[object], mask: Mask) -> None:
+    def _note_elements(self, probe: Probe, elements: Sequence[object], mask: Mask) -> None:
         """Record the values of a condition in a loop; ``found``: where it is true."""
         assert probe.location is not None, "a condition has a place"
         seen = self._seen.setdefault(probe.location, set())
-        for passed, values in ((True, found), (False, self.values(probe.opposite) or ())):
+        for passed, values in ((True, elements), (False, self.values(probe.opposite) or ())):
             found_values = {value for value, counts in zip(values, mask, strict=True) if counts}
-            seen |= {passed if one is True else ERROR for one in found_values if one is not False}
+            seen |= {
+                passed if element is True else ERROR
+                for element in found_values
+                if element is not False
+            }
 
     def values(self, expression: Expression | None) -> list[Any] | None:
         """Return a value per row, hashable, or `ERROR`; None if there is no expression."""
@@ -427,8 +435,8 @@ class ProbeRunner:
             case: Any = fixture.cycle
             pairs = [bound.scalar(fixture.pod, case, row) for row in fixture.rows.tolist()]
         elif expression.by_row:
-            found, errors = bound.vector(fixture.pod, fixture.cycle, fixture.rows)
-            pairs = list(zip(found, errors, strict=True))
+            results, errors = bound.vector(fixture.pod, fixture.cycle, fixture.rows)
+            pairs = list(zip(results, errors, strict=True))
         else:
             pairs = [bound.scalar(fixture.pod, fixture.cycle, 0)] * len(fixture.rows)
         return [ERROR if error else _plain(value) for value, error in pairs]
@@ -441,5 +449,5 @@ def _plain(value: Any) -> object:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, list | tuple | set | frozenset):
-        return tuple(sorted(str(one) for one in value))
+        return tuple(sorted(str(item) for item in value))
     return value if isinstance(value, bool | int | float | str) else repr(value)

@@ -188,11 +188,13 @@ def read_outcome(reader: Reader, value: object, path: FieldPath) -> ExpectedOutc
     if "rejected" in stated:
         at = (*path, "rejected")
         nodes = reader.mapping(stated["rejected"], at)
-        rejected = {node: _plugin_outcome(reader, one, (*at, node)) for node, one in nodes.items()}
+        rejected = {
+            node: _plugin_outcome(reader, entry, (*at, node)) for node, entry in nodes.items()
+        }
     if "scores" in stated:
         at = (*path, "scores")
         nodes = reader.mapping(stated["scores"], at)
-        scores = {node: _score(reader, one, (*at, node)) for node, one in nodes.items()}
+        scores = {node: _score(reader, entry, (*at, node)) for node, entry in nodes.items()}
     return ExpectedOutcome(
         pod=pod,
         pre_enqueue=outcome("preEnqueue"),
@@ -265,7 +267,7 @@ def _claims(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, Plain] 
         return None
     at = (*path, "claims")
     claims = reader.mapping(stated["claims"], at)
-    return {name: dict(reader.mapping(one, (*at, name))) for name, one in claims.items()}
+    return {name: dict(reader.mapping(claim, (*at, name))) for name, claim in claims.items()}
 
 
 def _devices(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, tuple[str, ...]] | None:
@@ -276,7 +278,7 @@ def _devices(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, tuple[
     if not isinstance(value, dict):
         return {"": reader.texts(value, at)}
     requests = reader.mapping(value, at)
-    return {name: reader.texts(one, (*at, name)) for name, one in requests.items()}
+    return {name: reader.texts(devices, (*at, name)) for name, devices in requests.items()}
 
 
 def _placements(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, int | None] | None:
@@ -295,7 +297,9 @@ def _full_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
 
 def _order(reader: Reader, value: object, path: FieldPath) -> tuple[tuple[str, ...], ...]:
     """Return nodes that are ranked; those of a list within the list are equal."""
-    return tuple(reader.texts(one, (*path, i)) for i, one in enumerate(reader.items(value, path)))
+    return tuple(
+        reader.texts(names, (*path, i)) for i, names in enumerate(reader.items(value, path))
+    )
 
 
 def _words(reader: Reader, value: object, path: FieldPath) -> Words:
@@ -326,7 +330,7 @@ def _reasons(reader: Reader, value: object, path: FieldPath) -> tuple[Words, ...
     if isinstance(value, str | dict):
         return (_words(reader, value, path),)
     items = reader.items(value, path)
-    return tuple(_words(reader, one, (*path, i)) for i, one in enumerate(items))
+    return tuple(_words(reader, words, (*path, i)) for i, words in enumerate(items))
 
 
 def _number(reader: Reader, value: object, path: FieldPath) -> Number:
@@ -397,8 +401,8 @@ def _evictions(
         return None
     at = (*path, "preemption")
     return tuple(
-        _eviction(reader, one, (*at, i))
-        for i, one in enumerate(reader.items(stated["preemption"], at))
+        _eviction(reader, eviction, (*at, i))
+        for i, eviction in enumerate(reader.items(stated["preemption"], at))
     )
 
 

@@ -179,18 +179,18 @@ def load_lives(path: str) -> list[tuple[int, Life]] | None:
     Raises PolicyError with every line and every object that is wrong, and OSError if the file
     cannot be read.
     """
-    found = decoded_lines(path, {"events", "objects"}, Life)
-    if found is None:
+    lives = decoded_lines(path, {"events", "objects"}, Life)
+    if lives is None:
         return None
     problems: list[Diagnostic] = []
-    for number, life in found:
+    for number, life in lives:
         blank = Diagnostic(path, number, 1, WRONG_VALUE, "")
         problems += (dataclasses.replace(blank, message=text) for text in _faults(life))
         for place, manifest in _manifests(life):
             decoded(manifest, dataclasses.replace(blank, message=place), problems)
     if problems:
         raise PolicyError(problems)
-    return found
+    return lives
 
 
 def _faults(life: Life) -> Iterator[str]:
@@ -204,7 +204,7 @@ def _faults(life: Life) -> Iterator[str]:
 
 
 def _manifests(life: Life) -> Iterator[tuple[str, object]]:
-    yield from ((f"objects[{i}]", one) for i, one in enumerate(life.objects))
+    yield from ((f"objects[{i}]", manifest) for i, manifest in enumerate(life.objects))
     for i, event in enumerate(life.events):
         if event.put is not None:
             yield f"events[{i}].put", event.put
@@ -223,29 +223,29 @@ def decoded(manifest: object, blank: Diagnostic, problems: list[Diagnostic]) -> 
             dataclasses.replace(blank, code=code, message=f"{where}: {message}", hint=hint)
         )
 
-    found = decode_object(manifest, report)
-    if found is None and len(problems) == before:
+    obj = decode_object(manifest, report)
+    if obj is None and len(problems) == before:
         report((), WRONG_VALUE, "scheduling does not read this kind", "leave it out")
-    if isinstance(found, ResourceClaim):
+    if isinstance(obj, ResourceClaim):
         # Other objects are recorded as an API server had them; of claims less was written down.
-        Admission([]).admit(found, report)
-    return found
+        Admission([]).admit(obj, report)
+    return obj
 
 
-def differences(expected: LifeStep, found: LifeStep, *, exact: bool) -> Iterator[Deviation]:
+def differences(expected: LifeStep, actual: LifeStep, *, exact: bool) -> Iterator[Deviation]:
     """Yield what a step differs in: in the fates of pods, or (``exact``) in anything."""
     if not exact:
-        expected, found = _fates(expected), _fates(found)
-    elif expected.at != found.at or expected.ends != found.ends:
-        yield Deviation("at", _when(expected), _when(found))
-    if _comparable(expected.attempts) != _comparable(found.attempts):
-        yield Deviation("attempts", _texts(expected.attempts), _texts(found.attempts))
+        expected, actual = _fates(expected), _fates(actual)
+    elif expected.at != actual.at or expected.ends != actual.ends:
+        yield Deviation("at", _when(expected), _when(actual))
+    if _comparable(expected.attempts) != _comparable(actual.attempts):
+        yield Deviation("attempts", _texts(expected.attempts), _texts(actual.attempts))
     for name in Queue.__struct_fields__:
-        wanted, ours = getattr(expected.after, name), getattr(found.after, name)
+        wanted, ours = getattr(expected.after, name), getattr(actual.after, name)
         if wanted != ours:
             yield Deviation(f"after.{name}", _shown(wanted), _shown(ours))
-    for name in sorted({*expected.claims, *found.claims}):
-        claim, other = expected.claims.get(name), found.claims.get(name)
+    for name in sorted({*expected.claims, *actual.claims}):
+        claim, other = expected.claims.get(name), actual.claims.get(name)
         if claim != other:
             yield Deviation(f"claims.{name}", _text(claim), _text(other))
 
@@ -295,7 +295,7 @@ def _text(value: object) -> str:
 
 def _shown(value: dict[str, object] | list[str]) -> list[str]:
     if isinstance(value, dict):
-        return [f"{name}: {one}" for name, one in sorted(value.items())]
+        return [f"{name}: {content}" for name, content in sorted(value.items())]
     return value
 
 
@@ -364,7 +364,10 @@ class LifeCluster:
 
     def steps(self) -> Iterator[tuple[str, LifeStep]]:
         """Yield each step with what happens in it, in a few words."""
-        objects = [self._decoded(one, f"objects[{i}]") for i, one in enumerate(self._life.objects)]
+        objects = [
+            self._decoded(manifest, f"objects[{i}]")
+            for i, manifest in enumerate(self._life.objects)
+        ]
         objects.sort(key=lambda obj: isinstance(obj, model.Pod))
         yield "start", self._step(0, partial(self._begins, objects))
         for number, event in enumerate(self._life.events):
@@ -378,26 +381,26 @@ class LifeCluster:
         """Return one object, None if there is none."""
         return self._scheduler.handle.objects.named(kind, namespace, name)
 
-    def put(self, one: model.ApiObject) -> None:
+    def put(self, obj: model.ApiObject) -> None:
         """Take an object in, or replace it by its newer form; the scheduler sees that."""
-        key = _key(one)
+        key = _key(obj)
         old = self._objects.get(key)
-        self._objects[key] = one
+        self._objects[key] = obj
         scheduler = self._scheduler
-        if isinstance(one, model.Pod):
+        if isinstance(obj, model.Pod):
             known = old if isinstance(old, model.Pod) and not _ended(old) else None
-            if known and (_ended(one) or known.metadata.uid != one.metadata.uid):
+            if known and (_ended(obj) or known.metadata.uid != obj.metadata.uid):
                 pod_gone(scheduler, model.PodInfo.of(known))
-            if not _ended(one):
-                pod_seen(scheduler, model.PodInfo.of(one))
-        elif isinstance(one, model.Node):
-            node_seen(scheduler, one)
+            if not _ended(obj):
+                pod_seen(scheduler, model.PodInfo.of(obj))
+        elif isinstance(obj, model.Node):
+            node_seen(scheduler, obj)
         else:
-            object_seen(scheduler, old, one)
+            object_seen(scheduler, old, obj)
 
-    def remove(self, one: model.ApiObject) -> None:
+    def remove(self, obj: model.ApiObject) -> None:
         """Drop an object if it is known; the scheduler sees that."""
-        old = self._objects.pop(_key(one), None)
+        old = self._objects.pop(_key(obj), None)
         if isinstance(old, model.Pod):
             if not _ended(old):
                 pod_gone(self._scheduler, model.PodInfo.of(old))
@@ -471,7 +474,7 @@ class LifeCluster:
         """Note what became of pods, and deliver it."""
         writes, self._client.writes = self._client.writes, []
         by_uid = {outcome.pod.uid: outcome for outcome in outcomes}
-        requests = [one for one in writes if isinstance(one, ObjectRequest)]
+        requests = [entry for entry in writes if isinstance(entry, ObjectRequest)]
         victims = sorted(request.key for request in requests if request.verb == "delete")
         for write in writes:
             if isinstance(write, Bound):
@@ -518,7 +521,7 @@ class LifeCluster:
                 self.put(leaving_form(pod, self._clock.ns))
                 at = (self._clock.ns - START) // MILLISECOND + self._life.grace
                 self._ends.append((at, key))
-                self._ends.sort(key=lambda one: one[0])
+                self._ends.sort(key=lambda end: end[0])
         else:
             conditions, node = _conditions(pod.status.conditions, write), nomination_of(write)
             status = replace(pod.status, conditions=conditions)
@@ -563,9 +566,9 @@ class LifeCluster:
             unschedulable=_names(queue.unschedulable()),
             gated=_names(queue.gated()),
             nominated={
-                model.PodInfo.of(one).key: nominator.node_by_uid[one.metadata.uid]
-                for one in self._objects.values()
-                if isinstance(one, model.Pod) and one.metadata.uid in nominator.node_by_uid
+                model.PodInfo.of(obj).key: nominator.node_by_uid[obj.metadata.uid]
+                for obj in self._objects.values()
+                if isinstance(obj, model.Pod) and obj.metadata.uid in nominator.node_by_uid
             },
             active=_names(queue.active()),
             in_flight=_names(queue.in_flight()),
@@ -617,7 +620,7 @@ def _conditions(
     condition = condition_of(request)
     if condition is None or condition in before:
         return before
-    return (*(one for one in before if one.type != condition.type), condition)
+    return (*(other for other in before if other.type != condition.type), condition)
 
 
 def _of_refused(
@@ -651,11 +654,11 @@ def _ranking(decision: Bind, table: NodeTable) -> NodeRanking:
 
 
 def _names(queued: list[model.QueuedPod]) -> list[str]:
-    return sorted(one.info.key for one in queued)
+    return sorted(pod.info.key for pod in queued)
 
 
-def _name(one: model.ApiObject) -> str:
-    return f"{one.metadata.namespace or model.DEFAULT_NAMESPACE}/{one.metadata.name}"
+def _name(obj: model.ApiObject) -> str:
+    return f"{obj.metadata.namespace or model.DEFAULT_NAMESPACE}/{obj.metadata.name}"
 
 
 def _key(obj: model.ApiObject) -> Key:

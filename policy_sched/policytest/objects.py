@@ -171,7 +171,9 @@ class ShortDevices:
             if isinstance(spec, dict):
                 spec["resourceClaims"] = _references(reader, claims, path)
         elif "node" in value and "pod" not in value and "devices" in value:
-            self.manifests += [(path, one) for one in self._of_node(reader, value, path)]
+            self.manifests += [
+                (path, resource_slice) for resource_slice in self._of_node(reader, value, path)
+            ]
 
     def _of_node(self, reader: Reader, short: Plain, path: FieldPath) -> Iterator[Plain]:
         """Yield the slices of a node in short form."""
@@ -230,8 +232,8 @@ class ShortDevices:
             amounts = reader.mapping(stated["capacity"], (*at, "capacity"))
             exactly["capacity"] = {
                 "requests": {
-                    key: _amount(reader, one, (*at, "capacity", key))
-                    for key, one in amounts.items()
+                    key: _amount(reader, amount, (*at, "capacity", key))
+                    for key, amount in amounts.items()
                 }
             }
         if "selector" in stated:
@@ -279,15 +281,15 @@ class ShortDevices:
 
 def _references(reader: Reader, claims: Sequence[Plain], path: FieldPath) -> list[Plain]:
     """Return a pod's references to its claims."""
-    found: list[Plain] = []
+    references: list[Plain] = []
     for i, claim in enumerate(claims):
         name = _request_name(claim)
-        if any(one["name"] == name for one in found):
+        if any(reference["name"] == name for reference in references):
             reader.problem((*path, "claims", i), DUPLICATE, f"claim {name} is there twice")
         metadata = claim["metadata"]
         assert isinstance(metadata, dict), "it was made so"
-        found.append({"name": name, "resourceClaimName": metadata["name"]})
-    return found
+        references.append({"name": name, "resourceClaimName": metadata["name"]})
+    return references
 
 
 def _request_name(claim: Plain) -> object:
@@ -312,26 +314,26 @@ def _device(reader: Reader, value: object, at: FieldPath) -> tuple[str, Plain]:
     name = ""
     if reader.require(stated, "device", at):
         name = reader.text(stated["device"], (*at, "device"))
-    found: Plain = {"name": name}
+    device: Plain = {"name": name}
     if "attributes" in stated:
         inside = (*at, "attributes")
         values = reader.mapping(stated["attributes"], inside)
-        found["attributes"] = {
-            key: _attribute(reader, one, (*inside, key)) for key, one in values.items()
+        device["attributes"] = {
+            key: _attribute(reader, item, (*inside, key)) for key, item in values.items()
         }
     if "capacity" in stated:
         amounts = reader.mapping(stated["capacity"], (*at, "capacity"))
-        found["capacity"] = {
-            key: one
-            if isinstance(one, dict)
-            else {"value": _amount(reader, one, (*at, "capacity", key))}
-            for key, one in amounts.items()
+        device["capacity"] = {
+            key: item
+            if isinstance(item, dict)
+            else {"value": _amount(reader, item, (*at, "capacity", key))}
+            for key, item in amounts.items()
         }
     if stated.get("shared") is True:
-        found["allowMultipleAllocations"] = True
+        device["allowMultipleAllocations"] = True
     if "taints" in stated:
-        found["taints"] = list(reader.items(stated["taints"], (*at, "taints")))
-    return reader.text(stated.get("driver", DRIVER), (*at, "driver")), found
+        device["taints"] = list(reader.items(stated["taints"], (*at, "taints")))
+    return reader.text(stated.get("driver", DRIVER), (*at, "driver")), device
 
 
 def _amount(reader: Reader, value: object, at: FieldPath) -> str:
@@ -354,8 +356,8 @@ def _attribute(reader: Reader, value: object, at: FieldPath) -> Plain:
 
 
 def _capacity(device: Plain) -> Mapping[str, dict[str, object]]:
-    found = device.get("capacity", {})
-    return found if isinstance(found, dict) else {}
+    amounts = device.get("capacity", {})
+    return amounts if isinstance(amounts, dict) else {}
 
 
 def _only(node: str) -> Plain:

@@ -150,19 +150,19 @@ def _written(claim: ResourceClaim, pod: PodInfo, handle: Handle | None) -> dict[
     for result in allocation["devices"].get("results", ()):
         if "shareID" in result:
             result["shareID"] = "(random)"
-    found: dict[str, object] = {
+    facts: dict[str, object] = {
         "allocation": allocation,
         "finalizers": list(claim.metadata.finalizers),
     }
     names = [consumer.name for consumer in claim.status.reserved_for]
     if len(names) > MANY:
-        found["reservedForCount"] = len(names)
+        facts["reservedForCount"] = len(names)
     else:
-        found["reservedFor"] = names
+        facts["reservedFor"] = names
     if handle is not None:
-        found["requests"] = _plain(claim.spec.devices.requests)
-        found["requestMappings"] = _mappings(pod, handle)
-    return found
+        facts["requests"] = _plain(claim.spec.devices.requests)
+        facts["requestMappings"] = _mappings(pod, handle)
+    return facts
 
 
 def _mappings(pod: PodInfo, handle: Handle) -> object:

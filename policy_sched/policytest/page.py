@@ -20,24 +20,24 @@ LEGEND: Final = (
 )
 
 
-def scenarios_page(found: ScenarioReport, problems: Sequence[Diagnostic] = ()) -> web.Summary:
+def scenarios_page(report: ScenarioReport, problems: Sequence[Diagnostic] = ()) -> web.Summary:
     """Return the report of a test run; ``problems``: of files that could not be run."""
-    wrong = [result for result in found.results if not result.ok]
+    wrong = [result for result in report.results if not result.ok]
     sections = []
     if problems:
         sections.append(web.Section("Problems", [web.Problem.of(problem) for problem in problems]))
     if wrong:
         sections.append(web.Section("Differences", [_differences(wrong)]))
-    if found.results:
-        sections.append(web.Section("Files", [_files(found.results)]))
-    if found.coverage is not None:
-        sections.append(web.Section("Rule coverage", list(_coverage(found.coverage))))
-        sections += [_sources(found.coverage)] if found.coverage else []
+    if report.results:
+        sections.append(web.Section("Files", [_files(report.results)]))
+    if report.coverage is not None:
+        sections.append(web.Section("Rule coverage", list(_coverage(report.coverage))))
+        sections += [_sources(report.coverage)] if report.coverage else []
     lead = "Every step is as expected." if not wrong else _lead(wrong)
     lead = "Files have problems." if problems and not wrong else lead
     tone: web.Tone = "bad" if wrong or problems else "good"
-    facts = _numbers(found)
-    return web.Summary(found.last_line(), lead, sections, "test", tone, facts=facts)
+    facts = _numbers(report)
+    return web.Summary(report.last_line(), lead, sections, "test", tone, facts=facts)
 
 
 def _lead(wrong: Sequence[StepResult]) -> str:
@@ -54,7 +54,7 @@ def _numbers(report: ScenarioReport) -> web.Facts:
             "As expected", f"{len(report.results) - wrong:,}", f"of {len(report.results):,} steps"
         ),
         web.Fact("Different", web.Text(f"{wrong:,}", tone="bad" if wrong else "")),
-        web.Fact("Files", f"{len({one.file for one in report.results}):,}"),
+        web.Fact("Files", f"{len({step.file for step in report.results}):,}"),
     ]
     if report.coverage is not None:
         rules = [coverage.covered for coverage in report.coverage if coverage.location.is_rule]

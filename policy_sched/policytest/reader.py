@@ -51,10 +51,10 @@ class Reader:
     ) -> None:
         """Note, once, that the value at ``path`` (or its key) is wrong."""
         blank = self._locate(path, key)
-        found = replace(blank, code=code, message=message, hint=hint)
-        if found not in self._noted:
-            self._noted.add(found)
-            self.problems.append(found)
+        diagnostic = replace(blank, code=code, message=message, hint=hint)
+        if diagnostic not in self._noted:
+            self._noted.add(diagnostic)
+            self.problems.append(diagnostic)
 
     def mapping(self, value: object, path: FieldPath, known: Iterable[str] | None = None) -> Plain:
         """Return the mapping at ``path``; unknown keys are noted, with the nearest known one."""
@@ -184,7 +184,7 @@ def _node(reader: Reader, short: Plain, path: FieldPath) -> Plain:
     if "taints" in short:
         at = (*path, "taints")
         written = reader.items(short["taints"], at)
-        spec["taints"] = [_taint(reader, one, (*at, i)) for i, one in enumerate(written)]
+        spec["taints"] = [_taint(reader, taint, (*at, i)) for i, taint in enumerate(written)]
     spec.update(reader.mapping(short.get("spec", {}), (*path, "spec")))
     status: Plain = {
         "capacity": capacity,
@@ -234,7 +234,9 @@ def _spec(reader: Reader, short: Plain, path: FieldPath) -> Plain:
     if "tolerations" in short:
         at = (*path, "tolerations")
         written = reader.items(short["tolerations"], at)
-        spec["tolerations"] = [_toleration(reader, one, (*at, i)) for i, one in enumerate(written)]
+        spec["tolerations"] = [
+            _toleration(reader, toleration, (*at, i)) for i, toleration in enumerate(written)
+        ]
     if "gates" in short:
         gates = reader.texts(short["gates"], (*path, "gates"))
         spec["schedulingGates"] = [{"name": gate} for gate in gates]
@@ -302,8 +304,8 @@ def _texts_of(reader: Reader, short: Plain, key: str, path: FieldPath) -> dict[s
     """Return a mapping of texts; numbers are taken as their text, as in ``{cpu: 2}``."""
     if key not in short:
         return {}
-    found = reader.mapping(short[key], (*path, key))
-    return {name: str(value) for name, value in found.items()}
+    texts = reader.mapping(short[key], (*path, key))
+    return {name: str(value) for name, value in texts.items()}
 
 
 def _only(short: Plain, *keys: str) -> Plain:

@@ -69,7 +69,7 @@ class ScenarioReport:
 
     def document(self) -> Document:
         """Return counts, every difference with its place, and rule coverage."""
-        found: Document = {
+        document: Document = {
             "steps": len(self.results),
             "asExpected": sum(r.ok for r in self.results),
             "exact": sum(r.exact is True for r in self.results),
@@ -87,8 +87,8 @@ class ScenarioReport:
             ],
         }
         if self.coverage is not None:
-            found["coverage"] = coverage_data(self.coverage)
-        return found
+            document["coverage"] = coverage_data(self.coverage)
+        return document
 
     def cases(self) -> Iterator[CaseResult]:
         """Yield a case per step."""

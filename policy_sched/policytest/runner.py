@@ -114,7 +114,7 @@ def observe_scenario(
         scheduler.handle.groups.seen(PodInfo.of(pod))
     groups = GroupSteps(scheduler, scenario)
     rules = Strictness(scenario.complete, nominations=scenario.complete and scenario.several)
-    running = {pod_name(one): one for one in scenario.objects if isinstance(one, Pod)}
+    running = {pod_name(obj): obj for obj in scenario.objects if isinstance(obj, Pod)}
     times: Counter[str] = Counter()
     waits: dict[str, Observation] = {}
     for op in scenario.ops:
@@ -174,7 +174,7 @@ def _looked_at_all(scenario: Scenario, plans: Sequence[CompiledPlan]) -> bool:
 def _without(names: Collection[str], compiled: CompiledPlan) -> CompiledPlan:
     """Return a plan as if these plugins were disabled."""
     points = {
-        point: tuple(one for one in enabled if one[0] not in names)
+        point: tuple(plugin for plugin in enabled if plugin[0] not in names)
         for point, enabled in compiled.plan.points.items()
     }
     return structs.replace(compiled, plan=structs.replace(compiled.plan, points=points))
@@ -305,11 +305,11 @@ class Observation:
         reservation = self._state.read(Reservation)
         if reservation is None or reservation.pod != self._info.uid:
             return
-        found: dict[str, list[str]] = {}
+        devices_of: dict[str, list[str]] = {}
         for _, result in reservation.results:
-            for one in result.devices.results:
-                found.setdefault(one.request, []).append(one.device)
-        devices = {request: tuple(names) for request, names in found.items()}
+            for device in result.devices.results:
+                devices_of.setdefault(device.request, []).append(device.device)
+        devices = {request: tuple(names) for request, names in devices_of.items()}
         self.outcome = replace(self.outcome, devices=devices or None)
 
     def _pre_bind(self, runner: Runner, node: str) -> framework.Status:
@@ -495,16 +495,16 @@ def _run_each(
     records: Sequence[tuple[int, R]],
     act: Callable[[R], list[StepResult]],
     run: ScenarioRun,
-    found: FileResults,
+    outcome: FileResults,
 ) -> None:
     """Run the records of a file's lines; one that cannot be is a problem of its line."""
-    for line, one in records:
+    for line, record in records:
         try:
-            results = act(one)
+            results = act(record)
         except errors.PolicyError as error:
-            found.problems += error.diagnostics
+            outcome.problems += error.diagnostics
         except errors.PolicySchedError as error:
-            text = f"{one.name}: {error}"
-            found.problems.append(errors.Diagnostic(path, line, 1, sequence.BAD_SEQUENCE, text))
+            text = f"{record.name}: {error}"
+            outcome.problems.append(errors.Diagnostic(path, line, 1, sequence.BAD_SEQUENCE, text))
         else:
-            found.results += (r for r in results if run.wanted(r.scenario, r.pod))
+            outcome.results += (r for r in results if run.wanted(r.scenario, r.pod))

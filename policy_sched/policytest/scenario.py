@@ -134,10 +134,12 @@ def load_scenarios(path: str, roots: Sequence[str] = ()) -> list[Scenario]:
     if isinstance(text, Diagnostic):
         raise PolicyError([text])
     references = References(path, roots)
-    found = _json_scenarios(references, text) if machine else _yaml_scenarios(references, text)
+    scenarios_read = (
+        _json_scenarios(references, text) if machine else _yaml_scenarios(references, text)
+    )
     scenarios: list[Scenario] = []
     problems: list[Diagnostic] = []
-    for scenario, wrong in found:
+    for scenario, wrong in scenarios_read:
         problems.extend(wrong)
         if scenario is not None:
             scenarios.append(scenario)
@@ -328,8 +330,8 @@ def _operations(reader: Reader, fields: Plain, stated: TestObjects) -> tuple[Sce
     waiting = [pod_name(pod) for pod in stated.pending]
     if "ops" not in fields:
         return tuple(map(ScenarioEvent, waiting))
-    there = {*waiting, *(pod_name(one) for one in stated.objects if isinstance(one, Pod))}
-    found = []
+    there = {*waiting, *(pod_name(obj) for obj in stated.objects if isinstance(obj, Pod))}
+    operations = []
     for i, value in enumerate(reader.items(fields["ops"], ("ops",))):
         at = ("ops", i)
         operation = reader.mapping(value, at, models.keys_of(models.Operation))
@@ -347,8 +349,8 @@ def _operations(reader: Reader, fields: Plain, stated: TestObjects) -> tuple[Sce
         elif name not in there:
             hint = models.did_you_mean(name, there)
             reader.problem((*at, key), WRONG_VALUE, f"there is no pod {name}", hint=hint)
-        found.append(ScenarioEvent(name, key == "delete"))
-    return tuple(found)
+        operations.append(ScenarioEvent(name, key == "delete"))
+    return tuple(operations)
 
 
 def _expectations(
@@ -386,7 +388,7 @@ _Names = tuple[tuple[Diagnostic, ...], tuple[PlanMention, ...]]
 def _names(reader: Reader, fields: Plain, stated: TestObjects) -> _Names:
     """Return what expectations name: nodes and pods that are not there, plugins and rules."""
     known = {
-        "node": {one.metadata.name for one in stated.objects if isinstance(one, Node)},
+        "node": {obj.metadata.name for obj in stated.objects if isinstance(obj, Node)},
         "pod": {pod_name(o) for o in (*stated.objects, *stated.pending) if isinstance(o, Pod)},
     }
     unknown: list[Diagnostic] = []

@@ -110,15 +110,15 @@ def decoded_lines(
     lines = [line for line in _lines(path) if line[1].strip()]
     if not lines or not _has(lines[0][1], keys, but):
         return None
-    found, problems = [], []
+    decoded, problems = [], []
     for number, line in lines:
         try:
-            found.append((number, msgspec.json.decode(line, type=form)))
+            decoded.append((number, msgspec.json.decode(line, type=form)))
         except (msgspec.DecodeError, RecursionError) as error:
             problems.append(Diagnostic(path, number, 1, BAD_SEQUENCE, str(error)))
     if problems:
         raise PolicyError(problems)
-    return found
+    return decoded
 
 
 def _lines(path: str) -> Iterator[tuple[int, bytes]]:
@@ -167,7 +167,7 @@ def _differences(expected: State, state: State) -> Iterator[Deviation]:
 def _shown(value: object) -> list[str] | str:
     if isinstance(value, dict):
         return [f"{pod} {end} ms" for pod, end in sorted(value.items())]
-    return [str(one) for one in value] if isinstance(value, list) else str(value)
+    return [str(item) for item in value] if isinstance(value, list) else str(value)
 
 
 class _Run:

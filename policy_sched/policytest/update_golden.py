@@ -111,12 +111,12 @@ def _restated(stated: Plain, got: ExpectedOutcome, fields: set[str]) -> Plain:
             if outcome is not None:
                 new[key] = _plugin_outcome(value, outcome, key, fields)
         elif key == "rejected":
-            found = {
-                node: _plugin_outcome(one, (got.rejected or {})[node], f"rejected.{node}", fields)
-                for node, one in _mapping(value).items()
+            outcomes = {
+                node: _plugin_outcome(entry, (got.rejected or {})[node], f"rejected.{node}", fields)
+                for node, entry in _mapping(value).items()
                 if node in (got.rejected or {})
             }
-            new |= {key: found} if found else {}
+            new |= {key: outcomes} if outcomes else {}
         elif key == "scores":
             ours = got.scores or {}
             scores = {n: _score(o, ours[n]) for n, o in _mapping(value).items() if n in ours}
@@ -147,7 +147,7 @@ def _plain(key: str, stated: object, got: ExpectedOutcome) -> object:
     if key == "best":
         return sorted(best)
     if key == "order":
-        named = [n for one in _items(stated) for n in ([one] if isinstance(one, str) else one)]
+        named = [n for item in _items(stated) for n in ([item] if isinstance(item, str) else item)]
         return _ranked([name for name in named if name in totals], totals)
     if key == "victims":
         return [pod for eviction in got.preemption or () for pod in eviction.victims]
@@ -201,7 +201,8 @@ def _score(stated: object, got: ExpectedScore) -> object:
     for key, value in stated.items():
         if key == "plugins":
             new[key] = {
-                name: _within(one, plugins.get(name, 0)) for name, one in _mapping(value).items()
+                name: _within(share, plugins.get(name, 0))
+                for name, share in _mapping(value).items()
             }
         elif key == "total":
             new[key] = _within(value, got.total)

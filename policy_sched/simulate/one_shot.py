@@ -178,12 +178,16 @@ def _reasons(outcome: Outcome) -> tuple[str, ...]:
     if decision is None or isinstance(decision, Bind) or decision.diagnosis is None:
         return (outcome.message,)
     diagnosis = decision.diagnosis
-    found: Counter[str] = Counter()
+    nodes_by_reason: Counter[str] = Counter()
     statuses = {diagnosis.pre_filter: 1} if diagnosis.pre_filter else tally(diagnosis.statuses)
     for status, nodes in statuses.items():
         for reason in status.reasons:
-            found[reason] += nodes
-    return tuple(sorted(found, key=lambda one: (-found[one], one))) or (outcome.message,)
+            nodes_by_reason[reason] += nodes
+    return tuple(
+        sorted(
+            nodes_by_reason, key=lambda reason_text: (-nodes_by_reason[reason_text], reason_text)
+        )
+    ) or (outcome.message,)
 
 
 def _placement(
@@ -225,12 +229,12 @@ def node_usages(table: NodeTable) -> list[report.NodeUsage]:
         for name in resource_names(table)
         if name != "pods"
     }
-    found = []
+    usages = []
     for node, row in sorted(table.row_of.items()):
         amounts = {name: (used[row], given[row]) for name, (used, given) in columns.items()}
         had = {name: pair for name, pair in amounts.items() if pair[1] > 0}
-        found.append(report.NodeUsage(node, len(table.pods_on(row)), had))
-    return found
+        usages.append(report.NodeUsage(node, len(table.pods_on(row)), had))
+    return usages
 
 
 def resource_names(table: NodeTable) -> list[str]:
@@ -245,8 +249,8 @@ def waiting_with(pod: Pod, pods: Sequence[Pod], pending: Sequence[Pod]) -> list[
 
     ``pending``: those of ``pods`` that have no node.
     """
-    waiting = {id(one) for one in pending}
-    infos = [PodInfo.of(one) for one in pods if one is pod or id(one) in waiting]
+    waiting = {id(other) for other in pending}
+    infos = [PodInfo.of(other) for other in pods if other is pod or id(other) in waiting]
     for info in infos:
         info.node_name = ""
     return infos
@@ -274,16 +278,18 @@ def explain_queued(scheduler: Scheduler, pod: PodInfo, top: int) -> Explanation:
     return explanation
 
 
-def add_policies(found: Explanation, applied: Sequence[report.AppliedPolicy], profile: str) -> None:
+def add_policies(
+    explanation: Explanation, applied: Sequence[report.AppliedPolicy], profile: str
+) -> None:
     """Add the policies of the pod's profile that do not match it, and the scores that fail."""
     for policy in applied:
         if policy.profile != profile:
             continue
         if not policy.matched:
-            found.unmatched.append(policy.policy)
+            explanation.unmatched.append(policy.policy)
         if policy.failed:
             nodes = counted(policy.nodes, "node")
-            found.failed_scores[policy.policy] = (
+            explanation.failed_scores[policy.policy] = (
                 f"fails on {policy.failed:,} of {nodes}, which score 0: {policy.error}"
             )
 

@@ -291,7 +291,10 @@ def cluster_facts(sources: Sequence[str], contents: ObjectsDigest) -> list[Fact]
     """Return where a cluster came from, and what it holds; a trace has seconds, and no dates."""
     newest = "a trace has no dates" if any(map(is_trace, sources)) else contents.newest
     return [
-        Fact("Cluster", ", ".join("standard input" if one == "-" else one for one in sources)),
+        Fact(
+            "Cluster",
+            ", ".join("standard input" if source == "-" else source for source in sources),
+        ),
         Fact("Objects", contents.objects),
         Fact("Hash of the objects", Text(contents.digest[:DIGITS], code=True)),
         Fact("Newest object", newest or "none states its time"),
@@ -322,7 +325,7 @@ def origin(
                 head = [*([side] if several else []), plan.plan.scheduler_name]
                 rows.append([*head, policy, Text(digest[:DIGITS], code=True)])
     heads = [*(["Set"] if several else []), "Profile", "Policy", "Hash"]
-    decided = [Table("What decided", [Column(one) for one in heads], rows)] if rows else []
+    decided = [Table("What decided", [Column(name) for name in heads], rows)] if rows else []
     return Section(ORIGIN, [Facts([Fact("policy-sched", program), *facts]), *decided, *more])
 
 
@@ -453,8 +456,8 @@ def _high(buckets: Buckets, resources: Sequence[str]) -> float:
 
 def _held(values: np.ndarray) -> list[float]:
     """Return the values of intervals, and the last one again: where it ends."""
-    found = [round(value, 3) for value in values.tolist()]
-    return [*found, found[-1]]
+    rounded = [round(value, 3) for value in values.tolist()]
+    return [*rounded, rounded[-1]]
 
 
 def _table(caption: str, rows: Sequence[Sequence[str]]) -> web.Table:

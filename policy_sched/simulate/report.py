@@ -185,9 +185,9 @@ class _Policy:
 
 def _either(known: NDArray[np.bool_], fresh: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return the union of two masks; newer nodes are further rows."""
-    found = fresh.copy()
-    found[: known.size] |= known[: found.size]
-    return found
+    union = fresh.copy()
+    union[: known.size] |= known[: union.size]
+    return union
 
 
 def _count(rows: NDArray[np.bool_], live: NDArray[np.bool_]) -> int:
@@ -328,7 +328,7 @@ class OneShotRun(msgspec.Struct, frozen=True):
         if self.allocation:
             yield ""
             yield "Allocation:"
-            amounts = [one.amounts for one in self.allocation]
+            amounts = [amount.amounts for amount in self.allocation]
             first, second = (max(map(len, column)) for column in zip(*amounts, strict=True))
             rows = [
                 ("", a.resource, f"{used:>{first}} of {given:>{second}}", f"{a.percent:.1f} %")
@@ -395,16 +395,16 @@ def policy_lines(policies: Sequence[AppliedPolicy], title: str = "Policies:") ->
     yield from table(rows, gap="  ")
 
 
-def applied_text(one: AppliedPolicy) -> str:
+def applied_text(applied: AppliedPolicy) -> str:
     """Return the number of pods and nodes that a policy applied to, as text."""
-    parts = [f"matched {one.matched:,} of {counted(one.pods, 'pod')}"]
-    nodes = counted(one.nodes, "node")
-    if one.rejected is not None:
-        parts.append(f"rejected {one.rejected:,} of {nodes}")
-    if one.scored is not None:
-        parts.append(f"scored {one.scored:,} of {nodes} above 0")
-    if one.failed:
-        parts.append(f"failed on {one.failed:,}, which score 0: {one.error}")
+    parts = [f"matched {applied.matched:,} of {counted(applied.pods, 'pod')}"]
+    nodes = counted(applied.nodes, "node")
+    if applied.rejected is not None:
+        parts.append(f"rejected {applied.rejected:,} of {nodes}")
+    if applied.scored is not None:
+        parts.append(f"scored {applied.scored:,} of {nodes} above 0")
+    if applied.failed:
+        parts.append(f"failed on {applied.failed:,}, which score 0: {applied.error}")
     return ", ".join(parts)
 
 

@@ -85,7 +85,7 @@ class Retries:
 
     def begin_again(self) -> bool:
         """Make the first pods ready that a pod which was bound just now may help; return if any."""
-        found = False
+        bound = False
         if self._bound:
             self._bound = False
             for alike, entries in list(self._waiting.items()):
@@ -94,8 +94,8 @@ class Retries:
                     queued.info.scheduler_name, queued.rejected_by, queued.pending, ""
                 )
                 if self._hints.concerns(rejection, ASSIGNED_POD_ADD):
-                    found = self._try_next(alike) or found
-        return found
+                    bound = self._try_next(alike) or bound
+        return bound
 
     def note(self, outcome: Outcome) -> None:
         """Take note of what became of a pod."""
@@ -239,21 +239,21 @@ class Timeline:
 
     def _load(self, objects: Iterable[model.ApiObject]) -> None:
         """Take in the cluster as it is at the start, and expect later nodes."""
-        for one in objects:
-            if isinstance(one, model.Node):
-                since = model.nanoseconds(one.metadata.creation_timestamp)
+        for obj in objects:
+            if isinstance(obj, model.Node):
+                since = model.nanoseconds(obj.metadata.creation_timestamp)
                 if since > self._start:
-                    self._expect(since, FutureEventKind.NODE, one)
+                    self._expect(since, FutureEventKind.NODE, obj)
                 else:
-                    self._scheduler.cache.add_node(one)
-            elif isinstance(one, model.Namespace):
-                self._scheduler.cache.set_namespace(one)
+                    self._scheduler.cache.add_node(obj)
+            elif isinstance(obj, model.Namespace):
+                self._scheduler.cache.set_namespace(obj)
             elif (
-                isinstance(one, model.Pod) and one.spec.node_name and one.status.phase not in ENDED
+                isinstance(obj, model.Pod) and obj.spec.node_name and obj.status.phase not in ENDED
             ):
-                info = model.PodInfo.of(one)
+                info = model.PodInfo.of(obj)
                 self._scheduler.cache.add_pod(info)
-                self._runs(info, info.start_time or self._start, one)
+                self._runs(info, info.start_time or self._start, obj)
         self._note_allocatable()
 
     def _expect(self, at: int, kind: FutureEventKind, what: model.ApiObject | str) -> None:
@@ -369,11 +369,11 @@ class Timeline:
         for outcome in ended:
             self._decided(outcome)
         tried, queued, lives = False, scheduler.queue.by_uid, self._lives
-        while queued and (found := scheduler.schedule_one()) is not None:
+        while queued and (pod_outcome := scheduler.schedule_one()) is not None:
             tried = True
-            lives[found.pod.uid].attempts += 1
-            self._decided(found)
-            for outcome in found.others:
+            lives[pod_outcome.pod.uid].attempts += 1
+            self._decided(pod_outcome)
+            for outcome in pod_outcome.others:
                 lives[outcome.pod.uid].attempts += 1
                 self._decided(outcome)
         return tried or bool(ended)
@@ -535,9 +535,9 @@ def _few_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def waits(one: model.ApiObject) -> bool:
+def waits(obj: model.ApiObject) -> bool:
     """Return whether an object is a pending pod."""
-    return isinstance(one, model.Pod) and not one.spec.node_name and one.status.phase not in ENDED
+    return isinstance(obj, model.Pod) and not obj.spec.node_name and obj.status.phase not in ENDED
 
 
 def known_span(pods: Sequence[model.Pod], *, departures: bool = True) -> int:
@@ -603,12 +603,12 @@ class FutureEvents:
 
     def due(self, now: int) -> list[Event]:
         """Take out the events that take place up to ``now``, in their order."""
-        first, heap, found = self._first, self._heap, []
+        first, heap, events = self._first, self._heap, []
         while first and first[-1][0] <= now:
-            found.append(first.pop())
+            events.append(first.pop())
         if not heap or heap[0][0] > now:
-            return found
+            return events
         while heap and heap[0][0] <= now:
-            found.append(heapq.heappop(heap))
-        found.sort()
-        return found
+            events.append(heapq.heappop(heap))
+        events.sort()
+        return events

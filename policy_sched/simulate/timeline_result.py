@@ -276,10 +276,10 @@ def bucket_width(result: TimelineResult) -> int:
 
 def waiting_by_priority(result: TimelineResult) -> dict[int, WaitingTimes]:
     """Return the waiting times by priority, the highest first."""
-    found: defaultdict[int, list[PodTimeline]] = defaultdict(list)
+    lives: defaultdict[int, list[PodTimeline]] = defaultdict(list)
     for life in result.lives:
-        found[life.priority].append(life)
-    return {priority: WaitingTimes.of(found[priority]) for priority in sorted(found, reverse=True)}
+        lives[life.priority].append(life)
+    return {priority: WaitingTimes.of(lives[priority]) for priority in sorted(lives, reverse=True)}
 
 
 def never_placed(result: TimelineResult) -> list[PodTimeline]:

@@ -66,9 +66,9 @@ class _Cells:
         """Return a whole number; ``least`` if the cell has none."""
         text = self._cells[column]
         if text.isdecimal() and text.isascii():
-            found = int(text if len(text) <= 20 else text.lstrip("0")[:20])
-            if least <= found <= most:
-                return found
+            value = int(text if len(text) <= 20 else text.lstrip("0")[:20])
+            if least <= value <= most:
+                return value
         limits = f"from {least} to {most}" if most < _FOREVER else f"of at least {least}"
         self.problems.append((column, f"{text!r} is not a whole number {limits}"))
         return least

@@ -40,11 +40,11 @@ def daemon_nodes(pod: model.Pod) -> frozenset[str]:
     return names or frozenset()
 
 
-def same_template(one: model.PodTemplate, other: model.PodTemplate) -> bool:
+def same_template(template: model.PodTemplate, other: model.PodTemplate) -> bool:
     """Return whether two templates are equal, apart from the label that the controller adds."""
-    if one.spec != other.spec or one.metadata.annotations != other.metadata.annotations:
+    if template.spec != other.spec or template.metadata.annotations != other.metadata.annotations:
         return False
-    labels, others = dict(one.metadata.labels), dict(other.metadata.labels)
+    labels, others = dict(template.metadata.labels), dict(other.metadata.labels)
     labels.pop(manifests.TEMPLATE_HASH, None)
     others.pop(manifests.TEMPLATE_HASH, None)
     return labels == others
@@ -157,36 +157,38 @@ class _Expansion:
             if isinstance(one, model.Deployment) and _makes(one):
                 self._scale(one)
 
-    def made(self, one: model.Workload) -> Iterator[model.ApiObject]:
+    def made(self, workload: model.Workload) -> Iterator[model.ApiObject]:
         """Yield the objects that a workload's controller creates when the workload is created."""
-        created = one.metadata.creation_timestamp
-        for new in self._made(one):
+        created = workload.metadata.creation_timestamp
+        for new in self._made(workload):
             new.metadata.creation_timestamp = created
             yield new
 
-    def _made(self, one: model.Workload) -> Iterator[model.ApiObject]:
-        if isinstance(one, model.Deployment):
-            new = self._new_sets.get(_key(one))
+    def _made(self, workload: model.Workload) -> Iterator[model.ApiObject]:
+        if isinstance(workload, model.Deployment):
+            new = self._new_sets.get(_key(workload))
             if new is not None:
                 yield new
                 yield from self._replicas(new, new.spec.replicas)
             return
-        if not _makes(one):
+        if not _makes(workload):
             return
-        match one:
+        match workload:
             case model.ReplicaSet():
-                yield from self._replicas(one, self._scaled.get(_key(one), one.spec.replicas))
+                yield from self._replicas(
+                    workload, self._scaled.get(_key(workload), workload.spec.replicas)
+                )
             case model.ReplicationController():
-                yield from self._replicas(one, one.spec.replicas)
+                yield from self._replicas(workload, workload.spec.replicas)
             case model.StatefulSet():
-                yield from self._stateful(one)
+                yield from self._stateful(workload)
             case model.DaemonSet():
-                yield from self._daemons(one)
+                yield from self._daemons(workload)
             case model.Job():
-                yield from self._job(one)
+                yield from self._job(workload)
 
-    def _owned(self, one: model.Workload) -> list[model.Pod]:
-        return _of_owner(one, self._pods[_key(one)])
+    def _owned(self, workload: model.Workload) -> list[model.Pod]:
+        return _of_owner(workload, self._pods[_key(workload)])
 
     def _count_orphans(self) -> None:
         """Count the pods of absent replica sets by deployment and template hash.
@@ -197,10 +199,10 @@ class _Expansion:
             if kind != "ReplicaSet" or (kind, namespace, owner) in self._keys:
                 continue
             for _, pod in pods:
-                found = pod.metadata.labels.get(expansion.TEMPLATE_HASH, "")
-                if found and owner.endswith(f"-{found}"):
-                    deployment = owner.removesuffix(f"-{found}")
-                    self._orphans[namespace, deployment][found] += active(pod)
+                digest = pod.metadata.labels.get(expansion.TEMPLATE_HASH, "")
+                if digest and owner.endswith(f"-{digest}"):
+                    deployment = owner.removesuffix(f"-{digest}")
+                    self._orphans[namespace, deployment][digest] += active(pod)
 
     def _scale(self, deployment: model.Deployment) -> None:
         """Find the replica set for the missing replicas; create one if needed."""
@@ -209,10 +211,10 @@ class _Expansion:
         wanted = max(0, deployment.spec.replicas) - sum(max(0, s.spec.replicas) for s in sets)
         template = deployment.spec.template
         assert template is not None, "a workload without a template makes nothing"
-        for one in sets:
-            own = one.spec.template
+        for replica_set in sets:
+            own = replica_set.spec.template
             if own is not None and same_template(own, template):
-                self._scaled[_key(one)] = max(0, one.spec.replicas) + max(0, wanted)
+                self._scaled[_key(replica_set)] = max(0, replica_set.spec.replicas) + max(0, wanted)
                 return
         if sets and wanted <= 0:
             return
@@ -224,12 +226,12 @@ class _Expansion:
         self._new_sets[_key(deployment)] = msgspec.convert(_plain(new), model.ReplicaSet)
 
     def _replicas(
-        self, one: model.ReplicaSet | model.ReplicationController, replicas: int
+        self, workload: model.ReplicaSet | model.ReplicationController, replicas: int
     ) -> Iterator[model.ApiObject]:
-        missing = replicas - sum(map(active, self._owned(one)))
+        missing = replicas - sum(map(active, self._owned(workload)))
         if missing <= 0:
             return
-        plain = _plain(one)
+        plain = _plain(workload)
         owner, template = expansion.Owner.of(plain), expansion.template_of(plain)
         first = self._completed(expansion.replica(owner, template, "0"))
         for name in self._free_names(owner, owner.name, missing):
@@ -248,28 +250,34 @@ class _Expansion:
             self._keys.add(("Pod", owner.namespace, name))
             yield name
 
-    def _stateful(self, one: model.StatefulSet) -> Iterator[model.ApiObject]:
-        plain, start, namespace = _plain(one), one.spec.ordinals.start, _namespace(one)
-        for ordinal in range(start, start + max(0, one.spec.replicas)):
+    def _stateful(self, workload: model.StatefulSet) -> Iterator[model.ApiObject]:
+        plain, start, namespace = (
+            _plain(workload),
+            workload.spec.ordinals.start,
+            _namespace(workload),
+        )
+        for ordinal in range(start, start + max(0, workload.spec.replicas)):
             for claim in expansion.stateful_claims(plain, ordinal):
                 key = "PersistentVolumeClaim", namespace, claim["metadata"]["name"]
                 if key not in self._keys:
                     self._keys.add(key)
                     yield msgspec.convert(claim, model.PersistentVolumeClaim)
-            name = expansion.stateful_name(one.metadata.name, ordinal)
+            name = expansion.stateful_name(workload.metadata.name, ordinal)
             if ("Pod", namespace, name) not in self._keys:
                 self._keys.add(("Pod", namespace, name))
                 yield self._completed(expansion.stateful_pod(plain, ordinal))
 
-    def _daemons(self, one: model.DaemonSet) -> Iterator[model.ApiObject]:
-        plain = _plain(one)
+    def _daemons(self, workload: model.DaemonSet) -> Iterator[model.ApiObject]:
+        plain = _plain(workload)
         candidate = msgspec.convert(expansion.daemon_candidate(plain), model.Pod)
-        served = {name for pod in self._owned(one) if active(pod) for name in daemon_nodes(pod)}
+        served = {
+            name for pod in self._owned(workload) if active(pod) for name in daemon_nodes(pod)
+        }
         for node in self._nodes:
             name = node.metadata.name
             if name not in served and manifests.should_run(candidate, node):
                 pod = expansion.daemon_pod(plain, name)
-                owner, base = expansion.Owner.of(plain), one.metadata.name
+                owner, base = expansion.Owner.of(plain), workload.metadata.name
                 if ("Pod", owner.namespace, pod["metadata"]["name"]) in self._keys:
                     pod["metadata"]["name"] = next(self._free_names(owner, f"{base}-{name}", 1))
                 self._keys.add(("Pod", owner.namespace, pod["metadata"]["name"]))
@@ -291,16 +299,16 @@ class _Expansion:
         return decoded
 
 
-def _makes(one: model.Workload) -> bool:
-    return one.spec.template is not None and one.metadata.deletion_timestamp is None
+def _makes(workload: model.Workload) -> bool:
+    return workload.spec.template is not None and workload.metadata.deletion_timestamp is None
 
 
 def _namespace(obj: model.ApiObject) -> str:
     return obj.metadata.namespace or "default"
 
 
-def _key(one: model.Workload) -> Key:
-    return _namespace(one), one.kind or type(one).__name__, one.metadata.name
+def _key(workload: model.Workload) -> Key:
+    return _namespace(workload), workload.kind or type(workload).__name__, workload.metadata.name
 
 
 def _controller(obj: model.ApiObject) -> model.OwnerReference | None:
@@ -313,14 +321,14 @@ def _controller(obj: model.ApiObject) -> model.OwnerReference | None:
 def _of_owner(owner: model.Workload, named: Iterable[tuple[str, T]]) -> list[T]:
     """Return the objects with this owner; the uid excludes an older one of the same name."""
     own = owner.metadata.uid
-    return [one for uid, one in named if not (uid and own) or uid == own]
+    return [obj for uid, obj in named if not (uid and own) or uid == own]
 
 
-def _plain(one: model.Workload) -> dict[str, Any]:
+def _plain(workload: model.Workload) -> dict[str, Any]:
     """Return a workload as plain data; one without a uid gets a uid derived from its name."""
-    plain: dict[str, Any] = msgspec.to_builtins(one)
-    plain["apiVersion"] = one.api_version
-    namespace, plain["kind"], name = _key(one)
-    if not one.metadata.uid:
+    plain: dict[str, Any] = msgspec.to_builtins(workload)
+    plain["apiVersion"] = workload.api_version
+    namespace, plain["kind"], name = _key(workload)
+    if not workload.metadata.uid:
         plain["metadata"]["uid"] = str(uuid.uuid5(UIDS, f"{plain['kind']}/{namespace}/{name}"))
     return plain
