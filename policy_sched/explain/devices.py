@@ -1,4 +1,7 @@
-"""The report of claims: per request and node why devices are not had, and what would help."""
+"""The report of claims: per request and node why devices are not had, and what would help.
+
+Selectors have file and line where the manifests that were read have them.
+"""
 
 from __future__ import annotations
 
