@@ -11,7 +11,10 @@ import yaml
 from tests.shown import PAGES, ROOT, Example, blocks, examples, page, printed, shared_files
 
 BLOCKS = blocks(page("README.md"))
-ORDERED = {"docs/tutorial.md": "test_first_hour.py"}
+ORDERED = {
+    "docs/tutorial.md": "test_first_hour.py",
+    "docs/embedded-cluster.md": "test_kubectl_custom_resources.py",
+}
 """Pages whose commands depend on those before them, and the module that runs them in order."""
 EXAMPLES = [
     pytest.param(example, id=f"{name}: {example.command}")

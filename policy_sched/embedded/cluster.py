@@ -15,12 +15,21 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, Final
 
-from policy_sched.client.apimachinery import NAMESPACE, ApiError, Expired, Stored, resource
-from policy_sched.embedded.controllers import Component, KeyTimers, Over, RetryCounts, controllers
+from policy_sched.client.apimachinery import NAMESPACE, ApiError, Expired, Stored
+from policy_sched.embedded.controllers import (
+    ALL_KINDS,
+    Component,
+    CustomResourceController,
+    KeyTimers,
+    Over,
+    RetryCounts,
+    controllers,
+)
 from policy_sched.embedded.events import EventLog
 from policy_sched.embedded.kubelet import Kubelets, KubeletTimes
 from policy_sched.embedded.store import (
     HISTORY,
+    MERGE,
     STATUS,
     STRATEGIC,
     DeleteOptions,
@@ -90,12 +99,14 @@ class EmbeddedCluster:
         self.kubelets = Kubelets(self.store, self.times)
         self.controllers = controllers(self.store) if self.store.controlled else ()
         self.events = EventLog(self.store)
-        components = (self.kubelets, *self.controllers, self.events)
+        always = CustomResourceController(self.store)
+        components = (self.kubelets, *self.controllers, always, self.events)
         self.components: tuple[Component, ...] = components
         self._observers: dict[Kind, list[Component]] = {}
         for component in components:
             for kind in component.kinds:
                 self._observers.setdefault(kind, []).append(component)
+        self._observers_of_all = [part for part in components if part.kinds is ALL_KINDS]
         self._watch: Watch = self.store.watch()
 
     def close(self) -> None:
@@ -128,7 +139,8 @@ class EmbeddedCluster:
                 self._begin()
                 continue
             for change in changes:
-                for component in self._observers.get(change.new.resource.key, ()):
+                observers = self._observers.get(change.new.resource.key, self._observers_of_all)
+                for component in observers:
                     self._show(component, change)
             if not self._watch.behind:
                 return True
@@ -209,7 +221,8 @@ class EmbeddedCluster:
         A status is written where a file may give one (a node's, a volume's), and kept of an
         object that was read from a cluster, known by its uid. Raises ApiError if refused.
         """
-        kind = resource((str(data.get("apiVersion") or ""), str(data.get("kind") or "")))
+        given = str(data.get("apiVersion") or ""), str(data.get("kind") or "")
+        kind = self.store.custom.resource(given)
         wanted = annotated(data)
         namespace = _namespace(wanted) if kind.namespaced else ""
         if namespace:
@@ -219,10 +232,11 @@ class EmbeddedCluster:
         if stored is None:
             return self.store.create(wanted, recorded=bool(wanted["metadata"].get("uid")))
         key = Key(kind.key, namespace, name)
-        stored = self.store.patch(key, patch_of(stored, wanted), STRATEGIC)
+        form = MERGE if kind.custom else STRATEGIC
+        stored = self.store.patch(key, patch_of(stored, wanted), form)
         status = wanted.get(STATUS)
         if status and kind.has_status and not kind.status_reported:
-            stored = self.store.patch(key, {STATUS: status}, STRATEGIC, STATUS)
+            stored = self.store.patch(key, {STATUS: status}, form, STATUS)
         return stored
 
     def delete(self, key: Key, options: DeleteOptions | None = None) -> Stored | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Final
 
-from policy_sched.embedded.apiserver.registry.resources import SERVED, ServedResource
+from policy_sched.embedded.apiserver.registry.resources import BUILT_IN, ServedResource
 from policy_sched.embedded.schema import types
 from tests.embedded.apiserver.protobuf.wire import envelope, message
 from tests.embedded.world import pod_spec, workload
@@ -26,7 +26,7 @@ RESTARTS: Final = {
     "Deployment": "Always", "ReplicaSet": "Always", "StatefulSet": "Always", "DaemonSet": "Always",
     "Job": "Never",
 }  # fmt: skip
-STORED: Final = [one for one in SERVED if not (one.review or one.computed)]
+STORED: Final = [one for one in BUILT_IN.served if not (one.review or one.computed)]
 LIKELY: Final = [
     one for one in STORED
     if one.kind in {*RESTARTS, "Pod", "Node", "Service", "ResourceQuota", "PodDisruptionBudget",

@@ -132,7 +132,8 @@ class Resource:
     """One kind as the API serves it.
 
     ``key`` is apiVersion and kind. ``struct`` decodes it: ApiObject, which reads metadata only,
-    for kinds that no decision reads.
+    for kinds that no decision reads. ``custom``: a CustomResourceDefinition adds it; ``key`` has
+    the group alone then, since the objects are the same in all versions.
     """
 
     key: model.Kind
@@ -146,6 +147,7 @@ class Resource:
     has_generation: bool
     freely_named: bool
     struct: type[model.ApiObject]
+    custom: bool = False
 
     @property
     def qualified(self) -> str:

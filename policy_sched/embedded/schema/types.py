@@ -123,15 +123,17 @@ _SCALARS: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
-def typed(kind: Kind, data: Plain) -> Plain:
+def typed(kind: Kind, data: Plain, part: str = "") -> Plain:
     """Return an object, made of JSON, in which all fields have the types of its kind.
+
+    ``part``: the message of a part of an object that this is, instead of the kind's.
 
     Nulls are removed: a field that is null is left out, an item that is null is the zero of its
     type. A specification that is missing is empty, where the kind has one.
     Raises ApiError (400) that names the first field of another type, or if objects and lists
     lie more than DEPTH deep.
     """
-    message = message_of(*kind)
+    message = part or message_of(*kind)
     try:
         raw = msgspec.json.encode(data)
     except (UnicodeEncodeError, RecursionError, OverflowError) as error:
@@ -148,7 +150,7 @@ def typed(kind: Kind, data: Plain) -> Plain:
         raise cannot_be_handled(kind, f"json: {error}") from None
     if b"null" in raw:
         data = _without_nulls(message, data)
-    if kind[1] in _SPECIFIED and "spec" not in data:
+    if kind[1] in _SPECIFIED and "spec" not in data and not part:
         data["spec"] = {}
     return data
 

@@ -110,7 +110,7 @@ def _marked(data: Plain, now: int, grace: int) -> Plain:
     meta = data["metadata"]
     meta["deletionTimestamp"] = apimachinery.timestamp(now + grace * apimachinery.SECOND)
     meta["deletionGracePeriodSeconds"] = grace
-    if data.get("kind") == "Namespace":
+    if _is_namespace(data):
         data["status"] = {**(data.get("status") or {}), "phase": "Terminating"}
     if meta.get("generation"):
         meta["generation"] += 1
@@ -119,7 +119,11 @@ def _marked(data: Plain, now: int, grace: int) -> Plain:
 
 def awaits_finalize(data: Plain) -> bool:
     """Return whether an object is a namespace with finalizers in its specification."""
-    return data.get("kind") == "Namespace" and bool((data.get("spec") or {}).get("finalizers"))
+    return _is_namespace(data) and bool((data.get("spec") or {}).get("finalizers"))
+
+
+def _is_namespace(data: Plain) -> bool:
+    return data.get("kind") == "Namespace" and data.get("apiVersion") == "v1"
 
 
 def released(data: Plain) -> bool:

@@ -281,13 +281,16 @@ def annotated(given: Mapping[str, Any]) -> Plain:
 
 
 def patch_of(stored: Stored, wanted: Plain) -> Plain:
-    """Return the strategic merge patch that makes an object what `wanted` (`annotated`) is."""
+    """Return the strategic merge patch that makes an object what `wanted` (`annotated`) is.
+
+    That of a custom object is a JSON merge patch: its lists are replaced.
+    """
     text = stored.typed.metadata.annotations.get(LAST_APPLIED)
     before = _remembered(text)
     config = {key: value for key, value in wanted.items() if key != "status"}
     meta = {key: value for key, value in config["metadata"].items() if key not in _NOT_APPLIED}
     config["metadata"] = meta
-    patch = _patch(before, config)
+    patch = _patch(before, config, whole=stored.resource.custom)
     patch["metadata"] = patch.get("metadata") or {}
     for field in ("name", "namespace"):
         patch["metadata"].pop(field, None)
@@ -302,8 +305,11 @@ def _remembered(text: str | None) -> Any:
         return {}
 
 
-def _patch(before: Any, after: Plain) -> Plain:
-    """Return the patch that writes `after` and removes what only `before` has."""
+def _patch(before: Any, after: Plain, *, whole: bool = False) -> Plain:
+    """Return the patch that writes `after` and removes what only `before` has.
+
+    ``whole``: lists are replaced.
+    """
     patch: Plain = {}
     if isinstance(before, dict):
         patch |= dict.fromkeys(key for key in before if key not in after)
@@ -312,8 +318,10 @@ def _patch(before: Any, after: Plain) -> Plain:
     for key, value in after.items():
         old = before.get(key)
         if isinstance(value, dict):
-            patch[key] = _patch(old, value)
-        elif isinstance(value, list) and isinstance(old, list) and (name := key_of(key, value)):
+            patch[key] = _patch(old, value, whole=whole)
+        elif whole or not isinstance(value, list) or not isinstance(old, list):
+            patch[key] = value
+        elif name := key_of(key, value):
             patch[key] = _items(old, value, name)
         else:
             patch[key] = value

@@ -42,7 +42,13 @@ from policy_sched.client.apimachinery import (
 )
 from policy_sched.embedded import admission
 from policy_sched.embedded.admission import pod_strategy as pod_changes
-from policy_sched.embedded.schema import typed
+from policy_sched.embedded.schema import (
+    DEFINITION,
+    CustomKinds,
+    refuse_creation,
+    terminating,
+    typed,
+)
 from policy_sched.embedded.store import deletion, watch_history
 from policy_sched.embedded.store.patch import MERGE, PATCHES
 from policy_sched.embedded.store.sqlite import Row, Storage
@@ -106,8 +112,10 @@ class ObjectStore:
         self._priorities: Priorities | None = None
         self._changed_at: dict[Kind, int] = {}
         self.set_aside: dict[Key, str] = {}
+        self.custom = CustomKinds()
         last = self.storage.version()
-        for row in self.storage.rows():
+        rows = list(self.storage.rows())
+        for row in sorted(rows, key=lambda row: (row[0], row[1]) != DEFINITION):  # they add kinds
             self._restore(row, last)
         self.deleted_owners = self.storage.deleted_owners(self._owned)
         self.history = watch_history.WatchHistory(last, history)
@@ -125,7 +133,7 @@ class ObjectStore:
         """Add an object of the storage; one that cannot be read is left where it is."""
         api_version, kind, namespace, name, version, _ = row
         try:
-            stored = _restored(row, last)
+            stored = self._restored(row, last)
         except (ApiError, ValueError, TypeError, AttributeError, RecursionError) as error:
             key = Key((api_version, kind), namespace, name)
             self.set_aside[key] = str(error)
@@ -133,27 +141,33 @@ class ObjectStore:
             _LOG.error(text, kind, namespace, name, error)
             return
         self._put(stored)
-        self._changed_at[stored.resource.key] = version
+        self._changed_at[stored.resource.key] = max(self.changed_at(stored.resource.key), version)
+        if stored.resource.key == DEFINITION:
+            self.custom.note(name, stored.data, version)
 
     # Reading.
 
     def find(self, kind: Kind, namespace: str, name: str) -> Stored | None:
         """Return an object, None if it is not there."""
-        return self._objects.get(kind, {}).get((namespace, name))
+        objects = self._objects.get(kind)
+        if objects is None and (custom := self.custom.find(kind)) is not None:
+            objects = self._objects.get(custom.kind.resource.key)
+        return None if objects is None else objects.get((namespace, name))
 
     def get(self, kind: Kind, namespace: str, name: str) -> Stored:
         """Return an object. Raises ApiError if it is not there."""
         stored = self.find(kind, namespace, name)
         if stored is None:
-            raise admission.not_found(resource(kind), name)
+            raise admission.not_found(self.custom.resource(kind), name)
         return stored
 
     def select(
         self, kind: Kind, namespace: str = "", labels: str = "", fields: str = ""
     ) -> list[Stored]:
         """Return the objects of a kind, of one namespace or all, in order of their arrival."""
-        wanted = watch_history.Filter.of(kind, namespace, labels, fields)
-        objects = self._objects.get(resource(kind).key, {}).values()
+        key = self.custom.resource(kind).key
+        wanted = watch_history.Filter.of(key, namespace, labels, fields)
+        objects = self._objects.get(key, {}).values()
         return [stored for stored in objects if wanted.covers(stored) and wanted.selects(stored)]
 
     def everything(self, namespace: str = "") -> Iterable[Stored]:
@@ -185,6 +199,7 @@ class ObjectStore:
 
         Without a version the watch begins with all objects that are there, as ADDED.
         """
+        kind = None if kind is None else self.custom.resource(kind).key
         wanted = watch_history.Filter.of(kind, namespace, labels, fields)
         if since is not None:
             return watch_history.Watch(self.history, wanted, since)
@@ -199,8 +214,7 @@ class ObjectStore:
 
         ``recorded``: the object was read from a cluster: its uid, creation time and status stay.
         """
-        kind = resource((str(given.get("apiVersion") or ""), str(given.get("kind") or "")))
-        data = typed(kind.key, copied(given))
+        kind, data = self._read(given)
         meta = data["metadata"] = data.get("metadata") or {}
         self._name(kind, meta)
         name, namespace = meta["name"], meta.get("namespace", "")
@@ -233,8 +247,7 @@ class ObjectStore:
         An object without resourceVersion replaces any version. ``check`` is called with the object
         as it is and, complete, as it will be.
         """
-        kind = resource((str(given.get("apiVersion") or ""), str(given.get("kind") or "")))
-        data = typed(kind.key, copied(given))
+        kind, data = self._read(given)
         meta = data["metadata"]
         namespace = (meta.get("namespace") or "default") if kind.namespaced else ""
         stored = self.get(kind.key, namespace, meta["name"])
@@ -245,7 +258,7 @@ class ObjectStore:
     ) -> Stored:
         """Patch an object, or only its status; see `patches.PATCHES` for the types."""
         stored = self.get(key.kind, key.namespace, key.name)
-        data = typed(key.kind, copied(PATCHES[content_type](stored.data, patch)))
+        _, data = self._read(PATCHES[content_type](stored.data, patch))
         return self._replace(stored, data, subresource)
 
     def revise(self, stored: Stored, data: Plain) -> Stored:
@@ -267,6 +280,8 @@ class ObjectStore:
     def delete(self, key: Key, options: deletion.DeleteOptions | None = None) -> Stored:
         """Delete an object; return its last state, or the one in which it awaits its end."""
         stored = self.get(key.kind, key.namespace, key.name)
+        if stored.resource.key == DEFINITION and not stored.deleting:
+            stored = self.revise(stored, terminating(stored.data, self.now()))
         options = deletion.DeleteOptions.settled(options, owner=stored.uid in self._owned)
         deletion.check_preconditions(stored, options)
         changes = deletion.deletion_changes(stored, options, self.version, self.now())
@@ -289,6 +304,24 @@ class ObjectStore:
             self._rehearsing = False
 
     # Inside.
+
+    def _read(self, given: Mapping[str, Any]) -> tuple[Resource, Plain]:
+        """Return an object that was sent, as far as its types go. Raises ApiError."""
+        key = str(given.get("apiVersion") or ""), str(given.get("kind") or "")
+        custom = self.custom.find(key)
+        if custom is not None:
+            return custom.kind.resource, custom.coerced(copied(given))[0]
+        kind = resource(key)
+        return kind, typed(kind.key, copied(given))
+
+    def _check_custom(self, data: Plain, old: Plain | None, *, status: bool = False) -> None:
+        """Check a custom object, and keep it in its storage version. Raises ApiError."""
+        version = self.custom.find((data["apiVersion"], data["kind"]))
+        assert version is not None, "it was read"
+        if old is None:
+            refuse_creation(version.kind)
+        version.check(data, old, status=status)
+        data["apiVersion"] = version.kind.storage.api_version
 
     def _name(self, kind: Resource, meta: Plain) -> None:
         """Complete name and namespace."""
@@ -328,6 +361,10 @@ class ObjectStore:
             admission.admit_pod_group(kind, data, self._known_priorities(), referenced)
         elif kind.key == PRIORITY_CLASS:
             admission.admit_priority_class(kind, data, self._classes())
+        elif kind.key == DEFINITION:
+            self.custom.admit(data, None, self.now())
+        elif kind.custom:
+            self._check_custom(data, None)
         else:
             admission.complete(kind, data)
 
@@ -356,11 +393,15 @@ class ObjectStore:
             raise admission.wrong_uid(kind, stored.namespace, stored.name, meta["uid"], stored.uid)
         if meta.get("resourceVersion") not in (None, "", str(stored.version)):
             raise admission.conflict(kind, stored.name, admission.MODIFIED)
-        admission.default(kind, data)
+        if not kind.custom:
+            admission.default(kind, data)
         admission.write_nulls(kind.key, data)
         if check is not None:
             check(stored, data)
         if subresource == STATUS:
+            if kind.custom:
+                whole = {**old, "apiVersion": data["apiVersion"]}
+                self._check_custom({**whole, STATUS: data.get(STATUS) or {}}, old, status=True)
             data = {**old, STATUS: data.get(STATUS) or {}, "metadata": managed(old, meta)}
             return self._changed(stored, data)
         if subresource in (EPHEMERAL, FINALIZE):
@@ -377,15 +418,24 @@ class ObjectStore:
             data.pop(STATUS, None)
             if STATUS in old:
                 data[STATUS] = old[STATUS]
+        self._admit_change(stored, data)
+        if kind.has_generation and _specified(kind, data) != _specified(kind, old):
+            meta["generation"] = old["metadata"].get("generation", 0) + 1
+        return self._changed(stored, data)
+
+    def _admit_change(self, stored: Stored, data: Plain) -> None:
+        """Complete an object's next state, in place. Raises ApiError if it may not be."""
+        kind = stored.resource
         if kind.key == POD:
             data["spec"] = data.get("spec") or {}
             admission.add_default_tolerations(data["spec"])
             pod_changes.check_update(stored, data)
         elif kind.key in (PRIORITY_CLASS, NAMESPACE):
             self._admit(kind, data)
-        if kind.has_generation and data.get("spec") != old.get("spec"):
-            meta["generation"] = old["metadata"].get("generation", 0) + 1
-        return self._changed(stored, data)
+        elif kind.key == DEFINITION:
+            self.custom.admit(data, stored.data, self.now())
+        elif kind.custom:
+            self._check_custom(data, stored.data)
 
     def _changed(self, stored: Stored, data: Plain, *, checked: bool = False) -> Stored:
         """Commit an object's next state; nothing happens if it is the same. Return the object."""
@@ -433,6 +483,9 @@ class ObjectStore:
             self._changed_at[change.new.resource.key] = change.version
             if change.new.resource.key == PRIORITY_CLASS:
                 self._priorities = None
+            if change.new.resource.key == DEFINITION:
+                gone = change.type == watch_history.DELETED
+                self.custom.note(change.new.name, None if gone else change.new.data, change.version)
             self.history.append(change)
         for callback in self.on_commit:
             self.tell(callback)
@@ -455,25 +508,33 @@ class ObjectStore:
             if not self._owned[uid]:
                 del self._owned[uid]
 
+    def _restored(self, row: Row, last: int) -> Stored:
+        """Return the object of a row; ``last``: the version of the last change.
 
-def _restored(row: Row, last: int) -> Stored:
-    """Return the object of a row; ``last``: the version of the last change.
+        Raises ApiError, ValueError, TypeError and so on if it is none.
+        """
+        api_version, kind, namespace, name, version, raw = row
+        if not isinstance(version, int) or not 0 < version <= last:
+            raise ValueError(f"its version is {version!r}, that of the cluster {last}")
+        restored_kind = self.custom.resource((api_version, kind))
+        data = typed(restored_kind.key, msgspec.json.decode(bytes(raw)))
+        admission.write_nulls(restored_kind.key, data)
+        if data != msgspec.json.decode(bytes(raw)):  # nulls of an earlier version, say
+            raw = encoded(data)
+        stored = Stored(restored_kind, version, bytes(raw), read(restored_kind, bytes(raw)))
+        inside = data.get("apiVersion"), data.get("kind"), *stored.place
+        key = inside[:2] if restored_kind.custom else restored_kind.key
+        if inside != (*key, namespace, name):
+            raise ValueError(f"it is another object: {' '.join(map(repr, inside))}")
+        return stored
 
-    Raises ApiError, ValueError, TypeError and so on if it is none.
-    """
-    api_version, kind, namespace, name, version, raw = row
-    if not isinstance(version, int) or not 0 < version <= last:
-        raise ValueError(f"its version is {version!r}, that of the cluster {last}")
-    restored_kind = resource((api_version, kind))
-    data = typed(restored_kind.key, msgspec.json.decode(bytes(raw)))
-    admission.write_nulls(restored_kind.key, data)
-    if data != msgspec.json.decode(bytes(raw)):  # nulls of an earlier version, say
-        raw = encoded(data)
-    stored = Stored(restored_kind, version, bytes(raw), read(restored_kind, bytes(raw)))
-    inside = data.get("apiVersion"), data.get("kind"), *stored.place
-    if inside != (*restored_kind.key, namespace, name):
-        raise ValueError(f"it is another object: {' '.join(map(repr, inside))}")
-    return stored
+
+def _specified(kind: Resource, data: Plain) -> Any:
+    """Return what a generation counts the changes of: of a custom object all but its metadata."""
+    if not kind.custom:
+        return data.get("spec")
+    apart = ("apiVersion", "kind", "metadata", *((STATUS,) if kind.has_status else ()))
+    return {key: value for key, value in data.items() if key not in apart}
 
 
 def _call(act: Callable[[], None]) -> None:

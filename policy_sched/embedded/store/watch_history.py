@@ -78,7 +78,7 @@ class Filter:
         """Return the filter of a kind, a namespace and selectors; "" where everything is meant."""
         matches = [apimachinery.label_match(labels)] if labels else []
         matches += [apimachinery.field_match(fields)] if fields else []
-        return cls(apimachinery.resource(kind).key if kind else None, namespace, tuple(matches))
+        return cls(kind, namespace, tuple(matches))
 
     def covers(self, stored: apimachinery.Stored) -> bool:
         """Return whether the kind and the namespace are the watch's."""

@@ -201,9 +201,9 @@ _DEVICE: Final = Shape(
 Scope = Mapping[str, Shape]
 
 
-def estimated_cost(tree: ast.Node) -> float:
-    """Return what an expression that was checked costs at most."""
-    return _Estimate().of(tree, {"device": _DEVICE})[0]
+def estimated_cost(tree: ast.Node, scope: Scope | None = None) -> float:
+    """Return what an expression that was checked costs at most; of a selector without ``scope``."""
+    return _Estimate().of(tree, {"device": _DEVICE} if scope is None else scope)[0]
 
 
 class _Estimate:

@@ -1,4 +1,7 @@
-"""Selectors over devices: the environment of ``device``, compiling, and asking about one device."""
+"""Selectors over devices: the environment of ``device``, compiling, and asking about one device.
+
+Expressions of other variables, whose types are given: the rules of custom resources.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,13 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.language.cel.costs import MAX_COST, estimated_cost
+from policy_sched.language.cel.costs import MAX_COST, Shape, estimated_cost
 from policy_sched.language.cel.evaluator import Evaluation
 from policy_sched.language.cel.library_kubernetes import read_version
 from policy_sched.language.cel.values import CelError, CelMap, Record, type_name
 from policy_sched.language.check import check_selector as checked, compilation_failed
 from policy_sched.language.diagnostics import Problem, did_you_mean
-from policy_sched.language.stdlib import selector_environment
+from policy_sched.language.stdlib import ANY, Environment, Section, Variable, selector_environment
 from policy_sched.language.syntax import Span, ast, parse_cel, walk
 from policy_sched.language.values import types
 from policy_sched.model import Amount, quantity
@@ -105,6 +108,52 @@ def compile_selector(text: str, *, new: bool = False) -> Selector:
     if cost > MAX_COST:
         problems_of_text = (*problems_of_text, _cost_problem(text, cost))
     return Selector(text, tree, result, "", problems_of_text, cost > MAX_COST)
+
+
+class Expression(msgspec.Struct, frozen=True):
+    """A compiled expression over other variables; ``error`` is upstream's reason why it is none.
+
+    ``cost``: units that it takes at most. ``reads``: the variables that it names.
+    """
+
+    tree: ast.Node | None = None
+    result: types.Type | None = None
+    error: str = ""
+    cost: float = 0
+    reads: frozenset[str] = frozenset()
+
+    def value(self, scope: Mapping[str, Any], allowed: float) -> tuple[Any, int]:
+        """Return the value, and the cost. Raises CelError, also beyond the ``allowed`` units."""
+        assert self.tree is not None, "it compiled"
+        evaluation = Evaluation(allowed)
+        return evaluation.value(self.tree, scope), int(evaluation.cost)
+
+
+def compile_expression(
+    text: str, variables: Mapping[str, types.Type], shapes: Mapping[str, Shape]
+) -> Expression:
+    """Compile an expression over variables of some types; ``shapes``: how large they may be."""
+    tree, problems = parse_cel(text)
+    if tree is None:
+        syntax = [(p.start, f"Syntax error: {p.message}") for p in problems]
+        return Expression(error=compilation_failed(text, syntax))
+    result, unit = checked(tree, _environment_of(tuple(variables.items())))
+    if unit.refusals:
+        return Expression(error=compilation_failed(text, unit.refusals))
+    if result == types.ERROR:
+        return Expression(error="; ".join(problem.message for problem in unit.problems))
+    return Expression(tree, result, "", estimated_cost(tree, shapes), frozenset(unit.reads))
+
+
+@lru_cache(maxsize=256)
+def _environment_of(variables: tuple[tuple[str, types.Type], ...]) -> Environment:
+    return replace(
+        selector_environment(new=True),
+        variables={name: Variable(name, kind, "S", "") for name, kind in variables},
+        sections={"selector": Section(ANY, frozenset(name for name, _ in variables), (), "")},
+        habits={},
+        elsewhere={},
+    )
 
 
 def _of_selector(problem: Problem) -> Problem:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.embedded.apiserver.registry.resources import SERVED, ServedResource
+from policy_sched.embedded.apiserver.registry.resources import BUILT_IN, ServedResource
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.embedded.schema.types import DEPTH
 from policy_sched.testing import FakeClock
@@ -23,7 +23,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLIED = "application/apply-patch+yaml"
 APPS = "/apis/apps/v1/namespaces/default"
-STORED = [one for one in SERVED if not (one.review or one.computed)]
+STORED = [one for one in BUILT_IN.served if not (one.review or one.computed)]
 
 
 def path_of(one: ServedResource) -> str:

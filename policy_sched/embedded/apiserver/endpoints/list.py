@@ -314,7 +314,7 @@ def pieces(
     served: registry.ServedResource, listed: Listed, form: Accepted, now: int, included: str
 ) -> Iterator[bytes]:
     """Yield the JSON of a list in pieces; ``now`` in ns since 1970."""
-    head: Plain = {"kind": f"{served.kind}List", "apiVersion": served.group_version}
+    head: Plain = {"kind": served.list_kind, "apiVersion": served.group_version}
     field = "items"
     if form.shown_as == TABLE:
         head, field = {"kind": TABLE, "apiVersion": f"meta.k8s.io/{form.version}"}, "rows"
@@ -322,7 +322,7 @@ def pieces(
         head = {"kind": METADATA_LIST, "apiVersion": f"meta.k8s.io/{form.version}"}
     head["metadata"] = listed.meta()
     if form.shown_as == TABLE:
-        head["columnDefinitions"] = definitions(served.kind)
+        head["columnDefinitions"] = definitions(served.kind, served.custom)
     yield encoded(head)[:-1] + b',"' + field.encode() + b'":['
     items = (_item(served, stored, form, now, included) for stored in listed.items)
     for number, part in enumerate(bounded(items, b",")):
@@ -348,7 +348,7 @@ def _item(
     served: registry.ServedResource, stored: Stored, form: Accepted, now: int, included: str
 ) -> bytes:
     if form.shown_as == TABLE:
-        return encoded(row(served.kind, served.form.data(stored), now, included))
+        return encoded(row(served.kind, served.form.data(stored), now, included, served.custom))
     if form.shown_as == METADATA_LIST:
         return encoded(metadata(stored.data))
     return served.form.item(stored)

@@ -9,7 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.client.apimachinery import PROTOBUF, bad_request, cannot_be_handled, encoded, read
+from policy_sched.client.apimachinery import (
+    EVENT,
+    PROTOBUF,
+    bad_request,
+    cannot_be_handled,
+    copied,
+    encoded,
+    read,
+)
 from policy_sched.embedded import schema
 from policy_sched.embedded.apiserver import registry
 from policy_sched.embedded.apiserver.protobuf import decoding
@@ -187,6 +195,8 @@ def object_of(body: bytes, content_type: str, served: registry.ServedResource) -
 
     Raises ApiError if it is none of the resource.
     """
+    if served.custom is not None and media_type(content_type) == PROTOBUF:
+        raise registry.unsupported((registry.JSON, YAML))
     data = object_data(body, content_type, served.kind)
     if not isinstance(data, dict):
         why = "couldn't get version/kind; json parse error: json: cannot unmarshal"
@@ -201,10 +211,13 @@ def checked(given: Any, served: registry.ServedResource) -> Plain:
     if not isinstance(given, dict):
         raise bad_request(f"expected an object of kind {served.kind}")
     check_kind(given, served)
+    if served.custom is not None:
+        served.custom.coerced(copied(given))  # as the store does, which takes what has these types
+        return {**given, "metadata": given.get("metadata") or {}}
     data = schema.typed((served.group_version, served.kind), given)
     data = served.form.back({**data, "metadata": data.get("metadata") or {}})
     read(served.resource, encoded(data))  # the store takes what has the right types
-    if served.kind == "Event":
+    if served.resource.key == EVENT:
         registry.check_event(data)
     return data
 
@@ -272,9 +285,15 @@ def check_fields(sent: Sent, data: Plain) -> None:
         raise sent.options.refused(OPTION, "FieldValueNotSupported", why)
     served = sent.target.served
     message = schema.message_of(served.group_version, served.kind)
-    if mode == "Ignore" or not message:
+    if mode == "Ignore" or not (message or served.custom):
         return
-    unknown_fields = [f'unknown field "{path}"' for path in unknown(message, data)]
+    if served.custom:
+        paths = served.custom.coerced(copied(data))[1]
+    else:
+        paths = list(unknown(message, data))
+    if served.resource.key == schema.DEFINITION:
+        paths += schema.unknown_fields(data)
+    unknown_fields = [f'unknown field "{path}"' for path in paths]
     if mode == WARN:
         sent.warnings.extend(unknown_fields)
     elif unknown_fields:

@@ -59,14 +59,15 @@ class ResponseBody:
 
 
 def document(
-    path: str, accept: str, host: str, trouble: Callable[[], str], *, verbose: bool
+    request: web.BaseRequest, accept: str, catalog: registry.Catalog, trouble: Callable[[], str]
 ) -> ResponseBody | None:
     """Return what is under a path, None if it is none of these.
 
-    Raises ApiError if it is not in an accepted form. ``host``: host and port that were reached.
-    ``trouble`` returns why changes cannot be written, "" if they can.
+    Raises ApiError if it is not in an accepted form. ``trouble`` returns why changes cannot be
+    written, "" if they can.
     """
-    parts = path.strip("/").split("/")
+    host, verbose = request.host, "verbose" in request.query
+    parts = request.rel_url.raw_path.strip("/").split("/")
     match parts:
         case [""]:
             paths = ["/api", "/apis", "/openapi/v2", "/openapi/v3", "/version"]
@@ -76,17 +77,19 @@ def document(
         case [name, *rest] if name in security.HEALTH:
             return _health(name, rest, trouble, verbose=verbose)
         case ["openapi", *rest]:
-            return _openapi(rest, accept)
+            return _openapi(catalog, rest, accept)
         case ["api"]:
-            return _discovered(accept, lambda: discovery.api_versions(host), core=True)
+            return _discovered(
+                catalog, accept, lambda: discovery.api_versions(catalog, host), core=True
+            )
         case ["apis"]:
-            return _discovered(accept, discovery.group_list, core=False)
+            return _discovered(catalog, accept, lambda: discovery.group_list(catalog), core=False)
         case ["api", version]:
-            return _found(discovery.resource_list("", version), accept)
+            return _found(discovery.resource_list(catalog, "", version), accept)
         case ["apis", group]:
-            return _found(discovery.group(group), accept)
+            return _found(discovery.group(catalog, group), accept)
         case ["apis", group, version]:
-            return _found(discovery.resource_list(group, version), accept)
+            return _found(discovery.resource_list(catalog, group, version), accept)
     return None
 
 
@@ -101,10 +104,14 @@ def _found(value: object | None, accept: str) -> ResponseBody:
     return _json_body(value)
 
 
-def _discovered(accept: str, classic: Callable[[], object], *, core: bool) -> ResponseBody:
+def _discovered(
+    catalog: registry.Catalog, accept: str, classic: Callable[[], object], *, core: bool
+) -> ResponseBody:
     form: negotiation.Accepted = negotiation.accepted(accept, (negotiation.DISCOVERY,))
     if form.shown_as == negotiation.DISCOVERY:
-        return ResponseBody(encoded(discovery.aggregated(core=core)) + b"\n", form.content_type)
+        return ResponseBody(
+            encoded(discovery.aggregated(catalog, core=core)) + b"\n", form.content_type
+        )
     return _json_body(classic())
 
 
@@ -124,18 +131,18 @@ def _health(
     return ResponseBody("\n".join(lines).encode(), TEXT, 500 if failed else 200)
 
 
-def _openapi(rest: list[str], accept: str) -> ResponseBody:
+def _openapi(catalog: registry.Catalog, rest: list[str], accept: str) -> ResponseBody:
     match rest:
         case ["v2"]:
             if "protobuf" in accept.partition(",")[0]:
                 return ResponseBody(discovery.openapi_v2_protobuf(), discovery.OPENAPI_V2_PROTOBUF)
             return _json_body(discovery.openapi_v2())
         case ["v3"]:
-            return _json_body(discovery.openapi_v3_index())
+            return _json_body(discovery.openapi_v3_index(catalog))
         case ["v3", *path]:
             if accept and "json" not in accept and "*" not in accept:
                 raise registry.not_acceptable()
-            schema = discovery.openapi_v3("/".join(path))
+            schema = discovery.openapi_v3(catalog, "/".join(path))
             if schema is not None:
                 return _json_body(schema)
     raise registry.NoSuchPage
@@ -175,20 +182,30 @@ class RequestHandler:
         self._store = store
         self._wakening = wakening
         self._lists = ListRequests(store)
+        self._catalogs = registry.Catalogs(store.custom)
         self._places = watch.Places()
         self._parts = parts
 
     async def handle(self, request: web.BaseRequest, user: UserInfo) -> web.StreamResponse:
         """Handle a request. Raises ApiError, or NoSuchPage."""
         accept = ", ".join(request.headers.getall("Accept", []))
-        path = request.rel_url.raw_path
-        verbose = "verbose" in request.query
-        public = document(path, accept, request.host, self._store.storage.trouble, verbose=verbose)
+        catalog = self._catalogs.present()
+        public = document(request, accept, catalog, self._store.storage.trouble)
         if public is not None:
             if request.method != "GET":
                 raise registry.not_allowed()
             return _document(public)
-        target = target_of(path)
+        target = target_of(request.rel_url.raw_path, catalog)
+        response = await self._handle(request, target, user, accept)
+        custom = target.served.custom
+        if custom is not None and custom.deprecation and not response.prepared:
+            response.headers.add("Warning", f"299 - {registry.quoted(custom.deprecation)}")
+        return response
+
+    async def _handle(
+        self, request: web.BaseRequest, target: RequestTarget, user: UserInfo, accept: str
+    ) -> web.StreamResponse:
+        """Handle a request for objects."""
         verb = target.verb(request.method)
         if target.subresource in PATHS:
             key = target.key
@@ -246,7 +263,9 @@ class RequestHandler:
             raise registry.not_allowed()
         wanted = selection(target, options)
         selected = [
-            stored for stored in computed(target.served, self._store) if wanted.selects(stored)
+            stored
+            for stored in computed(target.served, self._store, self._catalogs.present())
+            if wanted.selects(stored)
         ]
         if verb == "list":
             form = negotiation.accepted(accept, (negotiation.TABLE, negotiation.METADATA_LIST))
@@ -508,9 +527,11 @@ _STEP: Final = 100
 _AUTOMANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
 
 
-def computed(served: registry.ServedResource, store: ObjectStore) -> list[Stored]:
+def computed(
+    served: registry.ServedResource, store: ObjectStore, catalog: registry.Catalog
+) -> list[Stored]:
     """Return the objects of a kind, by name."""
-    documents = _components(store) if served.kind == "ComponentStatus" else _api_services()
+    documents = _components(store) if served.kind == "ComponentStatus" else _api_services(catalog)
     head = {"kind": served.kind, "apiVersion": served.group_version}
     raws = [encoded({**head, **document}) for document in sorted(documents, key=_name)]
     return [Stored(served.resource, store.version, r, read(served.resource, r)) for r in raws]
@@ -530,7 +551,7 @@ def _components(store: ObjectStore) -> Iterator[Plain]:
         yield {"metadata": {"name": name}, "conditions": [condition]}
 
 
-def _api_services() -> Iterator[Plain]:
+def _api_services(catalog: registry.Catalog) -> Iterator[Plain]:
     """Yield each version of each group; all are this server's own."""
     available = {
         "type": "Available",
@@ -538,7 +559,7 @@ def _api_services() -> Iterator[Plain]:
         "reason": "Local",
         "message": "Local APIServices are always available",
     }
-    for place, (group, versions) in enumerate(registry.VERSIONS.items()):
+    for place, (group, versions) in enumerate(catalog.versions.items()):
         for later, version in enumerate(versions):
             spec = {
                 "version": version,

@@ -20,10 +20,10 @@ from policy_sched.client.apimachinery import BUDGET, POD, ApiError, Stored, bad_
 from policy_sched.embedded.admission import forbidden, invalid, set_condition
 from policy_sched.embedded.apiserver.endpoints.negotiation import object_of_kind
 from policy_sched.embedded.apiserver.endpoints.write import Writing, patch_of, patched
-from policy_sched.embedded.apiserver.printers import selector_text
+from policy_sched.embedded.apiserver.printers import found, selector_text
 from policy_sched.embedded.apiserver.request import RequestTarget, Sent
 from policy_sched.embedded.apiserver.security import TOKEN_REQUEST, AccountTokens, token_for
-from policy_sched.embedded.schema import typed
+from policy_sched.embedded.schema import CustomVersion, typed
 from policy_sched.embedded.store import ENDED, DeleteOptions, Key, ObjectStore
 from policy_sched.manifests import Plain
 from policy_sched.model import Pod, PodDisruptionBudget, label_selector
@@ -215,15 +215,16 @@ class Subresources:
         """Return how many pods a workload shall have, and has."""
         stored = self._store.get(*_parts(target.key))
         data = stored.data
+        if target.served.custom:
+            return _custom_scale(target.served.custom, data)
         meta, spec, status = data["metadata"], data.get("spec") or {}, data.get("status") or {}
-        kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
         selector = spec.get("selector")
         if target.served.kind == "ReplicationController":
             selector = {"matchLabels": selector or {}}
         return {
             "kind": "Scale",
             "apiVersion": "autoscaling/v1",
-            "metadata": {key: meta[key] for key in kept if key in meta},
+            "metadata": {key: meta[key] for key in _SCALED if key in meta},
             "spec": {"replicas": spec.get("replicas", 1)},
             "status": {
                 "replicas": status.get("replicas") or 0,
@@ -255,11 +256,47 @@ class Subresources:
         version = (scale.get("metadata") or {}).get("resourceVersion")
         if version:
             data["metadata"]["resourceVersion"] = version
-        data["spec"] = {**(data.get("spec") or {}), "replicas": wanted}
+        if target.served.custom:
+            assert target.served.custom.scale is not None
+            _write(data, target.served.custom.scale["specReplicasPath"], wanted)
+        else:
+            data["spec"] = {**(data.get("spec") or {}), "replicas": wanted}
         self._writing.note(sent, stored, data)
         with self._writing.perhaps(dry=sent.options.dry_run):
             self._store.update(data)
         return self.scale(target)
+
+
+_SCALED: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+"""The metadata of an object that its scale has, too."""
+
+
+def _custom_scale(custom: CustomVersion, data: Plain) -> Plain:
+    """Return the scale of a custom object, by the paths of its definition."""
+    paths = custom.scale
+    assert paths is not None
+    replicas = next(iter(found(paths["specReplicasPath"], data)), None)
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        what = f'the spec replicas field "{paths["specReplicasPath"]}" does not exist'
+        raise ApiError(500, "InternalError", f"Internal error occurred: {what}")
+    present = next(iter(found(paths["statusReplicasPath"], data)), 0)
+    selected = paths.get("labelSelectorPath")
+    selector = next(iter(found(selected, data)), "") if selected else ""
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {key: data["metadata"][key] for key in _SCALED if key in data["metadata"]},
+        "spec": {"replicas": replicas},
+        "status": {"replicas": present, **({"selector": selector} if selector else {})},
+    }
+
+
+def _write(data: Plain, path: str, value: Any) -> None:
+    """Write a field at a path of names."""
+    *names, last = path.removeprefix(".").split(".")
+    for name in names:
+        data = data.setdefault(name, {})
+    data[last] = value
 
 
 def _parts(key: Key) -> tuple[tuple[str, str], str, str]:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from policy_sched.client.apimachinery import ApiError, Stored, encoded
+from policy_sched.client.apimachinery import POD, ApiError, Stored, encoded
 from policy_sched.embedded.apiserver.endpoints.list import (
     PIECE,
     ListRequests,
@@ -271,7 +271,7 @@ class Stream:
     def _table(self, stored: Stored) -> Plain:
         """Return a table of one row; the columns are named in the first one only."""
         served = self._request.target.served
-        columns = None if self._columns_sent else definitions(served.kind)
+        columns = None if self._columns_sent else definitions(served.kind, served.custom)
         self._columns_sent = True
         data = served.form.data(stored)
         return {
@@ -279,7 +279,9 @@ class Stream:
             "apiVersion": f"meta.k8s.io/{self._request.form.version}",
             "metadata": {"resourceVersion": str(stored.version)},
             "columnDefinitions": columns,
-            "rows": [row(served.kind, data, self._store.now(), self._request.included)],
+            "rows": [
+                row(served.kind, data, self._store.now(), self._request.included, served.custom)
+            ],
         }
 
     def _bookmark(self, version: int, *, initial: bool = False) -> bytes:
@@ -288,7 +290,7 @@ class Stream:
         if initial:
             meta["annotations"] = {INITIAL_END: "true"}
         data: Plain = {"kind": served.kind, "apiVersion": served.group_version, "metadata": meta}
-        if served.kind == "Pod":
+        if served.resource.key == POD:
             data |= {"spec": {"containers": None}, "status": {}}
         return _line("BOOKMARK", encoded(data))
 

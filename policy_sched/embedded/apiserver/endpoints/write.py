@@ -20,7 +20,14 @@ from policy_sched.embedded.apiserver.request import RequestTarget, Sent
 from policy_sched.embedded.apiserver.security import Granting
 from policy_sched.embedded.apiserver.validation import checks
 from policy_sched.embedded.schema import typed
-from policy_sched.embedded.store import JSON as JSON_PATCH, PATCHES, DeleteOptions, ObjectStore
+from policy_sched.embedded.store import (
+    JSON as JSON_PATCH,
+    MERGE,
+    PATCHES,
+    STRATEGIC,
+    DeleteOptions,
+    ObjectStore,
+)
 from policy_sched.manifests import Plain
 
 OPERATIONS: Final = 10_000
@@ -95,6 +102,7 @@ class Writing:
 
         with self.perhaps(dry=sent.options.dry_run):
             named = target.served.kind in _CREATED_BY_UPDATE and not target.subresource
+            named = named and not target.served.custom
             if old is None and named:
                 self._granting.check_create(sent.user, target)
                 return 201, self._store.create(data)
@@ -106,6 +114,8 @@ class Writing:
         if sent.options.flag("force"):
             why = "Forbidden: may not be specified for non-apply patch"
             raise sent.options.refused("force", "FieldValueForbidden", why)
+        if served.custom and negotiation.media_type(sent.content_type) == STRATEGIC:
+            raise registry.unsupported((JSON_PATCH, MERGE, APPLY_PATCH))
         patch = patch_of(sent.body, sent.content_type)
         stored = self._store.get(key.kind, key.namespace, key.name)
         result = patched(served.form.data(stored), patch, sent.content_type)
@@ -129,7 +139,9 @@ class Writing:
         live = {} if stored is None else served.form.data(stored)
         force = sent.options.flag("force")
         data = negotiation.checked(
-            managedfields.applied(live, given, self._entry(sent, managedfields.APPLY), force=force),
+            managedfields.applied(
+                _lists(served), live, given, self._entry(sent, managedfields.APPLY), force=force
+            ),
             served,
         )
         if stored is not None:
@@ -148,7 +160,8 @@ class Writing:
     def note(self, sent: Sent, old: apimachinery.Stored, data: Plain) -> None:
         """Note in an object, in place, the manager of changed fields, if it has managers."""
         if _MANAGED in old.raw:
-            managedfields.updated(old.data, data, self._entry(sent, managedfields.UPDATE))
+            entry = self._entry(sent, managedfields.UPDATE)
+            managedfields.updated(_lists(sent.target.served), old.data, data, entry)
 
     def _entry(self, sent: Sent, operation: str) -> managedfields.ManagedFieldsEntry:
         """Return the manager, the time and the operation; without fields."""
@@ -172,7 +185,7 @@ class Writing:
         key = target.key
         stays = self._store.find(key.kind, key.namespace, key.name)
         waits = stays is not None and stays.uid == last.uid and not given.dry
-        return waits or target.served.kind in _RETURNED
+        return waits or (target.served.kind in _RETURNED and not target.served.custom)
 
     async def delete_many(self, sent: Sent) -> list[apimachinery.Stored]:
         """Delete what is selected; return it as it was, or as it awaits its end.
@@ -196,6 +209,11 @@ class Writing:
                 with self.perhaps(dry=given.dry):
                     result.append(self._store.delete(key, given.options))
         return result
+
+
+def _lists(served: registry.ServedResource) -> managedfields.Lists:
+    """Return how the objects of a resource are taken apart."""
+    return served.custom.merging if served.custom else managedfields.KindLists(served.kind)
 
 
 def deleted(target: RequestTarget, last: apimachinery.Stored) -> Plain:

@@ -14,7 +14,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -38,11 +38,12 @@ _KEYS: Final[dict[str, tuple[str, ...]]] = {
 _PORTS: Final = {"containers": "containerPort", "initContainers": "containerPort"}
 _ATOMIC: Final = frozenset({
     "claimRef", "configMapKeyRef", "dataSource", "dataSourceRef", "fieldRef", "involvedObject",
-    "labelSelector", "namespaceSelector", "nodeSelector", "nodeSelectorTerms", "preference",
+    "labelSelector", "namespaceSelector", "nodeSelector", "nodeSelectorTerms", "openAPIV3Schema",
+    "preference",
     "regarding", "related", "requiredDuringSchedulingIgnoredDuringExecution", "resourceFieldRef",
     "roleRef", "scopeSelector", "secretKeyRef", "selector",
 })  # fmt: skip
-"""Maps that are one value."""
+"""Maps that are one value. (A schema is none for kube-apiserver; it has too many fields.)"""
 _DEFAULTS: Final[dict[str, Any]] = {"protocol": "TCP"}
 """What a key is that an item does not name."""
 
@@ -50,8 +51,32 @@ Names = tuple[str, ...]
 """The fields on the way to a value, without keys of items."""
 
 
-def keys_of(kind: str, names: Names) -> tuple[str, ...] | None:
-    """Return the key fields of a list's items, None if the list is atomic."""
+class Lists(Protocol):
+    """How the objects of a kind are taken apart."""
+
+    def keys_of(self, names: Names) -> tuple[str, ...] | None:
+        """Return the key fields of a list's items, None if the list is atomic."""
+
+    def atomic(self, names: Names) -> bool:
+        """Return whether a map is one value."""
+
+
+class KindLists:
+    """The lists of a kind of the API's own; those of custom kinds are `schema.MergeRules`."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def keys_of(self, names: Names) -> tuple[str, ...] | None:
+        """Return the key fields of a list's items, None if the list is atomic."""
+        return _keys_of(self._kind, names)
+
+    def atomic(self, names: Names) -> bool:
+        """Return whether a map is one value; what is required of nodes is no map of terms."""
+        return bool(names) and names[-1] in _ATOMIC
+
+
+def _keys_of(kind: str, names: Names) -> tuple[str, ...] | None:
     last = names[-1] if names else ""
     if last == "ports":
         holder = names[-2] if len(names) > 1 else ""
@@ -64,11 +89,6 @@ def keys_of(kind: str, names: Names) -> tuple[str, ...] | None:
     if last == "claims" and names[-2:-1] == ("resources",):
         return ("name",)
     return _KEYS.get(last)
-
-
-def atomic(names: Names) -> bool:
-    """Return whether a map is one value; what is required of nodes is no map of terms."""
-    return bool(names) and names[-1] in _ATOMIC
 
 
 def key_values(item: Any, keys: tuple[str, ...]) -> dict[str, Any] | None:
@@ -92,7 +112,7 @@ DEEP: Final = 100
 _ITSELF: Final = "."
 
 
-def fields_of(kind: str, data: Plain, *, strict: bool = False) -> Fields:
+def fields_of(lists: Lists, data: Plain, *, strict: bool = False) -> Fields:
     """Return the fields of an object that hold values.
 
     A list whose items have equal keys is atomic; with ``strict`` ApiError is raised, as it
@@ -100,7 +120,7 @@ def fields_of(kind: str, data: Plain, *, strict: bool = False) -> Fields:
     """
     fields = _Found()
     if data:
-        _walk(kind, data, ((), ()), fields, strict=strict)
+        _walk(lists, data, ((), ()), fields, strict=strict)
     return fields
 
 
@@ -119,14 +139,14 @@ class _Found(dict[Path, Any]):
 
 
 def _walk(
-    kind: str, value: Any, place: tuple[Path, Names], fields: Fields, *, strict: bool
+    lists: Lists, value: Any, place: tuple[Path, Names], fields: Fields, *, strict: bool
 ) -> None:
     path, names = place
-    if isinstance(value, dict) and value and not atomic(names) and len(path) < DEEP:
+    if isinstance(value, dict) and value and not lists.atomic(names) and len(path) < DEEP:
         for key, inner in value.items():
-            _walk(kind, inner, ((*path, f"f:{key}"), (*names, key)), fields, strict=strict)
+            _walk(lists, inner, ((*path, f"f:{key}"), (*names, key)), fields, strict=strict)
         return
-    keys = keys_of(kind, names) if isinstance(value, list) and value else None
+    keys = lists.keys_of(names) if isinstance(value, list) and value else None
     items = elements(value, keys) if keys else None
     if keys and items is None and strict:
         raise bad_request(
@@ -139,7 +159,7 @@ def _walk(
     for element, item in items.items():
         fields[*path, element] = ITEM
         if isinstance(item, dict):
-            _walk(kind, item, ((*path, element), names), fields, strict=strict)
+            _walk(lists, item, ((*path, element), names), fields, strict=strict)
 
 
 def elements(items: Iterable[Any], keys: tuple[str, ...]) -> dict[str, Any] | None:
@@ -224,25 +244,25 @@ _Tree = dict[str, Any]
 _HERE: Final = ""
 
 
-def merged(kind: str, live: Any, applied: Any, names: Names = ()) -> Any:
+def merged(lists: Lists, live: Any, applied: Any, names: Names = ()) -> Any:
     """Return a value with another one written over it; the arguments stay as they are."""
-    if isinstance(live, dict) and isinstance(applied, dict) and not atomic(names):
+    if isinstance(live, dict) and isinstance(applied, dict) and not lists.atomic(names):
         result = dict(live)
         for key, value in applied.items():
-            result[key] = merged(kind, live.get(key), value, (*names, key))
+            result[key] = merged(lists, live.get(key), value, (*names, key))
         return result
-    keys = keys_of(kind, names) if isinstance(applied, list) else None
+    keys = lists.keys_of(names) if isinstance(applied, list) else None
     if keys and isinstance(live, list):
         old, new = elements(live, keys), elements(applied, keys)
         if old is not None and new is not None:
             if keys == SET:
                 return list((old | new).values())
-            both = {e: merged(kind, old[e], new[e], names) if e in old else new[e] for e in new}
+            both = {e: merged(lists, old[e], new[e], names) if e in old else new[e] for e in new}
             return list((old | both).values())
     return applied
 
 
-def without(kind: str, data: Plain, paths: Iterable[Path]) -> Plain:
+def without(lists: Lists, data: Plain, paths: Iterable[Path]) -> Plain:
     """Return an object without some fields and items; what is empty then goes with them.
 
     The keys of an item stay as long as the item.
@@ -255,7 +275,7 @@ def without(kind: str, data: Plain, paths: Iterable[Path]) -> Plain:
         for element in path[:-1]:
             at = at.setdefault(element, {})
         at.setdefault(path[-1], {})[_HERE] = {}
-    result: Plain = _removed(kind, data, gone, ())
+    result: Plain = _removed(lists, data, gone, ())
     return result
 
 
@@ -263,29 +283,29 @@ def _is_key(field: str, item: str) -> bool:
     return item.startswith("k:") and field[2:] in msgspec.json.decode(item[2:])
 
 
-def _removed(kind: str, value: Any, gone: _Tree, names: Names) -> Any:
+def _removed(lists: Lists, value: Any, gone: _Tree, names: Names) -> Any:
     """Return a value without what paths, as a tree, lead to; None if nothing is left of it."""
     if isinstance(value, dict):
         result = dict(value)
         for element, inner in gone.items():
             name = element.removeprefix("f:")
             if element[:2] == "f:" and name in result:
-                _shrink(kind, result, (name, inner), (*names, name))
+                _shrink(lists, result, (name, inner), (*names, name))
         return result or (None if names else result)
-    keys = keys_of(kind, names)
+    keys = lists.keys_of(names)
     items = elements(value, keys) if keys and isinstance(value, list) else None
     if items is None:
         return value
     for element, inner in gone.items():
         if element in items:
-            _shrink(kind, items, (element, inner), names)
+            _shrink(lists, items, (element, inner), names)
     return list(items.values()) or None
 
 
-def _shrink(kind: str, values: Plain, gone: tuple[str, _Tree], names: Names) -> None:
+def _shrink(lists: Lists, values: Plain, gone: tuple[str, _Tree], names: Names) -> None:
     """Remove fields from a value, in place; the whole value if it is named itself."""
     name, tree = gone
-    left = None if _HERE in tree else _removed(kind, values[name], tree, names)
+    left = None if _HERE in tree else _removed(lists, values[name], tree, names)
     if left is None:
         del values[name]
     else:

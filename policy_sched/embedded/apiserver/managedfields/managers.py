@@ -19,6 +19,7 @@ import msgspec
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.embedded.apiserver.managedfields.fields import (
     Fields,
+    Lists,
     Path,
     as_fields_v1,
     fields_of,
@@ -110,9 +111,9 @@ def _write(data: Plain, entries: Iterable[ManagedFieldsEntry]) -> None:
         data["metadata"].pop(FIELD, None)
 
 
-def owned(kind: str, data: Plain, *, status: bool, strict: bool = False) -> Fields:
+def owned(lists: Lists, data: Plain, *, status: bool, strict: bool = False) -> Fields:
     """Return the fields of an object that can be managed: those of its status, or all others."""
-    fields = fields_of(kind, data, strict=strict)
+    fields = fields_of(lists, data, strict=strict)
     return {
         path: value
         for path, value in fields.items()
@@ -120,25 +121,27 @@ def owned(kind: str, data: Plain, *, status: bool, strict: bool = False) -> Fiel
     }
 
 
-def applied(live: Plain, given: Plain, entry: ManagedFieldsEntry, *, force: bool) -> Plain:
+def applied(
+    lists: Lists, live: Plain, given: Plain, entry: ManagedFieldsEntry, *, force: bool
+) -> Plain:
     """Return an object as it is once a manager's file is applied; ``entry``: whose, and when.
 
     ``live`` is {} if the object is not there. Raises ApiError if others have fields that it
     changes, unless it takes them by force.
     """
-    kind, status = given["kind"], entry.subresource == "status"
-    wanted = frozenset(owned(kind, given, status=status, strict=True))
-    before = owned(kind, live, status=status)
+    status = entry.subresource == "status"
+    wanted = frozenset(owned(lists, given, status=status, strict=True))
+    before = owned(lists, live, status=status)
     entries = entries_of(live)
     if live and not entries:
-        entries = _before(live, given["apiVersion"], entry.time)
+        entries = _before(lists, live, given["apiVersion"], entry.time)
     mine = next((other for other in entries if other.key == entry.key), None)
     others = [other for other in entries if other is not mine]
-    result: Plain = merged(kind, live, _part(given, status=status))
+    result: Plain = merged(lists, live, _part(given, status=status))
     if mine is not None:
         gone = _pruned(mine.fields - wanted, wanted, others)
-        result = without(kind, result, gone)
-    after = owned(kind, result, status=status)
+        result = without(lists, result, gone)
+    after = owned(lists, result, status=status)
     changed = {path for path, value in after.items() if before.get(path, _NOTHING) != value}
     if not force:
         _check(others, changed & wanted)
@@ -152,14 +155,13 @@ def applied(live: Plain, given: Plain, entry: ManagedFieldsEntry, *, force: bool
     return result
 
 
-def _before(live: Plain, version: str, time: str) -> list[ManagedFieldsEntry]:
+def _before(lists: Lists, live: Plain, version: str, time: str) -> list[ManagedFieldsEntry]:
     """Return the managers of the fields of an object that is applied for the first time.
 
     What a client-side apply has written is its own, by its annotation; kubectl takes that
     over, and drops what a file does not have any more.
     """
-    kind = live["kind"]
-    everything = frozenset(owned(kind, live, status=False))
+    everything = frozenset(owned(lists, live, status=False))
     mine: frozenset[Path] = frozenset()
     text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
     if text:
@@ -169,7 +171,7 @@ def _before(live: Plain, version: str, time: str) -> list[ManagedFieldsEntry]:
             last_applied = None
         if isinstance(last_applied, dict):
             noted = ("f:metadata", "f:annotations", f"f:{LAST_APPLIED}")
-            mine = everything & {*owned(kind, last_applied, status=False), noted}
+            mine = everything & {*owned(lists, last_applied, status=False), noted}
     parts = ((CLIENT_SIDE, mine), (BEFORE, everything - mine))
     return [
         ManagedFieldsEntry(name, UPDATE, version, time, fields) for name, fields in parts if fields
@@ -226,7 +228,7 @@ def _check(others: list[ManagedFieldsEntry], changed: set[Path]) -> None:
     raise ApiError(409, "Conflict", f"Apply failed with {words}", {"causes": causes})
 
 
-def updated(live: Plain, data: Plain, entry: ManagedFieldsEntry) -> None:
+def updated(lists: Lists, live: Plain, data: Plain, entry: ManagedFieldsEntry) -> None:
     """Note in an object, in place, the manager of the fields that changed since ``live``.
 
     ``entry``: the manager and the time; without fields. Managers that the request gives replace
@@ -238,8 +240,7 @@ def updated(live: Plain, data: Plain, entry: ManagedFieldsEntry) -> None:
     data["metadata"].pop(FIELD, None)
     if not entries:
         return
-    kind = live["kind"]
-    before, after = owned(kind, live, status=status), owned(kind, data, status=status)
+    before, after = owned(lists, live, status=status), owned(lists, data, status=status)
     changed = {path for path, value in after.items() if before.get(path, _NOTHING) != value}
     removed = before.keys() - after.keys()
     if not changed and not removed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +11,8 @@ import msgspec
 import yaml
 
 from policy_sched.client.apimachinery import parsed
-from policy_sched.embedded.apiserver.printers import cells
+from policy_sched.embedded.apiserver.printers import cells, jsonpath
+from policy_sched.embedded.schema import CustomVersion
 from policy_sched.manifests import Plain
 
 _ZEROS: Final = {"string": "", "integer": 0, "boolean": False, "date": None}
@@ -102,9 +103,61 @@ def tables() -> Mapping[str, tuple[PrinterColumn, ...]]:
     }
 
 
-def row(kind: str, data: Plain, now: int, included: str) -> Plain:
+class CustomColumn(msgspec.Struct, frozen=True, rename="camel"):
+    """A column that a CustomResourceDefinition names, by its path."""
+
+    name: str
+    type: str
+    json_path: str
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+    def definition(self) -> Plain:
+        """Return the column as the API describes it."""
+        described = {"name": self.name, "type": self.type, "format": self.format}
+        return {**described, "description": self.description, "priority": self.priority}
+
+    def value(self, data: Plain, now: int) -> Any:
+        """Return the cell of an object, None if there is nothing that suits the type."""
+        try:
+            value = next(iter(jsonpath.found(self.json_path, data)), None)
+        except ValueError:
+            return None
+        match self.type, value:
+            case _, None:
+                return None
+            case "string", str():
+                return value
+            case "string", _:
+                return msgspec.json.encode(value, order="sorted").decode()
+            case "date", str():
+                return cells.ago(value, now)
+            case "boolean", bool():
+                return value
+            case (("integer" | "number"), (int() | float())) if not isinstance(value, bool):
+                return int(value) if self.type == "integer" else value
+        return None
+
+
+_CUSTOM_AGE: Final = CustomColumn("Age", "date", ".metadata.creationTimestamp")
+
+
+@lru_cache(maxsize=256)
+def _custom_columns(custom: CustomVersion) -> tuple[PrinterColumn | CustomColumn, ...]:
+    given = tuple(msgspec.convert(column, CustomColumn) for column in custom.columns)
+    return (NAME, *(given or (_CUSTOM_AGE,)))
+
+
+def _columns(kind: str, custom: CustomVersion | None) -> tuple[PrinterColumn | CustomColumn, ...]:
+    return tables().get(kind, OTHER) if custom is None else _custom_columns(custom)
+
+
+def row(
+    kind: str, data: Plain, now: int, included: str, custom: CustomVersion | None = None
+) -> Plain:
     """Return the row of an object. ``included``: None, Metadata or Object goes with it."""
-    shown: Plain = {"cells": _cells(tables().get(kind, OTHER), data, now)}
+    shown: Plain = {"cells": _cells(_columns(kind, custom), data, now)}
     if included == "Object":
         shown["object"] = data
     elif included != "None":
@@ -112,7 +165,7 @@ def row(kind: str, data: Plain, now: int, included: str) -> Plain:
     return shown
 
 
-def _cells(columns: tuple[PrinterColumn, ...], data: Plain, now: int) -> list[Any]:
+def _cells(columns: tuple[PrinterColumn | CustomColumn, ...], data: Plain, now: int) -> list[Any]:
     """Return an object's cells; of one that is not shaped like its kind only the name."""
     try:
         return [column.value(data, now) for column in columns]
@@ -126,6 +179,6 @@ def metadata(data: Plain) -> Plain:
     return {**head, "metadata": data["metadata"]}
 
 
-def definitions(kind: str) -> list[Plain]:
+def definitions(kind: str, custom: CustomVersion | None = None) -> list[Plain]:
     """Return the columns of a kind."""
-    return [column.definition() for column in tables().get(kind, OTHER)]
+    return [column.definition() for column in _columns(kind, custom)]

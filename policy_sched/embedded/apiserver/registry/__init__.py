@@ -24,8 +24,9 @@ from policy_sched.embedded.apiserver.registry.errors import (
     wrong_option as wrong_option,
 )
 from policy_sched.embedded.apiserver.registry.resources import (
-    BY_PATH as BY_PATH,
-    VERSIONS as VERSIONS,
+    BUILT_IN as BUILT_IN,
+    Catalog as Catalog,
+    Catalogs as Catalogs,
     ServedResource as ServedResource,
     Subresource as Subresource,
     field_selector as field_selector,

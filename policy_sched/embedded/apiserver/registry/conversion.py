@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.client.apimachinery import Stored, bad_request, encoded, parsed
+from policy_sched.embedded.schema import CustomVersion
 from policy_sched.manifests import Plain
 
 _PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -74,6 +75,36 @@ class Form:
         """Return where a field of a selector is stored."""
         first, dot, rest = path.partition(".")
         return self._stored.get(first, first) + dot + rest
+
+
+class CustomForm(Form):
+    """The form of one version of a custom kind."""
+
+    def __init__(self, version: CustomVersion) -> None:
+        kind = version.kind
+        api_version = version.api_version
+        super().__init__(api_version, kind.names["kind"], kind.storage.api_version, {}, as_stored)
+        self._kind = kind
+
+    def _current(self, stored: Stored) -> bool:
+        """Whether an object is kept as it is shown."""
+        return self._plain and stored.version > self._kind.since
+
+    def raw(self, stored: Stored) -> bytes:
+        """Return the JSON of an object."""
+        return stored.raw if self._current(stored) else encoded(self.data(stored))
+
+    def item(self, stored: Stored) -> bytes:
+        """Return the JSON of an object in a list, which has its kind, too."""
+        return self.raw(stored)
+
+    def data(self, stored: Stored) -> Plain:
+        """Return an object as plain data."""
+        return stored.data if self._current(stored) else self._kind.shown(stored, self.api_version)
+
+    def back(self, data: Plain) -> Plain:
+        """Return what a client sent: the store knows all versions."""
+        return data
 
 
 CORE_EVENT: Final[dict[str, str]] = {

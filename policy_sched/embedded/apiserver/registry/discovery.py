@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final
 
-from policy_sched.embedded.apiserver.registry.resources import (
-    SERVED,
-    VERSIONS,
-    ServedResource,
-    Subresource,
-)
+from policy_sched.client.apimachinery import EVENT
+from policy_sched.embedded.apiserver.registry.resources import Catalog, ServedResource, Subresource
 from policy_sched.embedded.schema import MESSAGES, MessageField, message_of
 from policy_sched.manifests import Plain
 
@@ -35,43 +31,42 @@ VERSION: Plain = {
 """The API of this version of Kubernetes is the one that is reported."""
 
 
-def api_versions(address: str) -> Plain:
+def api_versions(catalog: Catalog, address: str) -> Plain:
     """Return the document at /api; ``address``: host and port that the client reached."""
     reached = {"clientCIDR": "0.0.0.0/0", "serverAddress": address}
     return {
         "kind": "APIVersions",
-        "versions": list(VERSIONS[""]),
+        "versions": list(catalog.versions[""]),
         "serverAddressByClientCIDRs": [reached],
     }
 
 
-def group_list() -> Plain:
+def group_list(catalog: Catalog) -> Plain:
     """Return the document at /apis."""
-    groups = [_group(name) for name in VERSIONS if name]
+    groups = [_group(catalog, name) for name in catalog.versions if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def group(name: str) -> Plain | None:
+def group(catalog: Catalog, name: str) -> Plain | None:
     """Return the document at /apis/GROUP."""
-    if not name or name not in VERSIONS:
+    if not name or name not in catalog.versions:
         return None
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name)}
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(catalog, name)}
 
 
-def _group(name: str) -> Plain:
-    versions = [{"groupVersion": f"{name}/{v}", "version": v} for v in VERSIONS[name]]
+def _group(catalog: Catalog, name: str) -> Plain:
+    versions = [{"groupVersion": f"{name}/{v}", "version": v} for v in catalog.versions[name]]
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
-def resource_list(name: str, version: str) -> Plain | None:
+def resource_list(catalog: Catalog, name: str, version: str) -> Plain | None:
     """Return the document at /api/v1, or /apis/GROUP/VERSION."""
-    if version not in VERSIONS.get(name, ()):
+    if version not in catalog.versions.get(name, ()):
         return None
     resources: list[Plain] = []
-    for served in SERVED:
-        if (served.group, served.version) == (name, version):
-            resources.append(_classic(served))
-            resources += [_classic_part(served, part) for part in served.subresources]
+    for served in catalog.of(name, version):
+        resources.append(_classic(served))
+        resources += [_classic_part(served, part) for part in served.subresources]
     head = {"kind": "APIResourceList"} | ({"apiVersion": "v1"} if name else {})
     head["groupVersion"] = f"{name}/{version}" if name else version
     return {**head, "resources": resources}
@@ -95,7 +90,7 @@ def _hash(served: ServedResource) -> str:
 
     An API server stores events in their older form.
     """
-    stored = "v1" if served.kind == "Event" else served.resource.api_version
+    stored = "v1" if served.resource.key == EVENT else served.resource.api_version
     group, _, version = stored.rpartition("/")
     text = f"{group}/{version}/{served.kind}".encode()
     return base64.b64encode(hashlib.sha256(text).digest()[:8]).decode()
@@ -113,29 +108,25 @@ def _classic_part(served: ServedResource, part: Subresource) -> Plain:
     }
 
 
-def aggregated(*, core: bool) -> Plain:
+def aggregated(catalog: Catalog, *, core: bool) -> Plain:
     """Return all groups with their resources in one document: at /api (core), and at /apis."""
-    names = [name for name in VERSIONS if (name == "") is core]
+    names = [name for name in catalog.versions if (name == "") is core]
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": AGGREGATED,
         "metadata": {},
-        "items": [_aggregated_group(name) for name in names],
+        "items": [_aggregated_group(catalog, name) for name in names],
     }
 
 
-def _aggregated_group(name: str) -> Plain:
+def _aggregated_group(catalog: Catalog, name: str) -> Plain:
     versions = [
         {
             "version": version,
-            "resources": [
-                _aggregated(served)
-                for served in SERVED
-                if (served.group, served.version) == (name, version)
-            ],
+            "resources": [_aggregated(served) for served in catalog.of(name, version)],
             "freshness": "Current",
         }
-        for version in VERSIONS[name]
+        for version in catalog.versions[name]
     ]
     return {"metadata": {"name": name} if name else {}, "versions": versions}
 
@@ -205,24 +196,24 @@ def _field(number: int, value: bytes) -> bytes:
     return bytes(((number << 3) | 2, len(value))) + value
 
 
-def openapi_v3_index() -> Plain:
+def openapi_v3_index(catalog: Catalog) -> Plain:
     """Return where each group's description is."""
     paths = [
         f"apis/{group}/{version}" if group else f"api/{version}"
-        for group, versions in VERSIONS.items()
+        for group, versions in catalog.versions.items()
         for version in versions
     ]
     return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in paths}}
 
 
-@cache
-def openapi_v3(path: str) -> Plain | None:
+@lru_cache(maxsize=64)
+def openapi_v3(catalog: Catalog, path: str) -> Plain | None:
     """Return a group's description (``apis/apps/v1``), None if there is no such group."""
-    if path not in openapi_v3_index()["paths"]:
+    if path not in openapi_v3_index(catalog)["paths"]:
         return None
     paths: dict[str, Plain] = {}
     schemas: dict[str, Plain] = {}
-    for served in SERVED:
+    for served in catalog.served:
         if path != (f"apis/{served.group_version}" if served.group else f"api/{served.version}"):
             continue
         place = "/namespaces/{namespace}" if served.resource.namespaced else ""
@@ -243,6 +234,17 @@ def openapi_v3(path: str) -> Plain | None:
 
 def _add_kind(served: ServedResource, kind: Plain, schemas: dict[str, Plain]) -> None:
     """Add the schema of a kind, and those that it refers to."""
+    if served.custom is not None:
+        given = served.custom.given_schema
+        _add(_META, schemas)
+        head = {"apiVersion": _SCALARS["s"], "kind": _SCALARS["s"], "metadata": _reference(_META)}
+        group = ".".join(reversed(served.group.split(".")))
+        schemas[f"{group}.{served.version}.{served.kind}"] = {
+            **given,
+            "properties": {**(given.get("properties") or {}), **head},
+            "x-kubernetes-group-version-kind": [kind],
+        }
+        return
     message = message_of(served.group_version, served.kind)
     name = message or f"{served.group_version}/{served.kind}"
     if message:

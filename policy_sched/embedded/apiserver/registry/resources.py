@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from policy_sched.client import apimachinery
 from policy_sched.embedded.apiserver.registry import conversion
+from policy_sched.embedded.schema import CustomKinds, CustomVersion
 from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, Kind
 
 ALL_VERBS: Final[tuple[str, ...]] = (
@@ -100,6 +102,8 @@ class ServedResource:
     """Whether its objects are reviews, which are completed and not stored."""
     computed: bool = False
     """Whether its objects follow from the server, and are not stored."""
+    custom: CustomVersion | None = None
+    """The version of a CustomResourceDefinition that it is."""
 
     @property
     def name(self) -> str:
@@ -119,16 +123,29 @@ class ServedResource:
     @property
     def singular(self) -> str:
         """The name of one object."""
-        return self.kind.lower()
+        return str(self._named("singular")) if self.custom else self.kind.lower()
+
+    @property
+    def list_kind(self) -> str:
+        """The kind of a list of its objects."""
+        return str(self._named("listKind")) if self.custom else f"{self.kind}List"
+
+    def _named(self, field: str) -> Any:
+        assert self.custom is not None
+        return self.custom.kind.names.get(field)
 
     @property
     def short_names(self) -> tuple[str, ...]:
         """What may be typed instead."""
+        if self.custom:
+            return tuple(self._named("shortNames") or ())
         return _SHORT.get(self.name, ())
 
     @property
     def categories(self) -> tuple[str, ...]:
         """Under which names it is listed together with others."""
+        if self.custom:
+            return tuple(self._named("categories") or ())
         if self.name in _IN_ALL:
             return ("all",)
         return ("api-extensions",) if self.group in _EXTENSIONS else ()
@@ -202,10 +219,7 @@ def _table() -> tuple[ServedResource, ...]:
         )
     )
     table += [_review(f"{group}.k8s.io", kind) for group in _REVIEWS for kind in _REVIEWS[group]]
-    order = {group: place for place, group in enumerate(GROUPS)}
-    return tuple(
-        sorted(table, key=lambda served: (order[served.group], _rank(served.version), served.name))
-    )
+    return tuple(table)
 
 
 def _rank(version: str) -> tuple[bool, int, str]:
@@ -214,13 +228,70 @@ def _rank(version: str) -> tuple[bool, int, str]:
     return not number.isdecimal(), -int(number) if number.isdecimal() else 0, version
 
 
-SERVED: Final = _table()
-BY_PATH: Final = {(one.group, one.version, one.name): one for one in SERVED}
-VERSIONS: Final = {
-    group: tuple(dict.fromkeys(one.version for one in SERVED if one.group == group))
-    for group in GROUPS
-}
-"""The versions of each group, the preferred one first."""
+class Catalog:
+    """All resources that are served, in the order in which discovery names them.
+
+    ``versions`` has those of each group, the preferred one first.
+    """
+
+    def __init__(self, served: Iterable[ServedResource]) -> None:
+        order = {group: place for place, group in enumerate(GROUPS)}
+        self.served = tuple(
+            sorted(served, key=lambda one: (order.get(one.group, len(order)), one.group,
+                                            _rank(one.version), one.name))
+        )  # fmt: skip
+        self.by_path = {(one.group, one.version, one.name): one for one in self.served}
+        groups = dict.fromkeys((*GROUPS, *(one.group for one in self.served)))
+        self.versions: dict[str, tuple[str, ...]] = dict.fromkeys(groups, ())
+        for one in self.served:
+            if one.version not in self.versions[one.group]:
+                self.versions[one.group] += (one.version,)
+
+    def of(self, group: str, version: str) -> tuple[ServedResource, ...]:
+        """Return the resources of a version of a group."""
+        return tuple(one for one in self.served if (one.group, one.version) == (group, version))
+
+
+_TABLE: Final = _table()
+BUILT_IN: Final = Catalog(_TABLE)
+
+
+class Catalogs:
+    """The catalog of a store, made anew when its custom kinds have changed."""
+
+    def __init__(self, custom: CustomKinds) -> None:
+        self._custom = custom
+        self._version = 0
+        self._catalog = BUILT_IN
+
+    def present(self) -> Catalog:
+        """Return what is served now."""
+        if self._version != self._custom.version:
+            self._version = self._custom.version
+            added = [
+                _custom(version)
+                for kind in self._custom
+                for version in kind.versions.values()
+                if version.served
+            ]
+            taken = {(one.group, one.version, one.name) for one in added}
+            kept = [one for one in _TABLE if (one.group, one.version, one.name) not in taken]
+            self._catalog = Catalog((*kept, *added))
+        return self._catalog
+
+
+def _custom(version: CustomVersion) -> ServedResource:
+    """Return a version of a custom kind as a resource."""
+    kind = version.kind
+    parts = []
+    if version.scale is not None:
+        parts.append(Subresource("scale", "Scale", _CHANGE, ("autoscaling", "v1")))
+    if version.has_status:
+        parts.append(Subresource("status", kind.names["kind"], _CHANGE))
+    form = conversion.CustomForm(version)
+    return ServedResource(
+        kind.group, version.name, kind.resource, form, tuple(parts), custom=version
+    )
 
 
 # Field selectors: which fields they may name, by kind.
@@ -260,14 +331,18 @@ def field_selector(served: ServedResource, text: str) -> apimachinery.Match:
         shown, value = part[:cut].strip(), part[cut:]
         path = served.form.field(shown)
         path = _RENAMED.get(path, path)
-        if path not in _ALWAYS and path not in SELECTABLE.get(served.kind, ()):
+        if path not in _ALWAYS and path not in _selectable(served):
             raise apimachinery.bad_request(_unknown(served, shown))
         parts.append(path + value)
     return apimachinery.field_match(",".join(parts))
 
 
+def _selectable(served: ServedResource) -> Iterable[str]:
+    return served.custom.selectable if served.custom else SELECTABLE.get(served.kind, ())
+
+
 def _unknown(served: ServedResource, path: str) -> str:
-    if served.kind in SELECTABLE:
+    if served.custom or served.kind in SELECTABLE:
         return f"field label not supported: {path}"
     known = ", ".join(f'"{name}"' for name in _ALWAYS)
     return f'"{path}" is not a known field selector: only {known}'

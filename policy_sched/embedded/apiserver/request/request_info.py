@@ -116,21 +116,21 @@ class RequestTarget:
         return verb
 
 
-def target_of(path: str) -> RequestTarget:
+def target_of(path: str, catalog: registry.Catalog = registry.BUILT_IN) -> RequestTarget:
     """Return what a path (percent-encoded) names. Raises ApiError or NoSuchPage."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
     group, version, rest = _group_of(parts)
-    if version not in registry.VERSIONS.get(group, ()):
+    if version not in catalog.versions.get(group, ()):
         raise registry.NoSuchPage
     namespace = ""
     if group == "" and rest[0] == "namespaces" and rest[2:] == ["bindings"]:
-        pods = registry.BY_PATH["", "v1", "pods"]
+        pods = catalog.by_path["", "v1", "pods"]
         return RequestTarget(pods, rest[1], "", pods.subresource("binding"))
     if rest[0] == "namespaces" and len(rest) > 2:
-        inner = registry.BY_PATH.get((group, version, rest[2]))
+        inner = catalog.by_path.get((group, version, rest[2]))
         if inner is not None and inner.resource.namespaced:
             namespace, rest = rest[1], rest[2:]
-    served = registry.BY_PATH.get((group, version, rest[0]))
+    served = catalog.by_path.get((group, version, rest[0]))
     if served is None or len(rest) > 3 or "" in rest:
         raise registry.no_such_resource()
     name = rest[1] if len(rest) > 1 else ""

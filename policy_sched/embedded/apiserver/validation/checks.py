@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from policy_sched.client.apimachinery import Resource, Stored
+from policy_sched.client.apimachinery import POD, Resource, Stored
 from policy_sched.embedded.apiserver.validation import pod_groups
 from policy_sched.embedded.apiserver.validation.fields import check_fields
-from policy_sched.embedded.apiserver.validation.problems import (
-    IMMUTABLE,
-    Problems,
-    check_metadata,
-    inside,
-)
+from policy_sched.embedded.schema import IMMUTABLE, Problems, check_metadata, inside
 from policy_sched.manifests import Plain
 from policy_sched.model import formats, nanos
 
@@ -26,11 +21,14 @@ def check_new(resource: Resource, data: Plain) -> None:
     problems = Problems()
     name = data["metadata"].get("name") or ""
     if name and not resource.freely_named:
-        form = _NAMES.get(resource.kind, formats.subdomain)
+        form = (
+            formats.subdomain if resource.custom else _NAMES.get(resource.kind, formats.subdomain)
+        )
         problems.each("metadata.name", name, form(name))
     check_metadata(problems, data["metadata"])
-    check_fields(problems, resource.kind, data)
-    if resource.kind == "Pod" and (data.get("spec") or {}).get("ephemeralContainers"):
+    if not resource.custom:
+        check_fields(problems, resource.kind, data)
+    if resource.key == POD and (data.get("spec") or {}).get("ephemeralContainers"):
         problems.forbidden("spec.ephemeralContainers", "cannot be set on create")
     if problems.causes:
         raise problems.refusal(resource, name)
@@ -40,7 +38,7 @@ def check_change(old: Stored, data: Plain, subresource: str) -> None:
     """Raise ApiError with all that is wrong with an object's next state; status is not checked."""
     problems, resource = Problems(), old.resource
     check_metadata(problems, data["metadata"])
-    if not subresource:
+    if not subresource and not resource.custom:
         check_fields(problems, resource.kind, data)
         if resource.kind in _CHANGES:
             _CHANGES[resource.kind](problems, old.data, data)

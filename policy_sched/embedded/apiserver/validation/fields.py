@@ -13,14 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.embedded.apiserver.validation import pod_groups
-from policy_sched.embedded.apiserver.validation.problems import (
-    Problems,
-    check_annotations,
-    check_labels,
-    inside,
-    items,
-)
 from policy_sched.embedded.apiserver.validation.rules import Check, FieldRules
+from policy_sched.embedded.schema import Problems, check_annotations, check_labels, inside, items
 from policy_sched.language.cel import compile_selector
 from policy_sched.manifests import Plain
 from policy_sched.model import LabelSelector, formats, label_selector, nanos

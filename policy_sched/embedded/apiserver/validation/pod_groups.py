@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from policy_sched.embedded.apiserver.validation.problems import IMMUTABLE, Problems, inside, items
+from policy_sched.embedded.schema import IMMUTABLE, Problems, inside, items
 from policy_sched.manifests import Plain
 from policy_sched.model import SCHEDULING_VERSION, formats
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from policy_sched.embedded.apiserver.validation.problems import Problems
+from policy_sched.embedded.schema import Problems
 from policy_sched.model import formats
 
 Check = Callable[[Problems, str, Any], None]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 from policy_sched.client.apimachinery.resources import ApiError
+from policy_sched.embedded.apiserver.managedfields import managers as manager_rules
 from policy_sched.embedded.apiserver.managedfields.fields import (
+    KindLists,
     as_fields_v1,
     fields_of,
     from_fields_v1,
@@ -17,15 +20,12 @@ from policy_sched.embedded.apiserver.managedfields.fields import (
     text,
     without,
 )
-from policy_sched.embedded.apiserver.managedfields.managers import (
-    APPLY,
-    UPDATE,
-    ManagedFieldsEntry,
-    applied,
-    updated,
-)
+from policy_sched.embedded.apiserver.managedfields.managers import APPLY, UPDATE, ManagedFieldsEntry
 
 Plain = dict[str, Any]
+DEPLOYMENT = KindLists("Deployment")
+applied = partial(manager_rules.applied, DEPLOYMENT)
+updated = partial(manager_rules.updated, DEPLOYMENT)
 
 
 def deployment(**spec: Any) -> Plain:
@@ -206,7 +206,7 @@ def test_paths_are_written_as_messages_have_them() -> None:
         "metadata": {"finalizers": ["f"]},
         "spec": {"containers": [{"name": "c", "ports": [{"containerPort": 80}]}]},
     }
-    shown = {text(path) for path in fields_of("Pod", pod)}
+    shown = {text(path) for path in fields_of(KindLists("Pod"), pod)}
     port = '.spec.containers[name="c"].ports[containerPort=80,protocol="TCP"]'
     assert shown == {
         '.metadata.finalizers[="f"]', '.spec.containers[name="c"]',
@@ -248,19 +248,19 @@ SPECS = st.dictionaries(st.sampled_from(["containers", "template", "finalizers",
 def test_any_two_applies_merge_and_unmerge(first: Plain, second: Plain) -> None:
     """By force the second one's values count; applied again nothing changes; emptied, all goes."""
     try:
-        fields_of("Deployment", deployment(**present(first)), strict=True)
-        fields_of("Deployment", deployment(**present(second)), strict=True)
+        fields_of(DEPLOYMENT, deployment(**present(first)), strict=True)
+        fields_of(DEPLOYMENT, deployment(**present(second)), strict=True)
     except ApiError:
         return
     one, two = deployment(**present(first)), deployment(**present(second))
     data = applied(applied({}, one, by("a"), force=True), two, by("b"), force=True)
-    wanted, found = (fields_of("Deployment", each) for each in (two, data))
+    wanted, found = (fields_of(DEPLOYMENT, each) for each in (two, data))
     said = {path: value for path, value in wanted.items() if path[0] == "f:spec"}
     assert all(found[path] == value for path, value in said.items() if value not in ({}, []))
     assert applied(data, two, by("b", time="t2"), force=True) == data
     fields = frozenset(path for path in found if path[0] == "f:spec")
     assert from_fields_v1(json.loads(json.dumps(as_fields_v1(fields)))) == fields
-    assert without("Deployment", {"spec": two["spec"]}, [("f:spec",)]) == {}
+    assert without(DEPLOYMENT, {"spec": two["spec"]}, [("f:spec",)]) == {}
 
 
 @given(VALUES)

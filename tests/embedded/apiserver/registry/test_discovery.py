@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from policy_sched.embedded.apiserver.registry.discovery import openapi_v3, openapi_v3_index
+from policy_sched.embedded.apiserver.registry.resources import BUILT_IN
 
 PLACE = "#/components/schemas/"
 
@@ -16,7 +17,7 @@ def _schema(schemas: dict[str, Any], reference: dict[str, Any]) -> Any:
 
 def test_fields_have_their_types() -> None:
     """Scalars, lists, maps, other objects, and what Go embeds."""
-    found = openapi_v3("api/v1")
+    found = openapi_v3(BUILT_IN, "api/v1")
     assert found is not None
     schemas = found["components"]["schemas"]
     kinds = {"group": "", "kind": "Pod", "version": "v1"}
@@ -32,8 +33,8 @@ def test_fields_have_their_types() -> None:
 
 def test_all_references_lead_somewhere() -> None:
     """In every group; and every kind is described."""
-    for path in openapi_v3_index()["paths"]:
-        found = openapi_v3(path)
+    for path in openapi_v3_index(BUILT_IN)["paths"]:
+        found = openapi_v3(BUILT_IN, path)
         assert found is not None
         schemas = found["components"]["schemas"]
         kinds = [s for s in schemas.values() if "x-kubernetes-group-version-kind" in s]
@@ -51,4 +52,4 @@ def _references(value: Any) -> list[str]:
 
 def test_a_group_that_is_not_served_is_not_described() -> None:
     """It is not found."""
-    assert openapi_v3("apis/no.such/v1") is None
+    assert openapi_v3(BUILT_IN, "apis/no.such/v1") is None

@@ -9,20 +9,21 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from policy_sched.client.apimachinery import ApiError, Resource, encoded
-from policy_sched.embedded.apiserver.registry import quoted
 from policy_sched.manifests import Plain
 from policy_sched.model import formats
 
 MOST: Final = 1_000
 """Causes that one refusal names."""
 IMMUTABLE: Final = "field is immutable"
+MOST_STEPS: Final = 200_000
+"""Steps that checking one object by a schema may take: a second or two."""
 
 
 def shown(value: object) -> str:
     """Return a value as messages have it."""
     if isinstance(value, str):
-        return quoted(value)
-    return quoted("null") if value is None else encoded(value).decode()
+        return formats.quoted(value)
+    return formats.quoted("null") if value is None else encoded(value).decode()
 
 
 class Problems:
@@ -30,6 +31,27 @@ class Problems:
 
     def __init__(self) -> None:
         self.causes: dict[tuple[str, str, str], None] = {}
+        self._spent = [0]
+
+    def spend(self, steps: int) -> bool:
+        """Count the steps of a check; return whether there are enough left to go on."""
+        self._spent[0] += steps
+        return not self.exhausted
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether a check has taken too many steps."""
+        return self._spent[0] > MOST_STEPS
+
+    def apart(self) -> Problems:
+        """Return a collection for what may not count, which spends the same steps."""
+        others = Problems()
+        others._spent = self._spent
+        return others
+
+    def take(self, others: Problems) -> None:
+        """Add the causes of another collection."""
+        self.causes |= others.causes
 
     def _add(self, at: str, reason: str, text: str, why: str = "") -> None:
         if len(self.causes) < MOST:
@@ -43,9 +65,13 @@ class Problems:
         """A value is not what it has to be."""
         self._add(at, "FieldValueInvalid", f"Invalid value: {shown(value)}", why)
 
+    def wrong_type(self, at: str, actual: str, why: str) -> None:
+        """A value has another type than its schema says."""
+        self._add(at, "FieldValueTypeInvalid", f"Invalid value: {shown(actual)}", why)
+
     def unsupported(self, at: str, value: object, known: Iterable[str]) -> None:
         """A value is none of those that are known."""
-        why = f"supported values: {', '.join(map(quoted, known))}"
+        why = f"supported values: {', '.join(map(formats.quoted, known))}"
         self._add(at, "FieldValueNotSupported", f"Unsupported value: {shown(value)}", why)
 
     def duplicate(self, at: str, value: object) -> None:
@@ -75,17 +101,21 @@ class Problems:
         for why in words:
             self.invalid(at, value, why)
 
+    @property
+    def text(self) -> str:
+        """All causes, "" if there are none."""
+        texts = [f"{at}: {words}" if at else words for at, _, words in self.causes]
+        return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
+
     def refusal(self, resource: Resource, name: str) -> ApiError:
         """Return the refusal with all causes."""
-        texts = [f"{at}: {words}" for at, _, words in self.causes]
-        text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
         kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
         causes = [
             {"reason": reason, "message": words, "field": at} for at, reason, words in self.causes
         ]
         group: dict[str, Any] = {"group": resource.group} if resource.group else {}
         details = {"name": name, **group, "kind": resource.kind, "causes": causes}
-        return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {text}', details)
+        return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {self.text}', details)
 
 
 MOST_ANNOTATED: Final = 256 * 1024
