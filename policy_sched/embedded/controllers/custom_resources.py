@@ -61,9 +61,9 @@ class CustomResourceController(Controller):
             data["metadata"]["finalizers"] = [name for name in finalizers if name != CLEANUP]
             self._store.revise(stored, data)
             return True
-        left = [one for one in objects if not one.deleting]
-        for one in left[:BURST]:
-            remove(self._store, one)
+        left = [stored for stored in objects if not stored.deleting]
+        for instance in left[:BURST]:
+            remove(self._store, instance)
         if len(left) > BURST:
             self._queue.add(key)
         return bool(left)

@@ -117,33 +117,33 @@ def _check_names(problems: Problems, at: str, names: Plain) -> None:
         if wrong:
             problems.invalid(f"{at}.{field}", text, prefix + ",".join(wrong))
     for field in ("shortNames", "categories"):
-        for place, text in enumerate(names.get(field) or ()):
+        for index, text in enumerate(names.get(field) or ()):
             if wrong := list(formats.rfc1035_label(text)):
-                problems.invalid(f"{at}.{field}[{place}]", text, ",".join(wrong))
+                problems.invalid(f"{at}.{field}[{index}]", text, ",".join(wrong))
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         problems.invalid(f"{at}.listKind", names["kind"], "kind and listKind may not be the same")
 
 
 def _check_stored(problems: Problems, stored: list[str], versions: list[Plain]) -> None:
-    at, known = "status.storedVersions", [version.get("name") for version in versions]
+    at, names = "status.storedVersions", [version.get("name") for version in versions]
     for version in versions:
         if version.get("storage") and version.get("name") not in stored:
             problems.invalid(at, stored, f"must have the storage version {version.get('name')}")
-    for place, name in enumerate(stored):
-        if name not in known:
+    for index, name in enumerate(stored):
+        if name not in names:
             why = (
                 f"missing from spec.versions; {name} was previously a storage version, and must"
                 " remain in spec.versions until a storage migration ensures no data remains"
                 f" persisted in {name} and removes {name} from status.storedVersions"
             )
-            problems.invalid(f"{at}[{place}]", name, why)
+            problems.invalid(f"{at}[{index}]", name, why)
 
 
 def _check_change(problems: Problems, spec: Plain, old: Plain) -> None:
     before: Plain = old.get("spec") or {}
     fields = [("group",), ("names", "plural")]
     conditions = (old.get("status") or {}).get("conditions") or ()
-    if any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions):
+    if any(c.get("type") == "Established" and c.get("status") == "True" for c in conditions):
         fields += [("scope",), ("names", "kind")]
     for path in fields:
         values: list[Any] = [before, spec]
@@ -155,19 +155,19 @@ def _check_change(problems: Problems, spec: Plain, old: Plain) -> None:
 
 def _check_versions(problems: Problems, versions: list[Plain]) -> None:
     at = "spec.versions"
-    shown = [{k: one[k] for k in ("name", "served", "storage") if k in one} for one in versions]
+    shown = [{k: v[k] for k in ("name", "served", "storage") if k in v} for v in versions]
     names = [version.get("name") or "" for version in versions]
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         if wrong := list(formats.rfc1035_label(name)):
-            problems.invalid(f"{at}[{place}].name", name, ",".join(wrong))
+            problems.invalid(f"{at}[{index}].name", name, ",".join(wrong))
     if len(set(names)) != len(names):
         problems.invalid(at, shown, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
         problems.invalid(at, shown, "must have exactly one version marked as storage version")
     shared = {field: _is_shared(versions, field) for field in _SHARED}
-    for place, version in enumerate(versions):
-        places = {f: _SHARED[f] if shared[f] else f"{at}[{place}].{f}" for f in _SHARED}
-        _check_version(problems, version, f"{at}[{place}]", places)
+    for index, version in enumerate(versions):
+        places = {f: _SHARED[f] if shared[f] else f"{at}[{index}].{f}" for f in _SHARED}
+        _check_version(problems, version, f"{at}[{index}]", places)
 
 
 _SHARED: Final = {
@@ -195,8 +195,8 @@ def _check_version(problems: Problems, version: Plain, at: str, places: dict[str
     subresources: Plain = version.get("subresources") or {}
     if subresources.get("scale") is not None:
         _check_scale(problems, f"{places['subresources']}.scale", subresources["scale"])
-    for place, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        _check_column(problems, f"{places['additionalPrinterColumns']}[{place}]", column)
+    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
+        _check_column(problems, f"{places['additionalPrinterColumns']}[{index}]", column)
     given = inside(version.get("schema"), "openAPIV3Schema")
     if not isinstance(given, dict):
         problems.required(f"{at}.schema.openAPIV3Schema", "schemas are required")
@@ -244,8 +244,8 @@ def _check_column(problems: Problems, at: str, column: Plain) -> None:
 
 def _check_selectable(problems: Problems, at: str, fields: list[Plain], schema: Schema) -> None:
     seen: set[str] = set()
-    for place, field in enumerate(fields):
-        here, path = f"{at}[{place}].jsonPath", field.get("jsonPath") or ""
+    for index, field in enumerate(fields):
+        here, path = f"{at}[{index}].jsonPath", field.get("jsonPath") or ""
         if not path:
             problems.required(here)
             continue
@@ -270,19 +270,19 @@ def _check_selectable(problems: Problems, at: str, fields: list[Plain], schema: 
 
 def check_schema(problems: Problems, schema: Schema, at: str) -> None:
     """Check that a schema is structural, and that its defaults and rules are right."""
-    found = problems.apart()
-    _SchemaCheck(found).check(schema, at, "root")
+    checked = problems.apart()
+    _SchemaCheck(checked).check(schema, at, "root")
     for part, where in _conditions(schema, at):
-        _check_condition(found, part, where)
+        _check_condition(checked, part, where)
     if schema.nullable:
-        found.forbidden(f"{at}.nullable", "nullable cannot be true at the root")
-    if not found.causes:
-        _check_defaults(found, schema, at, root=True)
-    if not found.causes:
-        costs = RuleCosts(found)
+        checked.forbidden(f"{at}.nullable", "nullable cannot be true at the root")
+    if not checked.causes:
+        _check_defaults(checked, schema, at, root=True)
+    if not checked.causes:
+        costs = RuleCosts(checked)
         _check_rules(costs, schema, at, (1.0, ""), root=True)
         costs.finish(at)
-    problems.take(found)
+    problems.take(checked)
 
 
 class _SchemaCheck:
@@ -302,8 +302,8 @@ class _SchemaCheck:
         self._check_meta(schema, at, level, meta=meta)
         check_words(problems, schema, at)
         _check_lists(problems, schema, at)
-        for place, rule in enumerate(schema.x_validations):
-            _check_rule(problems, rule, f"{at}.x-kubernetes-validations[{place}]", schema)
+        for index, rule in enumerate(schema.x_validations):
+            _check_rule(problems, rule, f"{at}.x-kubernetes-validations[{index}]", schema)
         for where, part in schema.parts(at):
             item = where.endswith(".items")
             own = level == "root" or schema.x_embedded_resource
@@ -399,7 +399,7 @@ def check_words(problems: Problems, schema: Schema, at: str) -> None:
 
 
 def _check_lists(problems: Problems, schema: Schema, at: str) -> None:
-    for word, given, kind, known in (
+    for word, given, kind, choices in (
         ("map", schema.x_map_type, "object", ("atomic", "granular")),
         ("list", schema.x_list_type, "array", ("atomic", "set", "map")),
     ):
@@ -410,8 +410,8 @@ def _check_lists(problems: Problems, schema: Schema, at: str) -> None:
             problems.required(f"{at}.type", must)
         elif schema.type != kind:
             problems.invalid(f"{at}.type", schema.type, must)
-        if given not in known:
-            problems.unsupported(f"{at}.x-kubernetes-{word}-type", given, known)
+        if given not in choices:
+            problems.unsupported(f"{at}.x-kubernetes-{word}-type", given, choices)
     type_at = f"{at}.x-kubernetes-list-type"
     keys, item = schema.x_list_map_keys, schema.item
     if keys and schema.x_list_type != "map":
@@ -509,7 +509,7 @@ def _check_condition(problems: Problems, schema: Schema, at: str) -> None:
     if schema.x_int_or_string:  # the two forms in which upstream lets types stand
         first = schema.all_of[0].any_of if schema.all_of else []
         for where, either in ((f"{at}.anyOf", schema.any_of), (f"{at}.allOf[0].anyOf", first)):
-            if [msgspec.to_builtins(one) for one in either] == _EITHER:
+            if [msgspec.to_builtins(part) for part in either] == _EITHER:
                 free |= {f"{where}[0]", f"{where}[1]"}
     for where, nested in schema.conditions(at):
         _check_nested(problems, nested, where, (schema, at), free)
@@ -561,10 +561,10 @@ def _check_defaults(problems: Problems, schema: Schema, at: str, *, root: bool =
 
 
 def _check_rules(
-    costs: RuleCosts, schema: Schema, at: str, place: tuple[float, str], *, root: bool = False
+    costs: RuleCosts, schema: Schema, at: str, reach: tuple[float, str], *, root: bool = False
 ) -> None:
-    """Check the rules of a schema; ``place``: how often it is there, and where it has no past."""
-    count, uncorrelated = place
+    """Check the rules of a schema; ``reach``: how often it is there, and where it has no past."""
+    count, uncorrelated = reach
     if schema.x_validations:
         costs.check(schema, at, count, root=root, uncorrelated=uncorrelated)
     for where, part in schema.parts(at):
@@ -582,7 +582,7 @@ def _check_rules(
 def unknown_fields(data: Plain) -> Iterable[str]:
     """Yield the paths of fields in a definition's schemas that no schema has."""
     versions = inside(data.get("spec"), "versions")
-    for place, version in enumerate(versions if isinstance(versions, list) else ()):
+    for index, version in enumerate(versions if isinstance(versions, list) else ()):
         given = inside(inside(version, "schema"), "openAPIV3Schema")
-        at = f"spec.versions[{place}].schema.openAPIV3Schema"
+        at = f"spec.versions[{index}].schema.openAPIV3Schema"
         yield from structural.unknown_in_schema(given, at)

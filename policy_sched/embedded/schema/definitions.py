@@ -92,9 +92,9 @@ class CustomVersion:
         given = typed(key, data).get("metadata") or {}
         if not isinstance(given, dict):
             raise cannot_be_handled(key, "json: cannot unmarshal metadata into an object")
-        known = fields_of(_META)
-        unknown = [f"metadata.{name}" for name in given if name not in known]
-        meta = {name: value for name, value in given.items() if name in known}
+        fields = fields_of(_META)
+        unknown = [f"metadata.{name}" for name in given if name not in fields]
+        meta = {name: value for name, value in given.items() if name in fields}
         data = {**data, "metadata": typed(key, meta, _META)}
         unknown += structural.prune(self.schema, data, "", root=True)
         structural.complete(self.schema, data)
@@ -130,8 +130,8 @@ class CustomKind:
         self.versions = {given["name"]: CustomVersion(self, given) for given in spec["versions"]}
         self.storage = next(self.versions[v["name"]] for v in spec["versions"] if v["storage"])
         kinds = [(version.api_version, self.names["kind"]) for version in self.versions.values()]
-        known = next((kind for kind in kinds if kind in KINDS), None)  # read by the scheduler
-        key = known or (self.group, self.names["kind"])
+        own = next((kind for kind in kinds if kind in KINDS), None)  # read by the scheduler
+        key = own or (self.group, self.names["kind"])
         self.resource = Resource(
             key=key,
             api_version=self.storage.api_version,
@@ -143,7 +143,7 @@ class CustomKind:
             status_reported=self.storage.has_status,
             has_generation=True,
             freely_named=False,
-            struct=KINDS[known] if known else ApiObject,
+            struct=KINDS[own] if own else ApiObject,
             custom=True,
         )
 
@@ -313,18 +313,18 @@ def _listed(value: Any) -> list[str]:
 def condition(data: Plain, kind: str) -> bool:
     """Return whether a condition of a definition is true."""
     conditions = (data.get(STATUS) or {}).get("conditions") or ()
-    return any(one.get("type") == kind and one.get("status") == "True" for one in conditions)
+    return any(c.get("type") == kind and c.get("status") == "True" for c in conditions)
 
 
 def _condition(status: Plain, wanted: tuple[str, bool, str, str], now: int) -> None:
     kind, holds, reason, message = wanted
     conditions: list[Plain] = status.setdefault("conditions", [])
     said = {"message": message, "reason": reason, "status": str(holds), "type": kind}
-    for place, given in enumerate(conditions):
+    for index, given in enumerate(conditions):
         if given.get("type") == kind:
             same = given.get("status") == said["status"]
             since = given.get("lastTransitionTime") if same else timestamp(now)
-            conditions[place] = {"lastTransitionTime": since, **said}
+            conditions[index] = {"lastTransitionTime": since, **said}
             return
     conditions.append({"lastTransitionTime": timestamp(now), **said})
 

@@ -142,7 +142,7 @@ class Schema(msgspec.Struct, rename=_field_name, omit_defaults=True):
             ("anyOf", self.any_of),
             ("oneOf", self.one_of),
         ):
-            yield from ((f"{at}.{word}[{place}]", schema) for place, schema in enumerate(schemas))
+            yield from ((f"{at}.{word}[{index}]", schema) for index, schema in enumerate(schemas))
         if self.negated is not None:
             yield f"{at}.not", self.negated
 
@@ -160,8 +160,8 @@ def unknown_in_schema(given: Any, at: str) -> Iterator[str]:
         elif name in _SCHEMAS:
             yield from unknown_in_schema(value, f"{at}.{name}")
         elif name in _LISTS and isinstance(value, list):
-            for place, item in enumerate(value):
-                yield from unknown_in_schema(item, f"{at}.{name}[{place}]")
+            for index, item in enumerate(value):
+                yield from unknown_in_schema(item, f"{at}.{name}[{index}]")
         elif name == "properties" and isinstance(value, dict):
             for key, item in value.items():
                 yield from unknown_in_schema(item, f"{at}.properties[{key}]")
@@ -176,9 +176,9 @@ def prune(schema: Schema, value: Any, at: str, *, root: bool = False) -> Iterato
     ``root``: the value is an object of its own, whose metadata are not the schema's.
     """
     if isinstance(value, list):
-        for place, item in enumerate(value):
+        for index, item in enumerate(value):
             if schema.item is not None:
-                yield from prune(schema.item, item, f"{at}[{place}]")
+                yield from prune(schema.item, item, f"{at}[{index}]")
         return
     if not isinstance(value, dict):
         return
@@ -313,7 +313,7 @@ def _validate(problems: Problems, schema: Schema, value: Any, at: str, old: Any 
         problems.wrong_type(at, actual, f'{where} must be of type {",".join(wanted)}: "{actual}"')
         return
     if schema.enum and value not in schema.enum:
-        words = [one if isinstance(one, str) else encoded(one).decode() for one in schema.enum]
+        words = [word if isinstance(word, str) else encoded(word).decode() for word in schema.enum]
         problems.unsupported(at, value, words)
     match value:
         case str():
@@ -369,15 +369,15 @@ def _check_list(problems: Problems, schema: Schema, items: list[Any], at: str, o
         problems.invalid(at, len(items), why)
     seen: set[bytes] = set()
     before = items_by_key(schema, old)
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         key = item_key(schema, item)
         if key is not None:
             if key in seen:
-                problems.duplicate(f"{at}[{place}]", msgspec.json.decode(key))
+                problems.duplicate(f"{at}[{index}]", msgspec.json.decode(key))
             seen.add(key)
         if schema.item is not None:
             former = before.get(key, MISSING) if key is not None else MISSING
-            _validate(problems, schema.item, item, f"{at}[{place}]", former)
+            _validate(problems, schema.item, item, f"{at}[{index}]", former)
 
 
 def item_key(schema: Schema, item: Any) -> bytes | None:
@@ -430,8 +430,8 @@ def _check_conditions(problems: Problems, schema: Schema, value: Any, at: str) -
         tried_one = [_tried(problems, inner, value, at) for inner in schema.one_of]
         count = sum(not tried.causes for tried in tried_one)
         if count != 1:
-            found = f"Found {count} valid alternatives" if count else "Found none valid"
-            why = f"{name} must validate one and only one schema (oneOf). {found}"
+            count_text = f"Found {count} valid alternatives" if count else "Found none valid"
+            why = f"{name} must validate one and only one schema (oneOf). {count_text}"
             problems.invalid(NOWHERE, "", why)
             if not count:
                 problems.take(min(tried_one, key=lambda tried: len(tried.causes)))

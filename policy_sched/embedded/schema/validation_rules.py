@@ -137,7 +137,7 @@ def shape_of(schema: Schema) -> cel.Shape:
 def _length(schema: Schema) -> int:
     if schema.max_length is not None:
         return 4 * schema.max_length
-    words = [one for one in schema.enum if isinstance(one, str)]
+    words = [word for word in schema.enum if isinstance(word, str)]
     return max(map(len, words)) if words else _REQUEST - 2
 
 
@@ -246,10 +246,10 @@ class _Run:
             self._check(rules, schema, value, old, at)
         if isinstance(value, list) and schema.item is not None:
             before = items_by_key(schema, old)
-            for place, item in enumerate(value):
+            for index, item in enumerate(value):
                 key = item_key(schema, item)
                 former = before.get(key, MISSING) if key is not None else MISSING
-                self.check(schema.item, item, former, f"{at}[{place}]")
+                self.check(schema.item, item, former, f"{at}[{index}]")
         elif isinstance(value, dict):
             for name in value:
                 inner = schema.inner(name)
@@ -312,16 +312,16 @@ class _Run:
         default = rule.rule.message.strip() or f"failed rule: {rule.rule.rule.strip()}"
         detail = self._message(rule, scope) or default
         steps = list(path_steps(rule.rule.field_path, schema)) if rule.rule.field_path else []
-        place = (at + "".join(text for text, _ in steps)).removeprefix(".")
+        where = (at + "".join(text for text, _ in steps)).removeprefix(".")
         match rule.rule.reason:
             case "FieldValueRequired":
-                problems.required(place, detail)
+                problems.required(where, detail)
             case "FieldValueForbidden":
-                problems.forbidden(place, detail)
+                problems.forbidden(where, detail)
             case "FieldValueDuplicate":
-                problems.duplicate(place, kind)
+                problems.duplicate(where, kind)
             case _:
-                problems.invalid(place, kind, detail)
+                problems.invalid(where, kind, detail)
 
     def _message(self, rule: CompiledRule, scope: Plain) -> str:
         """Return the text of a rule's messageExpression, "" if it gives none."""
@@ -379,8 +379,8 @@ class RuleCosts:
         count = cardinality
         if not math.isfinite(cardinality):
             count = _REQUEST // (least_bytes(schema) + 1)
-        for place, compiled in enumerate(compile_rules(schema, root=root)):
-            here = f"{at}.x-kubernetes-validations[{place}]"
+        for index, compiled in enumerate(compile_rules(schema, root=root)):
+            here = f"{at}.x-kubernetes-validations[{index}]"
             self._check(compiled, here, count, uncorrelated)
 
     def _check(self, compiled: CompiledRule, at: str, count: float, uncorrelated: str) -> None:
@@ -417,9 +417,9 @@ class RuleCosts:
         if self._total > SCHEMA_COST:
             self._expensive.sort(key=lambda pair: -pair[1])
             why = "contributed to estimated rule cost total exceeding cost limit for entire"
-            for place, cost in self._expensive[:4]:
+            for where, cost in self._expensive[:4]:
                 if cost > SCHEMA_COST / 100:
-                    self._problems.forbidden(place, f"{why} OpenAPIv3 schema")
+                    self._problems.forbidden(where, f"{why} OpenAPIv3 schema")
             what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
             self._problems.forbidden(at, _exceeded(what, self._total, SCHEMA_COST))
 

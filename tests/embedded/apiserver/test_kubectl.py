@@ -94,7 +94,7 @@ def test_kubectl_shows_components_and_api_services(tmp_path: Path) -> None:
             assert heads == ["NAME", "STATUS", "MESSAGE", "ERROR"]
             names = ["controller-manager", "etcd-0", "scheduler"]
             assert rows == [[name, "Healthy", "ok"] for name in names]
-            world.cluster.store.trouble = lambda: "disk is full"  # type: ignore[method-assign]
+            world.cluster.store.storage.trouble = lambda: "disk is full"  # type: ignore[method-assign]
             path = "jsonpath={.conditions[0].status} {.conditions[0].error}"
             assert await kubectl("get", "cs", "etcd-0", "-o", path) == "False disk is full"
             heads, *rows = words(await kubectl("get", "apiservices"))

@@ -20,7 +20,7 @@ from policy_sched.client.apimachinery import BUDGET, POD, ApiError, Stored, bad_
 from policy_sched.embedded.admission import forbidden, invalid, set_condition
 from policy_sched.embedded.apiserver.endpoints.negotiation import object_of_kind
 from policy_sched.embedded.apiserver.endpoints.write import Writing, patch_of, patched
-from policy_sched.embedded.apiserver.printers import found, selector_text
+from policy_sched.embedded.apiserver.printers import selector_text, values_at
 from policy_sched.embedded.apiserver.request import RequestTarget, Sent
 from policy_sched.embedded.apiserver.security import TOKEN_REQUEST, AccountTokens, token_for
 from policy_sched.embedded.schema import CustomVersion, typed
@@ -275,13 +275,13 @@ def _custom_scale(custom: CustomVersion, data: Plain) -> Plain:
     """Return the scale of a custom object, by the paths of its definition."""
     paths = custom.scale
     assert paths is not None
-    replicas = next(iter(found(paths["specReplicasPath"], data)), None)
+    replicas = next(iter(values_at(paths["specReplicasPath"], data)), None)
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         what = f'the spec replicas field "{paths["specReplicasPath"]}" does not exist'
         raise ApiError(500, "InternalError", f"Internal error occurred: {what}")
-    present = next(iter(found(paths["statusReplicasPath"], data)), 0)
+    present = next(iter(values_at(paths["statusReplicasPath"], data)), 0)
     selected = paths.get("labelSelectorPath")
-    selector = next(iter(found(selected, data)), "") if selected else ""
+    selector = next(iter(values_at(selected, data)), "") if selected else ""
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",

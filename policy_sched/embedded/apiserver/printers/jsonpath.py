@@ -51,7 +51,7 @@ def steps_of(path: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def found(path: str, data: Any) -> list[Any]:
+def values_at(path: str, data: Any) -> list[Any]:
     """Return the values that a path leads to; none if it leads to too many on its way."""
     values = [data]
     for step in steps_of(path):
@@ -128,7 +128,7 @@ def _side(text: str) -> Callable[[Any], list[Any]]:
     """Return what gives one side of a comparison for an item."""
     if text.startswith("@"):
         steps_of(text[1:])
-        return lambda item: found(text[1:], item)
+        return lambda item: values_at(text[1:], item)
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         return lambda _: [text[1:-1]]
     try:

@@ -121,7 +121,7 @@ class CustomColumn(msgspec.Struct, frozen=True, rename="camel"):
     def value(self, data: Plain, now: int) -> Any:
         """Return the cell of an object, None if there is nothing that suits the type."""
         try:
-            value = next(iter(jsonpath.found(self.json_path, data)), None)
+            value = next(iter(jsonpath.values_at(self.json_path, data)), None)
         except ValueError:
             return None
         match self.type, value:

@@ -231,25 +231,31 @@ def _rank(version: str) -> tuple[bool, int, str]:
 class Catalog:
     """All resources that are served, in the order in which discovery names them.
 
-    ``versions`` has those of each group, the preferred one first.
+    ``versions`` has those of each group, the preferred resource first.
     """
 
     def __init__(self, served: Iterable[ServedResource]) -> None:
         order = {group: place for place, group in enumerate(GROUPS)}
         self.served = tuple(
-            sorted(served, key=lambda one: (order.get(one.group, len(order)), one.group,
-                                            _rank(one.version), one.name))
+            sorted(served, key=lambda resource: (order.get(resource.group, len(order)), resource.group,
+                                            _rank(resource.version), resource.name))
         )  # fmt: skip
-        self.by_path = {(one.group, one.version, one.name): one for one in self.served}
-        groups = dict.fromkeys((*GROUPS, *(one.group for one in self.served)))
+        self.by_path = {
+            (resource.group, resource.version, resource.name): resource for resource in self.served
+        }
+        groups = dict.fromkeys((*GROUPS, *(resource.group for resource in self.served)))
         self.versions: dict[str, tuple[str, ...]] = dict.fromkeys(groups, ())
-        for one in self.served:
-            if one.version not in self.versions[one.group]:
-                self.versions[one.group] += (one.version,)
+        for resource in self.served:
+            if resource.version not in self.versions[resource.group]:
+                self.versions[resource.group] += (resource.version,)
 
     def of(self, group: str, version: str) -> tuple[ServedResource, ...]:
         """Return the resources of a version of a group."""
-        return tuple(one for one in self.served if (one.group, one.version) == (group, version))
+        return tuple(
+            resource
+            for resource in self.served
+            if (resource.group, resource.version) == (group, version)
+        )
 
 
 _TABLE: Final = _table()
@@ -274,8 +280,12 @@ class Catalogs:
                 for version in kind.versions.values()
                 if version.served
             ]
-            taken = {(one.group, one.version, one.name) for one in added}
-            kept = [one for one in _TABLE if (one.group, one.version, one.name) not in taken]
+            taken = {(resource.group, resource.version, resource.name) for resource in added}
+            kept = [
+                resource
+                for resource in _TABLE
+                if (resource.group, resource.version, resource.name) not in taken
+            ]
             self._catalog = Catalog((*kept, *added))
         return self._catalog
 

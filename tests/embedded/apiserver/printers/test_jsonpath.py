@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from policy_sched.embedded.apiserver.printers.jsonpath import MOST, found
+from policy_sched.embedded.apiserver.printers.jsonpath import MOST, values_at
 
 DATA: dict[str, Any] = {
     "spec": {"a": 1, "b.c": "dotted", "list": [{"n": "x", "v": 1}, {"n": "y", "v": 2}]},
@@ -35,14 +35,14 @@ DATA: dict[str, Any] = {
 )
 def test_a_path_leads_to_values(path: str, values: list[Any]) -> None:
     """Columns of custom resources were not shown."""
-    assert found(path, DATA) == values
+    assert values_at(path, DATA) == values
 
 
 @pytest.mark.parametrize("path", [".a[", ".a[x]", ".a[?(@.b == x)]"])
 def test_a_path_that_cannot_be_read_is_an_error(path: str) -> None:
     """Its column stays empty."""
     with pytest.raises(ValueError, match="cannot read"):
-        found(path, DATA)
+        values_at(path, DATA)
 
 
 def test_a_path_that_leads_everywhere_has_an_end() -> None:
@@ -50,5 +50,5 @@ def test_a_path_that_leads_everywhere_has_an_end() -> None:
     data: Any = {}
     for _ in range(60):
         data = {"a": data, "b": [data]} if len(str(data)) < 20_000 else {"a": data}
-    assert found("..*..*..*", data) == []
-    assert len(found("..a", data)) < MOST
+    assert values_at("..*..*..*", data) == []
+    assert len(values_at("..a", data)) < MOST
