@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -116,6 +117,11 @@ class ServedResource:
         return self.resource.kind
 
     @property
+    def path(self) -> tuple[str, str, str]:
+        """Group, version and name, by which requests find it."""
+        return self.group, self.version, self.name
+
+    @property
     def group_version(self) -> str:
         """The apiVersion of its objects, as they are served."""
         return f"{self.group}/{self.version}" if self.group else self.version
@@ -222,40 +228,41 @@ def _table() -> tuple[ServedResource, ...]:
     return tuple(table)
 
 
-def _rank(version: str) -> tuple[bool, int, str]:
+_VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_MATURITY: Final = {None: 0, "beta": 1, "alpha": 2}
+
+
+def _rank(version: str) -> tuple[Any, ...]:
     """Return what sorts versions: those that are stable first, and the highest of them."""
-    number = version.removeprefix("v")
-    return not number.isdecimal(), -int(number) if number.isdecimal() else 0, version
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return 3, 0, 0, version
+    return _MATURITY[match[2]], -int(match[1]), -int(match[3] or 0), version
 
 
 class Catalog:
     """All resources that are served, in the order in which discovery names them.
 
-    ``versions`` has those of each group, the preferred resource first.
+    ``versions`` has those of each group, the preferred one first.
     """
 
     def __init__(self, served: Iterable[ServedResource]) -> None:
-        order = {group: place for place, group in enumerate(GROUPS)}
-        self.served = tuple(
-            sorted(served, key=lambda resource: (order.get(resource.group, len(order)), resource.group,
-                                            _rank(resource.version), resource.name))
-        )  # fmt: skip
-        self.by_path = {
-            (resource.group, resource.version, resource.name): resource for resource in self.served
-        }
-        groups = dict.fromkeys((*GROUPS, *(resource.group for resource in self.served)))
+        self.served = tuple(sorted(served, key=_order))
+        self.by_path = {resource.path: resource for resource in self.served}
+        groups = (*GROUPS, *(resource.group for resource in self.served))
         self.versions: dict[str, tuple[str, ...]] = dict.fromkeys(groups, ())
-        for resource in self.served:
-            if resource.version not in self.versions[resource.group]:
-                self.versions[resource.group] += (resource.version,)
+        for group, version, _ in self.by_path:
+            if version not in self.versions[group]:
+                self.versions[group] += (version,)
 
     def of(self, group: str, version: str) -> tuple[ServedResource, ...]:
         """Return the resources of a version of a group."""
-        return tuple(
-            resource
-            for resource in self.served
-            if (resource.group, resource.version) == (group, version)
-        )
+        return tuple(item for item in self.served if item.path[:2] == (group, version))
+
+
+def _order(served: ServedResource) -> tuple[Any, ...]:
+    group = GROUPS.index(served.group) if served.group in GROUPS else len(GROUPS)
+    return group, served.group, _rank(served.version), served.name
 
 
 _TABLE: Final = _table()
@@ -274,19 +281,14 @@ class Catalogs:
         """Return what is served now."""
         if self._version != self._custom.version:
             self._version = self._custom.version
-            added = [
-                _custom(version)
+            added = {
+                resource.path: resource
                 for kind in self._custom
-                for version in kind.versions.values()
-                if version.served
-            ]
-            taken = {(resource.group, resource.version, resource.name) for resource in added}
-            kept = [
-                resource
-                for resource in _TABLE
-                if (resource.group, resource.version, resource.name) not in taken
-            ]
-            self._catalog = Catalog((*kept, *added))
+                for resource in map(_custom, kind.versions.values())
+                if resource.custom is not None and resource.custom.served
+            }
+            kept = [resource for resource in _TABLE if resource.path not in added]
+            self._catalog = Catalog((*kept, *added.values()))
         return self._catalog
 
 
