@@ -13,6 +13,7 @@ multiPoint's; 0 counts as 1.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -26,7 +27,7 @@ from policy_sched.framework.runtime import Percentage
 from policy_sched.language.diagnostics import PolicySource
 from policy_sched.plugins.extenders import ExtenderSettings, TlsSettings, tls_faults
 from policy_sched.profiles import load, models
-from policy_sched.profiles.validate import decoded, plugin_set
+from policy_sched.profiles.validate import HEAD, check_head, decoded, plugin_set
 
 LEASE: Final = "policy-sched"
 """The lease, unless the configuration names one; kube-scheduler's own is another."""
@@ -191,9 +192,13 @@ def resolve(
 
     ``policies``: those that exist; of two with one name the later counts. ``plugin_points``: the
     points of the Python plugins that exist, by plugin name. A policy or plugin with the name of
-    an in-tree plugin stands in for it, at that plugin's points and with its arguments.
+    an in-tree plugin stands in for it, at that plugin's points and with its arguments. A name that
+    none of them has may be that of a shipped policy.
     """
     known = {policy.name: policy for policy in policies}
+    for name in _names_of(config.model) - known.keys() - (plugin_points or {}).keys():
+        if name in _shipped():
+            (known[name],), _ = load.load_policies([_shipped()[name]])
     implements = dict(models.PLUGIN_POINTS)
     found = {name: frozenset(points) for name, points in (plugin_points or {}).items()}
     found.update((name, policy_points(policy.model.spec)) for name, policy in known.items())
@@ -225,6 +230,30 @@ def _lists(profile: models.KubeSchedulerProfile) -> dict[str, PluginLists]:
         )
         lists[point] = PluginLists(entries, frozenset(plugin.name for plugin in chosen.disabled))
     return lists
+
+
+_POLICY_NAME: Final = re.compile(r"^metadata:\n  name: (\S+)$", re.MULTILINE)
+
+
+@cache
+def _shipped() -> Mapping[str, str]:
+    """Return the files of shipped policies, by the names of the policies."""
+    files = sorted(models.policies_directory().glob("*/policy.yaml"))
+    return {
+        name: str(file)
+        for file in files
+        if file.parent != models.default_policies()
+        for name in _POLICY_NAME.findall(file.read_text("utf-8"))
+    }
+
+
+def _names_of(configuration: models.KubeSchedulerConfiguration) -> set[str]:
+    """Return the plugins that profiles enable or have arguments for."""
+    names = {entry.name for profile in configuration.profiles for entry in profile.plugin_config}
+    for profile in configuration.profiles:
+        for point in (*models.POINTS, models.MULTI_POINT):
+            names.update(plugin.name for plugin in plugin_set(profile, point).enabled)
+    return names
 
 
 def _unknown_names(
@@ -328,7 +357,11 @@ def _plan(
             merged = load.merge_over(params, effective)
         else:
             at: models.Path = ("profiles", index, "pluginConfig", position, "args")
-            merged = load.merge_params(params, effective, at, problems)
+            # As upstream's plugins, a policy takes arguments with apiVersion and kind, too.
+            head = {key: effective[key] for key in effective.keys() & HEAD - params.keys()}
+            problems += check_head(name, head, at)
+            own = {key: value for key, value in effective.items() if key not in head}
+            merged = load.merge_params(params, own, at, problems)
             large = list(load.too_many_params(merged, at))
             problems += large
             merged = dict(params) if large else merged

@@ -4,8 +4,10 @@ JSON Schema shapes, plugin arguments, extenders, values of the configuration.
 """
 
 from policy_sched.profiles.validate.configuration import (
+    HEAD as HEAD,
     check_args as check_args,
     check_configuration as check_configuration,
+    check_head as check_head,
     decoded as decoded,
     plugin_set as plugin_set,
 )

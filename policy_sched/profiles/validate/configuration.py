@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -260,15 +260,27 @@ def check_args(
     name: str, args: models.PluginArgs, path: models.Path
 ) -> Iterator[models.ModelProblem]:
     """Yield the problems of the arguments ``args`` of plugin ``name``, found at ``path``."""
-    group = models.API_VERSION.split("/", maxsplit=1)[0]
-    if args.kind is not None and args.kind != f"{name}Args":
-        text = (
-            f"args for plugin {name} were not of type {name}Args.{group}, got {args.kind}.{group}"
-        )
-        yield models.ModelProblem((*path, "kind"), models.BAD_VALUE, text)
+    yield from check_head(name, {"kind": args.kind}, path)
     check = _CHECKS.get(type(args))
     if check is not None:
         yield from check(args, path)
+
+
+HEAD: Final = frozenset({"apiVersion", "kind"})
+"""Keys that arguments of any plugin may have."""
+
+
+def check_head(
+    name: str, head: Mapping[str, object], path: models.Path
+) -> Iterator[models.ModelProblem]:
+    """Yield what is wrong with apiVersion and kind of the arguments of plugin ``name``."""
+    version, kind = head.get("apiVersion"), head.get("kind")
+    if version not in (None, models.API_VERSION):
+        yield models.unsupported((*path, "apiVersion"), version, [models.API_VERSION])
+    if kind not in (None, f"{name}Args"):
+        group = models.API_VERSION.split("/", maxsplit=1)[0]
+        text = f"args for plugin {name} were not of type {name}Args.{group}, got {kind}.{group}"
+        yield models.ModelProblem((*path, "kind"), models.BAD_VALUE, text)
 
 
 def label_name_faults(name: str) -> list[str]:

@@ -16,8 +16,8 @@ from policy_sched.errors import Severity
 from policy_sched.plugins.extenders.http_extender import ExtenderSettings, TlsSettings
 from policy_sched.profiles.load import LoadedPolicy, load_policies
 from policy_sched.profiles.load.configuration import LoadedConfig, config_from_value, default_config
-from policy_sched.profiles.models.defaults import default_policies
-from policy_sched.profiles.resolve.plan import ProfilePlan, policy_points, resolve
+from policy_sched.profiles.models.defaults import default_policies, policies_directory
+from policy_sched.profiles.resolve.plan import ProfilePlan, _shipped, policy_points, resolve
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 POLICY = """
@@ -39,6 +39,11 @@ def mine(tmp_path: Path) -> LoadedPolicy:
     return policy
 
 
+def defaults() -> tuple[LoadedPolicy, ...]:
+    """Return the policies of the default profile."""
+    return load_policies([str(default_policies())])[0]
+
+
 def config(*profiles: dict[str, Any], **fields: Any) -> LoadedConfig:
     """Return a configuration that loads."""
     loaded, problems = config_from_value({**HEAD, "profiles": list(profiles), **fields})
@@ -49,6 +54,70 @@ def config(*profiles: dict[str, Any], **fields: Any) -> LoadedConfig:
 def test_sections_decide_the_points(tmp_path: Path) -> None:
     """A policy runs at the points that its sections stand for."""
     assert policy_points(mine(tmp_path).model.spec) == {"filter", "preScore", "score"}
+
+
+def test_a_configuration_that_names_a_shipped_policy_has_it() -> None:
+    """A configuration that enabled `NodeMetadata` needed `--policies node-metadata` besides."""
+    loaded = config(
+        {
+            "plugins": {"multiPoint": {"enabled": [{"name": "NodeMetadata"}]}},
+            "pluginConfig": [{"name": "NodeMetadata", "args": {"metadataKey": "price"}}],
+        }
+    )
+    (plan,), problems = resolve(loaded, defaults())
+    assert not problems
+    assert plan.policies["NodeMetadata"].params["metadataKey"] == "price"
+
+
+def test_every_shipped_policy_has_its_name() -> None:
+    """The names by which configurations find shipped policies are those in the files."""
+    folders = [one for one in policies_directory().iterdir() if (one / "policy.yaml").is_file()]
+    policies, _ = load_policies([str(one / "policy.yaml") for one in folders])
+    others = {policy.name for policy in policies} - {policy.name for policy in defaults()}
+    assert _shipped().keys() == others
+
+
+def test_a_given_policy_or_plugin_stands_in_for_a_shipped_one(tmp_path: Path) -> None:
+    """A file that is given along, or an installed plugin, has its own way."""
+    (tmp_path / "gang.yaml").write_text(POLICY.replace("Mine", "Gang"), encoding="utf-8")
+    given, _ = load_policies([str(tmp_path / "gang.yaml")])
+    loaded = config({"plugins": {"multiPoint": {"enabled": [{"name": "Gang"}]}}})
+    (plan,), _ = resolve(loaded, (*defaults(), *given))
+    assert plan.policies["Gang"].params == {"limit": 0.5, "gpu": "nvidia.com/gpu"}
+    (plan,), _ = resolve(loaded, defaults(), {"Gang": ["filter"]})
+    assert "Gang" not in plan.policies
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        ({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "NodeMetadataArgs"}, ""),
+        (
+            {"apiVersion": "v2"},
+            (
+                'profiles[0].pluginConfig[0].args.apiVersion: Unsupported value: "v2": supported '
+                'values: "kubescheduler.config.k8s.io/v1"'
+            ),
+        ),
+        (
+            {"kind": "OtherArgs"},
+            (
+                "args for plugin NodeMetadata were not of type NodeMetadataArgs."
+                "kubescheduler.config.k8s.io, got OtherArgs.kubescheduler.config.k8s.io"
+            ),
+        ),
+    ],
+)
+def test_arguments_of_a_policy_have_a_head(head: dict[str, str], message: str) -> None:
+    """Arguments that a Go plugin took were refused for their apiVersion and kind."""
+    loaded = config(
+        {
+            "plugins": {"multiPoint": {"enabled": [{"name": "NodeMetadata"}]}},
+            "pluginConfig": [{"name": "NodeMetadata", "args": head}],
+        }
+    )
+    _, problems = resolve(loaded, defaults())
+    assert [problem.message for problem in problems] == ([message] if message else [])
 
 
 def test_a_policy_is_enabled_like_any_plugin(tmp_path: Path) -> None:
