@@ -323,7 +323,7 @@ MUTANTS: Final = (
         "pass",
         DEVICES,
     ),
-    Mutant(f"{CLAIMS}/device_table.py", "self.share_version += 1", "pass", DEVICES),
+    Mutant(f"{CLAIMS}/device_table.py", "self.capacities.append(number, DYNAMIC)", "pass", DEVICES),
     Mutant(
         f"{CLAIMS}/device_table.py",
         "self._known[row] = node\n            self.generation[row] = self._generation\n",
@@ -332,8 +332,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         f"{CLAIMS}/claim_columns.py",
-        "if version != self._version or len(self._columns)",
-        "if len(self._columns)",
+        "if self._epoch != self._statuses.epoch or len(self._shapes)",
+        "if len(self._shapes)",
         DEVICES,
     ),
     Mutant(
@@ -344,7 +344,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         f"{CLAIMS}/claim_columns.py",
-        "if one.shares_seen != devices.share_version:",
+        "if requested.version != devices.capacities.version:",
         "if False:",
         DEVICES,
     ),
@@ -356,8 +356,26 @@ MUTANTS: Final = (
     ),
     Mutant(
         f"{CLAIMS}/claim_columns.py",
-        "flatnonzero(seen != generation)",
-        "flatnonzero(seen == _NEVER)",
+        "flatnonzero(column.seen != generation)",
+        "flatnonzero(column.seen == _NEVER)",
+        DEVICES,
+    ),
+    Mutant(
+        f"{CLAIMS}/claim_columns.py",
+        "if column.layout != layout:",
+        "if column.layout is None:",
+        DEVICES,
+    ),
+    Mutant(
+        f"{CLAIMS}/request_columns.py",
+        "if self._epoch != self.table.epoch or len(self._kept)",
+        "if len(self._kept)",
+        DEVICES,
+    ),
+    Mutant(
+        f"{CLAIMS}/request_columns.py",
+        "if self.version != table.capacities.version:",
+        "if False:",
         DEVICES,
     ),
     Mutant(
@@ -368,8 +386,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         f"{CLAIMS}/claim_store.py",
-        "if version != self._objects.version or len(plans)",
-        "if len(plans)",
+        "if self._classes != self._claims.classes_version or len(self._specs)",
+        "if len(self._specs)",
         DEVICES,
     ),
     # Counts of pods by selector and domain.

@@ -379,7 +379,7 @@ def _unselected(selector: SelectorStep, request: dra.Request) -> dra.Request:
         for place, text in request.expressions
         if not (place.startswith(f"{selector.kind} ") and place.endswith(f"#{selector.index}"))
     )
-    return replace(request, expressions=kept, _selected={})
+    return replace(request, expressions=kept)
 
 
 def _changed(

@@ -36,7 +36,7 @@ HOST: Final = "kubernetes.io/hostname"
 BOUNDED: Final = {
     "CarriedTerms._resolved": 8192,
     "ConstraintCache._own": 8192,
-    "ClaimStores._specs": 10_000,
+    "ClaimStores._specs": 4096,
     "Lru.entries": 32_768,  # evaluations: 256 MiB, of which each takes 8 KiB
     "Lru._sizes": 32_768,
     "Journal._ends": 65_536,

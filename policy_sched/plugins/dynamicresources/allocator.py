@@ -24,6 +24,7 @@ from policy_sched.plugins.dynamicresources.devices import (
     DeviceId,
     DeviceView,
     NodeView,
+    SelectorResults,
     Value,
     consumption,
 )
@@ -37,7 +38,6 @@ from policy_sched.plugins.dynamicresources.requests import (
     PreparedClaim,
     Request,
 )
-from policy_sched.plugins.dynamicresources.selector_columns import SelectorResults
 
 MAX_RESULTS: Final = 32
 """Devices of one claim."""

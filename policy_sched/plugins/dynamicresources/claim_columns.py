@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -94,31 +94,37 @@ class _Bounds(msgspec.Struct, frozen=True):
 
 
 class _Column:
-    """The results for one shape: ``codes`` of rows at the generations ``seen``.
+    """Values of rows, each with the generation of its row for which it is."""
 
-    ``found``: by row, the generation at which a search found something, and what. ``late``: the
-    generation at which it took more than was left, and ``hopeless``, by row, at which it took all
-    that an attempt has. ``bounds`` are those at the time ``layout``.
-    """
+    __slots__ = ("seen", "values")
 
-    __slots__ = ("bounds", "codes", "found", "hopeless", "late", "layout", "seen")
-
-    def __init__(self) -> None:
-        self.codes: Codes = np.empty(0, np.int16)
+    def __init__(self, dtype: type[np.generic]) -> None:
+        self.values: NDArray[Any] = np.empty(0, dtype)
         self.seen: NDArray[np.int64] = np.empty(0, np.int64)
-        self.late: NDArray[np.int64] = np.empty(0, np.int64)
-        self.found: dict[int, tuple[int, NodeAllocation]] = {}
-        self.hopeless: dict[int, int] = {}
-        self.bounds: _Bounds | None = None
-        self.layout: Hashable = None
 
     def fit(self, rows: int) -> None:
         """Make room for so many rows."""
         missing = rows - len(self.seen)
-        self.codes = np.concatenate((self.codes, np.zeros(missing, np.int16)))
-        never = np.full(missing, _NEVER, np.int64)
-        self.seen = np.concatenate((self.seen, never))
-        self.late = np.concatenate((self.late, never))
+        self.values = np.concatenate((self.values, np.zeros(missing, self.values.dtype)))
+        self.seen = np.concatenate((self.seen, np.full(missing, _NEVER, np.int64)))
+
+
+class _Shape(_Column):
+    """The results for claims of one shape: the number of a status by row."""
+
+    __slots__ = ("allocations", "bounds", "hopeless", "late", "layout")
+
+    def __init__(self) -> None:
+        super().__init__(np.int16)
+        self.allocations: dict[int, tuple[int, NodeAllocation]] = {}
+        """By row, the generation at which a search succeeded, and its result."""
+        self.late: dict[int, int] = {}
+        """By row, the generation at which a search took more than was left."""
+        self.hopeless: dict[int, int] = {}
+        """By row, the generation at which a search took all that an attempt has."""
+        self.bounds: _Bounds | None = None
+        self.layout: Hashable = None
+        """The epoch and the number of devices that ``bounds`` are for."""
 
 
 class ClaimColumns:
@@ -129,9 +135,9 @@ class ClaimColumns:
         self._statuses = statuses
         self._devices = search.claims.devices
         self._table = search.handle.nodes
-        self._columns: dict[Hashable, _Column] = {}
-        self._reached: dict[NodeSelector, tuple[Flags, NDArray[np.int64]]] = {}
-        self._version = (0, 0)
+        self._shapes: dict[Hashable, _Shape] = {}
+        self._reached: dict[NodeSelector, _Column] = {}
+        self._epoch = 0
         rules = search.rules
         self._ruled = rules is not None
         self._steady = rules is None or rules.steady
@@ -175,7 +181,7 @@ class ClaimColumns:
             stale = searched[column.seen[searched] != generation[searched]]
         if stale.size:
             self._refresh(column, begun, found, stale)
-        return column.codes[searched]
+        return column.values[searched]
 
     def _shape(self, found: ClaimStore) -> Hashable:
         """Return what results depend on besides nodes and devices; None where nothing is kept."""
@@ -184,24 +190,21 @@ class ClaimColumns:
             return found.plans_shape
         return found.plans_shape, rules.key(found.pod)
 
-    def _column(self, shape: Hashable) -> _Column:
+    def _column(self, shape: Hashable) -> _Shape:
         """Return what is kept for a shape; of None nothing is."""
-        version = self._search.claims.classes_version, self._statuses.epoch
-        if version != self._version or len(self._columns) > _MOST_SHAPES:
-            self._columns.clear()
-            self._version = version
-        column = self._columns.get(shape) if shape is not None else None
+        if self._epoch != self._statuses.epoch or len(self._shapes) > _MOST_SHAPES:
+            self._shapes.clear()
+            self._epoch = self._statuses.epoch
+        column = self._shapes.get(shape) if shape is not None else None
         if column is None:
-            column = _Column()
+            column = _Shape()
             if shape is not None:
-                self._columns[shape] = column
-        if len(column.seen) < len(self._table.names):
+                self._shapes[shape] = column
+        if len(column.seen) < len(self._table.names):  # a call less for each pod
             column.fit(self._table.n)
         return column
 
-    def _refresh(
-        self, column: _Column, begun: PodSearch, found: ClaimStore, stale: Numbers
-    ) -> None:
+    def _refresh(self, column: _Shape, begun: PodSearch, found: ClaimStore, stale: Numbers) -> None:
         """Evaluate rows anew."""
         budget, cancelled = self._search.budget, bool(self._search.cancelled())
         try:
@@ -222,44 +225,44 @@ class ClaimColumns:
             sure[:] = False
         invalid = devices.invalid[stale]
         codes = np.where(invalid, statuses.number(INVALID), statuses.number(NOT_ALLOCATED))
-        column.codes[stale] = np.where(enough, 0, codes)
+        column.values[stale] = np.where(enough, 0, codes)
         column.seen[stale[sure]] = devices.generation[stale[sure]]
         self._search_rows(column, begun, stale[~sure])
 
-    def _search_rows(self, column: _Column, begun: PodSearch, rows: Numbers) -> None:
+    def _search_rows(self, column: _Shape, begun: PodSearch, rows: Numbers) -> None:
         """Search rows until the attempt cannot pay for more; what is found is kept for the next.
 
         Rows that took too much in an earlier attempt come last, so that each attempt gets further;
         those that took all that an attempt has are not searched again.
         """
         generation, budget = self._devices.generation, self._search.budget
-        late = column.late[rows] == generation[rows]
-        ordered = np.concatenate((rows[~late], rows[late])).tolist()
-        ordered = [r for r in ordered if column.hopeless.get(r) != generation.item(r)]
-        for place, row in enumerate(ordered):
+        ordered = [r for r in rows.tolist() if column.hopeless.get(r) != generation.item(r)]
+        if column.late:
+            ordered.sort(key=lambda row: column.late.get(row) == generation.item(row))
+        for number, row in enumerate(ordered):
             before, known = budget.left, self._search.claims.selectors.work
             self._search_row(column, begun, row)
             if budget.exceeded:
-                column.late[row] = generation[row]
+                column.late[row] = generation.item(row)
                 alone = _ALL * before >= (_ALL - 1) * budget.whole and budget.spent
                 if alone and known == self._search.claims.selectors.work:
                     column.hopeless[row] = generation.item(row)
-                left = ordered[place + 1 :]
-                column.codes[left] = column.codes[row]
+                left = ordered[number + 1 :]
+                column.values[left] = column.values[row]
                 column.seen[left] = _NEVER
                 break
 
-    def _search_row(self, column: _Column, begun: PodSearch, row: int) -> None:
+    def _search_row(self, column: _Shape, begun: PodSearch, row: int) -> None:
         status, got = begun.allocation(row)
-        column.codes[row] = self._statuses.number(status) if not status.ok else 0
+        column.values[row] = self._statuses.number(status) if not status.ok else 0
         generation = int(self._devices.generation[row])
         column.seen[row] = _NEVER if status.code is Code.ERROR else generation
         if got is not None:
-            column.found[row] = generation, got
+            column.allocations[row] = generation, got
 
     # Without a search.
 
-    def _bounds(self, column: _Column, found: ClaimStore) -> _Bounds | None:
+    def _bounds(self, column: _Shape, found: ClaimStore) -> _Bounds | None:
         """Return how many devices a node needs; None where a claim is more than that."""
         devices = self._devices
         layout = devices.epoch, len(devices.views)
@@ -268,9 +271,9 @@ class ClaimColumns:
             column.bounds = None if requests is None else _bounds(requests, found)
             column.layout = layout
         if column.bounds is not None:
-            for one in column.bounds.columns:
-                if one.shares_seen != devices.share_version:
-                    one.refresh()
+            for requested in column.bounds.columns:
+                if requested.version != devices.capacities.version:
+                    requested.refresh()
         return column.bounds
 
     def _requests(self, found: ClaimStore) -> list[Alternatives] | None:
@@ -307,7 +310,7 @@ class ClaimColumns:
             enough &= np.logical_or.reduce(fits)
         return enough, ~unsure if bounds.simple else ~unsure & ~enough
 
-    def _evaluate_row(self, column: _Column, bounds: _Bounds, row: int) -> bool:
+    def _evaluate_row(self, column: _Shape, bounds: _Bounds, row: int) -> bool:
         """Evaluate one row, if that can be done without a search; return whether it can."""
         devices = self._devices
         if devices.searched[row]:
@@ -326,7 +329,7 @@ class ClaimColumns:
         code = 0
         if not enough:
             code = self._statuses.number(INVALID if devices.invalid[row] else NOT_ALLOCATED)
-        column.codes[row] = code
+        column.values[row] = code
         column.seen[row] = devices.generation[row]
         return True
 
@@ -343,7 +346,7 @@ class ClaimColumns:
             bounds = self._bounds(column, found)
             if bounds is None or not self._evaluate_row(column, bounds, row):
                 self._search_row(column, PodSearch(self._search, found), row)
-        return not column.codes[row]
+        return not column.values[row]
 
     # Allocated claims.
 
@@ -364,21 +367,20 @@ class ClaimColumns:
 
     def _selected(self, selector: NodeSelector) -> Flags:
         """Return which rows a node selector takes."""
-        generation, n = self._devices.generation, self._table.n
-        takes, seen = self._reached.get(selector, (_NO_FLAGS, _NO_GENERATIONS))
-        if len(takes) < n:
-            takes = np.concatenate((takes, np.zeros(n - len(takes), np.bool_)))
-            seen = np.concatenate((seen, np.full(n - len(seen), _NEVER, np.int64)))
+        column = self._reached.get(selector)
+        if column is None:
             if len(self._reached) >= _MOST_SHAPES:
                 self._reached.clear()
-            self._reached[selector] = takes, seen
-        stale = np.flatnonzero(seen != generation)
+            column = self._reached[selector] = _Column(np.bool_)
+        column.fit(self._table.n)
+        generation = self._devices.generation
+        stale = np.flatnonzero(column.seen != generation)
         for row in stale.tolist():
             node = self._table.nodes[row]
             view = None if node is None else NodeView(node.metadata.name, node.metadata.labels)
-            takes[row] = view is not None and selects(selector, view)
-        seen[stale] = generation[stale]
-        return takes
+            column.values[row] = view is not None and selects(selector, view)
+        column.seen[stale] = generation[stale]
+        return column.values
 
     # One node.
 
@@ -392,7 +394,7 @@ class ClaimColumns:
         self._devices.sync()
         column = self._column(self._shape(found) if self._ruled else found.plans_shape)
         generation = int(self._devices.generation[row])
-        kept = None if anew else column.found.get(row)
+        kept = None if anew else column.allocations.get(row)
         if kept is not None and kept[0] == generation and kept[1].variant is None:
             return NodeAllocation([plan.claim for plan in found.plans], kept[1].devices)
         bounds = None if self._search.rules is not None else self._bounds(column, found)
@@ -402,7 +404,7 @@ class ClaimColumns:
         if got is None:
             got = PodSearch(self._search, found).find(row)
         if got is not None:
-            column.found[row] = generation, got
+            column.allocations[row] = generation, got
         return got
 
     def names(self, found: ClaimStore, row: int) -> list[frozenset[str]]:
@@ -429,10 +431,6 @@ class ClaimColumns:
         return {uid_of(one) for one in allocated if not self._usable(begun, one, searched).all()}
 
 
-_NO_FLAGS: Final[Flags] = np.empty(0, np.bool_)
-_NO_GENERATIONS: Final[NDArray[np.int64]] = np.empty(0, np.int64)
-
-
 def _bounds(requests: Sequence[Alternatives], found: ClaimStore) -> _Bounds:
     """Return the bounds of requests.
 
@@ -452,7 +450,7 @@ def _bounds(requests: Sequence[Alternatives], found: ClaimStore) -> _Bounds:
         simple = simple and not column.counts and (len(group) == 1 or column.exclusive)
         wanted.append((column, sum(counts) if column.exclusive else max(counts)))
     for one, other in combinations([column for column, _ in wanted], 2):
-        simple = simple and not (one.suits & other.suits).any()
+        simple = simple and not (one.selected & other.selected).any()
     columns = tuple(
         {id(column): column for alternatives in requests for column, _ in alternatives}.values()
     )

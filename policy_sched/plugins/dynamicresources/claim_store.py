@@ -24,9 +24,8 @@ from policy_sched.plugins.dynamicresources.resource_claims import (
 )
 
 UNRESOLVABLE: Final = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-_MOST_PLANS: Final = 1000
-MOST_SPECS: Final = 10_000
-"""Specs of claims that have a number; beyond, all get new ones."""
+MOST_SPECS: Final = 4096
+"""Specs of claims that have a number and a plan; beyond, all get new ones."""
 
 
 @dataclass(slots=True)
@@ -79,9 +78,10 @@ class ClaimStores:
         self._claims = claims
         self._served = extended.names()
         self._last: tuple[PodInfo | None, int, int, ClaimStore | None] = (None, 0, 0, None)
-        self._specs: dict[bytes, int] = {}
+        self._specs: dict[bytes, tuple[int, ClaimPlan]] = {}
+        """By spec, the number that equal specs have in common, and their plan."""
         self._numbers = count()
-        self._plans: tuple[int, dict[int, ClaimPlan]] = (-1, {})
+        self._classes = -1
 
     def concerns(self, pod: PodInfo) -> bool:
         """Tell whether a pod has anything to do with devices."""
@@ -133,21 +133,21 @@ class ClaimStores:
                     return store
                 store.clocked = store.clocked or bool(conditional(claim))
                 continue
-            pending = self._claims.pending(claim, pod)
+            pending = self._claims.pending(claim, pod) if pod.pod_group else None
             if pending is not None:
                 store.user[place] = pending
                 continue
-            if uid_of(claim) in self._claims.in_flight:
+            in_flight = self._claims.in_flight
+            if in_flight and uid_of(claim) in in_flight:  # mostly there are none
                 name = claim_name(claim)
                 store.status = _no(f"resource claim {name} is in the process of being allocated")
                 return store
-            number = self._spec_number(claim)
-            plan = self._plan(claim, number)
-            if isinstance(plan, Status):
-                store.status = plan
+            planned = self._plan(claim)
+            if isinstance(planned, Status):
+                store.status = planned
                 return store
-            store.plans.append(plan)
-            shapes.append(number)
+            shapes.append(planned[0])
+            store.plans.append(planned[1])
         store.plans_shape = tuple(shapes)
         if store.extended_claim is not None:
             store.plans_shape = self._shape(store, store.extended_claim, shapes)
@@ -155,20 +155,20 @@ class ClaimStores:
             store.shape = store.plans_shape
         return store
 
-    def _plan(self, claim: ResourceClaim, number: int) -> ClaimPlan | Status:
-        """Return the plan of a claim, or why it cannot be allocated."""
-        version, plans = self._plans
-        if version != self._objects.version or len(plans) > _MOST_PLANS:
-            plans = {}
-            self._plans = self._objects.version, plans
-        known = plans.get(number)
-        if known is not None:
-            return known.for_claim(claim)
+    def _plan(self, claim: ResourceClaim) -> tuple[int, ClaimPlan] | Status:
+        """Return the number of a claim's spec and its plan, or why it cannot be allocated."""
+        if self._classes != self._claims.classes_version or len(self._specs) >= MOST_SPECS:
+            self._specs.clear()
+            self._classes = self._claims.classes_version
+        text = msgspec.json.encode(claim.spec)
+        planned = self._specs.get(text)
+        if planned is not None:
+            return planned[0], planned[1].for_claim(claim)
         unusable = self._unusable(claim)
         if not unusable.ok:
             return unusable
-        plan = plans[number] = ClaimPlan.of(claim, self.device_class)
-        return plan
+        planned = self._specs[text] = next(self._numbers), ClaimPlan.of(claim, self.device_class)
+        return planned
 
     def _shape(
         self, store: ClaimStore, extended_claim: ResourceClaim, shapes: list[Hashable]
@@ -176,17 +176,8 @@ class ClaimStores:
         if extended_claim.spec.devices.requests or extended_claim.status.allocation is not None:
             return None
         spec = store.pod.pod.spec
-        return (*shapes, msgspec.json.encode((spec.init_containers, spec.containers)))
-
-    def _spec_number(self, claim: ResourceClaim) -> int:
-        """Return a number that equal specs have in common."""
-        text = msgspec.json.encode(claim.spec)
-        number = self._specs.get(text)
-        if number is None:
-            if len(self._specs) >= MOST_SPECS:
-                self._specs.clear()
-            number = self._specs[text] = next(self._numbers)
-        return number
+        containers = msgspec.json.encode((spec.init_containers, spec.containers))
+        return (*shapes, self._claims.classes_version, containers)
 
     def _unusable(self, claim: ResourceClaim) -> Status:
         """Return why a claim cannot be allocated, Success if it can."""

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from policy_sched.cluster.tables import NodeTable
+from policy_sched.cluster.tables import DYNAMIC, Journal, NodeTable
 from policy_sched.language.values import AttributeFacts, DeviceFacts, QualifiedNames
 from policy_sched.model import MICRO, NANO, Amount, DeviceAttribute, Node, nanos, units_of_nanos
 from policy_sched.plugins.dynamicresources.devices import DeviceId, DeviceView, NodeView
@@ -40,9 +40,9 @@ class DeviceTable:
     """Columns over devices and over rows; call `sync` before reading.
 
     Over devices: ``views`` are the devices; ``free`` is whether no claim has one as a whole;
-    ``shares`` counts the claims that have a share; ``blocked`` is whether a taint keeps claims
-    away that do not tolerate it; ``counting`` is whether it consumes counters; ``row`` is the only
-    row that reaches it, NO_ROW where there may be several.
+    ``blocked`` is whether a taint keeps claims away that do not tolerate it; ``counting`` is
+    whether it consumes counters; ``row`` is the only row that reaches it, NO_ROW where there may be
+    several. The journal ``capacities`` says which devices have other capacities left.
     Over rows: ``generation``; ``candidates`` are the numbers of the devices that may be tried
     there, in upstream's order; ``searched`` is whether the node's pools cannot be gathered without
     an error, so that it must be searched; ``invalid`` is whether one of its pools is invalid;
@@ -66,15 +66,12 @@ class DeviceTable:
         self.free: NDArray[np.bool_] = np.empty(0, np.bool_)
         self.blocked: NDArray[np.bool_] = np.empty(0, np.bool_)
         self.counting: NDArray[np.bool_] = np.empty(0, np.bool_)
-        self.shares: NDArray[np.int64] = np.empty(0, np.int64)
         self.row: NDArray[np.intp] = np.empty(0, np.intp)
         self.generation: NDArray[np.int64] = np.empty(0, np.int64)
         self.searched: NDArray[np.bool_] = np.empty(0, np.bool_)
         self.invalid: NDArray[np.bool_] = np.empty(0, np.bool_)
         self.partial: NDArray[np.bool_] = np.empty(0, np.bool_)
-        self.share_version = 0
-        """How often the shares of a device changed since the epoch began."""
-        self._share_changes: list[int] = []
+        self.capacities = Journal()
         self._numbers: dict[DeviceId, tuple[int, ...]] = {}
         self._known: list[Node | None] = []
         self.candidates: list[NDArray[np.intp]] = []
@@ -235,13 +232,11 @@ class DeviceTable:
         new = self.views[len(self.free) :]
         allocated = self._allocated
         free = [view.id not in allocated.devices for view in new]
-        shares = [allocated.shared.get(view.id, 0) for view in new]
         blocked = [bool(view.blocking) for view in new]
         counting = [bool(view.consumed_counters) for view in new]
         self.free = np.concatenate((self.free, np.array(free, np.bool_)))
         self.blocked = np.concatenate((self.blocked, np.array(blocked, np.bool_)))
         self.counting = np.concatenate((self.counting, np.array(counting, np.bool_)))
-        self.shares = np.concatenate((self.shares, np.array(shares, np.int64)))
         self.row = np.concatenate((self.row, np.full(len(new), NO_ROW, np.intp)))
 
     def _take_over(self, devices: Iterable[DeviceId]) -> None:
@@ -251,22 +246,11 @@ class DeviceTable:
         for device in devices:
             for number in self._numbers.get(device, ()):
                 self.free[number] = device not in allocated.devices
-                shares = allocated.shared.get(device, 0)
-                if shares or self.shares[number]:
-                    self.shares[number] = shares
-                    self._share_changes.append(number)
-                    self.share_version += 1
+                if self.views[number].capacity:
+                    self.capacities.append(number, DYNAMIC)
             rows = self._rows_of_pool.get((device.driver, device.pool))
             if rows:
                 self.generation[list(rows)] = self._generation
-
-        if len(self._share_changes) > _MOST_NOTED:
-            self._share_changes.clear()
-
-    def shares_changed_since(self, version: int) -> Sequence[int] | None:
-        """Return the numbers of devices whose shares changed; None if that is too long ago."""
-        missed = self.share_version - version
-        return None if missed > len(self._share_changes) else self._share_changes[-missed:]
 
     # What rows reach.
 
@@ -316,16 +300,12 @@ class NodeDevices:
     def __init__(self, table: DeviceTable, state: AllocatedState) -> None:
         self._table = table
         self._state = state
-        self._epoch = -1
         self._found: dict[int, tuple[int, tuple[NodeDevice, ...]]] = {}
 
     def on(self, row: int) -> tuple[NodeDevice, ...]:
         """Return the devices of a row's node; none where its pools cannot be gathered."""
         table = self._table
         table.sync()
-        if self._epoch != table.epoch:
-            self._epoch = table.epoch
-            self._found.clear()
         known = self._found.get(row)
         generation = int(table.generation[row])
         if known is not None and known[0] == generation:

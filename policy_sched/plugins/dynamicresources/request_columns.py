@@ -2,7 +2,9 @@
 
 Theory of operation. Selectors, tolerations and capacities say that of each device by itself; what
 other requests take, constraints and counters are the allocator's. So the number of devices that a
-node has for a request is a bound: fewer than it wants, and nothing is found there.
+node has for a request is a bound: fewer than it wants, and nothing is found there. Columns are
+filled at once as long as selectors are cheap. Where they are not, the devices that are left are
+evaluated when a search comes to them: the first that fails may end it.
 """
 
 from __future__ import annotations
@@ -15,144 +17,138 @@ from numpy.typing import NDArray
 
 from policy_sched.framework import AttemptBudget
 from policy_sched.plugins.dynamicresources.device_table import DeviceTable
-from policy_sched.plugins.dynamicresources.devices import DeviceView, consumption
+from policy_sched.plugins.dynamicresources.devices import (
+    DeviceView,
+    SelectorError,
+    SelectorResults,
+    consumption,
+)
 from policy_sched.plugins.dynamicresources.pools import AllocatedState
 from policy_sched.plugins.dynamicresources.requests import Request
-from policy_sched.plugins.dynamicresources.selector_columns import (
-    FAILS,
-    UNKNOWN,
-    YES,
-    SelectorColumn,
-    SelectorResults,
-)
 
 Flags = NDArray[np.bool_]
 _FEW: Final = 8
 _MOST_REQUESTS: Final = 256
+#: Filling a column may take one part of so many of an attempt's units at once.
+_FILL_SHARE: Final = 25
 _NOTHING: Final[Mapping[str, int]] = {}
+_NO_FLAGS: Final[Flags] = np.empty(0, np.bool_)
 
 
 class RequestColumn:
-    """Columns over devices for requests that are alike.
+    """Columns over devices, by their number, for requests that are alike.
 
-    ``offered``: the devices that are worth trying. ``suits``: those of them that the request gets
-    if counters suffice. Neither says whether a device is taken as a whole; see `free`.
-    ``failing``: those for which a selector fails, or may fail, as evaluating it for all takes too
-    much work; ``fails`` is whether there are any.
-    ``exclusive`` is whether one that is taken is taken for all other requests, too.
-    ``counts``: whether some of the offered devices consume counters.
+    None of them says whether a device is taken as a whole; see `on`.
     """
 
-    def __init__(
-        self,
-        request: Request,
-        table: DeviceTable,
-        state: AllocatedState,
-        selectors: Mapping[str, SelectorColumn],
-        budget: AttemptBudget,
-    ) -> None:
+    def __init__(self, request: Request, columns: RequestColumns) -> None:
         self._request = request
-        self._table = table
-        self._state = state
-        self._selectors, self._budget = selectors, budget
-        self.shares_seen = table.share_version
-        """The table's share_version that the columns are up to date with."""
+        self._columns = columns
+        self._table = columns.table
+        self.version = columns.table.capacities.version
+        """The version of the table's ``capacities`` that the columns are up to date with."""
         self._fits: dict[Hashable, bool] = {}
-        self._sharing = False
-        self._selected: Flags = np.empty(0, np.bool_)
-        self._tolerated: Flags = np.empty(0, np.bool_)
-        self.offered: Flags = np.empty(0, np.bool_)
-        self.suits: Flags = np.empty(0, np.bool_)
-        self.failing: Flags = np.empty(0, np.bool_)
+        self.selected: Flags = _NO_FLAGS
+        self.offered: Flags = _NO_FLAGS
+        """The devices that are worth trying."""
+        self.suits: Flags = _NO_FLAGS
+        """Those of them that the request gets if counters suffice."""
+        self.failing: Flags = _NO_FLAGS
+        """The devices for which a selector fails, or is not evaluated as that takes too much."""
         self.fails = False
+        """Whether there are failing ones."""
         self.counts = False
+        """Whether some of the selected devices consume counters."""
         self.exclusive = not request.admin_access
+        """Whether a device that is taken is taken for all other requests, too."""
 
     def refresh(self) -> None:
         """Bring the columns up to date with the table. Raises DeadlineExceeded."""
-        table = self._table
-        new = len(table.views) - len(self.offered)
-        if new > 0:
-            self._extend()
-            self._budget.charge(new)
-        if self.shares_seen == table.share_version:
-            return
-        changed = table.shares_changed_since(self.shares_seen)
-        self.shares_seen = table.share_version
-        if not self._sharing:
-            return
-        if changed is None:
-            changed = [view.number for view in table.views if view.shareable]
-        for number in changed:
-            if self._selected[number]:
-                self._set(number, fits=self._has_room(table.views[number]))
+        table, filled = self._table, len(self.selected)
+        if self.version != table.capacities.version:
+            changes = table.capacities.since(self.version)
+            for number in range(filled) if changes is None else changes.rows:
+                if number < filled and self.selected[number]:
+                    self._fit(number, table.views[number])
+            self.version = table.capacities.version
+        if filled < len(table.views):
+            self._extend(filled)
 
-    def _set(self, number: int, *, fits: bool) -> None:
-        self.offered[number] = fits and (self._tolerated[number] or self._table.counting[number])
-        self.suits[number] = fits and self._tolerated[number]
-
-    def _extend(self) -> None:
+    def _extend(self, filled: int) -> None:
         """Fill the columns for devices that are new."""
-        table, request, first = self._table, self._request, len(self.offered)
-        new = np.arange(first, len(table.views), dtype=np.intp)
-        results = np.full(new.size, YES, np.int8)
-        for _, expression in request.expressions:
-            selected = np.flatnonzero(results == YES)
-            results[selected] = self._selectors[expression].of(table.views, new[selected])
-        selected = results == YES
-        views = table.views[first:]
-        tolerated = ~table.blocked[first:]
-        for at in np.flatnonzero(selected & table.blocked[first:]).tolist():
-            tolerated[at] = request.tolerates(views[at])
-        fits = selected.copy()
-        for at in np.flatnonzero(selected).tolist():
-            view = views[at]
-            if view.capacity or request.capacity:
-                self._sharing = self._sharing or view.shareable
-                fits[at] = self._has_room(view)
-        self._selected = np.concatenate((self._selected, selected))
-        self._tolerated = np.concatenate((self._tolerated, tolerated))
-        counting = table.counting[first:]
-        shared = any(views[at].shareable for at in np.flatnonzero(selected).tolist())
-        self.exclusive = self.exclusive and not shared
-        self.offered = np.concatenate((self.offered, fits & (tolerated | counting)))
-        self.suits = np.concatenate((self.suits, fits & tolerated))
-        failing = (results == FAILS) | (results == UNKNOWN)
+        new = self._table.views[filled:]
+        selected, failing = np.zeros((2, len(new)), np.bool_)
+        work = self._columns.results.work + self._columns.results.units // _FILL_SHARE
+        for at, device in enumerate(new):
+            result = self._selects(device, work)
+            selected[at], failing[at] = result or False, result is None
+        none = np.zeros(len(new), np.bool_)
+        self.offered, self.suits = (np.concatenate((c, none)) for c in (self.offered, self.suits))
+        self.selected = np.concatenate((self.selected, selected))
         self.failing = np.concatenate((self.failing, failing))
-        self.fails = bool(self.failing.any())
-        self.counts = bool((self.offered & table.counting).any())
+        self.fails = self.fails or bool(failing.any())
+        for at in np.flatnonzero(selected).tolist():
+            self._fit(filled + at, new[at])
+            self.exclusive = self.exclusive and not new[at].shareable
+        self.counts = bool((self.selected & self._table.counting).any())
+        self._columns.budget.charge(len(new))
+
+    def _selects(self, device: DeviceView, most: int) -> bool | None:
+        """Tell whether the selectors take a device; None where one fails, or is not evaluated.
+
+        ``most``: units of work after which only results that are kept count.
+        """
+        results = self._columns.results
+        for _, expression in self._request.expressions:
+            result = device.selected.get(expression)
+            if result is None:
+                if results.work > most:
+                    return None
+                try:
+                    result = results.selected(expression, device)
+                except SelectorError:
+                    return None
+            if result is not True:
+                return None if isinstance(result, str) else False
+        return True
+
+    def _fit(self, number: int, device: DeviceView) -> None:
+        """Note whether a selected device has room for the request, which tolerates it."""
+        sized = device.capacity or self._request.capacity
+        fits = not sized or self._has_room(device)
+        tolerated = not device.blocking or self._request.tolerates(device)
+        self.suits[number] = fits and tolerated
+        self.offered[number] = fits and (tolerated or self._table.counting[number])
 
     def _has_room(self, device: DeviceView) -> bool:
         """Tell whether the device has what is left of its capacities."""
-        used = self._state.consumed.get(device.id, _NOTHING)
+        used = self._columns.state.consumed.get(device.id, _NOTHING)
         key = (tuple(device.capacity.items()), tuple(used.items()))
-        known = self._fits.get(key)
-        if known is None:
+        fits = self._fits.get(key)
+        if fits is None:
             if len(self._fits) >= _MOST_REQUESTS:
                 self._fits.clear()
-            known = consumption(device, self._request.capacity, used) is not None
-            self._fits[key] = known
-        return known
-
-    def free(self, devices: Flags) -> Flags:
-        """Return which of the devices no other claim has as a whole, where that matters."""
-        return devices if self._request.admin_access else devices & self._table.free
+            fits = consumption(device, self._request.capacity, used) is not None
+            self._fits[key] = fits
+        return fits
 
     def count(self, devices: Flags, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return how many such devices that no other claim has rows may try."""
-        if rows.size > _FEW:
-            return self._table.count(self.free(devices), rows)
-        return np.array([self.on(row, devices).size for row in rows.tolist()], np.intp)
+        if rows.size <= _FEW:
+            return np.array([self.on(row, devices).size for row in rows.tolist()], np.intp)
+        if not self._request.admin_access:
+            devices = devices & self._table.free
+        return self._table.count(devices, rows)
 
     def on(self, row: int, devices: Flags) -> NDArray[np.intp]:
         """Return the numbers of such devices that a row may try, in upstream's order."""
-        table, admin = self._table, self._request.admin_access
+        table = self._table
         numbers = table.candidates[row]
         chosen = devices[numbers]
-        return numbers[chosen if admin else chosen & table.free[numbers]]
+        return numbers[chosen if self._request.admin_access else chosen & table.free[numbers]]
 
     def places(self, row: int, devices: Flags) -> Flags:
-        """Return which of a row's candidates are among such devices."""
+        """Return which of a row's candidates are among such devices, and no other claim's."""
         numbers = self._table.candidates[row]
         chosen = devices[numbers]
         if not self._request.admin_access:
@@ -170,30 +166,23 @@ class RequestColumns:
         results: SelectorResults,
         budget: AttemptBudget,
     ) -> None:
-        self._table = table
-        self._state = state
-        self._results = results
-        self._budget = budget
+        self.table = table
+        self.state = state
+        self.results = results
+        self.budget = budget
         self._epoch = table.epoch
-        self._columns: dict[Hashable, RequestColumn] = {}
-        self._selectors: dict[str, SelectorColumn] = {}
+        self._kept: dict[Hashable, RequestColumn] = {}
 
     def of(self, request: Request) -> RequestColumn:
         """Return the columns of a request, up to date; the table must be.
 
         Raises DeadlineExceeded.
         """
-        if self._epoch != self._table.epoch or len(self._columns) > _MOST_REQUESTS:
-            self._columns.clear()
-            self._selectors.clear()
-            self._epoch = self._table.epoch
-        found = self._columns.get(request.key)
-        if found is None:
-            found = self._columns[request.key] = RequestColumn(
-                request, self._table, self._state, self._selectors, self._budget
-            )
-            for _, text in request.expressions:
-                if text not in self._selectors:
-                    self._selectors[text] = SelectorColumn(text, self._results)
-        found.refresh()
-        return found
+        if self._epoch != self.table.epoch or len(self._kept) > _MOST_REQUESTS:
+            self._kept.clear()
+            self._epoch = self.table.epoch
+        column = self._kept.get(request.key)
+        if column is None:
+            column = self._kept[request.key] = RequestColumn(request, self)
+        column.refresh()
+        return column

@@ -8,9 +8,14 @@ from typing import Final, Protocol
 
 from policy_sched import model
 from policy_sched.errors import PolicySchedError
-from policy_sched.plugins.dynamicresources.devices import DeviceView, NodeView, SelectorError, Value
+from policy_sched.plugins.dynamicresources.devices import (
+    DeviceView,
+    NodeView,
+    SelectorError,
+    SelectorResults,
+    Value,
+)
 from policy_sched.plugins.dynamicresources.pools import Pool
-from policy_sched.plugins.dynamicresources.selector_columns import SelectorResults
 
 
 class Constraint(Protocol):
@@ -129,7 +134,6 @@ class Request:
     capacity: Mapping[str, model.Amount]
     admin_access: bool = False
     all_devices: list[tuple[DeviceView, Pool]] = field(default_factory=list)
-    _selected: dict[int, bool] = field(default_factory=dict)
     key: Hashable = field(init=False)
     """What decides which devices the request can have if it is alone."""
     full_name: str = field(init=False)
@@ -148,15 +152,18 @@ class Request:
 
     def selects(self, device: DeviceView, node: NodeView, results: SelectorResults) -> bool:
         """Return whether a device is selected. Raises AllocationError and DeadlineExceeded."""
-        known = self._selected.get(id(device))
-        if known is None:
-            known = self._selected[id(device)] = self._selects(device, results)
-        if known and device.slice.spec.per_device_node_selection:
+        for place, expression in self.expressions:
+            try:
+                if not results.selected(expression, device):
+                    return False
+            except SelectorError as error:
+                raise AllocationError(f"{place}: {error}") from None
+        if device.slice.spec.per_device_node_selection:
             try:
                 return device.on_node(node)
             except ValueError as error:
                 raise AllocationError(f"failed to parse node selector: {error}") from None
-        return known
+        return True
 
     def tolerates(self, device: DeviceView) -> bool:
         """Return whether the request tolerates every taint of a device."""
@@ -164,15 +171,6 @@ class Request:
             any(one.tolerates(taint.key, taint.value, taint.effect) for one in self.tolerations)
             for taint in device.blocking
         )
-
-    def _selects(self, device: DeviceView, results: SelectorResults) -> bool:
-        for place, expression in self.expressions:
-            try:
-                if not results.selected(expression, device):
-                    return False
-            except SelectorError as error:
-                raise AllocationError(f"{place}: {error}") from None
-        return True
 
 
 @dataclass(slots=True)

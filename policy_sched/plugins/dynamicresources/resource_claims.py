@@ -35,11 +35,11 @@ from policy_sched.plugins.dynamicresources.devices import (
     DeviceView,
     NodeView,
     SelectorError,
+    SelectorResults,
 )
 from policy_sched.plugins.dynamicresources.extended_resources import ExtendedResources
 from policy_sched.plugins.dynamicresources.pools import AllocatedState, SliceIndex
 from policy_sched.plugins.dynamicresources.requests import claim_name
-from policy_sched.plugins.dynamicresources.selector_columns import SelectorResults
 
 Lookup = Callable[[str, str], ResourceClaim | None]
 """Finds a claim by namespace and name."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from policy_sched.client import MemoryClient
 from policy_sched.cluster import ApiObjects, Cache
-from policy_sched.framework import CycleState, Handle, WaitingPods
+from policy_sched.framework import Code, CycleState, Handle, Status, WaitingPods
 from policy_sched.model import ApiObject, ResourceClaim, ResourceSlice
 from policy_sched.plugins.dynamicresources import DynamicResources
 from policy_sched.plugins.dynamicresources.claim_store import ClaimStores
@@ -321,3 +321,13 @@ def test_a_node_that_has_an_extended_resource_itself_needs_no_devices() -> None:
 def test_a_class_that_selects_other_devices_counts_for_claims_that_were_read_before() -> None:
     """Pods still got devices that the class had selected when their claims were first read."""
     play(published("n0", {}), lambda m: m.reclass(big=True), lambda m: m.reclass(big=False))
+
+
+def test_a_status_keeps_its_meaning_when_numbers_are_used_again() -> None:
+    """Pods were told of an error of another claim, after 30,000 of them."""
+
+    def fail(machine: Columns) -> None:
+        for number in range(30_000):
+            machine.plugin._statuses.number(Status(Code.ERROR, (str(number),)))
+
+    play(published("n0", {}), fail)

@@ -13,11 +13,10 @@ from policy_sched.errors import TakesLong
 from policy_sched.explain import explain
 from policy_sched.model import QueueState
 from policy_sched.plugins.dynamicresources.allocator import Allocator, Candidate
-from policy_sched.plugins.dynamicresources.devices import NodeView
+from policy_sched.plugins.dynamicresources.devices import NodeView, SelectorResults
 from policy_sched.plugins.dynamicresources.pools import AllocatedState, SliceIndex
 from policy_sched.plugins.dynamicresources.requests import AllocationError, ClaimPlan, Request
 from policy_sched.plugins.dynamicresources.resource_claims import ResourceClaims
-from policy_sched.plugins.dynamicresources.selector_columns import SelectorResults
 from policy_sched.scheduler import Attempt, Bind, Reject, Scheduler
 from policy_sched.testing import FakeClock
 
