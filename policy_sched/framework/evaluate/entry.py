@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
 from typing import Final, TypeVar
 
 import numpy as np
@@ -41,13 +40,6 @@ from policy_sched.framework.runtime import Hook, PointResult
 T = TypeVar("T", bound=np.generic)
 
 
-class Unknown(Enum):
-    """The type of UNKNOWN."""
-
-    UNKNOWN = 0
-
-
-UNKNOWN: Final = Unknown.UNKNOWN
 _NO_STAMPS: Final = array("q")
 _NO_TOTALS: Final = Totals(np.empty(0, np.int64), np.empty(0, np.int16))
 NO_ROWS: Final = np.empty(0, np.intp)
@@ -114,7 +106,7 @@ class Entry:
         self.incremental: Mapping[str, Incremental] | None = None
         """What updates the results of plugins of the whole cluster, by name, in place of these
         hooks. None: not looked for yet."""
-        self.row_functions: RowFunctions | Unknown | None = UNKNOWN
+        self.row_functions: RowFunctions | None = None
         """What runs for a row in place of the plugins that read no more than the row; None where
         these run one by one."""
         self.totals = _NO_TOTALS

@@ -93,14 +93,16 @@ class FilterDryRun:
         if rows is None and moved and self._pass_together(nodes, pod, found):
             return found
         for hook in hooks:
-            if hook.plugin in self._by_node and not found.all():
-                found[found] = self._passes(hook, state, pod, _chosen(rows, found), nodes)
-                continue
-            verdict = self._filter(hook, state, pod, rows, nodes)
+            left = hook.plugin in self._by_node and not found.all()  # it looks at no other node
+            verdict = self._filter(hook, state, pod, _chosen(rows, found) if left else rows, nodes)
             codes = verdict.codes
-            if codes is not None:
-                if verdict.fatal and verdict.names_node:
-                    self._check(hook, verdict, _chosen(rows, found), codes[found])
+            if codes is None:
+                continue
+            if verdict.fatal and verdict.names_node:
+                self._check(hook, verdict, _chosen(rows, found), codes if left else codes[found])
+            if left:
+                found[found] = codes == 0
+            else:
                 found &= codes == 0
         return found
 
@@ -174,18 +176,6 @@ class FilterDryRun:
             one is None or one.kernel.filter_reads is None or one.kernel.filter_reads(key)
             for one in found
         )
-
-    def _passes(
-        self, hook: Hook, state: CycleState, pod: PodInfo, rows: NDArray[np.intp], nodes: NodeView
-    ) -> NDArray[np.bool_]:
-        """Return on which of the rows one filter passes, shape (k,)."""
-        verdict = self._filter(hook, state, pod, rows, nodes)
-        if verdict.codes is None:
-            return np.ones(rows.size, np.bool_)
-        if verdict.fatal and verdict.names_node:
-            self._check(hook, verdict, rows, verdict.codes)
-        passed: NDArray[np.bool_] = verdict.codes == 0
-        return passed
 
     def rejections(
         self,

@@ -28,7 +28,7 @@ from policy_sched.framework import (
     Scores,
 )
 from policy_sched.framework.evaluate import static_part
-from policy_sched.framework.evaluate.entry import UNKNOWN, Entry, read_only
+from policy_sched.framework.evaluate.entry import Entry, read_only
 from policy_sched.framework.evaluate.nominated_pods import NominatedPods
 from policy_sched.framework.evaluate.plugin_sets import NONE, ActivePlugins, PluginSets, Scorers
 from policy_sched.framework.evaluate.pod_signature import Key
@@ -58,7 +58,7 @@ class Passes:
     def __init__(self, runner: Runner, table: NodeTable, *, cached: bool) -> None:
         self._runner = runner
         self._table = table
-        self._sets = PluginSets(runner)
+        self.sets = PluginSets(runner)
         self._cached = cached
         self._parts = (
             static_part.StaticParts(runner, table)
@@ -74,9 +74,9 @@ class Passes:
         """
         parts, part = self._parts, None
         if key is None:
-            active = self._sets.active(NONE)
+            active = self.sets.active(NONE)
         else:
-            active = self._sets.active_with(key)
+            active = self.sets.active_with(key)
             part = None if parts is None else parts.of(key, pod)
         entry = self._filter_all(pod, key, nominated, active, part)
         if entry.result.filtering.rejection is None:
@@ -105,12 +105,12 @@ class Passes:
         result = runner.run("pre_filter", state, pod, hooks=hooks)
         rejected = result.status.code is not Code.SUCCESS
         if part is None:
-            filters = self._sets.filters(result.skipped, active.inactive)
+            filters = self.sets.filters(result.skipped, active.inactive)
         else:
             before = part.skipped
             if result.plugin:
                 before = part.skipped_before(result.plugin, active.pre_filter)
-            filters = self._sets.filters(result.skipped | before, active.inactive)
+            filters = self.sets.filters(result.skipped | before, active.inactive)
         rows, last, places = None, 0, filters.dynamic
         if part is not None and not rejected and result.node_names is None:
             base = part.base(filters.plugins)
@@ -210,7 +210,7 @@ class Passes:
         entry.rejects = True  # rows may become infeasible from now on
         if result.scoring is not None or result.broken is not None:
             entry.result = Evaluation(result.state, result.filtering)
-        entry.row_functions, entry.shares_scores = UNKNOWN, True
+        entry.shares_scores = True
         if not feasible.size:
             return
         try:
@@ -225,7 +225,7 @@ class Passes:
     def scored_again(self, result: Evaluation, pod: PodInfo) -> Evaluation:
         """Return a result with other feasible rows, which are scored anew."""
         entry = Entry(result.filtering.first)
-        entry.result, entry.active = result, self._sets.active(NONE)
+        entry.result, entry.active = result, self.sets.active(NONE)
         self.score_all(entry, pod)
         return entry.result
 
@@ -258,7 +258,7 @@ class Passes:
         skipped = result.skipped | active.scores_nothing
         if static is not None:
             skipped |= static.skipped
-        scorers, known = self._sets.scorers(skipped), {} if static is None else static.views
+        scorers, known = self.sets.scorers(skipped), {} if static is None else static.views
         views = [
             known.get(plugin.hook.plugin) or ScoreView(plugin, plugin.hook.weight)
             for plugin in scorers.plugins

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from policy_sched.framework import FilterResult, RawScores, Scope
+from policy_sched.framework import FilterResult, RawScores, RowFunctions, Scope
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.framework.evaluate.views import ScorePlugin
@@ -90,6 +90,8 @@ class PluginSets:
         """Returns the filters without those that skip, and without inactive ones, which would."""
         self.scorers = cache(self._scorers)
         """Returns the score plugins without those that skip."""
+        self.row_functions = cache(self._row_functions)
+        """Returns what filters and scores a few rows; None where plugins run one by one."""
 
     def active_with(self, key: Key) -> ActivePlugins:
         """Return the plugins that have anything to do with pods of a signature."""
@@ -147,3 +149,16 @@ class PluginSets:
         rules = self._runner.pipeline.rules
         names = [one.hook.plugin for one in plugins]
         return Scorers(plugins, dynamic, None if rules is None else rules.scores(names))
+
+    def _row_functions(
+        self, filters: Filters, skipped: frozenset[str] | None
+    ) -> RowFunctions | None:
+        rules = self._runner.pipeline.rules
+        if rules is None:
+            return None
+        plugins = () if skipped is None else self.scorers(skipped).plugins
+        node = [plugin for plugin in plugins if plugin.durability is Scope.NODE]
+        plain = skipped is not None and all(plugin.plain for plugin in node)
+        names = [plugin.hook.plugin for plugin in node] if plain else None
+        numbered = [(place, filters.plugins[place].plugin) for place in filters.node_scoped]
+        return rules.rows(numbered, names)

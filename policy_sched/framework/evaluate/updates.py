@@ -37,12 +37,10 @@ from policy_sched.framework import (
     Refiltered,
     Rejection,
     Rescored,
-    RowFunctions,
-    Scope,
     Scores,
     Status,
 )
-from policy_sched.framework.evaluate.entry import NO_ROWS, UNKNOWN, Entry
+from policy_sched.framework.evaluate.entry import NO_ROWS, Entry
 from policy_sched.framework.evaluate.passes import Passes
 from policy_sched.framework.evaluate.plugin_sets import NONE
 from policy_sched.framework.evaluate.views import FEASIBLE, ScoreView
@@ -63,20 +61,19 @@ class Updates:
     def __init__(self, runner: Runner, passes: Passes) -> None:
         self._runner = runner
         self._passes = passes
-        self._functions: dict[
-            tuple[frozenset[str], frozenset[str] | None], RowFunctions | None
-        ] = {}
 
     def update(self, entry: Entry, pod: PodInfo, rows: list[int]) -> bool:  # noqa: C901, PLR0912 - it runs for every pod, and a call less is worth it
         """Bring the entry up to date after a change of ``rows``; False if it must be made anew.
 
         Raises PluginError if a filter breaks.
         """
-        runner, functions = self._runner, entry.row_functions
-        if functions is UNKNOWN:
-            functions = entry.row_functions = self._functions_of(entry)
+        runner = self._runner
         if entry.shares_scores:
             entry.own_scores()
+            scoring = entry.result.scoring
+            skipped = None if scoring is None else scoring.skipped
+            entry.row_functions = self._passes.sets.row_functions(entry.filters, skipped)
+        functions = entry.row_functions
         start = 0.0 if runner.recorder is None else runner.recorder.timer()
         rejections: Sequence[Rejection] | None = None
         scores: Sequence[Sequence[int]] | None = None
@@ -127,24 +124,6 @@ class Updates:
         if runner.recorder is not None:
             runner.ended("score", Code.SUCCESS, start)
         return True
-
-    def _functions_of(self, entry: Entry) -> RowFunctions | None:
-        """Return what updates a few rows; None where plugins run one by one."""
-        filtering, scoring = entry.result.filtering, entry.result.scoring
-        key = filtering.skipped, None if scoring is None else scoring.skipped
-        rules = self._runner.pipeline.rules
-        if rules is None:
-            return None
-        if key not in self._functions:
-            filters = [
-                (place, entry.views[place].hook.plugin) for place in entry.filters.node_scoped
-            ]
-            views = [] if scoring is None else scoring.views
-            node = [view.plugin for view in views if view.plugin.durability is Scope.NODE]
-            plain = scoring is not None and all(plugin.plain for plugin in node)
-            names = [plugin.hook.plugin for plugin in node] if plain else None
-            self._functions[key] = rules.rows(filters, names)
-        return self._functions[key]
 
     # Filters.
 
@@ -228,7 +207,7 @@ class Updates:
             if update is not None:
                 refilter: Callable[..., Refiltered | None] = update.filter
                 if runner.sampling:
-                    refilter = partial(runner.call, "filter", Hook(view.hook.plugin, update.filter))
+                    refilter = partial(runner.call, "filter", Hook(view.hook.plugin, refilter))
                 try:
                     refiltered = refilter(state, rows)
                 except Exception:  # noqa: BLE001 - the plugin is foreign code; its filter says why
