@@ -88,9 +88,9 @@ MUTANTS: Final = (
     Mutant(f"{EVALUATE}/updates.py", "entry.totals.add(scored, gains)", "pass"),
     Mutant(f"{EVALUATE}/updates.py", "                        view.raw[row] = score\n", ""),
     Mutant(
-        f"{EVALUATE}/updates.py",
-        "            if not incremental.holds():\n                return False\n",
-        "            pass\n",
+        f"{EVALUATE}/evaluator.py",
+        "                if not incremental.holds():\n                    return False\n",
+        "                pass\n",
         NEIGHBOURS,
     ),
     Mutant(
@@ -188,13 +188,8 @@ MUTANTS: Final = (
     # Totals.
     Mutant(
         f"{EVALUATE}/totals.py",
-        "                    sums[row] += gain\n",
-        "                    pass\n",
-    ),
-    Mutant(
-        f"{EVALUATE}/totals.py",
-        "                if first.item(row) != FEASIBLE:\n                    continue\n",
-        "",
+        "if not gain or (first.item(row) != FEASIBLE and not moved):",
+        "if not gain:",
     ),
     Mutant(f"{EVALUATE}/totals.py", "gain[self._first != FEASIBLE] = 0", "pass"),
     Mutant(
@@ -202,7 +197,6 @@ MUTANTS: Final = (
         "        self.values += gain\n        self._forget()\n",
         "        self.values += gain\n",
     ),
-    Mutant(f"{EVALUATE}/totals.py", "self._sums = None  # groups", "pass  # groups"),
     Mutant(f"{EVALUATE}/totals.py", "                del left[bisect_left(left, row)]\n", ""),
     # Static results.
     Mutant(

@@ -242,7 +242,11 @@ class Evaluator:
         if entry.result.filtering.rejection is not None:
             return False
         updates = self._updates
-        if (entry.pre_filter or entry.incremental) and not updates.pre_filter_unchanged(entry, pod):
+        if entry.incremental:
+            for incremental in entry.incremental.values():
+                if not incremental.holds():
+                    return False
+        if entry.pre_filter and not updates.pre_filter_unchanged(entry, pod):
             return False
         if not updates.update(entry, pod, rows):
             return False

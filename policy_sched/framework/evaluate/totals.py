@@ -2,8 +2,6 @@
 
 Theory of operation. Nothing else writes totals. `add` takes by how much the scores of rows rose,
 `close` and `open` take rows that became infeasible or feasible; an infeasible row has total -1.
-Where a filter of the whole cluster closes and opens the rows of whole zones, their totals without
-that are a private column (``_sums``), so that opening a row is a copy.
 
 A pod that is bound changes the total of one row, and the next equal pod wants the best rows again.
 The first few times they are searched. Totals that are read more often are grouped: for each value
@@ -35,8 +33,6 @@ class Totals(msgspec.Struct, eq=False):
     """int64, shape (n,); to be read only."""
     _first: framework.Codes
     """0 for each row that is feasible."""
-    _sums: framework.Scores | None = None
-    """What the views add up to, also on rows that are not feasible; None until it is needed."""
     _groups: dict[int, array[int]] = msgspec.field(default_factory=dict)
     """By value the rows that have it, ascending; a group may be empty. Empty: not grouped."""
     _order: list[int] = msgspec.field(default_factory=list)
@@ -74,14 +70,9 @@ class Totals(msgspec.Struct, eq=False):
 
         ``moved``: they were opened or closed instead.
         """
-        total, first, groups, sums = self.values, self._first, self._groups, self._sums
+        total, first, groups = self.values, self._first, self._groups
         for row, gain in zip(rows, gains, strict=True):
-            if not moved:
-                if sums is not None:
-                    sums[row] += gain
-                if first.item(row) != FEASIBLE:
-                    continue
-            if not gain:
+            if not gain or (first.item(row) != FEASIBLE and not moved):
                 continue
             before = total.item(row)
             total[row] = now = before + gain
@@ -97,8 +88,6 @@ class Totals(msgspec.Struct, eq=False):
 
     def add_all(self, gain: framework.Scores) -> None:
         """Add to the totals of all rows by how much their scores rose; ``gain`` is used up."""
-        if self._sums is not None:
-            self._sums += gain
         if np.count_nonzero(self._first):
             gain[self._first != FEASIBLE] = 0
         self.values += gain
@@ -109,8 +98,6 @@ class Totals(msgspec.Struct, eq=False):
         if rows.size <= thresholds.FEW_ROWS:
             self.add(rows.tolist(), gain.tolist())
         else:
-            if self._sums is not None:
-                self._sums[rows] += gain
             self.values[rows] += gain * (self._first[rows] == FEASIBLE)
             self._forget()
 
@@ -143,20 +130,9 @@ class Totals(msgspec.Struct, eq=False):
 
     def open(self, rows: NDArray[np.intp], views: Sequence[ScoreView]) -> None:
         """Note rows that became feasible; what is known of their scores makes their totals."""
-        grouped = False
+        total = np.zeros(rows.size, np.int64)
         for view in views:
-            grouped |= view.grouped is not None
-        if grouped:
-            self._sums = None  # groups without feasible rows have any scores
-            total = np.zeros(rows.size, np.int64)
-            for view in views:
-                total += view.weighted_at(rows)
-        else:
-            if self._sums is None:
-                self._sums = np.zeros(len(self.values), np.int64)
-                for view in views:
-                    self._sums += view.weighted()
-            total = self._sums[rows]
+            total += view.weighted_at(rows)
         if self._groups and rows.size <= thresholds.FEW_ROWS:
             self.add(rows.tolist(), (total - self.values[rows]).tolist(), moved=True)
             return

@@ -129,11 +129,6 @@ class Updates:
 
     def pre_filter_unchanged(self, entry: Entry, pod: PodInfo) -> bool:
         """Run PreFilter of plugins that read the whole cluster; False if a result changed."""
-        for incremental in (entry.incremental or {}).values():
-            if not incremental.holds():
-                return False
-        if not entry.pre_filter:
-            return True
         filtering = entry.result.filtering
         results = self._runner.call_all("pre_filter", entry.pre_filter, entry.result.state, pod)
         for hook, result in zip(entry.pre_filter, results, strict=True):

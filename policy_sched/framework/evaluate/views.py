@@ -152,7 +152,8 @@ class ScoreView(msgspec.Struct, eq=False):
             return scores[self.grouped.groups[rows]]
         if self.part is not None:
             return self.part[rows]
-        return self.raw[rows] * self.weight
+        raw = self.raw[rows]
+        return raw if self.weight == 1 else raw * self.weight
 
     def raw_at(self, rows: NDArray[np.intp]) -> framework.RawScores:
         """Return the raw scores of some rows."""
