@@ -181,6 +181,11 @@ class CustomKinds:
         custom = self._by_key.get(key)
         return built_in(key) if custom is None else custom.kind.resource
 
+    def present(self, resource: Resource) -> Resource:
+        """Return what a stored object's resource is now: its definition may have changed."""
+        custom = self._by_key.get(resource.key)
+        return resource if custom is None else custom.kind.resource
+
     def note(self, name: str, data: Plain | None, since: int) -> None:
         """Take note of a definition; None: it is gone. One that is not established adds nothing."""
         before = self._kinds.pop(name, None)

@@ -41,6 +41,8 @@ kube-apiserver lets them spend ten times as much.
 """
 MOST_RULES: Final = 1_000
 """Rules that a schema may have; kube-apiserver has no such limit."""
+MOST_TEXT: Final = 64 * 1024
+"""Characters of all its rules together; they take a second or two to compile."""
 MESSAGE_LENGTH: Final = 5 * 1024
 _REQUEST: Final = 3 * 1024 * 1024
 """Bytes of the largest request, which bounds what has no bound of its own."""
@@ -364,6 +366,7 @@ class RuleCosts:
         self._total = 0.0
         self._expensive: list[tuple[str, float]] = []
         self._count = 0
+        self._text = 0
 
     def check(
         self, schema: Schema, at: str, cardinality: float, *, root: bool, uncorrelated: str
@@ -374,7 +377,8 @@ class RuleCosts:
         ``uncorrelated``: the place within which values have no value before, "" if they have.
         """
         self._count += len(schema.x_validations)
-        if self._count > MOST_RULES:
+        self._text += sum(len(r.rule) + len(r.message_expression) for r in schema.x_validations)
+        if self._count > MOST_RULES or self._text > MOST_TEXT:
             return
         count = cardinality
         if not math.isfinite(cardinality):
@@ -414,6 +418,9 @@ class RuleCosts:
         """Check what all rules cost together."""
         if self._count > MOST_RULES:
             self._problems.too_many(at, self._count, MOST_RULES)
+        if self._text > MOST_TEXT:
+            why = f"its rules have more than {MOST_TEXT} characters together"
+            self._problems.forbidden(at, why)
         if self._total > SCHEMA_COST:
             self._expensive.sort(key=lambda pair: -pair[1])
             why = "contributed to estimated rule cost total exceeding cost limit for entire"

@@ -387,7 +387,7 @@ class ObjectStore:
         self, stored: Stored, data: Plain, subresource: str, check: Checked | None = None
     ) -> Stored:
         """Replace an object by typed data."""
-        kind, old = stored.resource, stored.data
+        kind, old = self.custom.present(stored.resource), stored.data
         meta = data["metadata"] = data.get("metadata") or {}
         if meta.get("uid") not in (None, "", stored.uid):
             raise admission.wrong_uid(kind, stored.namespace, stored.name, meta["uid"], stored.uid)
@@ -425,7 +425,7 @@ class ObjectStore:
 
     def _admit_change(self, stored: Stored, data: Plain) -> None:
         """Complete an object's next state, in place. Raises ApiError if it may not be."""
-        kind = stored.resource
+        kind = self.custom.present(stored.resource)
         if kind.key == POD:
             data["spec"] = data.get("spec") or {}
             admission.add_default_tolerations(data["spec"])
@@ -451,7 +451,7 @@ class ObjectStore:
         # The same content in another order is as long.
         if raw == stored.raw or (len(raw) == len(stored.raw) and data == stored.data):
             return []
-        new = seal(stored.resource, data, version + 1, checked=checked)
+        new = seal(self.custom.present(stored.resource), data, version + 1, checked=checked)
         kind = (
             watch_history.DELETED
             if stored.deleting and deletion.released(data)

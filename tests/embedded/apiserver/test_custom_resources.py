@@ -471,6 +471,29 @@ def test_hostile_definitions_are_refused_and_the_server_lives_on() -> None:
     run(test)
 
 
+def test_pod_groups_follow_a_definition_once_there_is_one() -> None:
+    """Coscheduling's groups are served without a definition; theirs was stored to no effect."""
+
+    async def test(world: World) -> None:
+        path = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
+        group = {"metadata": {"name": "g"}, "spec": {"minMember": 2}}
+        made = await world.create(path, group)
+        spec = {"type": "object", "properties": {"minMember": {"type": "integer", "minimum": 1}}}
+        schema = {"type": "object", "properties": {"spec": spec}}
+        names = {"plural": "podgroups", "kind": "PodGroup"}
+        versions = version("v1alpha1", schema=schema, subresources={})
+        await world.create(CRDS, definition(versions, group="scheduling.x-k8s.io", names=names))
+        for name, given in (("g", made), ("h", group)):
+            wrong = {**given, "spec": {"minMember": 0}}
+            wrong["metadata"] = {**given["metadata"], "name": name}
+            verb, place = ("PUT", f"{path}/g") if name == "g" else ("POST", path)
+            status, refusal = await world.ask(verb, place, wrong)
+            assert (status, "greater than or equal to 1" in refusal["message"]) == (422, True)
+        assert len(world.cluster.store.select(("scheduling.x-k8s.io/v1alpha1", "PodGroup"))) == 1
+
+    run(test)
+
+
 def test_definitions_of_built_in_kinds_change_nothing() -> None:
     """What the server has itself is not replaced."""
 

@@ -203,6 +203,9 @@ def test_more_rules_than_a_schema_may_have_are_refused() -> None:
     """Each is compiled when the definition comes."""
     (words,) = refused(schema(*["self.a > 1"] * 1001, a=INTEGER))
     assert words == "s: Too many: 1001: must have at most 1000 items"
+    long = " && ".join(["self.a > 1"] * 600)
+    (words,) = refused(schema(*[long] * 8, a=INTEGER))
+    assert words == "s: Forbidden: its rules have more than 65536 characters together"
 
 
 def test_the_rules_of_one_object_have_a_budget() -> None:

@@ -38,12 +38,11 @@ _KEYS: Final[dict[str, tuple[str, ...]]] = {
 _PORTS: Final = {"containers": "containerPort", "initContainers": "containerPort"}
 _ATOMIC: Final = frozenset({
     "claimRef", "configMapKeyRef", "dataSource", "dataSourceRef", "fieldRef", "involvedObject",
-    "labelSelector", "namespaceSelector", "nodeSelector", "nodeSelectorTerms", "openAPIV3Schema",
-    "preference",
+    "labelSelector", "namespaceSelector", "nodeSelector", "nodeSelectorTerms", "preference",
     "regarding", "related", "requiredDuringSchedulingIgnoredDuringExecution", "resourceFieldRef",
     "roleRef", "scopeSelector", "secretKeyRef", "selector",
 })  # fmt: skip
-"""Maps that are one value. (A schema is none for kube-apiserver; it has too many fields.)"""
+"""Maps that are one value."""
 _DEFAULTS: Final[dict[str, Any]] = {"protocol": "TCP"}
 """What a key is that an item does not name."""
 
