@@ -142,9 +142,9 @@ class KubeClient:
     """Carries decisions out through an API server; needs a running event loop.
 
     ``leads`` is checked right before each write is sent. ``wake`` is called after a response that
-    a decision may wait for, ``wake_later`` after a pod was bound. ``reporter`` and ``instance``
-    sign events; ``by_profile``: those of pods are signed by the profile that decides them, and the
-    instance begins with its name. ``begin`` starts the work of a `KeyedExecutor`.
+    a decision may wait for. ``reporter`` and ``instance`` sign events; ``by_profile``: those of
+    pods are signed by the profile that decides them, and the instance begins with its name.
+    ``begin`` starts the work of a `KeyedExecutor`.
     """
 
     def __init__(  # noqa: PLR0913 - all but the first are keywords
@@ -157,7 +157,6 @@ class KubeClient:
         leads: Callable[[], bool] = lambda: True,
         failed: Failed = ignore_failure,
         wake: Callable[[], None] = nothing,
-        wake_later: Callable[[], None] | None = None,
         begin: rest.Begin = rest.at_once,
     ) -> None:
         self.events = EventWriter(api, partial(failed, RECORD_EVENT), begin)
@@ -169,7 +168,7 @@ class KubeClient:
         self._by_profile = by_profile
         self._leads = leads
         self._failed = failed
-        self._wake, self._wake_later = wake, wake_later or wake
+        self._wake = wake
         self._settling = BindConfirmation(api, self._check_lead)
 
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:
@@ -295,7 +294,7 @@ class KubeClient:
                 ended(partial(self._bind, pod, node, done, failed))
                 return
             done(None)
-            self._wake_later()
+            self._wake()
             ended(None)
 
         return self._settling.begin(pod, node, responded)

@@ -277,8 +277,11 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
 
     def shares_of(self, row: int) -> dict[str, int]:
         """Return each plugin's normalised and weighted score of one row, as `weighted` does."""
-        scores = self.weighted(np.array((row,), np.intp))
-        return {name: score for name, (score,) in scores.items()}
+        scores = {view.name: view.weighted_of(row) for view in self.views}
+        if self.note is not None:
+            scores = dict(self.note)
+        scores.update((name, int(share.item(row))) for name, share in self.shares.items())
+        return scores
 
     def raw(self, rows: NDArray[np.intp]) -> dict[str, list[float]]:
         """Return each plugin's raw scores of some rows."""

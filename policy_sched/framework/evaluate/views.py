@@ -155,6 +155,15 @@ class ScoreView(msgspec.Struct, eq=False):
         raw = self.raw[rows]
         return raw if self.weight == 1 else raw * self.weight
 
+    def weighted_of(self, row: int) -> int:
+        """Return the plugin's part of the total in one row, without arrays: each pod is logged."""
+        if self.grouped is not None:
+            score = self.grouped.normalized[self.grouped.groups.item(row)]
+            return int(score) * self.weight
+        if self.part is not None:
+            return self.part.item(row)
+        return int(self.raw.item(row)) * self.weight
+
     def raw_at(self, rows: NDArray[np.intp]) -> framework.RawScores:
         """Return the raw scores of some rows."""
         if self.grouped is not None:

@@ -43,9 +43,9 @@ CHANGES_PER_STEP: Final = 500
 """Changes that one step applies, after which the event loop runs other tasks."""
 
 
-LATER: Final = 0.005
-"""Seconds after which a step notes bindings: response and watch event come at about one time."""
-TURNS_APART: Final = 0.002
+LATER: Final = 0.05
+"""Seconds after which a step applies that pods got their nodes, unless another one does before."""
+TURNS_APART: Final = 0.005
 """Seconds between two turns of the event loop: what comes meanwhile shares the next one."""
 LOOKING: Final = rest.Settings(qps=20, burst=20)
 """Limits of the requests that compare the cache with the cluster."""
@@ -115,7 +115,6 @@ class ClusterInstance(Instance):
             leads=lambda: self.leads,
             failed=self._failed,
             wake=self._woken,
-            wake_later=self._woken_later,
             begin=self._in_loop,
         )
         self.candidacy = candidacy
@@ -202,7 +201,7 @@ class ClusterInstance(Instance):
         return self.informers.behind
 
     def _woken_later(self) -> None:
-        """A pod is bound: the next step notes it, with what comes until then, if none does so."""
+        """Pods got their nodes, as decided: the next step applies that, if none does before."""
         if self._later is None:
             self._later = asyncio.get_running_loop().call_later(LATER, self._woken)
 

@@ -132,15 +132,6 @@ def bind(client: KubeClient, told: Told) -> None:
     client.bind(POD, "node-a", told.bound.append)
 
 
-def test_a_bound_pod_wakes_the_owner_later() -> None:
-    """No decision waits for the response to a binding; its watch event comes at about that time."""
-    later: list[bool] = []
-    _, told = written(yes, bind, wake_later=lambda: later.append(True))
-    assert told.bound == [None]
-    if CONNECTED.get():
-        assert (later, told.woken) == ([True], 0)
-
-
 def test_a_binding_names_the_pod_by_uid() -> None:
     """POST to the binding subresource; the callback is told, then the owner is woken."""
     here, told = written(yes, bind)

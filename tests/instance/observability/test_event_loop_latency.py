@@ -146,3 +146,17 @@ def test_what_comes_soon_after_a_turn_shares_the_next_one() -> None:
     assert len(set(seen)) == 1
     assert len(seen) == 2
     assert 0 < slept[0] <= 60.0
+
+
+def test_callbacks_that_follow_each_other_are_one_turn() -> None:
+    """Each step of a task on the way of a pod asked the system for events, in vain."""
+    turns = event_loop_latency.EventLoopLatency()
+    loop = event_loop_latency.measured_loop(turns, apart=60.0, sleep=lambda _: None)
+
+    async def steps() -> None:
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(steps())
+    assert sum(turns._counts) < 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from policy_sched.client.kube.rest.client import QUESTIONS
+from policy_sched.client.kube.rest.transport import QUESTIONS
 from policy_sched.instance.http import delegated_auth
 from tests.client.kube.conformance.ground import Ground, plain, played
 
