@@ -348,7 +348,9 @@ def test_every_package_documents_its_contents() -> None:
         ("queue/a.py", "from policy_sched import model\nmodel.Pod", ""),
     ],
 )
-def test_violations_are_found(tmp_path: Path, file: str, text: str, complaint: str) -> None:
+def test_each_kind_of_violation_is_reported(
+    tmp_path: Path, file: str, text: str, complaint: str
+) -> None:
     """The test of the test: each kind of violation in a small tree is reported."""
     for name in (
         "model",
@@ -406,7 +408,7 @@ def test_files_of_the_user_are_written_in_one_place() -> None:
         ("shutil.copy(a, b)", True), ("write_file(a, b)", False), ("x.copy()", False),
     ],
 )  # fmt: skip
-def test_writing_is_noticed(tmp_path: Path, text: str, writing: bool) -> None:
+def test_code_that_writes_files_is_noticed(tmp_path: Path, text: str, writing: bool) -> None:
     """The test of the test."""
     (tmp_path / "a.py").write_text(text, encoding="utf-8")
     assert bool(writes(tmp_path / "a.py")) is writing

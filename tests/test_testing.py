@@ -10,7 +10,7 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import SECOND, FakeClock, make_node, make_pod
 
 
-def test_pod() -> None:
+def test_make_pod_says_what_its_keywords_say() -> None:
     """A pod has what its keywords say."""
     pod = make_pod(
         "web",
@@ -54,7 +54,7 @@ def test_pod() -> None:
     assert pod.status.phase == "Running"
 
 
-def test_pod_mistakes() -> None:
+def test_make_pod_refuses_unknown_fields_and_wrong_types() -> None:
     """An unknown field and a wrong type are errors."""
     with pytest.raises(TypeError, match="PodSpec has no field nodename"):
         make_pod(nodename="n1")
@@ -62,7 +62,7 @@ def test_pod_mistakes() -> None:
         make_pod(priority="high")
 
 
-def test_node() -> None:
+def test_make_node_says_what_its_keywords_say() -> None:
     """A node has what its keywords say."""
     node = make_node(
         "n1",
@@ -90,7 +90,7 @@ def test_node() -> None:
     assert make_node(capacity={"cpu": 9}).status.capacity == {"cpu": 9}
 
 
-def test_clock() -> None:
+def test_a_fake_clock_moves_only_when_told_to() -> None:
     """The clock moves only when told to."""
     clock = FakeClock(5)
     assert clock() == clock() == 5

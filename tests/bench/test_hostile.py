@@ -64,7 +64,7 @@ def test_claims_are_in_vain(case: int, message: str, tmp_path: Path) -> None:
     assert len({msgspec.json.encode(claim.spec) for claim in claims}) == len(claims) == 2
 
 
-def test_selectors_are_admitted() -> None:
+def test_hostile_selectors_are_just_within_what_the_api_admits() -> None:
     """They are next to what kube-apiserver admits, not beyond."""
     for _, plain in _cases()[3]:
         claim = _decoded(plain)

@@ -101,7 +101,7 @@ def test_text_says_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None
     assert lines[-1].startswith("  note: not of scheduler_perf")
 
 
-def test_policies_take_part(capsys: pytest.CaptureFixture[str]) -> None:
+def test_policies_of_bench_decide_where_pods_go(capsys: pytest.CaptureFixture[str]) -> None:
     """They have a say in the placement of pods like those of their own scenarios."""
     folder = POLICIES / "max-per-host"
     arguments = ["bench", "SchedulingBasic", "--nodes", "10", "--pods", "25", "-o", "json"]

@@ -40,7 +40,7 @@ def test_placements_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\nnvidia.com/gpu requested                43.8 %  93.8 %\n" in shown
 
 
-def test_several_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_diff_with_several_seeds_prints_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
     """The same bytes whatever the number of processes, and another first seed is another run."""
     old, new = str(POLICIES / "default"), str(POLICIES / "gpu-bin-packing")
     command = ["diff", old, new, "--cluster", CLUSTER, "--seeds", "3"]
@@ -155,7 +155,9 @@ def test_seeds_that_make_no_sense(
     assert said in capsys.readouterr().err
 
 
-def test_seeds_and_regressions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pod_less_with_every_seed_is_a_regression(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A pod less with every seed is no noise."""
     policy = tmp_path / "policy.yaml"
     policy.write_text(REFUSES, encoding="utf-8")

@@ -54,7 +54,9 @@ gpu-2      1
     )
 
 
-def test_errors_by_kind(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_node_whose_value_fails_has_the_kind_of_its_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """A node whose label is missing has an error in place of a value; kinds are counted."""
     printed = told(capsys, 'node.labels["disk"]', "--node", NODES)
     assert 'general-1  "ssd"\n' in printed

@@ -81,7 +81,9 @@ gpu.example.com/gpu-1/gpu-1  error: no such key: firmware
     )
 
 
-def test_values_as_json(slices: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_of_devices_are_json_with_driver_pool_and_name(
+    slices: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A program reads driver, pool and device beside the value."""
     assert run(["eval", f"device.attributes{DOMAIN}", "--cluster", slices, "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -109,7 +111,7 @@ def test_mistakes_are_shown_with_their_place(
     )
 
 
-def test_without_devices(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cluster_without_slices_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
     """A cluster without slices is reported as one."""
     assert run(["eval", 'device.driver == "a"']) == 2
     assert "give ResourceSlices by --cluster" in capsys.readouterr().err

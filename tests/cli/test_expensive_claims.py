@@ -63,7 +63,7 @@ def _object(version: str, kind: str, name: str, namespace: str = "", **body: Any
         ("diff policy.yaml policy.yaml --cluster cluster.json", 0),
     ],
 )
-def test_verbs_end(
+def test_verbs_end_whatever_claims_ask_for(
     line: str,
     exit_code: int,
     tmp_path: Path,

@@ -75,7 +75,7 @@ What would change that:
     )
 
 
-def test_programs_get_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_has_the_same_facts_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     """The same facts under stable names."""
     found = json.loads(told(capsys, "shop/database-0", "-o", "json"))
     assert {"pod", "profile", "contentHash", "filters", "scores", "best"} <= set(found)

@@ -156,7 +156,7 @@ def test_the_same_as_data(told: Any) -> None:
     assert nodes["refused"][2]["taint"] == "x.com/sick:NoSchedule"
 
 
-def test_too_few_devices(told: Any) -> None:
+def test_explain_counts_the_devices_that_fit_and_that_are_needed(told: Any) -> None:
     """The number that fits and the number that is needed; fewer would do."""
     claim = CLAIM.replace("deviceClassName: gpu", "deviceClassName: gpu\n        count: 3")
     assert (
@@ -171,7 +171,7 @@ What would change that:
     )
 
 
-def test_a_constraint(told: Any) -> None:
+def test_explain_names_the_constraint_that_no_devices_satisfy(told: Any) -> None:
     """Devices that suffice one by one and not together: the constraint is what keeps them out."""
     claim = CLAIM.replace("deviceClassName: gpu", "deviceClassName: gpu\n        count: 2")
     claim += "    constraints: [{matchAttribute: gpu.example.com/numa}]\n"

@@ -124,7 +124,7 @@ def test_the_clusters_classes_apply(pod: str, capsys: pytest.CaptureFixture[str]
         ),
     ],
 )
-def test_usage(
+def test_fit_names_mistakes_of_the_command_line(
     arguments: list[str], message: str, pod: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Mistakes of the command line are named."""

@@ -44,7 +44,7 @@ ODD = set("\u2028\u202e\x85\x00")
         ("##vso[task.x] ##[error]", r"#\x23vso[task.x] #\x23[error]"),
     ],
 )
-def test_escapes(text: str, shown: str) -> None:
+def test_control_characters_are_escaped_in_lines_of_ci(text: str, shown: str) -> None:
     """A key or a file name of `::warning::` was a command to CI; control characters went through.
 
     Both are escaped, as in a literal.
@@ -53,7 +53,7 @@ def test_escapes(text: str, shown: str) -> None:
 
 
 @given(st.text(), st.text(), st.text())
-def test_diagnostics(name: str, message: str, source: str) -> None:
+def test_a_diagnostic_keeps_its_number_of_lines(name: str, message: str, source: str) -> None:
     """A diagnostic has as many lines as it needs, whatever is in its parts."""
     shown = Diagnostic(name, 1, 1, "PS1", message, "hint", source_line=source).render()
     assert quiet(shown)
@@ -61,7 +61,7 @@ def test_diagnostics(name: str, message: str, source: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "json", "github", "junit", "tap", "sarif"])
-def test_check(
+def test_check_prints_no_line_that_a_key_or_file_name_made(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A key with a line break in it wrote commands into the log; so did a file's name."""
@@ -76,7 +76,9 @@ def test_check(
 
 
 @pytest.mark.parametrize("form", ["text", "json", "junit", "tap"])
-def test_test(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_test_prints_no_line_that_a_name_made(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Names of tests and messages of policies stay on their lines in every report of tests."""
     policy = {**POLICY, "spec": {"filter": [{"expression": "false", "message": f"no {EVIL}"}]}}
     (tmp_path / "policy.yaml").write_text(json.dumps(policy))
@@ -96,7 +98,9 @@ def test_test(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize("form", ["table", "json", "jsonl", "yaml"])
-def test_simulate(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_simulate_prints_no_line_that_a_name_made(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Messages and names of manifests stay on their lines in what simulate prints."""
     policy = {**POLICY, "spec": {"filter": [{"expression": "false", "message": f"no {EVIL}"}]}}
     (tmp_path / "policy.yaml").write_text(json.dumps(policy))

@@ -118,7 +118,7 @@ def test_every_verb_takes_it_as_a_cluster(
         (["c.jsonl.gz", "--kubeconfig", "gone"], "gone"),
     ],
 )
-def test_usage(
+def test_snapshot_names_mistakes_and_writes_nothing(
     arguments: list[str],
     message: str,
     tmp_path: Path,

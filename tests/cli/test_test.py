@@ -54,7 +54,9 @@ def test_a_broken_scenario_is_exit_code_1(
     assert f'{broken}:1:11: error PS702: unknown key "pendign"' in captured.err
 
 
-def test_machine_formats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_standard_output_of_test_is_the_document_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Standard output holds the document and nothing else."""
     files = [written(tmp_path / "good.yaml", GOOD), written(tmp_path / "bad.yaml", BAD)]
     assert run(["test", *files, "-o", "json"]) == 1

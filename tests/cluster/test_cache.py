@@ -35,7 +35,7 @@ def requested(cache: Cache, name: str) -> int:
 class TestAssume:
     """The scheduler's own decision."""
 
-    def test_counts_at_once(self) -> None:
+    def test_an_assumed_pod_counts_on_its_node_at_once(self) -> None:
         """An assumed pod takes room on its node, says where it is, and is one DYNAMIC change."""
         cache = Cache()
         cache.add_node(make_node("n", cpu="4"))
@@ -51,7 +51,7 @@ class TestAssume:
         assert changes is not None
         assert (changes.rows, changes.kind) == ([0], DYNAMIC)
 
-    def test_forget_undoes_it(self) -> None:
+    def test_a_forgotten_pod_leaves_nothing_behind(self) -> None:
         """A forgotten pod leaves nothing behind."""
         cache = Cache()
         cache.add_node(make_node("n"))
@@ -65,7 +65,7 @@ class TestAssume:
         assert cache.node_of("p") == ""
         assert not cache.is_assumed("p")
 
-    def test_needs_a_node(self) -> None:
+    def test_a_pod_without_a_node_cannot_be_assumed(self) -> None:
         """A pod cannot be assumed nowhere."""
         with pytest.raises(PodStateError, match="pod default/p is on no node"):
             Cache().assume(info(), "")
@@ -74,7 +74,7 @@ class TestAssume:
 class TestConfirmation:
     """The watch shows a pod that the scheduler had assumed."""
 
-    def test_same_node(self) -> None:
+    def test_a_pod_confirmed_on_its_node_counts_once(self) -> None:
         """The pod is counted once, in its new form, and is assumed no longer."""
         cache = Cache()
         cache.add_node(make_node("n"))
@@ -85,7 +85,7 @@ class TestConfirmation:
         assert cache.pod("p") is confirmed
         assert not cache.is_assumed("p")
 
-    def test_another_node(self) -> None:
+    def test_a_pod_confirmed_elsewhere_counts_where_the_watch_says(self) -> None:
         """Where the watch disagrees, the watch is right."""
         cache = Cache()
         for name in ("a", "b"):
@@ -119,7 +119,7 @@ class TestExpiry:
         assert [pod.name for pod in cache.expire(1030)] == ["p"]
         assert requested(cache, "n") == 0
 
-    def test_never_by_default(self) -> None:
+    def test_an_assumed_pod_without_a_time_to_live_never_expires(self) -> None:
         """Without a time to live an assumed pod waits for ever, as upstream's does."""
         cache = Cache()
         cache.add_node(make_node("n"))
@@ -127,7 +127,7 @@ class TestExpiry:
         cache.finish_binding("p", 0)
         assert cache.expire(2**62) == []
 
-    def test_not_once_confirmed(self) -> None:
+    def test_a_confirmed_pod_does_not_expire(self) -> None:
         """A confirmed pod does not expire."""
         cache = Cache(time_to_live=30)
         cache.add_node(make_node("n"))
@@ -274,7 +274,7 @@ def send(cache: Cache, event: PodEvent) -> None:
 
 
 @pytest.mark.parametrize(("state", "event"), CELLS)
-def test_table_cell(state: PodState, event: PodEvent) -> None:
+def test_each_event_of_a_pod_is_a_transition_or_an_error(state: PodState, event: PodEvent) -> None:
     """Each cell is a transition, or one clear error that names pod, state and event."""
     if (state, event) in TRANSITIONS:
         assert next_state(state, event, "default/p") is TRANSITIONS[state, event]

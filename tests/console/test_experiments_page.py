@@ -82,7 +82,7 @@ def test_too_few_seeds_are_told(tmp_path: Path) -> None:
     assert "2 seeds are too few to tell any of 2 differences from spread" in page
 
 
-def test_noise_is_said(tmp_path: Path) -> None:
+def test_a_difference_within_its_interval_is_called_noise(tmp_path: Path) -> None:
     """A difference whose interval contains 0 is called noise on the page."""
     variants = [{"name": "a"}, {"name": "b", "weights": {"NodeResourcesFit": 2}}]
     experiment = tiny(tmp_path, {"seeds": list(range(1, 9)), "variants": variants})

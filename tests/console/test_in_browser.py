@@ -126,7 +126,7 @@ def test_badges_are_whole_on_a_phone(phone: tuple[Any, Running]) -> None:
     page.wait_for_selector("header.headline:has-text('13 pods')")
 
 
-def test_an_empty_cluster(browser: Any) -> None:
+def test_pages_of_an_empty_cluster_are_accessible(browser: Any) -> None:
     """Every list is there, and nothing is wrong."""
     with opened(browser, lambda: clusters.of_objects([])) as (page, running):
         for path in ("/", "/pods", "/nodes", "/policies", "/timeline"):
@@ -134,7 +134,7 @@ def test_an_empty_cluster(browser: Any) -> None:
             assert serious(page) == [], path
 
 
-def test_a_broken_policy(browser: Any, tmp_path: Path) -> None:
+def test_a_broken_policy_is_shown_until_it_is_mended(browser: Any, tmp_path: Path) -> None:
     """The problem is on the overview with its caret; when the file is mended it goes, unasked."""
     file = tmp_path / "policy.yaml"
     file.write_text("kind: Policy\n")
@@ -172,7 +172,7 @@ def test_pods_appear_as_they_come(browser: Any) -> None:
         assert serious(page) == []
 
 
-def test_the_largest_cluster(browser: Any) -> None:
+def test_the_largest_cluster_fits_into_the_memory_of_a_page(browser: Any) -> None:
     """5,000 nodes and 30,000 pods: every cell is there, colours change, and memory is bounded."""
     with opened(browser, clusters.large) as (page, running):
         visit(page, running, "/")
@@ -203,7 +203,7 @@ def test_the_largest_cluster(browser: Any) -> None:
         visit(page, running, "/policies")
 
 
-def test_attacks_do_nothing(browser: Any) -> None:
+def test_names_like_script_tags_do_nothing(browser: Any) -> None:
     """Names like script tags are texts: no dialog opens, and no policy is violated."""
     with opened(browser, clusters.hostile) as (page, running):
         for path in ("/", "/pods", "/nodes"):

@@ -305,7 +305,7 @@ def rights(*tables: tuple[rbac_rules.Right, ...]) -> set[tuple[str, str, str]]:
     return {(one.group, one.resource, one.verb) for table in tables for one in table}
 
 
-def test_nothing_is_forbidden(scheduled: Run, shadowed: Run) -> None:
+def test_no_request_of_a_run_is_forbidden(scheduled: Run, shadowed: Run) -> None:
     """No request of either run was refused."""
     for record in (*scheduled.records, *shadowed.records):
         assert record["level"] == "info", record

@@ -94,7 +94,7 @@ def used(found: ShadowSummary) -> list[tuple[float, float]]:
     ]
 
 
-def test_moves_and_counts(tmp_path: Path) -> None:
+def test_a_shadow_report_counts_pods_with_another_node_or_none(tmp_path: Path) -> None:
     """Pods with another node, or with none; pods without a comparison are left out."""
     found = summary(tmp_path, MOVES, SAME, LOST, WON, SLOW, BROKEN, MAKES_ROOM)
     assert found.placements.pods == 5

@@ -65,7 +65,7 @@ def test_a_pod_that_fits_nowhere() -> None:
     assert found.excluded == {"Insufficient cpu": 1}
 
 
-def test_no_nodes() -> None:
+def test_a_cluster_without_nodes_has_kube_schedulers_message() -> None:
     """A cluster without nodes has kube-scheduler's message."""
     assert counted(pods=[web()]).message == "no nodes available to schedule pods"
 

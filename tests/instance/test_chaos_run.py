@@ -26,7 +26,7 @@ def line(name: str, node: str, cpu: int = 600, **more: object) -> Line:
     return {**head, "phase": "Pending", "gone": False, **more}
 
 
-def test_violations_are_found() -> None:
+def test_each_kind_of_violation_is_reported() -> None:
     """Bound elsewhere, an overcommitted node, a rejection by a kubelet: each is reported."""
     nodes: list[Line] = [{"server": name, "cpu": 1000} for name in ("a", "b")]
     fine = [line("p", ""), line("p", "a"), line("p", "a", gone=True), line("q", "a")]

@@ -121,7 +121,7 @@ def of_broken_volumes() -> set[str]:
     return both(world.metrics)
 
 
-def test_every_family_moves() -> None:
+def test_every_metric_changes_in_a_scenario() -> None:
     """In one of the scenarios; and excused families never change."""
     seen = on_a_cluster() | in_process() | of_a_group() | of_broken_volumes()
     empty = Metrics()

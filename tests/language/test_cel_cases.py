@@ -44,14 +44,14 @@ RUNNING: Final = [c for c in all_cases() if "refused" not in c]
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=identity)
-def test_refused(case: Case) -> None:
+def test_what_the_dialect_leaves_out_is_refused(case: Case) -> None:
     """What the dialect leaves out, and what cannot be right, is refused with its code."""
     _, problems = checked(case["expr"])
     assert case["refused"] in {p.code for p in problems}
 
 
 @pytest.mark.parametrize("case", RUNNING, ids=identity)
-def test_constant(case: Case) -> None:
+def test_a_case_of_constants_has_its_value(case: Case) -> None:
     """Folded at compile time, and in the oracle, a case has its value."""
     tree, problems = checked(case["expr"])
     assert tree is not None, problems
@@ -63,7 +63,7 @@ def test_constant(case: Case) -> None:
 
 @pytest.mark.parametrize("owner", ["pod", "node"])
 @pytest.mark.parametrize("case", RUNNING, ids=identity)
-def test_constants_as_labels(case: Case, owner: str) -> None:
+def test_a_case_with_constants_from_labels_has_its_value(case: Case, owner: str) -> None:
     """With its constants read from a pod's or a node's labels, a case has its value on each row."""
     text, labels = lifted(case["expr"], owner, compiles)
     world = World([make_node(f"n{i}", labels=labels) for i in range(3)], [])

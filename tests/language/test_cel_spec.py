@@ -117,7 +117,7 @@ def test_refused_text_has_a_code_and_a_place() -> None:
         assert problems, case
 
 
-def test_folded() -> None:
+def test_a_case_of_the_specification_is_folded_to_its_value() -> None:
     """A case made of constants has its value, or is refused for the error that it would be."""
     wrong = []
     foreseen = 0

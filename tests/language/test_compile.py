@@ -130,7 +130,7 @@ class TestProofs:
 class TestReads:
     """What a policy reads, from which signatures and events follow."""
 
-    def test_the_pod(self) -> None:
+    def test_a_label_of_the_pod_is_read_alone_and_iterating_reads_all(self) -> None:
         """One label is read as that label, iterating reads them all."""
         one = policy(filter=rule('pod.labels[?"app"].orValue("") == node.name'))
         assert one.reads.pod == {("labels", "app")}
@@ -147,7 +147,9 @@ class TestReads:
             ("now > node.creationTime", Scope.VOLATILE, {"creationTime"}),
         ],
     )
-    def test_the_node(self, text: str, scope: Scope, node: set[str]) -> None:
+    def test_what_a_rule_reads_of_nodes_has_a_scope(
+        self, text: str, scope: Scope, node: set[str]
+    ) -> None:
         """The scope says how far a change can reach."""
         found = policy(filter=rule(text))
         assert found.filter_reads.scope is scope
@@ -196,7 +198,7 @@ class TestFilter:
         assert aborting.aborting == {2}
         assert rejecting.aborting == frozenset()
 
-    def test_explanations(self) -> None:
+    def test_messages_and_reasons_are_the_words_of_a_status(self) -> None:
         """A message, a messageExpression and reasons each give the status' words."""
         cache = cluster(RACKS)
         rows, codes = np.array([0, 1]), np.array([1, 1], dtype=np.int16)
@@ -269,13 +271,15 @@ class TestScore:
             ("MinMaxReverse", [-1, 0, 2], [100, 67, 0]),
         ],
     )
-    def test_normalizers(self, name: str, raw: list[int], final: list[int]) -> None:
+    def test_normalizers_have_kube_schedulers_formulas(
+        self, name: str, raw: list[int], final: list[int]
+    ) -> None:
         """The formulas are kube-scheduler's, truncation included."""
         text = "node.podCount" if name.startswith("Max") else "0 - node.podCount"
         asked = bound(cluster(RACKS), score=ScoreRule(Text(text), normalize=name))
         assert asked.normalize(np.array(raw, dtype=np.int64)).tolist() == final
 
-    def test_a_normalize_expression(self) -> None:
+    def test_a_normalize_expression_sees_score_and_statistics(self) -> None:
         """It sees the raw score and the statistics, and is itself proved."""
         score = ScoreRule(
             Text("node.podCount"),
@@ -290,7 +294,7 @@ class TestScore:
 class TestPodLevel:
     """Questions that no node takes part in."""
 
-    def test_match_conditions(self) -> None:
+    def test_a_match_condition_that_is_false_decides_before_one_that_fails(self) -> None:
         """All must hold; one that is false decides before one that fails."""
         cache = cluster(())
         holds, fails = Text('pod.name == "p"'), Text('pod.labels["x"] == "y"')
@@ -302,7 +306,7 @@ class TestPodLevel:
         score = ScoreRule(Text("1"), match_conditions=(wrong,))
         assert not bound(cache, score=score).matches_score(POD, NOW)
 
-    def test_pre_enqueue(self) -> None:
+    def test_the_first_pre_enqueue_rule_that_is_false_gates_the_pod(self) -> None:
         """The first rule that is false gates, with its message; one that fails gates, too."""
         cache = cluster(())
         assert bound(cache, pre_enqueue=rule("true")).pre_enqueue(POD, NOW) is None
@@ -313,7 +317,7 @@ class TestPodLevel:
         failing = bound(cache, pre_enqueue=rule('pod.labels["x"] == "y"'))
         assert failing.pre_enqueue(POD, NOW) == "rule Test.preEnqueue[0]: no such key 'x'"
 
-    def test_queue_keys(self) -> None:
+    def test_pods_are_queued_in_the_order_of_their_keys(self) -> None:
         """Keys sort as the policy says, strings in descending order too."""
         keys = (
             OrderKey(Text("pod.name"), order="Descending"),
@@ -325,7 +329,7 @@ class TestPodLevel:
         queued.sort(key=asked.queue_key)
         assert [(q.info.name, q.enqueued_at) for q in queued] == [("b", 2), ("b", 9), ("a", 5)]
 
-    def test_node_names(self) -> None:
+    def test_a_list_of_node_names_limits_the_nodes_and_none_means_all(self) -> None:
         """A list names nodes, none means all of them."""
         cache = cluster(())
         named = bound(cache, pre_filter=PreFilterRule(Text('["n1", pod.name]')))

@@ -68,22 +68,22 @@ def disjunction(left: Outcome, right: Outcome) -> Outcome:
 class TestTables:
     """The nine combinations of true, false and error, whatever level the operands have."""
 
-    def test_conjunction(self, operands: str) -> None:
+    def test_a_conjunction_is_false_where_either_side_is(self, operands: str) -> None:
         """``&&`` is false where either side is, else an error where either side is one."""
         for pair, outcome in both("L && R", operands).items():
             assert outcome == conjunction(*pair), pair
 
-    def test_disjunction(self, operands: str) -> None:
+    def test_a_disjunction_is_true_where_either_side_is(self, operands: str) -> None:
         """``||`` is true where either side is, else an error where either side is one."""
         for pair, outcome in both("L || R", operands).items():
             assert outcome == disjunction(*pair), pair
 
-    def test_commutativity(self, operands: str) -> None:
+    def test_the_order_of_operands_of_logic_changes_no_result(self, operands: str) -> None:
         """The order of operands of ``&&`` and ``||`` makes no difference."""
         assert both("L && R", operands) == both("R && L", operands)
         assert both("L || R", operands) == both("R || L", operands)
 
-    def test_de_morgan(self, operands: str) -> None:
+    def test_a_negated_conjunction_is_the_disjunction_of_negations(self, operands: str) -> None:
         """A negated conjunction is the disjunction of the negations, errors included."""
         assert both("!(L && R)", operands) == both("!L || !R", operands)
         assert both("!(L || R)", operands) == both("!L && !R", operands)

@@ -181,7 +181,7 @@ def test_rules_of_the_generator_keep_their_meaning(text: str) -> None:
         ("1.0e3 + 0.10", "1000.0 + 0.1"),
     ],
 )
-def test_small_expressions(text: str, shown: str) -> None:
+def test_expressions_have_one_space_around_operators(text: str, shown: str) -> None:
     """One space around operators, none inside brackets, no needless parentheses."""
     assert promise(text) == shown
 

@@ -78,7 +78,9 @@ def test_the_specifications_policies_compile() -> None:
 @pytest.mark.parametrize("name", PLACING)
 @settings(max_examples=scaled(40))
 @given(situation=worlds())
-def test_verdicts_and_scores(name: str, situation: tuple[World, PodInfo]) -> None:
+def test_verdicts_and_scores_are_those_of_the_oracle(
+    name: str, situation: tuple[World, PodInfo]
+) -> None:
     """Conditions, verdicts and raw and final scores are the oracle's, for all rows and for few."""
     checked, compiled = compiled_policy(name)
     assert compiled is not None

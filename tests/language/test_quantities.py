@@ -105,7 +105,7 @@ def written(text: str, source: str) -> str:
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("text", LITERALS | MEETING)
-def test_literals(text: str, source: str) -> None:
+def test_amounts_made_of_literals_are_exact(text: str, source: str) -> None:
     """What is made of literals is exact; where it meets an amount it takes the amount's unit."""
     (outcome,) = rows_of(written(text, source), WORLD, POD)
     assert (outcome.error or outcome.value) == (LITERALS | MEETING)[text]

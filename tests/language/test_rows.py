@@ -50,7 +50,9 @@ def test_checked_arithmetic(
 
 
 @given(PAIRS)
-def test_division(pairs: list[tuple[int, int]]) -> None:
+def test_quotients_truncate_and_remainders_have_the_dividends_sign(
+    pairs: list[tuple[int, int]],
+) -> None:
     """Quotients truncate, remainders have the dividend's sign; what is an error gives 0."""
     with np.errstate(all="ignore"):
         quotients, remainders = (
@@ -62,7 +64,7 @@ def test_division(pairs: list[tuple[int, int]]) -> None:
 
 
 @given(st.lists(st.tuples(AMOUNTS, AMOUNTS), min_size=1, max_size=8))
-def test_percent(pairs: list[tuple[int, int]]) -> None:
+def test_percentages_over_rows_are_those_of_one_row(pairs: list[tuple[int, int]]) -> None:
     """Shares are those of one row, in whichever way they are computed."""
     part, whole = columns(pairs)
     expected = [one.percent(a, b) for a, b in pairs]
@@ -72,7 +74,9 @@ def test_percent(pairs: list[tuple[int, int]]) -> None:
 
 
 @given(st.lists(st.tuples(DOUBLES, DOUBLES), min_size=1, max_size=8))
-def test_doubles(pairs: list[tuple[float, float]]) -> None:
+def test_functions_of_doubles_over_rows_are_those_of_one_row(
+    pairs: list[tuple[float, float]],
+) -> None:
     """Extremes, roundings and conversions of doubles are those of one row, NaN included."""
     left, right = columns(pairs)
     with np.errstate(all="ignore"):
@@ -106,7 +110,7 @@ SMALL = st.tuples(st.integers(-(2**45), 2**45), st.integers(-5, 2**46 - 1))
 
 
 @given(st.lists(SMALL, min_size=1, max_size=8))
-def test_shares(pairs: list[tuple[int, int]]) -> None:
+def test_shares_as_doubles_are_those_of_whole_numbers(pairs: list[tuple[int, int]]) -> None:
     """Shares computed as doubles are those of whole numbers; of nothing there is no share."""
     part, whole = columns(pairs)
     with np.errstate(all="ignore"):
@@ -121,7 +125,7 @@ def test_shares(pairs: list[tuple[int, int]]) -> None:
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=4), st.booleans())
-def test_logic(values: list[bool], number: bool) -> None:
+def test_masks_and_plain_truths_are_joined_in_any_way(values: list[bool], number: bool) -> None:
     """Masks and plain truths may be joined in any way."""
     mask, other = np.array(values), np.array(values[::-1])
     for a, b in ((mask, other), (mask, number), (number, mask), (number, not number)):

@@ -46,7 +46,7 @@ def test_what_nothing_gives_a_type_is_refused(text: str, code: str) -> None:
         'node.images[?"a"].?sizeBytes.hasValue()',
     ],
 )
-def test_near_misses(text: str) -> None:
+def test_a_rule_that_shows_the_type_is_no_problem(text: str) -> None:
     """The same with something that shows the type, or that needs none, is a rule."""
     tree, problems = checked(text, "filter", {"flag": True})
     assert tree is not None, problems

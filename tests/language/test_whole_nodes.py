@@ -44,7 +44,7 @@ CASES: dict[str, list[object]] = {
 
 
 @pytest.mark.parametrize("text", CASES)
-def test_values(text: str) -> None:
+def test_values_of_whole_nodes_are_the_same_in_three_ways(text: str) -> None:
     """The three ways agree, and say what is listed: a value, or the kind of the error."""
     found = [outcome.error or outcome.value for outcome in rows_of(text, World(NODES, PODS), POD)]
     assert found == CASES[text]

@@ -90,7 +90,7 @@ def test_nothing_outside_of_selectors() -> None:
         ('device.capacity["d"].m.isLessThan(quantity("1"))', "isLessThan", "quantity.isLessThan("),
     ],
 )
-def test_hover(written: str, word: str, title: str) -> None:
+def test_hover_explains_the_word_at_the_cursor(written: str, word: str, title: str) -> None:
     """The word at the cursor is explained: its type, and its meaning."""
     text = CLASS + written
     line = text.count("\n")

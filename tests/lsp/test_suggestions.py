@@ -105,7 +105,7 @@ def test_what_a_key_means() -> None:
     assert meaning("p.yaml", text, line, 15) is None
 
 
-def test_keys_of_tests() -> None:
+def test_a_policy_test_has_keys_of_its_own() -> None:
     """A PolicyTest has its own keys: of short forms, and of expectations."""
     head = "apiVersion: policysched.dev/v1alpha1\nkind: PolicyTest\nname: x\n"
     for text, wanted in (

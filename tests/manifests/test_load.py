@@ -45,7 +45,9 @@ class TestMistakes:
         ("name", "good"),
         [("broken.yaml", ["fancy", "twice"]), ("broken.jsonl", ["good", "classy", "zero"])],
     )
-    def test_golden(self, name: str, good: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_each_mistake_in_a_manifest_has_its_place_and_good_objects_are_read(
+        self, name: str, good: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Every kind of mistake has its file:line:column, and the good objects are read."""
         monkeypatch.chdir(FOLDER)
         found = load([name])
@@ -101,7 +103,9 @@ class TestMistakes:
         ],
         ids=["comma", "array", "latin", "unpacked", "cut"],
     )
-    def test_unreadable(self, name: str, data: bytes, message: str, tmp_path: Path) -> None:
+    def test_a_file_that_cannot_be_read_is_one_problem(
+        self, name: str, data: bytes, message: str, tmp_path: Path
+    ) -> None:
         """A file that cannot be read is one problem with its place."""
         (tmp_path / name).write_bytes(data)
         found = messages(load([str(tmp_path / name)]))
@@ -120,7 +124,7 @@ class TestMistakes:
 class TestSources:
     """Where manifests come from."""
 
-    def test_every_ending(self, tmp_path: Path) -> None:
+    def test_files_of_every_ending_are_read_packed_or_not(self, tmp_path: Path) -> None:
         """YAML, JSON and JSON lines are read, each packed or not, in the order of the names."""
         (tmp_path / "deep" / "er").mkdir(parents=True)
         (tmp_path / "notes.txt").write_text("no manifest")
@@ -154,11 +158,13 @@ class TestSources:
             ("", []),
         ],
     )
-    def test_stdin(self, text: str, expected: list[str]) -> None:
+    def test_standard_input_is_yaml_json_or_json_lines(
+        self, text: str, expected: list[str]
+    ) -> None:
         """Standard input is YAML, JSON or JSON lines, by its first character."""
         assert names(load(["-"], io.StringIO(text))) == expected
 
-    def test_order_of_paths(self, tmp_path: Path) -> None:
+    def test_paths_are_read_in_the_order_given(self, tmp_path: Path) -> None:
         """Paths are read in the order they are given."""
         for name in "ab":
             (tmp_path / f"{name}.yaml").write_text(POD % name)
@@ -169,7 +175,7 @@ class TestObjects:
     """The decoded objects."""
 
     @pytest.mark.parametrize("form", ["yaml", "json", "jsonl"])
-    def test_every_kind(self, form: str, tmp_path: Path) -> None:
+    def test_every_kind_is_decoded_or_passed_over(self, form: str, tmp_path: Path) -> None:
         """Every kind is decoded or passed over, in YAML and in JSON."""
         lines = [
             json.dumps({"apiVersion": v, "kind": k, "metadata": {"name": f"{k}-{v}".lower()}})
@@ -185,7 +191,7 @@ class TestObjects:
         assert found.skipped == len(SKIPPED_KINDS)
 
     @pytest.mark.parametrize("form", ["yaml", "json"])
-    def test_lists(self, form: str, tmp_path: Path) -> None:
+    def test_items_of_lists_are_objects_of_their_kinds(self, form: str, tmp_path: Path) -> None:
         """Items of a List have a kind, items of a CSINodeList need none."""
         items = [{"metadata": {"name": "n1"}}, {"metadata": {"name": "n2"}}]
         typed = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINodeList", "items": items}
@@ -216,7 +222,7 @@ class TestObjects:
         text = f"{POD % 'p'}spec: {{dnsPolicy: [1], containers: [{{name: c, env: 5}}]}}\n"
         assert names(load(["-"], io.StringIO(text))) == ["p"]
 
-    def test_same_name_elsewhere(self) -> None:
+    def test_objects_of_one_name_may_differ_in_kind_or_namespace(self) -> None:
         """Objects of one name may differ in kind or namespace."""
         text = "---\n".join(
             f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: a, namespace: {space}}}\n"
@@ -240,7 +246,7 @@ class TestDefaults:
         (pod,) = (o for o in found.objects if isinstance(o, Pod))
         return pod
 
-    def test_requests_from_limits(self) -> None:
+    def test_a_container_with_limits_alone_requests_them(self) -> None:
         """A container that only has limits requests them."""
         text = (
             f"{POD % 'p'}spec:\n  containers:\n"
@@ -252,7 +258,7 @@ class TestDefaults:
         assert spec.init_containers[0].resources.requests == {"x.io/a": 1}
         assert self.pod(text, defaults=False).spec.containers[0].resources.requests == {"cpu": 1}
 
-    def test_host_network(self) -> None:
+    def test_a_pod_on_the_hosts_network_takes_its_ports(self) -> None:
         """A pod on the host's network takes its ports there."""
         ports = "containers: [{ports: [{containerPort: 80}, {containerPort: 1, hostPort: 2}]}]"
         text = f"{POD % 'p'}spec: {{hostNetwork: true, {ports}}}"
@@ -260,7 +266,7 @@ class TestDefaults:
         text = f"{POD % 'p'}spec: {{{ports}}}"
         assert [p.host_port for p in self.pod(text).spec.containers[0].ports] == [0, 2]
 
-    def test_whole_pod(self) -> None:
+    def test_resources_of_the_pod_cover_the_containers_requests(self) -> None:
         """Resources of the pod cover the containers' requests, then its limits."""
         text = (
             f"{POD % 'p'}spec:\n  resources: {{limits: {{cpu: 4, memory: 2Gi, x.io/a: 1}}}}\n"
@@ -294,7 +300,9 @@ items:
             ("nodeName: ''", 5, ""),
         ],
     )
-    def test_priority(self, spec: str, priority: int, policy: str) -> None:
+    def test_a_priority_class_becomes_its_value(
+        self, spec: str, priority: int, policy: str
+    ) -> None:
         """A class becomes its number; the lowest default class applies to pods without one."""
         pod = self.pod(f"{POD % 'p'}spec: {{{spec}}}\n---{self.CLASSES}")
         assert (pod.spec.priority, pod.spec.preemption_policy) == (priority, policy)
@@ -303,11 +311,11 @@ items:
 class TestDecodeObject:
     """One object of plain data."""
 
-    def test_good(self) -> None:
+    def test_a_manifest_becomes_a_struct(self) -> None:
         """Plain data becomes a struct."""
         assert decode_object(json.loads(pod_line("p")), pytest.fail).metadata.name == "p"  # type: ignore[union-attr, arg-type]
 
-    def test_skipped(self) -> None:
+    def test_a_kind_that_is_passed_over_is_no_problem(self) -> None:
         """A kind that is passed over is nothing, and no problem."""
         data = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
         assert decode_object(data, pytest.fail) is None  # type: ignore[arg-type]

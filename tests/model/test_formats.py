@@ -102,7 +102,9 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 
 
 @given(st.integers(0, 99), st.integers(0, 59), st.integers(0, 59), st.integers(0, 999_999_999))
-def test_parts_add_up(hours: int, minutes: int, seconds: int, nanos: int) -> None:
+def test_parts_of_a_duration_add_up_to_the_nanosecond(
+    hours: int, minutes: int, seconds: int, nanos: int
+) -> None:
     """To the nanosecond."""
     whole = (hours * 3600 + minutes * 60 + seconds) * 10**9 + nanos
     assert nanoseconds_of(f"{hours}h{minutes}m{seconds}s{nanos}ns") == whole

@@ -26,7 +26,9 @@ from policy_sched.model.meta import Container, HostPort, Toleration, ports_confl
         (Toleration(key="k", operator="exists"), ("k", "", "NoSchedule"), False),
     ],
 )
-def test_tolerates(toleration: Toleration, taint: tuple[str, str, str], expected: bool) -> None:
+def test_a_toleration_tolerates_what_upstreams_does(
+    toleration: Toleration, taint: tuple[str, str, str], expected: bool
+) -> None:
     """Empty key and effect mean every one; Equal compares values; Gt and Lt are off."""
     assert toleration.tolerates(*taint) is expected
 
@@ -42,7 +44,9 @@ def test_tolerates(toleration: Toleration, taint: tuple[str, str, str], expected
         (("0.0.0.0", "TCP", 80), ("0.0.0.0", "TCP", 81), False),
     ],
 )
-def test_ports(left: tuple[str, str, int], right: tuple[str, str, int], expected: bool) -> None:
+def test_host_ports_conflict_where_addresses_may_meet(
+    left: tuple[str, str, int], right: tuple[str, str, int], expected: bool
+) -> None:
     """Ports conflict in either order where number and protocol agree and an address overlaps."""
     assert HostPort(*left).conflicts(HostPort(*right)) is expected
     assert HostPort(*right).conflicts(HostPort(*left)) is expected

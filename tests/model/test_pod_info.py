@@ -118,12 +118,12 @@ def info(data: dict[str, Any]) -> pod_info.PodInfo:
         ("limits_key", (("cpu", 2000),)),
     ],
 )
-def test_field(name: str, expected: object) -> None:
+def test_every_field_equals_that_of_the_api_object(name: str, expected: object) -> None:
     """Every field equals that of the API object, in the units of the rule language."""
     assert getattr(info(FULL), name) == expected
 
 
-def test_containers() -> None:
+def test_containers_come_in_the_order_they_start() -> None:
     """Containers come in the order they start: init containers and sidecars, then the main ones."""
     assert info(FULL).containers == (
         meta.Container("i", "reg:5000/init", "init", {}, {}),
@@ -132,7 +132,7 @@ def test_containers() -> None:
     )
 
 
-def test_absent_fields() -> None:
+def test_a_missing_field_has_its_zero_value() -> None:
     """A missing field has its zero value, except the two names that have a default."""
     bare = info({"metadata": {"name": "p"}})
     plain = {
@@ -157,7 +157,7 @@ def test_lazy_fields_are_kept() -> None:
     assert found.limits is found.limits
 
 
-def test_unknown_attribute() -> None:
+def test_a_misspelled_attribute_is_an_error() -> None:
     """A misspelled attribute is an error."""
     with pytest.raises(AttributeError, match="PodInfo has no attribute 'lables'"):
         _ = info(FULL).lables  # type: ignore[attr-defined]
@@ -172,7 +172,7 @@ def test_node_name_can_be_set() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(pod_info.FIELDS))
-def test_field_keys(name: str) -> None:
+def test_keys_of_fields_are_equal_exactly_for_equal_values(name: str) -> None:
     """The key of a field is hashable, equal for equal pods, and different if they differ."""
     one, two, other = info(FULL), info(FULL), info({"metadata": {"name": "p"}})
     key = pod_info.field_key(name)
@@ -198,7 +198,7 @@ def test_field_key_of_an_unknown_field() -> None:
         ("web@sha256:ab", "web@sha256:ab"),
     ],
 )
-def test_normalized_image(name: str, expected: str) -> None:
+def test_an_image_without_a_tag_means_latest(name: str, expected: str) -> None:
     """An image without a tag means its latest one."""
     assert pod_info.normalized_image(name) == expected
 
@@ -223,7 +223,7 @@ def test_normalized_image(name: str, expected: str) -> None:
         ([{}], {"requests": {"cpu": "1"}}, "Burstable"),
     ],
 )
-def test_qos_class(
+def test_the_qos_class_follows_from_requests_and_limits(
     containers: list[dict[str, Any]], whole: dict[str, Any] | None, expected: str
 ) -> None:
     """The class follows from requests and limits if the status has none."""
@@ -244,7 +244,7 @@ def test_queued_pods_are_themselves() -> None:
 
 
 @pytest.mark.parametrize("value", [FULL, {"metadata": {"name": "small"}}])
-def test_on_a_node(value: dict[str, Any]) -> None:
+def test_a_pod_on_another_node_differs_in_the_name_alone(value: dict[str, Any]) -> None:
     """A pod on another node differs in the node's name alone."""
     info = pod_info.PodInfo.of(msgspec.convert(value, Pod))
     there, anew = info.on("other"), pod_info.PodInfo.of(info.pod)
@@ -255,7 +255,7 @@ def test_on_a_node(value: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("value", [FULL, {"metadata": {"name": "small"}}])
-def test_a_running_pod(value: dict[str, Any]) -> None:
+def test_a_running_form_equals_a_pod_decoded_in_it(value: dict[str, Any]) -> None:
     """A pod that runs reads as one that is decoded in that form, whatever is read first."""
     pending = msgspec.convert(value, Pod)
     time = 1_767_225_600_123_456_789

@@ -52,7 +52,7 @@ class TestParse:
     """Every form that people write."""
 
     @pytest.mark.parametrize("suffix", SUFFIXES)
-    def test_every_suffix(self, suffix: str) -> None:
+    def test_each_suffix_multiplies_by_its_factor(self, suffix: str) -> None:
         """Each suffix multiplies by its factor."""
         assert parse(f"3{suffix}").nanos == 3 * SUFFIXES[suffix] * 10**9
 
@@ -85,7 +85,9 @@ class TestParse:
             ("", None, None),
         ],
     )
-    def test_values(self, text: str, value: int | None, milli: int | None) -> None:
+    def test_values_round_away_from_zero_and_end_at_int64(
+        self, text: str, value: int | None, milli: int | None
+    ) -> None:
         """Value and milli-value round away from zero and end at the limits of int64."""
         if value is None:
             with pytest.raises(ValueError, match="quantities must match"):
@@ -101,7 +103,7 @@ class TestParse:
     @pytest.mark.parametrize(
         "text", ["", " 1", "1 ", "abc", "1.2.3", "1_000", "1KI", "1mm m", "\u0661"]
     )
-    def test_wrong_format(self, text: str) -> None:
+    def test_invalid_quantities_are_refused_in_kubernetes_words(self, text: str) -> None:
         """Invalid quantities are rejected in Kubernetes' words."""
         with pytest.raises(ValueError, match="quantities must match") as caught:
             parse(text)
@@ -110,13 +112,13 @@ class TestParse:
     @pytest.mark.parametrize(
         "text", ["1K", "1mi", "1ki", "--1", "1e", "1e+", "1mm", "1Kie3", "1-2", "1i"]
     )
-    def test_wrong_suffix(self, text: str) -> None:
+    def test_an_unknown_suffix_is_refused_in_kubernetes_words(self, text: str) -> None:
         """A suffix that does not exist is refused in Kubernetes' words."""
         with pytest.raises(ValueError, match="unable to parse") as caught:
             parse(text)
         assert str(caught.value) == SUFFIX_WRONG
 
-    def test_giant_exponent(self) -> None:
+    def test_an_exponent_that_would_fill_the_memory_is_refused(self) -> None:
         """An exponent that would fill the memory is refused; a tiny one rounds up."""
         with pytest.raises(ValueError, match="exponent 1000000000 is larger than 1000"):
             parse("1e1000000000")
@@ -128,7 +130,9 @@ class TestParse:
         suffix=st.sampled_from(sorted(SUFFIXES)),
         sign=st.sampled_from(["", "+", "-"]),
     )
-    def test_exact(self, whole: int, fraction: str, suffix: str, sign: str) -> None:
+    def test_amounts_are_exact_to_the_nano_unit(
+        self, whole: int, fraction: str, suffix: str, sign: str
+    ) -> None:
         """Every amount is exact to the nano-unit; smaller fractions round away from zero."""
         exact = (whole + Fraction(int(fraction or 0), 10 ** len(fraction))) * SUFFIXES[suffix]
         scaled = exact * 10**9
@@ -174,7 +178,7 @@ class TestCanonical:
             ("0.1n", "1n"),
         ],
     )
-    def test_text(self, text: str, canonical: str) -> None:
+    def test_the_text_of_a_quantity_is_kubernetes_own(self, text: str, canonical: str) -> None:
         """The text is Kubernetes' own, which keeps some spellings as they came."""
         assert str(parse(text)) == canonical
 
@@ -182,7 +186,7 @@ class TestCanonical:
         number=st.integers(-(10**15), 10**15),
         suffix=st.sampled_from(sorted(SUFFIXES)),
     )
-    def test_round_trip(self, number: int, suffix: str) -> None:
+    def test_canonical_text_means_the_same_amount(self, number: int, suffix: str) -> None:
         """Canonical text means the same amount, and is its own canonical text."""
         first = parse(f"{number}{suffix}")
         again = parse(str(first))
@@ -212,18 +216,20 @@ class TestUnits:
             ("pods", 110, 110),
         ],
     )
-    def test_units(self, resource: str, amount: str | float, expected: int) -> None:
+    def test_cpu_counts_in_milli_units_and_all_else_in_whole_ones(
+        self, resource: str, amount: str | float, expected: int
+    ) -> None:
         """Cpu counts in milli-units and all else in whole ones; bare numbers are quantities too."""
         assert units(resource, amount) == expected
 
     @given(st.integers(-(10**30), 10**30))
-    def test_units_of_nanos(self, amount: int) -> None:
+    def test_nano_units_round_away_from_zero(self, amount: int) -> None:
         """Nano-units round away from zero, and stay within the amounts that are exact."""
         rounded = -(-abs(amount) // 10**9) * (1 if amount >= 0 else -1)
         expected = min(max(rounded, -MAX_UNITS), MAX_UNITS)
         assert units_of_nanos("memory", amount) == expected
 
-    def test_bad_amounts(self) -> None:
+    def test_a_bad_amount_stays_bad_at_every_reading(self) -> None:
         """A bad amount stays bad at every reading."""
         for _ in range(2):
             with pytest.raises(ValueError, match="quantities must match"):
@@ -231,6 +237,6 @@ class TestUnits:
             with pytest.raises(ValueError, match="quantities must match"):
                 nanos("nan")
 
-    def test_sign(self) -> None:
+    def test_the_sign_of_an_amount_is_minus_1_0_or_1(self) -> None:
         """The sign is -1, 0 or 1."""
         assert [parse(t).sign() for t in ("-1n", "0", "1n")] == [-1, 0, 1]

@@ -85,13 +85,13 @@ class TestSums:
             ([container(cpu="0", **{"x.io/a": 2})], [], {"cpu": 0, "x.io/a": 2}),
         ],
     )
-    def test_requests(
+    def test_requests_of_containers_sidecars_and_init_containers_add_up(
         self, main: list[dict[str, Any]], init: list[dict[str, Any]], expected: dict[str, int]
     ) -> None:
         """Main containers and sidecars add up; an init container counts with earlier sidecars."""
         assert requests(pod(*main, initContainers=init)) == expected
 
-    def test_overhead(self) -> None:
+    def test_overhead_is_added_to_everything(self) -> None:
         """Overhead comes on top of everything, also of resources of the pod as a whole."""
         found = pod(container(cpu="1"), overhead={"cpu": "100m", "memory": "1Mi"})
         assert requests(found) == {"cpu": 1100, "memory": 1 << 20}
@@ -127,7 +127,9 @@ class TestSums:
             ("bad name/x", False),
         ],
     )
-    def test_counted(self, name: str, counted: bool) -> None:
+    def test_only_resources_that_kube_scheduler_counts_are_in_totals(
+        self, name: str, counted: bool
+    ) -> None:
         """Only resources that kube-scheduler counts are in the totals."""
         assert is_counted(name) is counted
         assert is_scalar_resource(name) is (
@@ -164,7 +166,7 @@ class TestSums:
 class TestNonZero:
     """For scoring, containers without requests have defaults."""
 
-    def test_per_container(self) -> None:
+    def test_the_default_request_counts_for_each_container_that_has_none(self) -> None:
         """Each container counts the default of a missing request, not of one that is zero."""
         assert non_zero_requests(pod(container())) == DEFAULTS
         assert non_zero_requests(pod(container(cpu=0, memory=0))) == {"cpu": 0, "memory": 0}
@@ -218,7 +220,7 @@ class TestResize:
         assert requests(pod(container(cpu="2"), status=self.status("3"))) == {"cpu": 3000}
         assert requests(pod(container(cpu="4"), status=self.status("3"))) == {"cpu": 4000}
 
-    def test_infeasible(self) -> None:
+    def test_a_resize_that_the_node_refuses_does_not_count(self) -> None:
         """A resize that the node refuses does not count."""
         refused = {"type": "PodResizePending", "reason": "Infeasible"}
         assert requests(pod(container(cpu="4"), status=self.status("3", refused))) == {"cpu": 3000}
@@ -232,7 +234,7 @@ class TestResize:
         assert requests(sidecar) == {"cpu": 3000}
         assert requests(pod(initContainers=[container(cpu="1")], status=status)) == {"cpu": 1000}
 
-    def test_whole_pod(self) -> None:
+    def test_a_pod_resized_as_a_whole_keeps_its_overhead(self) -> None:
         """A pod that was resized as a whole lost its overhead; an allocation alone counted."""
 
         def of(**status: Any) -> dict[str, int]:
@@ -265,14 +267,14 @@ class TestLimits:
         found = pod(limited, overhead={"cpu": "1", "memory": "1Ki", "x.io/a": "1"})
         assert limits(found) == {"cpu": 2000, "memory": 0}
 
-    def test_resized(self) -> None:
+    def test_the_larger_of_requested_and_actual_limit_counts(self) -> None:
         """The larger of the requested and the actual limit counts."""
         limited = {"name": "c", "resources": {"limits": {"cpu": "1"}}}
         status = {"containerStatuses": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]}
         assert limits(pod(limited, status=status)) == {"cpu": 2000}
 
 
-def test_container_units() -> None:
+def test_amounts_of_a_container_are_in_scheduler_units() -> None:
     """One container's amounts are in scheduler units, whatever the resource."""
     assert container_units({"cpu": "1", "pods": "2"}) == {"cpu": 1000, "pods": 2}
 

@@ -72,7 +72,7 @@ class TestRequirement:
             ("missing", "Lt", ("0",), False),
         ],
     )
-    def test_truth_table(
+    def test_each_operator_has_kubernetes_result(
         self, key: str, operator: str, values: tuple[str, ...], expected: bool
     ) -> None:
         """Each operator has Kubernetes' result for present, absent and unfit labels."""
@@ -96,7 +96,9 @@ class TestRequirement:
             ("a", "Gt", ("-1",), 'values[0][a]: Invalid value: "-1": a valid label must be'),
         ],
     )
-    def test_not_valid(self, key: str, operator: str, values: tuple[str, ...], words: str) -> None:
+    def test_selectors_that_the_api_refuses_are_refused_in_its_words(
+        self, key: str, operator: str, values: tuple[str, ...], words: str
+    ) -> None:
         """Selectors that the API server would reject are rejected, in its words."""
         with pytest.raises(ValueError, match=r"(operator|key|values|\]): ") as caught:
             selectors.requirement(key, operator, values)
@@ -114,7 +116,9 @@ class TestRequirement:
             *((text, None) for text in ("", " 1", "1.0", "1_0", "\u0663", "0x1")),
         ],
     )
-    def test_int64(self, text: str, expected: int | None) -> None:
+    def test_integers_of_selectors_are_read_as_go_reads_them(
+        self, text: str, expected: int | None
+    ) -> None:
         """Integers are read as Go reads them."""
         assert selectors.int64(text) == expected
 
@@ -135,7 +139,7 @@ class TestRequirement:
 class TestLabelSelector:
     """Selectors of pods and namespaces."""
 
-    def test_none_and_empty(self) -> None:
+    def test_no_selector_selects_nothing_and_an_empty_one_everything(self) -> None:
         """No selector selects nothing, an empty one everything."""
         assert selectors.label_selector(None) == selectors.NOTHING
         assert selectors.label_selector(LabelSelector()) == selectors.EVERYTHING
@@ -198,7 +202,9 @@ class TestNodeAffinity:
             (({**labels("zone", "In", "b"), **fields("In", "n1")},), False),
         ],
     )
-    def test_required(self, terms: tuple[dict[str, Any], ...], expected: bool) -> None:
+    def test_one_required_term_must_match_with_all_of_it(
+        self, terms: tuple[dict[str, Any], ...], expected: bool
+    ) -> None:
         """One term must match with all of it; empty and bad terms match no node."""
         assert selectors.required_matches(affinity(*terms), LABELS, "n1") is expected
 
@@ -212,7 +218,7 @@ class TestNodeAffinity:
         assert not selectors.required_matches(empty, {}, "n")
         assert selectors.NodeMatcher(empty).has_required
 
-    def test_preferred(self) -> None:
+    def test_weights_of_matching_terms_add_up(self) -> None:
         """The weights of matching terms add up; weight 0 and empty terms give nothing."""
         wanted = affinity(
             preferred=(

@@ -30,7 +30,7 @@ class TestPreEnqueue:
         run.go()
         assert run.bound == {"x": "a"}
 
-    def test_too_few_pods(self) -> None:
+    def test_the_pod_that_completes_a_gang_lets_all_of_it_in(self) -> None:
         """The one that completes the gang lets all of them in; strangers do not."""
         run = Groups(pod_group(count=2), pod_group("other", 1), a=9)
         run.add(member("x"), member("z", of="other"))
@@ -43,7 +43,7 @@ class TestPreEnqueue:
         run.go()
         assert set(run.bound) == {"x", "y", "z"}
 
-    def test_gated_pods_count(self) -> None:
+    def test_a_pod_with_a_scheduling_gate_counts_for_its_gang(self) -> None:
         """A pod with a scheduling gate is one of the gang, though it is not decided."""
         run = Groups(pod_group(count=2), a=9)
         run.add(member("x"), member("y", scheduling_gates=[{"name": "hold"}]))

@@ -257,7 +257,7 @@ class TestDoubles:
         assert shares["unknown"] == 0
         assert found["middle"].raw["Rules"] == 0.5
 
-    def test_max(self, tmp_path: Path) -> None:
+    def test_the_largest_score_becomes_100_and_reversed_0(self, tmp_path: Path) -> None:
         """The largest is 100, and reversed 0."""
         for normalize, expected in (("Max", [11, 56, 100]), ("MaxReverse", [89, 44, 0])):
             path = tmp_path / "policy.yaml"

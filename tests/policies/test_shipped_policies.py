@@ -53,7 +53,7 @@ def test_policy_compiles_without_diagnostics(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=name_of)
-def test_scenarios_pass(folder: Path) -> None:
+def test_each_step_of_a_policys_tests_is_as_expected(folder: Path) -> None:
     """Each step of the policy's tests.yaml is as expected."""
     for scenario in load_scenarios(str(folder / "tests.yaml")):
         for result in run_scenario(scenario):

@@ -65,7 +65,7 @@ def test_conditions_count_where_they_are_reached(tmp_path: Path) -> None:
     assert found["pod.priority > 5"] == ("true",)
 
 
-def test_full_coverage(tmp_path: Path) -> None:
+def test_a_rule_that_said_everything_it_can_is_covered(tmp_path: Path) -> None:
     """Pods and nodes that make every rule say everything it can."""
     zones = {"n1": "a", "n2": "a", "n3": "b"}
     nodes = ", ".join(f"{{node: {name}, labels: {{zone: {zone}}}}}" for name, zone in zones.items())

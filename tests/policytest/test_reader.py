@@ -195,7 +195,7 @@ def test_files_of_the_repository(name: str, repository: Path) -> None:
         ("x" * 300, "cannot be read: File name too long"),
     ],
 )
-def test_other_files(
+def test_files_outside_the_directory_are_not_read(
     name: str, words: str, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`policies: [/proc/self/environ]`, or a link to it, printed secrets in a build server."""
@@ -277,6 +277,6 @@ def test_links_in_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (b"apiVersion: v1\n", False),
     ],
 )
-def test_files_of_ours(text: bytes, ours: bool) -> None:
+def test_a_broken_file_is_known_by_its_api_version(text: bytes, ours: bool) -> None:
     """A file is known by its apiVersion, also where it is broken."""
     assert is_ours(text) is ours

@@ -153,7 +153,7 @@ def rows_of(cache: Cache, world: World) -> list[int]:
 
 @settings(max_examples=scaled(250))
 @given(text=rules(("bool",), ELSEWHERE), situation=worlds(max_pods=6))
-def test_victims(text: str, situation: Situation) -> None:
+def test_victims_are_those_of_the_oracle(text: str, situation: Situation) -> None:
     """The victims are the oracle's; positions without a pod do not matter."""
     found = sections(victim=text)
     assume(found is not None)
@@ -181,7 +181,9 @@ def test_victims(text: str, situation: Situation) -> None:
     situation=worlds(max_pods=6),
     order=st.sampled_from(["Ascending", "Descending"]),
 )
-def test_victim_order(text: str, situation: Situation, order: str) -> None:
+def test_victims_are_ordered_by_the_values_of_the_rule(
+    text: str, situation: Situation, order: str
+) -> None:
     """Keys of victims order them as the values of the rule do."""
     found = sections(victimOrder=[{"expression": text, "order": order}])
     assume(found is not None)
@@ -202,7 +204,9 @@ def test_victim_order(text: str, situation: Situation, order: str) -> None:
 
 @settings(max_examples=scaled(300))
 @given(text=node_keys(), situation=worlds(max_pods=8), data=st.data())
-def test_node_order(text: str, situation: Situation, data: st.DataObject) -> None:
+def test_nodes_are_ordered_by_the_values_of_the_rule(
+    text: str, situation: Situation, data: st.DataObject
+) -> None:
     """Keys of nodes order them as the values of the rule over their victims do."""
     found = sections(nodeOrder=[{"expression": text}])
     assume(found is not None)
@@ -244,7 +248,7 @@ def test_node_order(text: str, situation: Situation, data: st.DataObject) -> Non
 
 @settings(max_examples=scaled(50))
 @given(text=rules(("bool",), (*ELSEWHERE, "node.", "(node)", "(node,", "victim")), s=worlds())
-def test_eligible(text: str, s: Situation) -> None:
+def test_whether_a_pod_may_preempt_is_the_oracles_result(text: str, s: Situation) -> None:
     """Whether a pod may preempt is the oracle's result."""
     world, pod = s
     text = text.replace("victim.", "pod.")

@@ -195,7 +195,9 @@ class TestPortsOfSeveralPods:
             (on_port_80(0, 10, nominated=(OraclePod("other", 100, 0, ports=(80,)),)), None),
         ],
     )
-    def test_victims(self, cluster: OracleCluster, victims: set[str] | None, each: bool) -> None:
+    def test_a_port_is_free_exactly_while_its_victim_is_removed(
+        self, cluster: OracleCluster, victims: set[str] | None, each: bool
+    ) -> None:
         """The port is free when one is removed, in use when one is put back or nominated."""
         scheduler = scheduler_of(cluster)
         attempt = attempt_of(scheduler, info_of(cluster.pod))
@@ -284,7 +286,9 @@ class TestCandidateLimit:
         ("percentage", "absolute", "nodes", "size"),
         [(10, 100, 5000, 500), (10, 100, 500, 100), (10, 100, 7, 7), (0, 0, 7, 0), (100, 0, 7, 7)],
     )
-    def test_size(self, percentage: int, absolute: int, nodes: int, size: int) -> None:
+    def test_the_number_of_candidates_is_a_share_within_bounds(
+        self, percentage: int, absolute: int, nodes: int, size: int
+    ) -> None:
         """A share of the nodes, at least the absolute number, at most all nodes."""
         assert CandidateLimit(percentage, absolute).size(nodes) == size
 

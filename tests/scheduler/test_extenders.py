@@ -204,7 +204,7 @@ class TestScoring:
         assert plain.evaluation.scoring is not None
         assert (scoring.total - plain.evaluation.scoring.total).tolist() == [0, 30, 60]
 
-    def test_extenders_add_up(self) -> None:
+    def test_scores_of_two_extenders_add_up(self) -> None:
         """Two that score decide together; a score of a node that was not sent is ignored."""
         first = [
             {"Host": "n0", "Score": 10},
@@ -403,7 +403,7 @@ class TestPreempting:
             ),
         ],
     )
-    def test_a_failure(self, answer: object, words: str) -> None:
+    def test_no_pod_is_evicted_if_an_extender_failed(self, answer: object, words: str) -> None:
         """No pod is evicted if an extender failed; an ignorable one is skipped."""
         with extender({"preempt": answer}) as calls:
             outcome = self.important(self.crowded(entry(calls, "preempt")))

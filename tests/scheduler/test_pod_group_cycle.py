@@ -250,16 +250,16 @@ class TestTheGroupsCondition:
         run.go()
         return run.client.group_conditions
 
-    def test_scheduled(self) -> None:
+    def test_a_group_whose_pods_have_nodes_is_scheduled(self) -> None:
         """When its pods have nodes, bound or not yet."""
         assert self.told(Run(workload("ring", 2), a=[2])) == {"default/ring": ("Scheduled", "")}
 
-    def test_unschedulable(self) -> None:
+    def test_an_unschedulable_group_has_words_for_the_whole(self) -> None:
         """With the words for the group as a whole."""
         found = self.told(Run(workload("ring", 2), a=[1]))
         assert found == {"default/ring": ("Unschedulable", NOWHERE.format(1))}
 
-    def test_broken(self) -> None:
+    def test_an_error_of_one_pod_is_the_groups(self) -> None:
         """An error of one pod is the group's."""
         scheduler = placing(
             Racks(reserve=Status(Code.ERROR, ("no disk",))), group=workload("ring", 1)
@@ -346,7 +346,9 @@ class TestErrors:
             ({"filter": ValueError("no idea")}, 'running "x0" filter plugin: no idea'),
         ],
     )
-    def test_one_that_fails(self, answers: dict[str, object], words: str) -> None:
+    def test_the_pod_that_fails_says_what_and_the_others_that_it_did(
+        self, answers: dict[str, object], words: str
+    ) -> None:
         """It says what; the others say that it was another one."""
         scheduler = placing(Racks(**answers))
         first = scheduler.schedule_one()
@@ -438,7 +440,7 @@ def placing(*plugins: object, nodes: int = 2, group: pod_group.PodGroup | None =
 class TestThirdParties:
     """Python plugins part and rate, too."""
 
-    def test_weights_and_scores(self) -> None:
+    def test_the_domain_with_the_highest_sum_is_taken(self) -> None:
         """The domain with the highest sum is taken."""
         assert {placing(Racks()).schedule_one().node for _ in range(3)} == {"n1"}  # type: ignore[union-attr]  # there is one
 

@@ -40,7 +40,7 @@ def test_all_nodes_are_the_default() -> None:
         assert looked_at(scheduler_of(**config), "p") == [*range(NODES)]
 
 
-def test_kube_schedulers_rule() -> None:
+def test_the_sample_of_300_nodes_is_48_percent() -> None:
     """Adaptive: 48 percent of 300 nodes, then the next 48."""
     scheduler = scheduler_of(percentageOfNodesToScore="adaptive")
     assert looked_at(scheduler, "p") == [*range(144)]

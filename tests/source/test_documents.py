@@ -46,7 +46,7 @@ class TestValues:
             ("500m", "500m"),
         ],
     )
-    def test_scalars(self, text: str, value: object) -> None:
+    def test_a_scalar_is_what_kubernetes_reads_it_as(self, text: str, value: object) -> None:
         """A scalar is what Kubernetes reads it as: times and 12:30 are text."""
         assert one(f"k: {text}").value == {"k": value}
 
@@ -54,7 +54,7 @@ class TestValues:
         """Keys are text, as in JSON."""
         assert one("1: a\ntrue: b\nx: c").value == {"1": "a", "true": "b", "x": "c"}
 
-    def test_documents(self) -> None:
+    def test_empty_documents_are_passed_over(self) -> None:
         """Empty documents are passed over, the others keep their order."""
         documents, problems = parse("---\n# nothing\n---\na: 1\n---\n---\n- 2\n...\n")
         assert [d.value for d in documents] == [{"a": 1}, [2]]
@@ -107,13 +107,15 @@ class TestPlaces:
             (("a", 7, "name"), "- name: x\n    val: &v  [1,\n      2]\n  - {name: y}"),
         ],
     )
-    def test_span(self, path: tuple[str | int, ...], raw: str) -> None:
+    def test_a_span_holds_the_text_of_its_value(
+        self, path: tuple[str | int, ...], raw: str
+    ) -> None:
         """A value's span holds its text; a missing one has that of the closest outer value."""
         document = one(self.TEXT)
         start, end = document.span(path)
         assert self.TEXT[start:end] == raw
 
-    def test_key_span(self) -> None:
+    def test_a_key_span_holds_the_key(self) -> None:
         """A key's span holds the key; an item of a sequence has its own span."""
         document = one(self.TEXT)
         start, end = document.key_span(("a", 0, "val"))
@@ -121,7 +123,7 @@ class TestPlaces:
         assert document.key_span(("a", 1)) == document.span(("a", 1))
         assert document.key_span(()) == document.span(())
 
-    def test_styles(self) -> None:
+    def test_the_style_of_a_scalar_is_kept(self) -> None:
         """A scalar's style is known; what is no scalar has none."""
         document = one("a: |\n x\nb: >\n x\nc: 'x'\nd: \"x\"\ne: x\nf: []\n")
         assert [document.style((k,)) for k in "abcde"] == ["|", ">", "'", '"', ""]
@@ -168,7 +170,9 @@ class TestMistakes:
             ("- " * 50_000, (1, 201), "more than 100 deep"),
         ],
     )
-    def test_place_and_words(self, text: str, place: tuple[int, int], words: str) -> None:
+    def test_a_diagnostic_points_at_the_mistake_and_names_it(
+        self, text: str, place: tuple[int, int], words: str
+    ) -> None:
         """The diagnostic points at the mistake and names it."""
         _, problems = parse(text)
         assert len(problems) == 1
@@ -177,13 +181,13 @@ class TestMistakes:
         assert words in found.message
         assert found.source_line == SourceFile("", text).line_text(place[0])
 
-    def test_all_are_reported(self) -> None:
+    def test_every_mistake_of_every_document_is_reported(self) -> None:
         """Documents before and after a bad one are read, and every mistake is reported."""
         documents, problems = parse("a: 1\n---\nb: !x 1\n---\nc: 1\nc: 2\n---\nd: ]\n---\ne: 1\n")
         assert [d.value for d in documents] == [{"a": 1}, {"c": 2}]
         assert [(p.line, p.column) for p in problems] == [(3, 4), (6, 1), (8, 4)]
 
-    def test_bomb(self) -> None:
+    def test_a_bomb_of_aliases_is_refused(self) -> None:
         """A document that its aliases would blow up is refused."""
         text = "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
         for last, name in zip("abcdef", "bcdefg", strict=True):
@@ -192,7 +196,7 @@ class TestMistakes:
         assert not documents
         assert "more than 10 times larger" in problems[0].message
 
-    def test_size(self) -> None:
+    def test_a_file_beyond_the_limit_is_refused(self) -> None:
         """A file beyond the limit is refused, and read where no limit is set."""
         file = SourceFile("f.yaml", "a: " + "x" * 200)
         documents, problems = parse_documents(file, 100)

@@ -48,14 +48,14 @@ def shown(value: object) -> str:
 
 
 @pytest.mark.parametrize("text", hostile.ODD)
-def test_every_scalar(text: str) -> None:
+def test_every_scalar_means_the_same_to_both_readers(text: str) -> None:
     """A scalar of any form and tag means the same to both readers, in a mapping and in a list."""
     compared(f"a: {text}\n")
     compared(f"kind: List\nitems:\n- a: 1\n- {text}\n- b: {text}\n")
 
 
 @pytest.mark.parametrize("text", hostile.SEEDS.values(), ids=hostile.SEEDS)
-def test_seeds(text: str) -> None:
+def test_hostile_texts_are_refused_alike_by_both_readers(text: str) -> None:
     """A text that is hostile as a whole is refused by both readers with the same words."""
     compared(text)
 
@@ -97,7 +97,7 @@ class TestAliases:
             "kind: List\nbase: &x {a: 1}\nitems:\n- &y {<<: *x, b: 2}\n- {<<: [*x, *y]}\n- *y\n",
         ],
     )
-    def test_they_are_plain(self, text: str) -> None:
+    def test_common_documents_need_no_second_reader(self, text: str) -> None:
         """Documents with aliases, merge keys and standard tags need no second look."""
         compared(text)
         documents, problems = plain_documents(SourceFile("f.yaml", text))

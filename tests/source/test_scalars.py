@@ -128,7 +128,7 @@ def test_position_of_a_word(text: str, needle: str, position: tuple[int, int]) -
     assert document.file.position(offset) == position
 
 
-def test_end_of_text() -> None:
+def test_the_end_of_a_scalar_is_behind_its_last_character() -> None:
     """The end of a scalar's text is behind its last character, also beyond the end."""
     document = only_document("a: |\n  one\nb: 'two'\n")
     assert document is not None

@@ -59,7 +59,9 @@ def test_two_policies_of_one_name_are_one_problem(
 @pytest.mark.parametrize(
     ("name", "hint"), [("gnag", 'did you mean "gang"?'), ("zzzzzz", "shipped are default, data-")]
 )
-def test_diff_suggests_names(name: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_diff_of_an_unknown_policy_set_suggests_names(
+    name: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A policy set that is no file and no shipped policy is answered with names."""
     assert run(["diff", name, "default"]) == 2
     error = capsys.readouterr().err
@@ -73,7 +75,7 @@ def test_a_missing_file_is_a_missing_file(path: str) -> None:
         policy_paths([path])
 
 
-def test_several_policies(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_option_policies_is_given_once_for_each(capsys: pytest.CaptureFixture[str]) -> None:
     """The option is given once for each policy; verbs accept names and paths side by side."""
     shipped = str(policies_directory() / "rack-spread")
     command = ["simulate", EXAMPLE, "--policies", "gang", "--policies", shipped, "-o", "json"]

@@ -33,7 +33,9 @@ from policy_sched.cli.main import run
         ("test x --threshold 101", 'invalid value "101.0" for --threshold. Must be <= 100'),
     ],
 )
-def test_the_words(line: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_command_line_is_refused_in_kubectls_words(
+    line: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As users of kubectl expect them; never Python's own."""
     assert run(line.split()) == 2
     told = capsys.readouterr()

@@ -22,7 +22,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_only_errors_fail() -> None:
+def test_warnings_and_notes_do_not_fail_a_command() -> None:
     """Warnings and notes pass."""
     assert exit_code([]) == 0
     assert exit_code([WARNING]) == 0

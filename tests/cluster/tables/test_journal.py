@@ -51,7 +51,7 @@ def test_a_full_journal_forgets_the_oldest_only(
             assert set(found.rows) == {row for row, _ in changes[version:]}
 
 
-def test_nothing_changed() -> None:
+def test_a_reader_that_is_up_to_date_is_told_nothing() -> None:
     """An up-to-date reader is told nothing."""
     journal = Journal()
     journal.append(3, DYNAMIC)

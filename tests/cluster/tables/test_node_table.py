@@ -99,13 +99,13 @@ class TestColumns:
             nodes.remove_pod(0, pod)
         assert (requested.view[0], free.view[0]) == (0, MAX_UNITS)
 
-    def test_free_without_allocatable(self) -> None:
+    def test_free_is_below_zero_where_a_requested_resource_is_not_allocatable(self) -> None:
         """A resource that the node does not have is free below zero once a pod requests it."""
         nodes = table(make_node("a"))
         nodes.add_pod(0, PodInfo.of(make_pod(requests={"x.y/z": 2})))
         assert nodes.column(("free", "x.y/z")).view[0] == -2
 
-    def test_ready_and_times(self) -> None:
+    def test_readiness_and_creation_time_are_columns(self) -> None:
         """Readiness is the Ready condition; a creation time is nanoseconds, 0 if not said."""
         nodes = table(make_node("a", ready=False), make_node("b"))
         assert nodes.column(("ready",)).values[:2].tolist() == [False, True]
@@ -162,7 +162,7 @@ class TestChanges:
         assert nodes.journal.nodes_version == static
         assert nodes.nodes[0] is newer
 
-    def test_labels_are_static(self) -> None:
+    def test_a_changed_label_is_a_static_change_of_one_column(self) -> None:
         """A changed label is a STATIC change, and the version of its column alone rises."""
         nodes = table(make_node("a", labels={"zone": "x"}))
         zone, other = nodes.column(("label", "zone")), nodes.column(("label", "other"))
@@ -171,7 +171,7 @@ class TestChanges:
         assert zone.version > versions[0]
         assert other.version == versions[1]
 
-    def test_allocatable_moves_free(self) -> None:
+    def test_a_changed_allocatable_is_a_dynamic_change_where_free_is_a_column(self) -> None:
         """A changed allocatable is STATIC, and DYNAMIC too where free is a column."""
         nodes = table(make_node("a", cpu="1"))
         assert changed(nodes, 0, make_node("a", cpu="2")) == STATIC
@@ -179,7 +179,7 @@ class TestChanges:
         assert changed(nodes, 0, make_node("a", cpu="3")) == STATIC | DYNAMIC
         assert free.view[0] == 3000
 
-    def test_images_of_others(self) -> None:
+    def test_a_changed_number_of_nodes_with_an_image_concerns_every_row(self) -> None:
         """A change of a watched image's node count concerns every row, hence STRUCTURE."""
         nodes = table(make_node("a", images={"i": 5}), make_node("b"))
         assert changed(nodes, 1, make_node("b", images={"j": 5})) == STATIC
@@ -224,7 +224,7 @@ class TestImages:
         nodes.update_node(1, make_node("b", images={"i": 7}))
         assert nodes.journal.version == before
 
-    def test_every_name_counts(self) -> None:
+    def test_an_image_is_found_under_each_of_its_names(self) -> None:
         """An image is found under each of its names."""
         node = msgspec.convert(
             {

@@ -170,7 +170,7 @@ def _lease(holder: str, renewed: bytes, version: str = "") -> bytes:
     return envelope("coordination.k8s.io/v1", "Lease", message((1, about), (2, spec)))
 
 
-def test_it_is_elected(tmp_path: Path) -> None:
+def test_kube_scheduler_is_elected_through_its_lease(tmp_path: Path) -> None:
     """The lease is not there, is made, is renewed; a late update is a conflict."""
 
     async def story(world: World, client: go_client.GoClient) -> None:
@@ -266,7 +266,7 @@ def test_it_writes_the_condition_of_an_unschedulable_pod(tmp_path: Path) -> None
     tell(tmp_path, story)
 
 
-def test_it_preempts(tmp_path: Path) -> None:
+def test_kube_scheduler_preempts_and_the_victim_has_a_condition(tmp_path: Path) -> None:
     """The victim has a condition, and goes; of one that has gone it is told so."""
 
     async def story(world: World, client: go_client.GoClient) -> None:
@@ -304,7 +304,7 @@ def _entry(key: str, value: str) -> bytes:
     return message((1, key), (2, value))
 
 
-def test_it_binds_volumes(tmp_path: Path) -> None:
+def test_kube_scheduler_binds_volumes_and_claims(tmp_path: Path) -> None:
     """Volume and claim are written whole, at the version that it knows, or not at all."""
     storage = {"storageClassName": "waits", "accessModes": ["ReadWriteOnce"]}
     csi = {"driver": "d", "volumeHandle": "h"}

@@ -74,7 +74,7 @@ class TestFirstSuccess:
         assert (found.plugin, found.returned) == ("b", SUCCESS)
         assert asked == ["a", "b"]
 
-    def test_all_skip(self) -> None:
+    def test_the_result_is_skip_if_all_plugins_skip(self) -> None:
         """If all plugins skip, the result is Skip."""
         found = runner_of("bind", {"a": SKIP}).run("bind")
         assert (found.plugin, found.status) == ("", SKIP)
@@ -121,7 +121,7 @@ class TestPreFilter:
 class TestPostFilter:
     """The reasons of all plugins that ran are kept."""
 
-    def test_success_ends_it(self) -> None:
+    def test_no_plugin_is_called_after_a_post_filter_that_succeeded(self) -> None:
         """A plugin that made room is the last one asked."""
         asked: list[str] = []
         made = PostFilterResult(SUCCESS, "n1")
@@ -130,7 +130,7 @@ class TestPostFilter:
         assert result == PostFilterResult(SUCCESS.by("b"), "n1")
         assert asked == ["a", "b"]
 
-    def test_reasons_are_joined(self) -> None:
+    def test_reasons_of_post_filters_are_joined(self) -> None:
         """As those of the first plugin."""
         answers = {"a": PostFilterResult(NO), "b": PostFilterResult(NO, nominated_node="")}
         result = runner_of("post_filter", answers).run("post_filter").made_room
@@ -179,7 +179,7 @@ class TestPostFilter:
 class TestPermit:
     """Waits are collected."""
 
-    def test_several_may_wait(self) -> None:
+    def test_each_plugin_that_waits_keeps_its_timeout(self) -> None:
         """Each waiting plugin's time-out is kept."""
         wait = Status(Code.WAIT)
         answers = {

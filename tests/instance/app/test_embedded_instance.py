@@ -197,7 +197,7 @@ def test_an_unschedulable_pod_waits_for_free_resources(world: World) -> None:
     assert world.node_of("q") == "a"
 
 
-def test_mistakes_in_manifests(world: World) -> None:
+def test_a_broken_manifest_leaves_the_cluster_as_it_is(world: World) -> None:
     """The cluster stays, and the dashboard shows the problem until it is fixed."""
     instance = world.start()
     world.apply(bad="kind: [\n")
@@ -221,7 +221,7 @@ def test_a_deleted_policy_is_reported(world: World) -> None:
     assert last["policies"] == ["Keep"]
 
 
-def test_a_profile_comes(world: World) -> None:
+def test_pods_of_a_profile_are_scheduled_once_it_exists(world: World) -> None:
     """Pods that named it before it existed are scheduled; no other profile took them."""
     write(world.folder / "config.yaml", config({"default-scheduler": ["Keep"]}))
     world.files(p=pod("p", scheduler="other"))
@@ -244,7 +244,7 @@ def test_nothing_is_due_without_reason(world: World) -> None:
     assert wakeup is None
 
 
-def test_the_end(world: World) -> None:
+def test_no_attempt_begins_after_the_shutdown_and_none_stays_incomplete(world: World) -> None:
     """After the shutdown began, no pod is popped, and no attempt stays incomplete."""
     instance = world.start()
     instance.stop()

@@ -189,7 +189,7 @@ def test_unauthenticated_and_unauthorized_callers_get_upstreams_messages(served:
 
 
 @pytest.mark.parametrize("path", ["/configz", "/policies", "/version", "/"])
-def test_pages_are_json(served: Served, path: str) -> None:
+def test_configuration_policies_and_version_are_json(served: Served, path: str) -> None:
     """Configuration, policies, version and the index."""
 
     async def scenario() -> None:

@@ -127,7 +127,7 @@ def test_one_request_at_a_time(served: Served) -> None:
         ({"nodes": "1"}, 'unknown parameter "nodes": known is limit, preempting, per'),
     ],
 )
-def test_parameters(query: dict[str, Any], message: str) -> None:
+def test_parameters_of_the_fit_page_have_bounds(query: dict[str, Any], message: str) -> None:
     """Numbers have bounds, and other parameters are refused."""
     with pytest.raises(PolicySchedError) as caught:
         FitQuery.of(query)

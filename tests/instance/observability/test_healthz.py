@@ -38,7 +38,7 @@ def test_a_leader_that_does_not_renew_is_unhealthy() -> None:
     assert candidacy.overdue() == "failed election to renew leadership on lease policy-sched"
 
 
-def test_all_is_well() -> None:
+def test_a_healthy_scheduler_says_ok() -> None:
     """One word, unless the request is verbose."""
     assert healthz.health_response("healthz", [PING]) == healthz.HealthResponse(200, "ok")
     text = "[+]ping ok\nhealthz check passed\n"

@@ -50,7 +50,9 @@ def estimate(text: str) -> float:
         ("[1, 2, 3].map(x, x * 2).exists(x, x > 3)", 30, 120),
     ],
 )
-def test_estimates(text: str, least: int, most: int) -> None:
+def test_the_estimated_cost_grows_with_the_attributes_of_a_device(
+    text: str, least: int, most: int
+) -> None:
     """Work grows with the attributes that a device may have, not with those of one device."""
     assert least <= estimate(text) <= most
 
@@ -121,7 +123,7 @@ def nested() -> str:
         (nested(), 85555551),
     ],
 )
-def test_estimates_are_upstreams(text: str, cost: int) -> None:
+def test_estimated_costs_are_those_of_the_api_server(text: str, cost: int) -> None:
     """What the API server's own tests state of its estimates; ours differed for loops and binds."""
     assert estimate(text) == cost
 

@@ -91,7 +91,7 @@ def test_values_of_other_kinds_are_unequal(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "error"), ERRORS.items())
-def test_run_time_errors(text: str, error: str) -> None:
+def test_what_fails_for_a_device_fails_in_cel_gos_words(text: str, error: str) -> None:
     """What fails for a device fails in cel-go's words, and work without end is cut short."""
     assert outcome(text) == error
 

@@ -101,7 +101,7 @@ def test_checks_never_raise(text: str) -> None:
         ('""""""', ""),
     ],
 )
-def test_escapes(token: str, value: str) -> None:
+def test_a_literal_is_the_text_that_it_stands_for(token: str, value: str) -> None:
     """A literal is the text that it stands for."""
     assert unquote(token, 0) == (value, [])
 

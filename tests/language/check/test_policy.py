@@ -387,7 +387,9 @@ class TestSections:
             ("score.matchConditions", "pod.hasPreferredNodeAffinity()", ""),
         ],
     )
-    def test_names_and_types(self, section: str, text: str, code: str) -> None:
+    def test_an_expression_of_a_section_passes_or_gets_its_code(
+        self, section: str, text: str, code: str
+    ) -> None:
         """A section's expression passes, or gets the one code."""
         assert codes(text, section) == ([code] if code else [])
 

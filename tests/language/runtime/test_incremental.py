@@ -263,7 +263,7 @@ def test_what_other_nodes_decide_is_not_kept(
 
 @pytest.mark.parametrize("section", ["filter", "score"])
 @given(data=st.data(), situation=worlds())
-def test_whatever_the_rule(
+def test_kept_columns_of_generated_rules_equal_fresh_ones(
     section: str, data: st.DataObject, situation: tuple[World, PodInfo]
 ) -> None:
     """Full passes over generated rules equal fresh passes, too."""
@@ -331,7 +331,7 @@ def _nothing(_rows: slice, _n: int) -> tuple[()]:
 
 
 @pytest.mark.parametrize("count", [1, thresholds.FEW_ROWS, thresholds.FEW_ROWS + 1])
-def test_many_changes(count: int) -> None:
+def test_all_changed_rows_are_up_to_date_however_many(count: int) -> None:
     """However many rows changed, all of them are up to date."""
     cache = Cache()
     for i in range(thresholds.FEW_ROWS + 5):

@@ -104,7 +104,7 @@ def test_what_two_intervals_hold(a: IntMember, b: IntMember) -> None:
         assert meet.has(a[1])
 
 
-def test_limits() -> None:
+def test_int64_fits_itself_and_nothing_wider() -> None:
     """int64 fits itself and nothing wider; every double range may hold NaN."""
     assert ranges.fits(intervals.INT64)
     assert not ranges.fits(ranges.add(intervals.INT64, intervals.Interval(1, 1)))

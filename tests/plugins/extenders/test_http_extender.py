@@ -135,7 +135,7 @@ class TestFilter:
         ):
             client(calls, timeout=0.05).filter(POD, NODES)
 
-    def test_connection_refused(self) -> None:
+    def test_a_refused_connection_is_an_error_in_gos_words(self) -> None:
         """A refused connection is an error in Go's words."""
         with server.extender({}) as calls:
             pass
@@ -155,7 +155,9 @@ class TestPrioritize:
             ([], []),
         ],
     )
-    def test_scores(self, answer: object, scores: list[tuple[str, int]]) -> None:
+    def test_scores_of_an_extender_come_by_host(
+        self, answer: object, scores: list[tuple[str, int]]
+    ) -> None:
         """Scores come by host, in any case of letters."""
         with server.extender({"prioritize": answer}) as calls:
             assert client(calls).prioritize(POD, NODES) == scores
@@ -210,7 +212,7 @@ class TestBind:
         assert calls.requested == [("bind", expected)]
 
     @pytest.mark.parametrize(("answer", "words"), [({"Error": "taken"}, "^taken$"), (500, "500")])
-    def test_a_refusal(self, answer: object, words: str) -> None:
+    def test_an_extenders_own_error_is_the_error(self, answer: object, words: str) -> None:
         """The extender's own error, or its status, is the error."""
         with server.extender({"bind": answer}) as calls, pytest.raises(PluginError, match=words):
             client(calls).bind(POD, "b")
@@ -304,7 +306,9 @@ class TestTls:
         ],
         ids=["caFile", "caData", "insecure", "enableHTTPS without roots"],
     )
-    def test_a_trusted_server(self, settings: dict[str, object]) -> None:
+    def test_a_trusted_server_is_called_over_one_connection(
+        self, settings: dict[str, object]
+    ) -> None:
         """A trusted server, or one that need not be, is called over one connection."""
         with server.extender({"bind": {}}, tls=True) as calls:
             one = client(calls, **settings)
@@ -331,7 +335,7 @@ class TestTls:
         assert not calls.requested
 
     @pytest.mark.parametrize("as_data", [False, True], ids=["files", "data"])
-    def test_a_client_certificate(self, as_data: bool) -> None:
+    def test_a_server_that_wants_a_client_certificate_gets_it(self, as_data: bool) -> None:
         """A server that requires a client certificate gets it."""
         pair = (
             TlsSettings(

@@ -62,7 +62,7 @@ def parted(cache: Cache, text: str) -> dict[str, list[int]]:
 class TestDomains:
     """Each node is in one domain, or in none."""
 
-    def test_by_label(self) -> None:
+    def test_domains_of_a_label_come_in_the_order_of_their_names(self) -> None:
         """In the order of their names; a node without the label is in none, nor is a dead row."""
         cache = cluster("b", "a", None, "b", "c")
         cache.remove_node(make_node("n4"))
@@ -114,7 +114,7 @@ class TestScore:
             ('"example.com/gpu" in placement.allocatable ? 1 : 2', 2),
         ],
     )
-    def test_what_it_sees(self, text: str, score: int) -> None:
+    def test_a_double_score_of_a_placement_is_truncated(self, text: str, score: int) -> None:
         """A double is truncated."""
         placement = bound(Cache(), None, text)
         assert placement.score(POD, Activation(pod_group=GROUP), self.facts()) == score

@@ -125,7 +125,9 @@ class TestPermit:
         ("waiting", "answer"),
         [(1, StepOutcome(False, "waiting for g", 90 * SECOND)), (2, StepOutcome(True))],
     )
-    def test_a_gang(self, waiting: int, answer: StepOutcome) -> None:
+    def test_a_pod_of_a_gang_waits_for_the_timeout_of_the_policy(
+        self, waiting: int, answer: StepOutcome
+    ) -> None:
         """A pod waits for the timeout of the policy until the group is complete."""
         section = life(NOTHING, permit=GANG).permit
         assert section is not None

@@ -172,7 +172,7 @@ class TestPermit:
 class TestRequeue:
     """When rejected pods are retried."""
 
-    def test_every(self, tmp_path: Path) -> None:
+    def test_permit_is_evaluated_again_once_per_interval(self, tmp_path: Path) -> None:
         """Without any event, once per interval of the policy."""
         spec = (
             "filter: [{expression: now.getMinutes() > 2, message: early}]\nrequeue: {every: 1m}\n"

@@ -107,7 +107,7 @@ TIER = world.make_volume("v", labels={world.ZONE: "a"})
         ),
     ],
 )
-def test_hints(
+def test_an_event_that_cannot_change_the_result_leaves_the_pod_queued(
     registered: Sequence[cluster_event.ClusterEventWithHint],
     resource: cluster_event.EventResource,
     old: object,

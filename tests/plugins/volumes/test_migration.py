@@ -50,7 +50,9 @@ BETA = "failure-domain.beta.kubernetes.io/zone"
         ({"portworxVolume": {"volumeID": "p"}}, {}, "p"),
     ],
 )
-def test_handles(source: dict[str, Any], labels: dict[str, str], handle: str) -> None:
+def test_a_migrated_volume_has_its_drivers_handle(
+    source: dict[str, Any], labels: dict[str, str], handle: str
+) -> None:
     """The driver's handle of the volume; an EBS volume of any other name was not counted."""
     found = in_tree(make_volume("v", labels=labels, **source))
     assert found is not None

@@ -31,12 +31,12 @@ def changes(folder: Path, **files: str) -> PlanDiff:
     return diff_plans(*plans)
 
 
-def test_nothing(tmp_path: Path) -> None:
+def test_equal_plans_differ_in_nothing(tmp_path: Path) -> None:
     """Equal sets differ in nothing, and that is false."""
     assert not changes(tmp_path)
 
 
-def test_a_filter(tmp_path: Path) -> None:
+def test_another_filter_makes_rejections_of_its_profile_void(tmp_path: Path) -> None:
     """Its profile changed, and what it rejected may be accepted; others' pods may not hope."""
     found = changes(tmp_path, keep_yaml=keeping("Keep", 'node.name != "y"'))
     assert (found.changed, found.filters, found.policies) == (("one",), ("one",), ("Keep",))
@@ -63,7 +63,7 @@ def test_a_filter_that_came(tmp_path: Path) -> None:
     assert not found.void
 
 
-def test_a_score(tmp_path: Path) -> None:
+def test_another_score_makes_no_pod_schedulable(tmp_path: Path) -> None:
     """It changes every profile that has it, and makes no pod schedulable."""
     found = changes(tmp_path, score_yaml=scoring("Score", "51"))
     assert found.changed == ("one", "two")
@@ -72,7 +72,9 @@ def test_a_score(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("domain", "score", "hope"), [("row", 1, True), ("rack", 2, False)])
-def test_a_placement(tmp_path: Path, domain: str, score: int, hope: bool) -> None:
+def test_another_placement_may_have_room_for_a_group(
+    tmp_path: Path, domain: str, score: int, hope: bool
+) -> None:
     """Other domains may have room for a group; another score chooses among those that had."""
     text = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Score}\nspec:\n"
     text += '  placement: {domain: "node.labels[\'%s\']", score: "%d"}\n'
@@ -88,7 +90,7 @@ def test_a_placement(tmp_path: Path, domain: str, score: int, hope: bool) -> Non
     assert found.helps("one", ["Score"]) is hope
 
 
-def test_a_gate(tmp_path: Path) -> None:
+def test_another_gate_lets_pods_be_decided_anew(tmp_path: Path) -> None:
     """The profile's pods have to be decided anew."""
     found = changes(tmp_path, gate_yaml=gating("Gate", "true"))
     assert found.gates == ("one",)
@@ -105,13 +107,13 @@ def test_profiles_that_come_and_go(tmp_path: Path, name: str) -> None:
         assert (found.added, found.removed, found.changed) == (("three",), ("two",), ())
 
 
-def test_another_queue_sort(tmp_path: Path) -> None:
+def test_another_queue_sort_of_the_first_profile_orders_the_queue_anew(tmp_path: Path) -> None:
     """The queue is ordered anew if the first profile's sort changed, and only then."""
     profiles = {"one": ["Keep", "Gate", "Score"], "two": ["Score"]}
     assert changes(tmp_path, config_yaml=config(profiles, "Sort")).queue_sort
 
 
-def test_other_extenders(tmp_path: Path) -> None:
+def test_other_extenders_make_every_rejection_void(tmp_path: Path) -> None:
     """They are everybody's: every rejection is void."""
     more = "extenders:\n- {urlPrefix: 'http://127.0.0.1:1', filterVerb: f}\n"
     found = changes(tmp_path, config_yaml=BASE["config.yaml"] + more)

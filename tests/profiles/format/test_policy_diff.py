@@ -88,7 +88,7 @@ def test_weights_and_sections(tmp_path: Path) -> None:
     assert [one.new for one in score] == [""]
 
 
-def test_another_weight(tmp_path: Path) -> None:
+def test_another_weight_is_the_only_difference(tmp_path: Path) -> None:
     """Nothing else differs."""
     told = found(tmp_path, OLD, OLD, (2, 5))
     assert told == [

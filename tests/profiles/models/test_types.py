@@ -34,7 +34,7 @@ def test_other_texts_are_no_durations(text: str) -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(0, 59), st.integers(0, 59))
-def test_parts_add_up(hours: int, minutes: int, seconds: int) -> None:
+def test_parts_of_a_duration_add_up(hours: int, minutes: int, seconds: int) -> None:
     """Hours, minutes and seconds add up."""
     total = (hours * 3600 + minutes * 60 + seconds) * kube_scheduler_configuration.SECOND
     assert parse_duration(f"{hours}h{minutes}m{seconds}s") == total

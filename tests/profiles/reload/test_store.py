@@ -49,7 +49,7 @@ def test_a_broken_set_is_never_loaded_first(tmp_path: Path) -> None:
     assert len(caught.value.diagnostics) == 2
 
 
-def test_another_set(folder: Path, store: PolicyStore) -> None:
+def test_other_files_make_the_next_generation(folder: Path, store: PolicyStore) -> None:
     """Files that say something else make the next generation, and the names of what changed."""
     before = store.current
     write(folder / "policy.yaml", keeping("Mine", 'node.name == "b"'))

@@ -29,7 +29,7 @@ def config_map(mount: Path, version: str, text: str) -> None:
 class TestWatched:
     """The pure part: a directory's state, and whether it differs from the last one."""
 
-    def test_nothing_changed(self, tmp_path: Path) -> None:
+    def test_equal_contents_differ_in_nothing_whatever_their_times(self, tmp_path: Path) -> None:
         """Two looks at the same contents differ in nothing, whatever the times of files say."""
         file = tmp_path / "a.yaml"
         file.write_text("a: 1", encoding="utf-8")

@@ -181,7 +181,7 @@ def test_python_plugins_declare_their_points() -> None:
     assert plan.args["Theirs"] == {}
 
 
-def test_unknown_names(tmp_path: Path) -> None:
+def test_enabling_an_unknown_plugin_is_an_error(tmp_path: Path) -> None:
     """Enabling or configuring a name that nothing has is an error, disabling it a warning."""
     loaded = config(
         {
@@ -256,19 +256,19 @@ def settings(**values: object) -> ExtenderSettings:
     return found
 
 
-def test_defaults() -> None:
+def test_an_extender_with_an_address_alone_has_the_defaults() -> None:
     """An address alone: no verbs, five seconds, whole nodes, every pod."""
     assert settings() == ExtenderSettings("http://x")
     assert not plan_of().extenders
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("0s", 5.0), ("50ms", 0.05), ("1m", 60.0)])
-def test_time_outs(text: str, seconds: float) -> None:
+def test_timeouts_of_extenders_are_seconds(text: str, seconds: float) -> None:
     """Durations become seconds; zero means the default."""
     assert settings(httpTimeout=text).timeout == seconds
 
 
-def test_everything_given() -> None:
+def test_every_field_of_an_extender_reaches_its_client() -> None:
     """Every field of the configuration reaches the client."""
     pem = base64.b64encode(b"pem").decode()
     found = settings(

@@ -362,7 +362,7 @@ def test_interactive_exec_plugins_are_refused(tmp_path: Path) -> None:
     assert "has no terminal" in problems(tmp_path, asks)[0]
 
 
-def test_in_cluster(tmp_path: Path) -> None:
+def test_a_pod_uses_its_mounted_token_authorities_and_namespace(tmp_path: Path) -> None:
     """Inside a pod: the mounted token, authorities and namespace; outside, what to do."""
     for name, text in (("token", "t1"), ("ca.crt", "PEM"), ("namespace", "kube-system\n")):
         (tmp_path / name).write_text(text)
@@ -377,7 +377,7 @@ def test_in_cluster(tmp_path: Path) -> None:
         in_cluster_config({}, FakeClock(), tmp_path)
 
 
-def test_nothing_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_loading_and_granting_log_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Loading and granting write no log at all."""
     with caplog.at_level(logging.DEBUG):
         granted(loaded(tmp_path, config({"token": SECRET})))

@@ -51,7 +51,7 @@ def test_all_pages_of_a_list_are_of_one_version(server: str) -> None:
     played(server, play)
 
 
-def test_selectors_select(server: str) -> None:
+def test_selectors_choose_the_objects_of_a_list(server: str) -> None:
     """Field selectors of bound and unbound pods, label selectors in lists."""
 
     async def play(ground: Ground) -> None:

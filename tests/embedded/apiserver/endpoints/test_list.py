@@ -82,7 +82,7 @@ def test_a_page_of_an_expired_version_has_a_token_for_the_rest() -> None:
     asyncio.run(run())
 
 
-def test_selectors_choose() -> None:
+def test_selectors_choose_by_labels_and_fields_in_namespaces() -> None:
     """By labels and by fields, in one namespace and in all."""
 
     async def run() -> None:
