@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from policy_sched import framework
+from policy_sched.cluster import Cache
 from policy_sched.framework import FilterResult, PreFilterResult, Rows, Scope, Scores, Signature
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.handle import Handle
@@ -130,3 +132,93 @@ class Ordinal:
     def score(self, state: CycleState, pod: PodInfo, rows: Rows) -> Scores:
         rows = np.arange(self._table.n) if rows is None else rows
         return (rows * 7 + len(pod.name)) % 101
+
+
+FULL = framework.Status(Code.UNSCHEDULABLE, ("full",))
+
+
+class Few:
+    """At most ``most`` pods on a node, and the fewer the better; fails on a node with ``poison``.
+
+    ``coded``: its function of a row knows the code. ``calls``: how it was called, by rows or by
+    the functions of one row.
+    """
+
+    def __init__(
+        self, cache: Cache, most: int = 3, poison: int = -1, *, coded: bool = False
+    ) -> None:
+        self._table = cache.nodes
+        self._coded = coded
+        self._most = most
+        self._poison = poison
+        self.calls: list[str] = []
+
+    @framework.hookimpl
+    def sign_pod(self) -> framework.Signature:
+        """Read the pods of the node alone."""
+        kernel = framework.RowKernel(
+            framework.RowRule(self._row_code), framework.RowRule(self._row_score)
+        )
+        return framework.Signature(frozenset(), framework.Scope.NODE, proved=True, kernel=kernel)
+
+    def _row_code(self, _pod: PodInfo, row: int) -> int:
+        self.calls.append("row")
+        rejected = 1 if self._coded else framework.NO_CODE
+        return rejected if self._count(row) >= self._most else 0
+
+    def _row_score(self, _pod: PodInfo, row: int) -> int:
+        self.calls.append("row")
+        return 100 - self._count(row)
+
+    def _count(self, row: int) -> int:
+        count = len(self._table.pods_on(row))
+        if count == self._poison:
+            raise ValueError("poison")
+        return count
+
+    def _counts(self, rows: framework.Rows) -> list[int]:
+        self.calls.append("rows")
+        return [self._count(row) for row in (range(self._table.n) if rows is None else rows)]
+
+    @framework.hookimpl
+    def filter(self, rows: framework.Rows) -> framework.FilterResult:
+        """Refuse nodes that are full."""
+        codes = [int(count >= self._most) for count in self._counts(rows)]
+        return framework.FilterResult.of(np.array(codes, np.int16), FULL)
+
+    @framework.hookimpl
+    def score(self, state: framework.CycleState, rows: framework.Rows) -> framework.Scores:
+        """Prefer nodes with few pods."""
+        assert state is not None
+        return np.array([100 - count for count in self._counts(rows)], np.int64)
+
+
+class Grade:
+    """Prefers some nodes by their place in the table up to ``last``; the best one has 100."""
+
+    def __init__(self, cache: Cache, last: int) -> None:
+        self._table = cache.nodes
+        self._last = last
+
+    @framework.hookimpl
+    def sign_pod(self) -> framework.Signature:
+        """Read nothing that changes."""
+        return framework.Signature(
+            frozenset(),
+            framework.Scope.STATIC,
+            proved=True,
+            kernel=framework.RowKernel(normalizes_by_extremes=True),
+        )
+
+    @framework.hookimpl
+    def score(self, rows: framework.Rows) -> framework.Scores:
+        """Return the place; the last ones are alike."""
+        found = np.minimum(np.arange(self._table.n), self._last)
+        return found if rows is None else found[rows]
+
+    @framework.hookimpl
+    def normalize_score(self, scores: framework.RawScores) -> framework.Scores:
+        """Return the share of the way from the lowest to the highest score."""
+        top = int(scores.max())
+        low = int(scores.min())
+        return np.zeros_like(scores) if top == low else (scores - low) * 100 // (top - low)

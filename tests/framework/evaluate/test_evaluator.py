@@ -101,6 +101,29 @@ STEPS = st.lists(
 )
 
 
+class Beside:
+    """An evaluator that keeps results beside one that keeps none, while pods come and go."""
+
+    def __init__(self, runner: Runner, cache: Cache) -> None:
+        self.cache = cache
+        self.kept = Evaluator(runner, cache.nodes)
+        self.fresh = Evaluator(runner, cache.nodes, cached=False)
+        self.running: list[PodInfo] = []
+
+    def start(self, pod: PodInfo, node: str) -> None:
+        """Let a pod run on a node."""
+        self.cache.assume(pod, node)
+        self.running.append(pod)
+
+    def stop(self, index: int) -> None:
+        """Take the pod of a number away."""
+        self.cache.forget(self.running.pop(index % len(self.running)).uid)
+
+    def check(self, pod: PodInfo) -> None:
+        """Raise AssertionError unless both evaluate a pod alike."""
+        assert_equal(self.kept.evaluate(pod), self.fresh.evaluate(pod))
+
+
 def come_and_go(cache: Cache, node: str) -> None:
     """Let so many pods come and go that a kept answer is far behind."""
     for number in range(FAR_BEHIND):
@@ -121,27 +144,19 @@ def test_shared_evaluation_equals_a_fresh_one(
     cache = Cache()
     for node in NODES:
         cache.add_node(node)
-    runner = runner_of(cache, *kinds)
-    evaluator, plain = (
-        Evaluator(runner, cache.nodes),
-        Evaluator(runner, cache.nodes, cached=False),
-    )
-    assumed: list[PodInfo] = []
+    both = Beside(runner_of(cache, *kinds), cache)
     for number, (kind, index, text) in enumerate(steps):
         if kind == "assume":
-            pod = PodInfo.of(make_pod(f"running-{number}", cpu=text))
-            cache.assume(pod, f"n{index}")
-            assumed.append(pod)
-        elif kind == "forget" and assumed:
-            cache.forget(assumed.pop(index % len(assumed)).uid)
+            both.start(PodInfo.of(make_pod(f"running-{number}", cpu=text)), f"n{index}")
+        elif kind == "forget" and both.running:
+            both.stop(index)
         elif kind == "come and go":
             come_and_go(cache, f"n{index}")
         elif kind == "relabel":
             cache.update_node(make_node(f"n{index}", cpu="2", labels={"tier": text}))
         else:
             labels = {"tier": "x"} if index else {}
-            pod = PodInfo.of(make_pod(f"new-{number}", cpu=text or "1", labels=labels))
-            assert_equal(evaluator.evaluate(pod), plain.evaluate(pod))
+            both.check(PodInfo.of(make_pod(f"new-{number}", cpu=text or "1", labels=labels)))
 
 
 @settings(max_examples=scaled(60), deadline=None)

@@ -16,8 +16,7 @@ from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
 from tests.finite import chooser
 from tests.framework.evaluate.test_evaluator import assert_equal, pipeline_of
-from tests.framework.evaluate.test_few_rows import Grade
-from tests.framework.evaluate.test_row_functions import Few
+from tests.framework.examples import Few, Grade
 from tests.plugins.neighbourhoods import (
     AFFINITIES,
     HOSTNAME,

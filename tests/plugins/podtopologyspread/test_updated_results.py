@@ -19,7 +19,7 @@ from policy_sched.testing import make_node, make_pod
 from tests import finite
 from tests.examples import scaled
 from tests.framework.evaluate.test_evaluator import assert_equal, pipeline_of
-from tests.framework.evaluate.test_row_functions import Few
+from tests.framework.examples import Few
 from tests.plugins.neighbourhoods import HOSTNAME, ZONE, handle_of
 
 RACK = "rack"

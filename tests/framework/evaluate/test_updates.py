@@ -1,4 +1,7 @@
-"""Functions of rows: what plugins say of a few changed rows, with the answers of their hooks."""
+"""Functions of rows: what plugins say of a few changed rows, with the answers of their hooks.
+
+Few changed rows: plugins that read a row, a node and the whole cluster, together.
+"""
 
 from __future__ import annotations
 
@@ -13,68 +16,14 @@ from policy_sched.framework.evaluate import Evaluator
 from policy_sched.framework.runtime import MetricsRecorder, Runner
 from policy_sched.framework.status import Code
 from policy_sched.model import PodInfo
+from policy_sched.plugins.interpodaffinity import InterPodAffinity
+from policy_sched.plugins.podtopologyspread import PodTopologySpread
 from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
-from tests.framework.evaluate.test_evaluator import assert_equal, handle_of, pipeline_of
-from tests.framework.examples import Crowd, Tier
-
-FULL = framework.Status(Code.UNSCHEDULABLE, ("full",))
-
-
-class Few:
-    """At most ``most`` pods on a node, and the fewer the better; fails on a node with ``poison``.
-
-    ``coded``: its function of a row knows the code. ``calls``: how it was called, by rows or by
-    the functions of one row.
-    """
-
-    def __init__(
-        self, cache: Cache, most: int = 3, poison: int = -1, *, coded: bool = False
-    ) -> None:
-        self._table = cache.nodes
-        self._coded = coded
-        self._most = most
-        self._poison = poison
-        self.calls: list[str] = []
-
-    @framework.hookimpl
-    def sign_pod(self) -> framework.Signature:
-        """Read the pods of the node alone."""
-        kernel = framework.RowKernel(
-            framework.RowRule(self._row_code), framework.RowRule(self._row_score)
-        )
-        return framework.Signature(frozenset(), framework.Scope.NODE, proved=True, kernel=kernel)
-
-    def _row_code(self, _pod: PodInfo, row: int) -> int:
-        self.calls.append("row")
-        rejected = 1 if self._coded else framework.NO_CODE
-        return rejected if self._count(row) >= self._most else 0
-
-    def _row_score(self, _pod: PodInfo, row: int) -> int:
-        self.calls.append("row")
-        return 100 - self._count(row)
-
-    def _count(self, row: int) -> int:
-        count = len(self._table.pods_on(row))
-        if count == self._poison:
-            raise ValueError("poison")
-        return count
-
-    def _counts(self, rows: framework.Rows) -> list[int]:
-        self.calls.append("rows")
-        return [self._count(row) for row in (range(self._table.n) if rows is None else rows)]
-
-    @framework.hookimpl
-    def filter(self, rows: framework.Rows) -> framework.FilterResult:
-        """Refuse nodes that are full."""
-        codes = [int(count >= self._most) for count in self._counts(rows)]
-        return framework.FilterResult.of(np.array(codes, np.int16), FULL)
-
-    @framework.hookimpl
-    def score(self, state: framework.CycleState, rows: framework.Rows) -> framework.Scores:
-        """Prefer nodes with few pods."""
-        assert state is not None
-        return np.array([100 - count for count in self._counts(rows)], np.int64)
+from tests.finite import chooser
+from tests.framework.evaluate.test_evaluator import Beside, handle_of, pipeline_of
+from tests.framework.examples import FULL, Crowd, Few, Grade, Tier
+from tests.plugins import neighbourhoods
 
 
 def world(nodes: int = 3) -> Cache:
@@ -168,21 +117,14 @@ def test_row_functions_answer_as_a_fresh_evaluation(
 ) -> None:
     """Whatever comes and goes, also where a row fills up and empties again."""
     cache = world()
-    pipeline = pipeline_of({"Few": Few(cache, most), "Other": Few(cache, 3)}, cache)
-    runner = Runner(pipeline)
-    kept, plain = (
-        Evaluator(runner, cache.nodes),
-        Evaluator(runner, cache.nodes, cached=False),
-    )
-    running: list[PodInfo] = []
+    plugins = {"Few": Few(cache, most), "Other": Few(cache, 3)}
+    both = Beside(Runner(pipeline_of(plugins, cache)), cache)
     for number, (row, leaves) in enumerate(steps):
-        if leaves and running:
-            cache.forget(running.pop(row % len(running)).uid)
+        if leaves and both.running:
+            both.stop(row)
         else:
-            running.append(PodInfo.of(make_pod(f"r{number}")))
-            cache.assume(running[-1], f"n{row}")
-        pod = PodInfo.of(make_pod(f"p{number}"))
-        assert_equal(kept.evaluate(pod), plain.evaluate(pod))
+            both.start(PodInfo.of(make_pod(f"r{number}")), f"n{row}")
+        both.check(PodInfo.of(make_pod(f"p{number}")))
 
 
 @settings(max_examples=scaled(100), deadline=None)
@@ -206,20 +148,14 @@ def test_rows_that_come_and_go_are_answered_as_by_a_fresh_evaluation(
         **{kind.__name__: kind(handle) for kind in kinds},
     }
     runner = Runner(pipeline_of(dict(reversed(plugins.items())) if reverse else plugins, cache))
-    kept, plain = (
-        Evaluator(runner, cache.nodes),
-        Evaluator(runner, cache.nodes, cached=False),
-    )
-    running: list[PodInfo] = []
+    both = Beside(runner, cache)
     for number, (row, step) in enumerate(steps):
-        if step == "-" and running:
-            cache.forget(running.pop(row % len(running)).uid)
+        if step == "-" and both.running:
+            both.stop(row)
         elif step == "+":
-            running.append(PodInfo.of(make_pod(f"r{number}")))
-            cache.assume(running[-1], f"n{row}")
+            both.start(PodInfo.of(make_pod(f"r{number}")), f"n{row}")
         else:
-            pod = PodInfo.of(make_pod(f"p{number}", labels={"tier": "x"} if row % 2 else {}))
-            assert_equal(kept.evaluate(pod), plain.evaluate(pod))
+            both.check(PodInfo.of(make_pod(f"p{number}", labels={"tier": "x"} if row % 2 else {})))
 
 
 def test_a_row_that_fills_up_is_rejected_by_a_row_function() -> None:
@@ -236,3 +172,120 @@ def test_a_row_that_fills_up_is_rejected_by_a_row_function() -> None:
     filtering = evaluator.evaluate(PodInfo.of(make_pod("a3"))).filtering
     assert plugin.calls == ["row"]
     assert filtering.statuses() == dict.fromkeys(range(3), FULL.by("Few"))
+
+
+ZONES = ["", "z1", "z1", "z1", "z2", "z2", "z2", "z2", "z2"]
+NAMES = [f"n{number}" for number in range(len(ZONES))]
+
+
+def zones() -> Cache:
+    cache = Cache()
+    for name, zone in zip(NAMES, ZONES, strict=True):
+        labels = {neighbourhoods.HOSTNAME: name} | ({neighbourhoods.ZONE: zone} if zone else {})
+        cache.add_node(make_node(name, labels=labels))
+    return cache
+
+
+@settings(max_examples=scaled(60), deadline=None)
+@given(data=st.data())
+def test_kept_answers_beside_neighbours_are_those_of_a_fresh_evaluation(
+    data: st.DataObject,
+) -> None:
+    """Whatever comes and goes: rows fill up, are shut by other pods and open again."""
+    cache, choose = zones(), chooser(data.draw)
+    handle = neighbourhoods.handle_of(cache)
+    plugins = {
+        "Few": Few(cache, most=3),
+        "Grade": Grade(cache, choose([0, 0, 4])),
+        "PodTopologySpread": PodTopologySpread({}, handle),
+        "InterPodAffinity": InterPodAffinity({}, handle),
+    }
+    both = Beside(Runner(pipeline_of(plugins, cache)), cache)
+    waiting = [data.draw(neighbourhoods.pods(f"w{number}")) for number in range(2)]
+    kinds = [*waiting, data.draw(neighbourhoods.pods("other"))]
+    for number in range(data.draw(st.integers(1, 10))):
+        if both.running and choose([False, False, True]):
+            both.stop(choose(range(len(both.running))))
+        else:
+            model = choose(kinds).pod
+            metadata = type(model.metadata)(
+                name=f"r{number}",
+                namespace=model.metadata.namespace,
+                labels=model.metadata.labels,
+            )
+            pod = PodInfo.of(type(model)(metadata=metadata, spec=model.spec))
+            both.start(pod, choose(NAMES))
+        for pod in waiting:
+            both.check(pod)
+
+
+class Liked(Grade):
+    """Prefers nodes with many pods, by what runs in the whole cluster."""
+
+    @framework.hookimpl
+    def sign_pod(self) -> framework.Signature:
+        """Say that it reads the whole cluster."""
+        return framework.Signature(
+            frozenset(),
+            framework.Scope.CLUSTER,
+            proved=True,
+            kernel=framework.RowKernel(normalizes_by_extremes=True),
+        )
+
+    @framework.hookimpl
+    def score(self, rows: framework.Rows) -> framework.Scores:
+        """Return the number of pods, and more in the first rows."""
+        table = self._table
+        found = [len(table.pods_on(row)) * self._last + row % 3 for row in range(table.n)]
+        return np.array(found) if rows is None else np.array(found)[rows]
+
+
+@settings(max_examples=scaled(60), deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 8), st.booleans()), max_size=12),
+    each=st.sampled_from([-2, 1, 3]),
+)
+def test_few_scores_are_normalised_as_all_of_them(steps: list[tuple[int, bool]], each: int) -> None:
+    """Whether a changed score is the lowest, the highest or one in between, before or after."""
+    cache = zones()
+    plugins = {"Few": Few(cache, 3), "Liked": Liked(cache, each)}
+    both = Beside(Runner(pipeline_of(plugins, cache)), cache)
+    for number, (row, leaves) in enumerate(steps):
+        if leaves and both.running:
+            both.stop(row)
+        else:
+            both.start(PodInfo.of(make_pod(f"r{number}")), NAMES[row])
+        both.check(PodInfo.of(make_pod(f"p{number}")))
+
+
+class Sole:
+    """Rejects nodes that have pods already; ``answers``: what it returns, the same one again."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._table = cache.nodes
+        self._codes: framework.Codes | None = None
+
+    @framework.hookimpl
+    def sign_pod(self) -> framework.Signature:
+        """Say that it reads the whole cluster."""
+        return framework.Signature(frozenset(), framework.Scope.CLUSTER)
+
+    @framework.hookimpl
+    def filter(self, rows: framework.Rows) -> framework.FilterResult:
+        """Write to the codes that were returned before."""
+        if self._codes is None:
+            self._codes = np.zeros(self._table.n, np.int16)
+        self._codes[:] = [bool(self._table.pods_on(row)) for row in range(self._table.n)]
+        found = self._codes if rows is None else self._codes[rows]
+        return framework.FilterResult.of(found, framework.Status(Code.UNSCHEDULABLE, ("taken",)))
+
+
+def test_codes_that_a_plugin_writes_to_are_read_anew() -> None:
+    """Only a read-only array that is returned again means that nothing has changed."""
+    cache = zones()
+    runner = Runner(pipeline_of({"Few": Few(cache), "Sole": Sole(cache)}, cache))
+    evaluator = Evaluator(runner, cache.nodes)
+    for number in range(3):
+        filtering = evaluator.evaluate(PodInfo.of(make_pod(f"p{number}"))).filtering
+        assert filtering.feasible_rows().tolist() == list(range(number, len(NAMES)))
+        cache.assume(PodInfo.of(make_pod(f"r{number}")), NAMES[number])
