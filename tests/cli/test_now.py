@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from policy_sched.cli.main import run
+from tests.cli.test_max_cost_limit import CLUSTER
 
 POLICY = """
 apiVersion: policysched.dev/v1alpha1
@@ -17,17 +18,6 @@ spec:
   - expression: now.getHours() >= 20 || now.getHours() < 6
     message: node(s) take pods at night only
   requeue: {every: 1m}
-"""
-CLUSTER = """
-apiVersion: v1
-kind: Node
-metadata: {name: a}
-status: {allocatable: {cpu: 4, memory: 8Gi, pods: 110}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: p}
-spec: {containers: [{name: c, image: i}]}
 """
 TEST = """
 apiVersion: policysched.dev/v1alpha1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policy_sched.errors import PluginError
 from policy_sched.model import cluster_event
-from policy_sched.model.pod_info import PodInfo, QueuedPod
+from policy_sched.model.pod_info import PodInfo, QueuedPod, QueueState
 from policy_sched.queue.backoff import Timing
 from policy_sched.queue.hints import HintTable
 from policy_sched.queue.scheduling_queue import SchedulingQueue
@@ -82,3 +82,19 @@ def make_queue(clock: FakeClock | None = None, timing: Timing | None = None) -> 
 def names(pods: list[QueuedPod]) -> list[str]:
     """Return the names of pods in their order."""
     return [pod.info.name for pod in pods]
+
+
+def by_state(queue: SchedulingQueue) -> list[tuple[QueueState, QueuedPod]]:
+    """Return the pods of a queue by its views; each is in one, which says what the pod says."""
+    views = {
+        QueueState.ACTIVE: queue.active(),
+        QueueState.BACKOFF: queue.backoff(),
+        QueueState.UNSCHEDULABLE: queue.unschedulable(),
+        QueueState.GATED: queue.gated(),
+        QueueState.IN_FLIGHT: queue.in_flight(),
+        QueueState.BINDING: queue.binding(),
+    }
+    pods = [(state, pod) for state, members in views.items() for pod in members]
+    assert len({pod.info.uid for _, pod in pods}) == len(pods) == len(queue)
+    assert all(pod.place is state for state, pod in pods)
+    return pods

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
 from policy_sched.client.memory import MemoryClient
 from policy_sched.model.meta import ObjectMeta
 from policy_sched.model.pod import SchedulingGroup
@@ -144,3 +147,26 @@ class Groups(Driven):
         """Return where the queue has a pod."""
         queued = self.scheduler.queue.get(f"default/{name}")
         return QueueState.OUT if queued is None else queued.place
+
+
+class PodsThatGo(RuleBasedStateMachine):
+    """Pods are deleted, bound or not; ``torn``: the groups of those that were bound."""
+
+    run: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pods: dict[str, PodInfo] = {}
+        self.torn: set[str] = set()
+        self.count = 0
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data())
+    def pod_goes(self, data: st.DataObject) -> None:
+        uid = data.draw(st.sampled_from(sorted(self.pods)))
+        pod = self.pods.pop(uid)
+        node = self.run.client.bindings.pop(uid, "")
+        if node:
+            self.torn.add(pod.pod_group)
+        event_handlers.pod_gone(self.run.scheduler, pod.on(node))
+        self.run.scheduler.run_due()

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 from hypothesis import settings, strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, rule
 
 from policy_sched.client.memory import MemoryClient
 from policy_sched.errors import ClusterError
@@ -20,7 +20,7 @@ from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.setup.factory import build
 from policy_sched.testing import FakeClock, make_node, make_pod
 from tests.examples import scaled
-from tests.scheduler.pod_groups import Driven, group
+from tests.scheduler.pod_groups import Driven, PodsThatGo, group
 
 POLICY = str(Path(__file__).parents[2] / "policies" / "gang")
 LATE = "rejected due to timeout after waiting 2m0s at plugin Gang"
@@ -262,7 +262,7 @@ def test_a_binding_that_fails_sends_the_waiting_back() -> None:
     assert run.names == ["a", "b", "c"]
 
 
-class GangMachine(RuleBasedStateMachine):
+class GangMachine(PodsThatGo):
     """Pods of three groups come and go, nodes come, bindings fail, time passes."""
 
     SIZES: ClassVar = {"one": 1, "two": 2, "four": 4}
@@ -270,9 +270,6 @@ class GangMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.run = Run(2, [group(name, size) for name, size in self.SIZES.items()])
-        self.pods: dict[str, PodInfo] = {}
-        self.torn: set[str] = set()
-        self.count = 0
 
     @rule(of=st.sampled_from(["", "one", "two", "four"]))
     def pod_comes(self, of: str) -> None:
@@ -280,17 +277,6 @@ class GangMachine(RuleBasedStateMachine):
         pod = member(f"{of}-{self.count}", of)
         self.pods[pod.uid] = pod
         self.run.add(pod)
-
-    @precondition(lambda self: self.pods)
-    @rule(data=st.data())
-    def pod_goes(self, data: st.DataObject) -> None:
-        uid = data.draw(st.sampled_from(sorted(self.pods)))
-        pod = self.pods.pop(uid)
-        node = self.run.client.bindings.pop(uid, "")
-        if node:
-            self.torn.add(pod.pod_group)
-        event_handlers.pod_gone(self.run.scheduler, pod.on(node))
-        self.run.scheduler.run_due()
 
     @rule()
     def node_comes(self) -> None:

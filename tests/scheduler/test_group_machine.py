@@ -6,16 +6,17 @@ from typing import ClassVar
 
 import pytest
 from hypothesis import settings, strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, precondition, rule
 
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler import event_handlers
 from policy_sched.testing import make_pod
 from tests.examples import scaled
+from tests.scheduler.pod_groups import PodsThatGo
 from tests.scheduler.test_pod_group_cycle import Run, group, member
 
 
-class RackMachine(RuleBasedStateMachine):
+class RackMachine(PodsThatGo):
     """Pods with and without groups are added and deleted, nodes join racks, time passes.
 
     Other schedulers fill nodes, also beside pods that wait for the rest of their gang.
@@ -27,10 +28,7 @@ class RackMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.run = Run(*(group(name, size) for name, size in self.SIZES.items()), a=[2], b=[1, 1])
-        self.pods: dict[str, PodInfo] = {}
-        self.torn: set[str] = set()
         self.strangers: list[PodInfo] = []
-        self.count = 0
 
     def free(self) -> dict[str, int]:
         """Return the free cpu of each node, in millis, negative if others overcommitted it."""
@@ -44,17 +42,6 @@ class RackMachine(RuleBasedStateMachine):
         pod = member(f"{of}-{self.count}", of, priority=priority, preemption_policy="Never")
         self.pods[pod.uid] = pod
         self.run.add(pod)
-
-    @precondition(lambda self: self.pods)
-    @rule(data=st.data())
-    def pod_goes(self, data: st.DataObject) -> None:
-        uid = data.draw(st.sampled_from(sorted(self.pods)))
-        pod = self.pods.pop(uid)
-        node = self.run.client.bindings.pop(uid, "")
-        if node:
-            self.torn.add(pod.pod_group)
-        event_handlers.pod_gone(self.run.scheduler, pod.on(node))
-        self.run.scheduler.run_due()
 
     @rule(rack=st.sampled_from(["a", "b", "c", ""]), cpu=st.integers(1, 2))
     def node_comes(self, rack: str, cpu: int) -> None:

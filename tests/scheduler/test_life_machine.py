@@ -21,6 +21,7 @@ from policy_sched.framework.status import SUCCESS
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo, QueueState
 from tests.examples import scaled
+from tests.queue.pods import by_state
 from tests.scheduler.chaos import CALLS, LOOKING, LOST, POINTS
 from tests.scheduler.life import Life
 
@@ -229,23 +230,10 @@ class LifeMachine(RuleBasedStateMachine):
 
     @invariant()
     def each_pod_is_in_exactly_one_place(self) -> None:
-        queue = self.life.scheduler.queue
-        views = {
-            QueueState.ACTIVE: queue.active(),
-            QueueState.BACKOFF: queue.backoff(),
-            QueueState.UNSCHEDULABLE: queue.unschedulable(),
-            QueueState.GATED: queue.gated(),
-            QueueState.IN_FLIGHT: queue.in_flight(),
-            QueueState.BINDING: queue.binding(),
-        }
-        found = [queued.info.uid for pods in views.values() for queued in pods]
-        assert len(found) == len(set(found)) == len(queue)
-        for place, pods in views.items():
-            for queued in pods:
-                assert queued.place is place
-                under_way = place in (QueueState.IN_FLIGHT, QueueState.BINDING)
-                known = self.life.scheduler.cache.node_of(queued.info.uid)
-                assert under_way or not known, f"{queued.info.key} waits, and is on {known}"
+        for state, queued in by_state(self.life.scheduler.queue):
+            under_way = state in (QueueState.IN_FLIGHT, QueueState.BINDING)
+            node = self.life.scheduler.cache.node_of(queued.info.uid)
+            assert under_way or not node, f"{queued.info.key} waits, and is on {node}"
 
     @invariant()
     def no_reservation_is_without_a_pod(self) -> None:
