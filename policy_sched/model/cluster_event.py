@@ -89,16 +89,15 @@ class ClusterEvent:
     name: str = ""
     label: str = field(init=False, compare=False, repr=False)
     """The metric label, such as ``NodeAdd``; several actions at once are joined by ``|``."""
+    wildcard: bool = field(init=False, compare=False, repr=False)
+    """Whether the event matches every registration: it moves all rejected pods."""
 
     def __post_init__(self) -> None:
-        """Make the label, which is read for each change of the cluster."""
+        """Make what is read for each change of the cluster."""
         label = self.name or self.resource.value + action_label(self.action)
         object.__setattr__(self, "label", label)
-
-    @property
-    def wildcard(self) -> bool:
-        """Whether the event matches every registration: it moves all rejected pods."""
-        return self.resource is EventResource.WILDCARD and self.action == ALL
+        wildcard = self.resource is EventResource.WILDCARD and self.action == ALL
+        object.__setattr__(self, "wildcard", wildcard)
 
     def covers(self, incoming: ClusterEvent) -> bool:
         """Return whether a plugin registered for this event receives the other."""

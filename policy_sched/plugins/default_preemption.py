@@ -147,7 +147,7 @@ class Preemption:
         if isinstance(found, Status):
             return PostFilterResult(_status(found.code, found.message()))
         if isinstance(found, Eviction):
-            node = self._handle.nodes.names[found.row]
+            node = self._handle.cache.nodes.names[found.row]
             elsewhere = partial(self._elsewhere, attempt, found.row)
             return PostFilterResult(SUCCESS, node, found.victims, elsewhere=elsewhere)
         others = diagnosis.node_count - sum(found.values())
@@ -169,8 +169,10 @@ class Preemption:
     ) -> Eviction | Status | Mapping[Status, int]:
         """Return the best eviction; or what ends the search, or why how many nodes are no help."""
         search, random = self._search, self._handle.random
-        counts = tally(statuses).items()
-        helped = sum(count for status, count in counts if status.code is Code.UNSCHEDULABLE)
+        helped = 0
+        for status, count in tally(statuses).items():
+            if status.code is Code.UNSCHEDULABLE:
+                helped += count
         hopeless = search.nothing_anywhere(attempt, helped, random)
         if hopeless is not None:
             return hopeless

@@ -81,7 +81,8 @@ def _evict(
     related: PodInfo | None = None,
 ) -> None:
     """Send a victim back if it waits for its binding, else delete it; record the event."""
-    if handle.waiting_pods.preempt(victim.uid, plugin):
+    waiting = handle.waiting_pods
+    if (waiting.pods or waiting.pre_binding) and waiting.preempt(victim.uid, plugin):
         note += IN_MEMORY
     else:
         handle.client.send(api_calls.disruption_target(victim, text, handle.now()))

@@ -217,7 +217,7 @@ class Usage:
 
     def large_rows(self) -> set[int]:
         """Return the rows with amounts that are not small."""
-        return {row for row, _, _ in self._large}
+        return {row for row, _, _ in self._large} if self._large else set()
 
     def _count_ports(self, row: int, ports: Iterable[HostPort], by: int) -> None:
         counts = self._ports.setdefault(row, {})

@@ -51,7 +51,7 @@ class Nominations:
             return {}
         found = {}
         for row, pods in self.nominated_pods(pod.priority).on(rows).items():
-            others = tuple(other for other in pods if other.uid != pod.uid)
+            others = tuple([other for other in pods if other.uid != pod.uid])
             if others:
                 found[row] = others
         return found

@@ -59,7 +59,7 @@ def ports_conflict(wanted: model.HostPort, used: model.HostPort) -> bool:
 
 def resource_names(amounts: Collection[str]) -> list[str]:
     """Return names in the order of kube-scheduler's reasons: its own three, then the others."""
-    return [n for n in _FIRST if n in amounts] + sorted(n for n in amounts if n not in _FIRST)
+    return [n for n in _FIRST if n in amounts] + sorted(set(amounts).difference(_FIRST))
 
 
 def is_extended_resource(name: str) -> bool:
