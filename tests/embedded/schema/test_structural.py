@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings, strategies as st
 
+from policy_sched.client.apimachinery import copied
 from policy_sched.embedded.schema import structural
 from policy_sched.embedded.schema.definition_checks import schema_of
 from policy_sched.embedded.schema.problems import Problems
 from tests.embedded.schema.crds import SHIRT
+from tests.examples import scaled
 
 Plain = dict[str, Any]
 SPEC = SHIRT["properties"]["spec"]
@@ -90,6 +93,33 @@ def test_a_check_has_an_end() -> None:
     }
     (said,) = [text for text in wrong(schema, ["ab" * 20 + "399"] * 9000) if "steps" in text]
     assert said == "spec: Forbidden: checking it by its schema takes more than 200000 steps"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(("", "red", "5%", 2.5)),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(("name", "count", "color", "parts", "x")), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=scaled(150))
+@given(st.dictionaries(st.sampled_from((*SPEC["properties"], "x")), JSON), JSON)
+def test_any_object_is_pruned_and_completed_once(spec: Plain, status: Any) -> None:
+    """What was completed needs no more, and whatever it holds can be checked."""
+    schema = schema_of(SHIRT)
+    data = {"apiVersion": "v", "kind": "Shirt", "metadata": {}, "spec": spec, "status": status}
+    list(structural.prune(schema, data, "", root=True))
+    structural.complete(schema, data)
+    again = copied(data)
+    assert list(structural.prune(schema, again, "", root=True)) == []
+    structural.complete(schema, again)
+    assert again == data
+    problems = Problems()
+    structural.validate(problems, schema, data, "")
+    assert all(isinstance(words, str) for _, _, words in problems.causes)
 
 
 def test_lists_and_maps_are_merged_as_the_schema_says() -> None:
