@@ -55,13 +55,13 @@ def needed(pod: model.PodInfo) -> frozenset[str]:
 
 def declared(features: Sequence[str]) -> frozenset[str]:
     """Return the known features of a node's list."""
-    found, at = set(), 0
+    names, at = set(), 0
     for name in KNOWN:
         while at < len(features) and features[at] < name:
             at += 1
         if at < len(features) and features[at] == name:
-            found.add(name)
-    return frozenset(found)
+            names.add(name)
+    return frozenset(names)
 
 
 def _node_changed(_pod: model.PodInfo, old: object, new: object) -> model.QueueingHint:

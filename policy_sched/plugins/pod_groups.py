@@ -158,10 +158,10 @@ class TopologyPlacementGenerator:
             return framework.Placements(
                 status=framework.Status(framework.Code.ERROR, (f"{UNKNOWN}: {error}",))
             )
-        found = by_value(handle.nodes, label)
+        placements = by_value(handle.nodes, label)
         if fixed is not None:
-            found = {value: rows for value, rows in found.items() if value == fixed}
-        return framework.Placements(found)
+            placements = {value: rows for value, rows in placements.items() if value == fixed}
+        return framework.Placements(placements)
 
     def _fixed(self, key: model.GroupKey, label: str) -> str | None:
         """Return the value where pods of the group have nodes, None where none has.
@@ -195,10 +195,10 @@ def by_value(table: NodeTable, label: str) -> dict[str, NDArray[np.intp]]:
     rows = rows[order]
     if not rows.size:
         return {}
-    found, starts = np.unique(codes[rows], return_index=True)
+    values, starts = np.unique(codes[rows], return_index=True)
     parts = np.split(rows, starts[1:])
     text = table.strings.text
-    return {text(code): part for code, part in zip(found.tolist(), parts, strict=True)}
+    return {text(code): part for code, part in zip(values.tolist(), parts, strict=True)}
 
 
 class PodGroupPodsCount:
@@ -232,7 +232,9 @@ class NodeResourcesPlacement:
     def __init__(self, args: Mapping[str, Any], handle: framework.Handle) -> None:
         strategy: Mapping[str, Any] = args.get("scoringStrategy") or {}
         resources = strategy.get("resources") or ({"name": "cpu"}, {"name": "memory"})
-        self._weights = {str(one["name"]): int(one.get("weight") or 1) for one in resources}
+        self._weights = {
+            str(resource["name"]): int(resource.get("weight") or 1) for resource in resources
+        }
         self._handle = handle
 
     @framework.hookimpl

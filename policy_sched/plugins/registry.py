@@ -71,16 +71,16 @@ def factories() -> Mapping[str, Factory]:
 def _loaded(entry: EntryPoint) -> Factory:
     where = f'plugin "{entry.name}" ({entry.value})'
     try:
-        found: object = entry.load()
+        loaded: object = entry.load()
     except Exception as error:  # noqa: BLE001 - the module of a plugin is foreign code
         return Unusable(f"{where} cannot be loaded: {type(error).__name__}: {error}")
-    if not callable(found):
+    if not callable(loaded):
         return Unusable(f"{where} is no class")
     try:
-        implementations(found, entry.name)
+        implementations(loaded, entry.name)
     except PluginError as error:
         return Unusable(str(error))
-    return cast("Factory", found)
+    return cast("Factory", loaded)
 
 
 @cache

@@ -18,18 +18,18 @@ _NODE = EventResource.NODE
 def pod_changes(old: PodInfo, new: PodInfo) -> tuple[ClusterEvent, ...]:
     """Return the events of a pod's update; none for the rest of its status."""
     resource = EventResource.ASSIGNED_POD if new.node_name else EventResource.UNSCHEDULABLE_POD
-    found = []
+    actions = []
     if old.labels != new.labels:
-        found.append(ActionType.UPDATE_POD_LABEL)
+        actions.append(ActionType.UPDATE_POD_LABEL)
     if any(amount > new.requests.get(name, -1) for name, amount in old.requests.items()):
-        found.append(ActionType.UPDATE_POD_SCALE_DOWN)
+        actions.append(ActionType.UPDATE_POD_SCALE_DOWN)
     opened = bool(old.scheduling_gates) and not new.scheduling_gates
     if opened:
-        found.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+        actions.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
     if len(old.tolerations) != len(new.tolerations):
-        found.append(ActionType.UPDATE_POD_TOLERATION)
+        actions.append(ActionType.UPDATE_POD_TOLERATION)
     if _generated_claims(old) != _generated_claims(new):
-        found.append(ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
+        actions.append(ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
     other = (
         old.annotations != new.annotations
         or (old.scheduling_gates != new.scheduling_gates and not opened)
@@ -37,9 +37,9 @@ def pod_changes(old: PodInfo, new: PodInfo) -> tuple[ClusterEvent, ...]:
         or old.node_affinity != new.node_affinity
         or (not new.node_name and old.nominated_node_name != new.nominated_node_name)
     )
-    if other or (not found and not _only_status(old, new)):
-        found.append(ActionType.UPDATE_OTHER)
-    return tuple(ClusterEvent(resource, action) for action in found)
+    if other or (not actions and not _only_status(old, new)):
+        actions.append(ActionType.UPDATE_OTHER)
+    return tuple(ClusterEvent(resource, action) for action in actions)
 
 
 def _generated_claims(info: PodInfo) -> tuple[object, ...]:

@@ -103,7 +103,7 @@ class UnschedulablePods:
         self, concerned: Callable[[Rejection], bool], except_uid: str = ""
     ) -> Iterator[list[QueuedPod]]:
         """Yield the pods of each group that is concerned, without the pod of ``except_uid``."""
-        for rejection in [one for one in self._groups if concerned(one)]:
+        for rejection in list(filter(concerned, self._groups)):
             group = self._groups[rejection]
             if except_uid in group:
                 yield [queued for uid, queued in group.items() if uid != except_uid]

@@ -201,11 +201,11 @@ def make_claims(scheduler: Scheduler, pod: model.Pod) -> model.Pod:
     if not pod.spec.resource_claims:
         return pod
     templates = scheduler.handle.objects.of(model.ResourceClaimTemplate)
-    for one in with_claims([*templates, pod]):
-        if isinstance(one, model.ResourceClaim):
-            object_seen(scheduler, None, one)
-        elif isinstance(one, model.Pod):
-            pod = one
+    for created in with_claims([*templates, pod]):
+        if isinstance(created, model.ResourceClaim):
+            object_seen(scheduler, None, created)
+        elif isinstance(created, model.Pod):
+            pod = created
     return pod
 
 

@@ -80,21 +80,21 @@ def all_nodes(table: NodeTable) -> Nodes:
 
 
 def try_placements(
-    attempts: Sequence[Attempt], found: Domains, trial: GroupTrial, rng: Random | None
+    attempts: Sequence[Attempt], candidates: Domains, trial: GroupTrial, rng: Random | None
 ) -> GroupPlan:
     """Find out in which placement the pods of a group go; nothing is changed in the end.
 
     ``attempts``: its pods, of one profile, in the order in which they are decided. ``rng`` breaks
     ties among placements; without it the first is taken.
     """
-    plugins, everyone = frozenset(found.plugins), tuple(attempts)
-    if not found.rows:
+    plugins, everyone = frozenset(candidates.plugins), tuple(attempts)
+    if not candidates.rows:
         status = Status(Code.UNSCHEDULABLE, (NO_PLACEMENT,))
         return GroupPlan(everyone, plugins, (), None, status, (plugins, NO_PLUGINS))
     tried: list[GroupResult] = []
     seeds: list[int | None] = []
     held: GroupResult | None = None
-    for name, rows in found.rows.items():
+    for name, rows in candidates.rows.items():
         seeds.append(None if rng is None else rng.getrandbits(64))
         result = _try_placement(name, rows, attempts, trial, seeds[-1])
         if result.feasible and (held is None or result.total > held.total):
@@ -116,7 +116,7 @@ def try_placements(
         return GroupPlan(everyone, plugins, tuple(tried), None, Status(Code.ERROR, (str(error),)))
     name = tried[chosen].name
     if held.name != name:
-        held = _try_placement(name, found.rows[name], attempts, trial, seeds[chosen])
+        held = _try_placement(name, candidates.rows[name], attempts, trial, seeds[chosen])
     held = replace(held, scores=tried[chosen].scores)
     return GroupPlan(everyone, plugins, tuple(tried), held, held.status, rejected_by)
 
@@ -146,7 +146,7 @@ def _normalized(fits: Sequence[GroupResult], attempts: Sequence[Attempt]) -> lis
     for result in fits:
         if result.unrated:
             raise PluginError(result.unrated)
-    pods, raw = [attempt.queued.info for attempt in attempts], [one.scores for one in fits]
+    pods, raw = [attempt.queued.info for attempt in attempts], [fit.scores for fit in fits]
     return normalized_placements(attempts[0].profile.runner, CycleState(), pods, raw)
 
 
@@ -211,7 +211,7 @@ def _rated(
 ) -> GroupResult:
     """Return the result with its scores as plugins give them, or with the error of one."""
     pods = [attempt.queued.info for attempt in attempts]
-    assigned = tuple((one.attempt.queued.info, one.node) for one in held)
+    assigned = tuple((placed.attempt.queued.info, placed.node) for placed in held)
     placement = Placement(result.name, rows, assigned)
     try:
         scores = placement_scores(attempts[0].profile.runner, CycleState(), pods, placement)

@@ -78,7 +78,7 @@ def member_decisions(plan: GroupPlan) -> Iterator[MemberDecision]:
     shown = plan.best
     if shown is None and plan.tried:
         shown = plan.tried[-1 if plan.status.code is Code.ERROR else 0]
-    members = {} if shown is None else {id(one.attempt): one for one in shown.members}
+    members = {} if shown is None else {id(placed.attempt): placed for placed in shown.members}
     for attempt in plan.attempts:
         member = members.get(id(attempt))
         if member is None:
@@ -252,20 +252,20 @@ def _plan(
     is kept why they were not for other nodes.
     """
     by_gate = gated(attempts[0].queued.info, attempts[0].profile.pipeline)
-    found = choice.placements
+    candidates = choice.placements
     if choice.error:
         status = Status(Code.ERROR, (choice.error,))
         return GroupPlan(tuple(attempts), NO_PLUGINS, (), None, status, gated=by_gate)
     ineligible = _no_preemption(attempts[0], handle) if by_gate else ""
     trial = GroupTrial(handle, rng, by_gate, ineligible, watched)
-    if found is not None:
-        plan = replace(try_placements(attempts, found, trial, rng), gated=by_gate)
+    if candidates is not None:
+        plan = replace(try_placements(attempts, candidates, trial, rng), gated=by_gate)
     else:
         result = try_all_nodes(attempts, trial)
         best = result if result.feasible else None
         plan = GroupPlan(tuple(attempts), NO_PLUGINS, (result,), best, result.status, gated=True)
     if by_gate and plan.best is None and plan.status.rejected and _preempts(attempts[0]):
-        return with_victims(plan, handle, found)
+        return with_victims(plan, handle, candidates)
     return plan
 
 
@@ -372,12 +372,12 @@ def _choice(members: Sequence[QueuedPod], profile: Profile, handle: Handle) -> _
     infos = [queued.info for queued in members]
     mixed = _mixed_profiles(members)
     try:
-        found = domains(profile.runner, CycleState(), infos, handle.nodes)
+        candidates = domains(profile.runner, CycleState(), infos, handle.nodes)
     except PluginError as error:
         return _Choice(None, mixed or str(error))
-    if found is None and not gated(infos[0], profile.pipeline):
+    if candidates is None and not gated(infos[0], profile.pipeline):
         return None
-    return _Choice(found, mixed)
+    return _Choice(candidates, mixed)
 
 
 def _mixed_profiles(members: Sequence[QueuedPod]) -> str:

@@ -571,10 +571,10 @@ def single_pass(scheduler: Scheduler) -> Iterator[Outcome]:
     decided: set[str] = set()
     left = _ready(scheduler)
     while left:
-        found = scheduler.schedule_one()
-        if found is None:
+        first = scheduler.schedule_one()
+        if first is None:
             return
-        for outcome in (found, *found.others):
+        for outcome in (first, *first.others):
             decided.add(outcome.pod.uid)
             left.discard(outcome.pod.uid)
             yield outcome

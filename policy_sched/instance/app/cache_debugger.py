@@ -151,7 +151,7 @@ def _nodes(scheduler: Scheduler) -> Iterator[Plain]:
         on = table.pods_without_node.get(name, {}) if row is None else table.pods_on(row)
         pods = list(on.values())
         given = {} if node is None else node.status.allocatable
-        found: Plain = {
+        dump: Plain = {
             "name": name,
             "deleted": node is None,
             "requested": _resources(_requested(table, row, pods), len(pods)),
@@ -162,8 +162,8 @@ def _nodes(scheduler: Scheduler) -> Iterator[Plain]:
         }
         nominated = nominator.pods_on(name)
         if nominated:
-            found["nominatedPods"] = [_pod(pod) for pod in nominated]
-        yield found
+            dump["nominatedPods"] = [_pod(pod) for pod in nominated]
+        yield dump
 
 
 def _requested(table: NodeTable, row: int | None, pods: Iterable[PodInfo]) -> dict[str, int]:
@@ -192,13 +192,13 @@ def _resources(amounts: Mapping[str, int], pods: int = 0) -> Plain:
 
 
 def _pod(pod: PodInfo) -> Plain:
-    found = {
+    shown = {
         "name": pod.name,
         "namespace": pod.namespace,
         "uid": pod.uid,
         "phase": pod.pod.status.phase,
     }
-    return {**found, "nominatedNode": pod.nominated_node_name} if pod.nominated_node_name else found
+    return {**shown, "nominatedNode": pod.nominated_node_name} if pod.nominated_node_name else shown
 
 
 def _pieces(things: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -153,9 +153,9 @@ class ClusterInstance(Instance):
         """Return what the policies in force read."""
         return cache.selections_of(kinds_read(self.reloader.store.current.plans))
 
-    def reload(self, found: Compilation, trigger: str) -> Reload:
+    def reload(self, compilation: Compilation, trigger: str) -> Reload:
         """Activate compiled policies; no pod is decided before what they read is listed."""
-        reload = super().reload(found, trigger)
+        reload = super().reload(compilation, trigger)
         self.informers.follow(self._selections())
         return reload
 

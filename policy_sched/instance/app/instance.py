@@ -398,8 +398,8 @@ class Instance(ABC):
 
     def _execute(self, attempt: Attempt, chosen: Choice) -> int:
         outcome = self.scheduler.execute(attempt, chosen)
-        for one in (outcome, *outcome.others):
-            self._decided(one)
+        for decided in (outcome, *outcome.others):
+            self._decided(decided)
         return 1 + len(outcome.others)
 
     def _slice(self) -> Callable[[], bool]:
@@ -420,12 +420,12 @@ class Instance(ABC):
         """Read and compile the policy files; the policies in force do not change."""
         return self.reloader.prepare()
 
-    def reload(self, found: Compilation, trigger: str) -> Reload:
+    def reload(self, compilation: Compilation, trigger: str) -> Reload:
         """Activate compiled policies if they are valid and differ from those in force.
 
         No decision may be under way (`settled`).
         """
-        reload = self.reloader.commit(found)
+        reload = self.reloader.commit(compilation)
         status = self.reloader.status
         self.metrics.reloaded(reload.result, trigger)
         self.log.problems(reload.problems)

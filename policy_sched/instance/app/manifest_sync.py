@@ -138,9 +138,9 @@ class ManifestFiles:
         """Delete the objects whose file no longer contains them; yield the names."""
         store = cluster.store
         gone = [
-            one.key
-            for one in store.everything()
-            if FROM_FILE in one.typed.metadata.annotations and one.key not in contents.objects
+            entry.key
+            for entry in store.everything()
+            if FROM_FILE in entry.typed.metadata.annotations and entry.key not in contents.objects
         ]
         for key in reversed(gone):
             self._applied.pop(key, None)
@@ -173,9 +173,9 @@ def _objects(file: str) -> Iterator[Given]:
     name = file.removesuffix(".gz")
     for line, value in _documents(file, name, text):
         items = list_items(value)
-        for one in [value] if items is None else [item for _, item in items]:
-            if isinstance(one, dict):
-                yield Given(_key(one), one, file, line)
+        for element in [value] if items is None else [item for _, item in items]:
+            if isinstance(element, dict):
+                yield Given(_key(element), element, file, line)
 
 
 def _documents(file: str, name: str, text: str) -> Iterator[tuple[int, object]]:
@@ -201,7 +201,7 @@ def _documents(file: str, name: str, text: str) -> Iterator[tuple[int, object]]:
 
 
 def _key(value: dict[str, Any]) -> Key:
-    found = resource((value["apiVersion"], value["kind"]))
+    kind = resource((value["apiVersion"], value["kind"]))
     meta = value["metadata"]
-    namespace = (meta.get("namespace") or "default") if found.namespaced else ""
-    return Key(found.key, namespace, meta["name"])
+    namespace = (meta.get("namespace") or "default") if kind.namespaced else ""
+    return Key(kind.key, namespace, meta["name"])

@@ -159,11 +159,11 @@ class RunLoop:
         reloader, manifests = self.instance.reloader, self.instance.manifests
         policies = Watched(reloader.store.files.paths, last=reloader.store.seen)
         objects = Watched(manifests.paths, manifests_below, manifests.seen)
-        watched = [one for one in (policies, objects) if one.paths]
+        watched = [watch for watch in (policies, objects) if watch.paths]
         if not watched:
             return
-        async for one, _ in changes(watched, self._end):
-            if one is policies:
+        async for watch, _ in changes(watched, self._end):
+            if watch is policies:
                 await self.reload("file")
             else:
                 await self._apply()

@@ -60,9 +60,9 @@ class RequestAttributes:
         """Return the spec of a SubjectAccessReview."""
         if not self.resource:
             return {"nonResourceAttributes": {"path": self.path, "verb": self.verb}}
-        found = {"verb": self.verb, "version": "v1", "resource": self.resource}
+        attributes = {"verb": self.verb, "version": "v1", "resource": self.resource}
         named = {"namespace": self.namespace, "name": self.name}
-        return {"resourceAttributes": {**found, **{k: v for k, v in named.items() if v}}}
+        return {"resourceAttributes": {**attributes, **{k: v for k, v in named.items() if v}}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,8 +161,8 @@ class Endpoints:
     def _free(self, path: str) -> bool:
         """Return whether a path needs no authorization."""
         return any(
-            path.startswith(one[:-1]) if one.endswith("*") else path == one
-            for one in self._offered.open_paths
+            path.startswith(pattern[:-1]) if pattern.endswith("*") else path == pattern
+            for pattern in self._offered.open_paths
         )
 
     async def _caller(self, request: web.BaseRequest) -> Caller:
@@ -183,10 +183,10 @@ class Endpoints:
         kind, _, name = request.path.removeprefix("/").partition("/")
         checks = self._offered.checks[kind]
         if name:
-            one = next((check for check in checks if check.name == name), None)
-            if one is None:
+            named = next((check for check in checks if check.name == name), None)
+            if named is None:
                 return _status(404, "NotFound", NO_PAGE)
-            return _verdict(observability.single_check_response(one))
+            return _verdict(observability.single_check_response(named))
         excluded = request.query.getall("exclude", [])
         observe = self._slis.checked
         verdict = observability.health_response(

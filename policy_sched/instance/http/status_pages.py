@@ -142,9 +142,9 @@ def _profile(ready: CompiledPlan) -> Plain:
 def _written(value: Any) -> Any:
     """Return a value in the form of a configuration file, without secrets."""
     if isinstance(value, Mapping):
-        return {str(key): _field(str(key), one) for key, one in value.items()}
+        return {str(key): _field(str(key), item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_written(one) for one in value]
+        return [_written(item) for item in value]
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
@@ -209,8 +209,8 @@ def takes_text(accept: str) -> bool:
     """Return whether an Accept header allows plain text; no header allows any type."""
     if not accept:
         return True
-    for one in accept.split(","):
-        kind, *parameters = (part.strip().lower() for part in one.split(";"))
+    for media_range in accept.split(","):
+        kind, *parameters = (part.strip().lower() for part in media_range.split(";"))
         others = [p for p in parameters if not p.startswith("q=")]
         if kind in ("text/plain", "text/*", "*/*") and others in ([], ["charset=utf-8"]):
             return True
@@ -300,7 +300,7 @@ class Explaining:
         instance = self._instance
         await instance.settled()
         key = f"{namespace}/{name}"
-        pod = next((one for one in instance.pods() if _is(one, namespace, name)), None)
+        pod = next((p for p in instance.pods() if _is(p, namespace, name)), None)
         if pod is None:
             raise UnknownPod(f"there is no pod {key}")
         uid = pod.metadata.uid or key

@@ -58,8 +58,8 @@ class EventLoopLatency:
 
     def recent(self) -> tuple[float, float]:
         """Return the longest turn and the most processor time since the previous call."""
-        found, self._lately = self._lately, (0.0, 0.0)
-        return found
+        latest, self._lately = self._lately, (0.0, 0.0)
+        return latest
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""

@@ -155,9 +155,9 @@ class DecisionLog:
             return
         self._write({"ts": self._now() / 1e9, "level": level, "msg": message, **facts})
 
-    def problems(self, found: Iterable[Diagnostic]) -> None:
+    def problems(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Write a record for each problem of files, with its position."""
-        for problem in bounded(found):
+        for problem in bounded(diagnostics):
             level = ERROR if problem.severity is Severity.ERROR else WARNING
             facts = {key: value for key, value in as_data(problem).items() if value}
             facts.pop("severity")
@@ -232,12 +232,12 @@ def _choice(decision: Bind, nodes: int) -> Record:
 def _why(facts: Record) -> str:
     if "feasibleNodes" not in facts:
         return "bound after a wait"
-    found = f"{facts['feasibleNodes']} of {facts['evaluatedNodes']} nodes fit"
+    fit = f"{facts['feasibleNodes']} of {facts['evaluatedNodes']} nodes fit"
     if "score" not in facts:
-        return found
+        return fit
     best = sorted(facts["scores"].items(), key=lambda share: -share[1])[:_PLUGINS_NAMED]
     named = ", ".join(f"{plugin} {share}" for plugin, share in best if share)
-    return f"{found}; score {facts['score']}" + (f": {named}" if named else "")
+    return f"{fit}; score {facts['score']}" + (f": {named}" if named else "")
 
 
 AGAIN: Final = 60 * SECOND

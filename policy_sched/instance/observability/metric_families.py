@@ -153,12 +153,12 @@ class Histogram(MetricFamily):
         """Count the recorded values, which frees their list."""
         for series in self._series.values():
             if series.waiting:
-                found = np.array(series.waiting, np.float64)
+                observed = np.array(series.waiting, np.float64)
                 series.waiting.clear()
-                places = np.searchsorted(self._bounds, found)
+                places = np.searchsorted(self._bounds, observed)
                 added = np.bincount(places, minlength=len(self.ends) + 1).tolist()
                 series.counts = [a + b for a, b in zip(series.counts, added, strict=True)]
-                series.sum += float(found.sum())
+                series.sum += float(observed.sum())
 
     def count(self, *values: str) -> int:
         """Return the number of values of one series."""

@@ -429,10 +429,10 @@ class Shadow:
 
     def _cause(self, pending: ShadowedPod, sides: Sequence[LoggedDecision]) -> str:
         """Return why the shadow may know another cluster than the other scheduler; "" if not."""
-        found = self.changes.cause(pending.info)
+        cause = self.changes.cause(pending.info)
         since = self._scheduler.handle.now() - SKEW
-        if found:
-            return found
+        if cause:
+            return cause
         nodes = {side.node for side in sides}
         for other in self._waiting.values():
             node = other.response.node if other.response is not None else None
@@ -509,12 +509,12 @@ class Shadow:
         ``pod`` has the claims' names in its status.
         """
         objects = self._scheduler.handle.objects
-        found = (
+        unready = (
             objects.named(model.ResourceClaim, pod.namespace, name) for name in _claim_names(pod)
         )
         own = [
             claim
-            for claim in found
+            for claim in unready
             if claim is not None
             and {reference.uid for reference in claim.status.reserved_for} == {pod.uid}
         ]
@@ -538,7 +538,7 @@ def _claim_names(pod: model.PodInfo) -> set[str]:
     """Return the names of the pod's resource claims, made from templates or not."""
     spec, status = pod.pod.spec, pod.pod.status
     names = {claim.resource_claim_name for claim in spec.resource_claims}
-    names.update(one.resource_claim_name for one in status.resource_claim_statuses)
+    names.update(entry.resource_claim_name for entry in status.resource_claim_statuses)
     if status.extended_resource_claim_status is not None:
         names.add(status.extended_resource_claim_status.resource_claim_name)
     return {name for name in names if name}

@@ -264,16 +264,16 @@ def _victims(comparison: Comparison) -> dict[str, object]:
     return {name: list(victims) for name, victims in sides.items() if victims}
 
 
-def why(found: Comparison) -> str:
+def why(comparison: Comparison) -> str:
     """Return the reason of a difference in one sentence."""
-    ours, theirs = found.ours, found.theirs
-    if found.result is Agreement.AGREE:
+    ours, theirs = comparison.ours, comparison.theirs
+    if comparison.result is Agreement.AGREE:
         return "as the other scheduler decided"
-    if found.result is Agreement.UNDECIDED:
+    if comparison.result is Agreement.UNDECIDED:
         return "the other scheduler has not decided"
-    if ours.node is None or found.result is Agreement.ERROR:
+    if ours.node is None or comparison.result is Agreement.ERROR:
         return ours.message
-    if theirs.node is None or found.result is Agreement.SCHEDULABLE:
+    if theirs.node is None or comparison.result is Agreement.SCHEDULABLE:
         return f"the other scheduler: {theirs.message}"
     if theirs.rejected_by:
         return f"{theirs.rejected_by} rejects {theirs.node}: {', '.join(theirs.reasons)}"
@@ -283,6 +283,6 @@ def why(found: Comparison) -> str:
         return f"{', '.join(ours.victims)} on {ours.node} are rather evicted"
     if theirs.score is None or ours.score is None:
         return ours.message or f"{theirs.node} was not among the evaluated nodes"
-    points = sorted(found.difference.items(), key=lambda item: (-abs(item[1]), item[0]))
+    points = sorted(comparison.difference.items(), key=lambda item: (-abs(item[1]), item[0]))
     named = ", ".join(f"{plugin} {share:+}" for plugin, share in points)
     return f"{ours.node} has {ours.score} points, {theirs.node} {theirs.score}: {named}"

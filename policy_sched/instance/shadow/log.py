@@ -306,11 +306,11 @@ class ShadowMetrics:
         if not seen:
             self._missed.inc()
 
-    def compared(self, found: Comparison) -> None:
+    def compared(self, comparison: Comparison) -> None:
         """Record a comparison."""
-        self._decisions.labels(found.result.value, found.profile).inc()
-        if found.theirs.rejected_by:
-            self._rejections.labels(found.theirs.rejected_by, found.profile).inc()
-        if found.ours.score is not None and found.theirs.score is not None:
-            points = found.ours.score - found.theirs.score
-            self._points.labels(found.profile).observe(max(0, points))
+        self._decisions.labels(comparison.result.value, comparison.profile).inc()
+        if comparison.theirs.rejected_by:
+            self._rejections.labels(comparison.theirs.rejected_by, comparison.profile).inc()
+        if comparison.ours.score is not None and comparison.theirs.score is not None:
+            points = comparison.ours.score - comparison.theirs.score
+            self._points.labels(comparison.profile).observe(max(0, points))

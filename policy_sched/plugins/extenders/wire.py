@@ -120,13 +120,13 @@ def preemption_args(pod: PodInfo, victims: Mapping[str, NodeVictims], *, names_o
     """Return the arguments of preempt: victims, or only their UIDs."""
     if names_only:
         named = {
-            node: _MetaVictims([_MetaPod(p.uid) for p in found.pods], found.violations)
-            for node, found in victims.items()
+            node: _MetaVictims([_MetaPod(p.uid) for p in evicted.pods], evicted.violations)
+            for node, evicted in victims.items()
         }
         return _ENCODER.encode(_PreemptionArgs(pod.pod, None, named))
     whole = {
-        node: _Victims([_on(p.pod, node) for p in found.pods], found.violations)
-        for node, found in victims.items()
+        node: _Victims([_on(p.pod, node) for p in evicted.pods], evicted.violations)
+        for node, evicted in victims.items()
     }
     return _ENCODER.encode(_PreemptionArgs(pod.pod, whole, None))
 
@@ -142,29 +142,29 @@ def filter_result(body: Body, *, by_name: bool) -> tuple[Passed, str]:
     ``by_name``: the response may have names alone. Without names and nodes no node passes.
     """
     try:
-        found = _FILTERED.decode(body)
+        result = _FILTERED.decode(body)
     except msgspec.ValidationError:
-        found = _filtered_in_any_case(body, by_name=by_name)
-    names = found.node_names if by_name else None
+        result = _filtered_in_any_case(body, by_name=by_name)
+    names = result.node_names if by_name else None
     if names is None:
-        nodes = found.nodes
+        nodes = result.nodes
         names = [node.metadata.name for node in (nodes and nodes.items) or ()]
-    passed = Passed(frozenset(names), found.failed or {}, found.unresolvable or {})
-    return passed, found.error or ""
+    passed = Passed(frozenset(names), result.failed or {}, result.unresolvable or {})
+    return passed, result.error or ""
 
 
 def host_priorities(body: Body) -> list[tuple[str, int]]:
     """Return an extender's scores."""
     try:
-        return [(one.host, one.score) for one in _PRIORITIES.decode(body) or ()]
+        return [(entry.host, entry.score) for entry in _PRIORITIES.decode(body) or ()]
     except msgspec.ValidationError:
-        return [_host_priority(one) for one in _PRIORITIES_IN_ANY_CASE.decode(body)]
+        return [_host_priority(entry) for entry in _PRIORITIES_IN_ANY_CASE.decode(body)]
 
 
 def preemption_result(body: Body) -> dict[str, NamedVictims]:
     """Return the remaining victims, by node."""
-    found = _read(_fields(body), "NodeNameToMetaVictims", dict[str, Raw]) or {}
-    return {node: _named_victims(_fields(raw)) for node, raw in found.items()}
+    victims = _read(_fields(body), "NodeNameToMetaVictims", dict[str, Raw]) or {}
+    return {node: _named_victims(_fields(raw)) for node, raw in victims.items()}
 
 
 def binding_error(body: Body) -> str:
@@ -189,8 +189,8 @@ def _read(fields: Mapping[str, Raw], name: str, kind: type[T]) -> T | None:
     if raw is None:
         return None
     wanted: Any = kind | None  # msgspec accepts this type, but mypy does not
-    found: T | None = msgspec.json.decode(raw, type=wanted)
-    return found
+    decoded: T | None = msgspec.json.decode(raw, type=wanted)
+    return decoded
 
 
 def _error(fields: Mapping[str, Raw]) -> str:
@@ -209,8 +209,8 @@ def _filtered_in_any_case(body: Body, *, by_name: bool) -> _FilterResult:
     )
 
 
-def _host_priority(one: Mapping[str, Raw]) -> tuple[str, int]:
-    fields = {name.lower(): value for name, value in one.items()}
+def _host_priority(entry: Mapping[str, Raw]) -> tuple[str, int]:
+    fields = {name.lower(): value for name, value in entry.items()}
     score: int = _read(fields, "Score", Int64) or 0
     return _read(fields, "Host", str) or "", score
 

@@ -262,9 +262,9 @@ class VolumeBinding:
     @framework.hookimpl
     def filter(self, state: framework.CycleState, rows: framework.Rows) -> framework.FilterResult:
         """Reject nodes that cannot reach a volume, or without a volume for a claim."""
-        found = state.read(PodClaims)
-        assert found is not None, "PreFilter wrote it, or this filter is skipped"
-        plan = self._plan(found)
+        pod_claims = state.read(PodClaims)
+        assert pod_claims is not None, "PreFilter wrote it, or this filter is skipped"
+        plan = self._plan(pod_claims)
         codes = plan.codes if rows is None else plan.codes[rows]
         fatal = frozenset(range(FAILED, FAILED + len(plan.errors)))
         return framework.FilterResult(codes, plan.describe, fatal=fatal, names_node=False)
@@ -284,11 +284,11 @@ class VolumeBinding:
         self, state: framework.CycleState, pod: model.PodInfo, node: str
     ) -> framework.Status:
         """Assume the bindings of the node."""
-        found = state.read(PodClaims)
+        pod_claims = state.read(PodClaims)
         row = self._table.row_of.get(node)
-        if found is None or row is None or not found.claims.waiting:
+        if pod_claims is None or row is None or not pod_claims.claims.waiting:
             return framework.SUCCESS
-        state.write(self._binder.assume(pod, node, self._plan(found), row))
+        state.write(self._binder.assume(pod, node, self._plan(pod_claims), row))
         return framework.SUCCESS
 
     @framework.hookimpl
@@ -318,10 +318,10 @@ class VolumeBinding:
             return framework.SUCCESS
         return self._binder.bind(reservation)
 
-    def _plan(self, found: PodClaims) -> Plan:
-        if found.plan is None:
-            found.plan = search(found.claims, self._storage, self._table.n)
-        return found.plan
+    def _plan(self, pod_claims: PodClaims) -> Plan:
+        if pod_claims.plan is None:
+            pod_claims.plan = search(pod_claims.claims, self._storage, self._table.n)
+        return pod_claims.plan
 
     def _unusable(self, use: model.ClaimUse, pod: model.PodInfo) -> str:
         """Return why a claim makes the pod unschedulable everywhere, "" if it does not."""

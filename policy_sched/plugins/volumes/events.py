@@ -49,7 +49,7 @@ def _migration(_pod: model.PodInfo, old: object, new: object) -> model.QueueingH
     """Queue if a node's drivers were added, or its kubelet migrated another plugin."""
     if not isinstance(old, model.CsiNode) or not isinstance(new, model.CsiNode):
         return QUEUE
-    before, after = (one.metadata.annotations.get(MIGRATED_PLUGINS) for one in (old, new))
+    before, after = (claim.metadata.annotations.get(MIGRATED_PLUGINS) for claim in (old, new))
     return _hint(before != after)
 
 

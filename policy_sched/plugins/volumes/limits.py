@@ -63,15 +63,15 @@ class Resolver:
         """Return the volumes of a pod on a node; missing claims have none."""
         if pod.volumes is None:
             return NO_VOLUMES
-        found: set[Attachable] = set()
+        attachables: set[Attachable] = set()
         for use in pod.volumes.claims:
             claim = self._lookup.claim(pod.volumes.namespace, use.name)
             if claim is not None:
-                found.add(self._of_claim(claim))
+                attachables.add(self._of_claim(claim))
         for source, disk in pod.volumes.disks:
             if source in migration.IN_TREE and isinstance(disk, model.DiskVolume):
-                found.add(_of_disk(migration.IN_TREE[source], disk, {}))
-        return frozenset(one for one in found if one.driver and (one.handle or one.claim))
+                attachables.add(_of_disk(migration.IN_TREE[source], disk, {}))
+        return frozenset(a for a in attachables if a.driver and (a.handle or a.claim))
 
     def _of_claim(self, claim: model.PersistentVolumeClaim) -> Attachable:
         name = claim.spec.volume_name
@@ -80,14 +80,14 @@ class Resolver:
             return self._of_class(claim)
         if volume.spec.csi is not None:
             return Attachable(volume.spec.csi.driver, volume.spec.csi.volume_handle)
-        found = migration.in_tree(volume)
-        if found is None:
+        migrated = migration.in_tree(volume)
+        if migrated is None:
             return Attachable("", "")
-        return _of_disk(*found, volume.metadata.labels)
+        return _of_disk(*migrated, volume.metadata.labels)
 
     def _of_class(self, claim: model.PersistentVolumeClaim) -> Attachable:
-        found = self._lookup.storage_class(listers.class_of(claim))
-        provisioner = found.provisioner if found is not None else ""
+        storage_class = self._lookup.storage_class(listers.class_of(claim))
+        provisioner = storage_class.provisioner if storage_class is not None else ""
         name = f"{listers.namespace_of(claim)}/{claim.metadata.name}"
         return Attachable(migration.DRIVERS.get(provisioner, provisioner), "", name)
 
@@ -191,8 +191,8 @@ class Attachments:
             volume = self._objects.named(model.PersistentVolume, "", name) if name else None
             if row is None or volume is None or volume.spec.csi is None:
                 continue
-            one = Attachable(attachment.spec.attacher, volume.spec.csi.volume_handle)
-            self._rows.setdefault(row, set()).add(one)
+            attachable = Attachable(attachment.spec.attacher, volume.spec.csi.volume_handle)
+            self._rows.setdefault(row, set()).add(attachable)
         for row, attached in self._rows.items():
             self._sizes[row] = len(attached)
 
@@ -212,9 +212,9 @@ class ForeignClaims:
         objects.listen(model.PersistentVolumeClaim, self._note)
 
     def _note(self, old: model.ApiObject | None, new: model.ApiObject | None) -> None:
-        one = new or old
-        assert one is not None, "a change has an object"
-        key = listers.namespace_of(one), one.metadata.name
+        changed = new or old
+        assert changed is not None, "a change has an object"
+        key = listers.namespace_of(changed), changed.metadata.name
         if self._in_use.owners(key):
             self._changed.add(key)
 
@@ -315,12 +315,12 @@ class NodeVolumeLimits:
             if self._limits.on(row) and other.uid in nodes.pods_on(row):
                 codes[slice(row, row + 1) if rows is None else rows == row] = FAILED
 
-        def describe(found: NDArray[np.intp], codes: framework.Codes) -> list[framework.Status]:
+        def describe(rejected: NDArray[np.intp], codes: framework.Codes) -> list[framework.Status]:
             return [
                 framework.Status(framework.Code.ERROR, (foreign_on[row][1],))
                 if code == FAILED
                 else _EXCEEDED
-                for row, code in zip(found.tolist(), codes.tolist(), strict=True)
+                for row, code in zip(rejected.tolist(), codes.tolist(), strict=True)
             ]
 
         return framework.FilterResult(codes, describe, fatal=frozenset({FAILED}), names_node=False)

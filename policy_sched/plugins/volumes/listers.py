@@ -44,10 +44,10 @@ class StorageLookup:
         return self._objects.named(model.StorageClass, "", name)
 
 
-def class_of(one: model.PersistentVolume | model.PersistentVolumeClaim) -> str:
+def class_of(volume: model.PersistentVolume | model.PersistentVolumeClaim) -> str:
     """Return the name of the storage class of a volume or a claim, "" for none."""
-    beta = one.metadata.annotations.get(BETA_CLASS)
-    return one.spec.storage_class_name or "" if beta is None else beta
+    beta = volume.metadata.annotations.get(BETA_CLASS)
+    return volume.spec.storage_class_name or "" if beta is None else beta
 
 
 def fully_bound(claim: model.PersistentVolumeClaim) -> bool:
@@ -55,13 +55,15 @@ def fully_bound(claim: model.PersistentVolumeClaim) -> bool:
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 
-def waits_for_pod(found: model.StorageClass | None) -> bool:
+def waits_for_pod(storage_class: model.StorageClass | None) -> bool:
     """Return whether claims of a class are bound when a pod is scheduled.
 
     Claims of an unknown class are bound at once, and so are those of a class without a mode: the
     API server's default is Immediate.
     """
-    return found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+    return (
+        storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+    )
 
 
 def not_found(kind: str, name: str) -> str:
@@ -69,9 +71,9 @@ def not_found(kind: str, name: str) -> str:
     return f'{kind} "{name}" not found'
 
 
-def namespace_of(one: model.ApiObject) -> str:
+def namespace_of(entity: model.ApiObject) -> str:
     """Return the namespace of a namespaced object; the default is "default"."""
-    return one.metadata.namespace or "default"
+    return entity.metadata.namespace or "default"
 
 
 def foreign(claim: model.PersistentVolumeClaim, use: model.ClaimUse, pod: model.PodInfo) -> str:

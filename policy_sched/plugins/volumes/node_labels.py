@@ -38,15 +38,15 @@ class NodeLabels:
 
     def has_value(self, codes: NDArray[np.int32], values: Iterable[str]) -> Mask:
         """Return the rows whose label has one of some values; ``codes`` as of `codes`."""
-        found = [code for value in values if (code := self._table.strings.find(value)) >= 0]
-        mask: Mask = codes == found[0] if len(found) == 1 else np.isin(codes, found)
+        matching = [code for value in values if (code := self._table.strings.find(value)) >= 0]
+        mask: Mask = codes == matching[0] if len(matching) == 1 else np.isin(codes, matching)
         return mask
 
     def match(self, requirements: Iterable[model.Requirement]) -> Mask:
         """Return the rows that meet all requirements on labels."""
         mask = np.ones(self._table.n, np.bool_)
-        for one in requirements:
-            mask &= self._meet(one)
+        for requirement in requirements:
+            mask &= self._meet(requirement)
         return mask
 
     @property
@@ -114,19 +114,22 @@ class NodeLabels:
             pass
         return np.zeros(self._table.n, np.bool_)
 
-    def _meet(self, one: model.Requirement) -> Mask:
-        codes = self.codes(one.key)
-        match one.operator:
+    def _meet(self, requirement: model.Requirement) -> Mask:
+        codes = self.codes(requirement.key)
+        match requirement.operator:
             case "In":
-                return self.has_value(codes, one.values)
+                return self.has_value(codes, requirement.values)
             case "NotIn":
-                return ~self.has_value(codes, one.values)
+                return ~self.has_value(codes, requirement.values)
             case "Exists":
                 return codes.astype(np.bool_)
             case "DoesNotExist":
                 return ~codes.astype(np.bool_)
         different, places = np.unique(codes, return_inverse=True)
         texts = self._table.strings.texts
-        met = [code > 0 and one.matches({one.key: texts[code]}) for code in different.tolist()]
+        met = [
+            code > 0 and requirement.matches({requirement.key: texts[code]})
+            for code in different.tolist()
+        ]
         mask: Mask = np.array(met, np.bool_)[places]
         return mask

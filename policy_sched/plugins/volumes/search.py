@@ -87,7 +87,7 @@ def _spread(rows: Sequence[NDArray[np.intp]], numbers: Sequence[int], n: int) ->
     where = np.concatenate(rows) if rows else np.empty(0, np.intp)
     if not where.size:
         return None
-    values = np.repeat(np.array(numbers, np.int32), [one.size for one in rows])
+    values = np.repeat(np.array(numbers, np.int32), [part.size for part in rows])
     choice = np.full(n, NO_VOLUME, np.int32)
     choice[where[::-1]] = values[::-1]  # of several values for one row the last one remains
     return choice
@@ -121,8 +121,8 @@ def _selector(claim: model.PersistentVolumeClaim) -> model.Selector:
         return model.NOTHING  # the API server rejects such a claim
 
 
-def _mode(one: model.PersistentVolume | model.PersistentVolumeClaim) -> str:
-    return one.spec.volume_mode or FILESYSTEM
+def _mode(volume: model.PersistentVolume | model.PersistentVolumeClaim) -> str:
+    return volume.spec.volume_mode or FILESYSTEM
 
 
 NODE_CONFLICT: Final = 1

@@ -43,15 +43,15 @@ class AssumeCache(Generic[T]):
 
     def get(self, namespace: str, name: str) -> T | None:
         """Return the assumed object, else the API server's, else None."""
-        one = self._objects.named(self._kind, namespace, name)
+        stored = self._objects.named(self._kind, namespace, name)
         kept = self._assumed.get((namespace, name))
         if kept is None:
-            return one
+            return stored
         base, assumed = kept
-        if base is one:
+        if base is stored:
             return assumed
         del self._assumed[namespace, name]
-        return one
+        return stored
 
     def names(self) -> Collection[tuple[str, str]]:
         """Return namespace and name of the assumed objects."""
@@ -69,13 +69,13 @@ class AssumeCache(Generic[T]):
             namespace, name
         ) is not self._objects.named(self._kind, namespace, name)
 
-    def assume(self, namespace: str, one: T) -> None:
+    def assume(self, namespace: str, assumed: T) -> None:
         """Assume a changed copy of an object; ClusterError if it is gone."""
-        name = one.metadata.name
+        name = assumed.metadata.name
         base = self._objects.named(self._kind, namespace, name)
         if base is None:
             raise ClusterError(f'could not find {self._kind.__name__} "{name}"')
-        self._assumed[namespace, name] = (base, one)
+        self._assumed[namespace, name] = (base, assumed)
         self._journal.changed_everything()
 
     def restore(self, namespace: str, name: str) -> None:
@@ -121,28 +121,30 @@ class VolumeIndex:
         """
         self._refresh()
         key = (class_of(claim), namespace_of(claim), claim.metadata.name)
-        found = [self._as_assumed(self._listed[place]) for place in sorted(self._kept.get(key, ()))]
-        known = {volume.metadata.name for volume in found}
-        found += [
+        volumes = [self._as_assumed(self._listed[i]) for i in sorted(self._kept.get(key, ()))]
+        names = {volume.metadata.name for volume in volumes}
+        volumes += [
             volume
             for volume in self._assumed.all()
-            if class_of(volume) == key[0] and volume.metadata.name not in known
+            if class_of(volume) == key[0] and volume.metadata.name not in names
         ]
-        return [volume for volume in found if kept_for(volume, claim)]
+        return [volume for volume in volumes if kept_for(volume, claim)]
 
     def free(self, class_name: str, size: int) -> list[Offer]:
         """Return the free volumes of a class that are large enough, the smallest first."""
         self._refresh()
         offers = self._sorted.get(class_name)
         if offers is None:
-            # Of two volumes of one size kube-scheduler takes the first.
+            # Of two volumes of candidate size kube-scheduler takes the first.
             offers = sorted(self._free.get(class_name, {}).values(), key=lambda o: o[:2])
             self._sorted[class_name] = offers
         fitting = offers[bisect_left(offers, size, key=lambda offer: offer.size) :]
         taken = self._assumed.names()
         if not taken:
             return fitting
-        return [one for one in fitting if ("", one.volume.metadata.name) not in taken]
+        return [
+            candidate for candidate in fitting if ("", candidate.volume.metadata.name) not in taken
+        ]
 
     def _as_assumed(self, volume: model.PersistentVolume) -> model.PersistentVolume:
         return self._assumed.get("", volume.metadata.name) or volume
@@ -191,11 +193,11 @@ def selector_of(volume: model.PersistentVolume) -> model.NodeSelector | None:
     return affinity.required if affinity is not None else None
 
 
-def size_of(one: model.PersistentVolume | model.PersistentVolumeClaim) -> int:
+def size_of(volume: model.PersistentVolume | model.PersistentVolumeClaim) -> int:
     """Return a volume's capacity or a claim's request in nano-bytes; 0 without one."""
-    if isinstance(one, model.PersistentVolume):
-        return model.nanos(one.spec.capacity.get(STORAGE, 0))
-    return model.nanos(one.spec.resources.requests.get(STORAGE, 0))
+    if isinstance(volume, model.PersistentVolume):
+        return model.nanos(volume.spec.capacity.get(STORAGE, 0))
+    return model.nanos(volume.spec.resources.requests.get(STORAGE, 0))
 
 
 def kept_for(volume: model.PersistentVolume, claim: model.PersistentVolumeClaim) -> bool:
@@ -344,13 +346,13 @@ class StorageView:
         plugin.
         """
         plain = self.labels.affinity(selector_of(volume))
-        found = migration.in_tree(volume)
-        if found is None:
+        migrated_from = migration.in_tree(volume)
+        if migrated_from is None:
             return plain
-        migrated = self._migrated(found[0])
+        migrated = self._migrated(migrated_from[0])
         if not migrated.any():
             return plain
-        moved = self.labels.affinity(migration.translated_affinity(volume, found[0]))
+        moved = self.labels.affinity(migration.translated_affinity(volume, migrated_from[0]))
         mask: Mask = np.where(migrated, moved, plain)
         return mask
 
@@ -359,10 +361,10 @@ class StorageView:
 
         None if it can be translated. The rows are those whose kubelet migrated the plugin.
         """
-        found = migration.in_tree(volume)
-        if found is None:
+        migrated_from = migration.in_tree(volume)
+        if migrated_from is None:
             return None
-        plugin, disk = found
+        plugin, disk = migrated_from
         try:
             plugin.handle(disk, volume.metadata.labels)
         except ValueError as error:
@@ -379,11 +381,11 @@ class StorageView:
             return None
         size = model.quantity(requested).value()
         mask = np.zeros(self._table.n, np.bool_)
-        for one in self._objects.of(model.CsiStorageCapacity):
-            if one.storage_class_name == storage_class.metadata.name:
-                limit = largest_volume(one)
+        for capacity in self._objects.of(model.CsiStorageCapacity):
+            if capacity.storage_class_name == storage_class.metadata.name:
+                limit = largest_volume(capacity)
                 if limit is not None and model.quantity(limit).value() >= size:
-                    mask |= self.labels.selected(one.node_topology)
+                    mask |= self.labels.selected(capacity.node_topology)
         return mask
 
     def _migrated(self, plugin: migration.InTree) -> Mask:
@@ -419,15 +421,15 @@ class Topology(NamedTuple):
 
 def topologies_of(volume: model.PersistentVolume) -> list[Topology]:
     """Return the topology that a volume's labels require; an empty zone is ignored."""
-    found = []
+    required = []
     for key in TOPOLOGY_LABELS:
         value = volume.metadata.labels.get(key)
         if value is None:
             continue
         values = frozenset(part.strip() for part in value.split(migration.ZONE_SEPARATOR))
         if "" not in values:
-            found.append(Topology(key, values))
-    return found
+            required.append(Topology(key, values))
+    return required
 
 
 #: Sources whose disks are checked; other inline disks never conflict.
@@ -436,26 +438,26 @@ EXCLUSIVE: Final = frozenset({"gce_persistent_disk", "aws_elastic_block_store", 
 
 def has_exclusive_disk(volumes: model.PodVolumes) -> bool:
     """Return whether a pod has a disk that could conflict with another pod's."""
-    return any(one.source in EXCLUSIVE for one in volumes.disks)
+    return any(disk.source in EXCLUSIVE for disk in volumes.disks)
 
 
 def pods_conflict(wanted: model.PodVolumes, held: model.PodVolumes) -> bool:
     """Return whether a disk of one pod excludes another pod from its node."""
-    return any(_same_disk(one, other) for one in wanted.disks for other in held.disks)
+    return any(_same_disk(disk, other) for disk in wanted.disks for other in held.disks)
 
 
-def _same_disk(one: model.InlineDisk, other: model.InlineDisk) -> bool:
+def _same_disk(disk: model.InlineDisk, other: model.InlineDisk) -> bool:
     """Return whether two volumes are one disk that is not read-only in both.
 
     EBS volumes conflict even then.
     """
-    if one.source != other.source or one.source not in EXCLUSIVE:
+    if disk.source != other.source or disk.source not in EXCLUSIVE:
         return False
-    if one.source == "aws_elastic_block_store":
-        return _volume_id(one) == _volume_id(other)
-    if one.disk.read_only and other.disk.read_only:
+    if disk.source == "aws_elastic_block_store":
+        return _volume_id(disk) == _volume_id(other)
+    if disk.disk.read_only and other.disk.read_only:
         return False
-    match one.disk, other.disk:
+    match disk.disk, other.disk:
         case model.DiskVolume() as a, model.DiskVolume() as b:
             return a.pd_name == b.pd_name
         case model.IscsiVolume() as a, model.IscsiVolume() as b:
@@ -466,6 +468,6 @@ def _same_disk(one: model.InlineDisk, other: model.InlineDisk) -> bool:
     return False
 
 
-def _volume_id(one: model.InlineDisk) -> str:
-    assert isinstance(one.disk, model.DiskVolume), "an EBS volume has an id"
-    return one.disk.volume_id
+def _volume_id(disk: model.InlineDisk) -> str:
+    assert isinstance(disk.disk, model.DiskVolume), "an EBS volume has an id"
+    return disk.disk.volume_id

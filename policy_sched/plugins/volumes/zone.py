@@ -48,12 +48,12 @@ class VolumeZone:
     @framework.hookimpl
     def pre_filter(self, state: framework.CycleState, pod: PodInfo) -> framework.PreFilterResult:
         """Collect the labels of the pod's volumes; skip if they have none."""
-        found = self._topologies(pod)
-        if isinstance(found, framework.Status):
-            return framework.PreFilterResult(found)
-        if not found:
+        wanted = self._topologies(pod)
+        if isinstance(wanted, framework.Status):
+            return framework.PreFilterResult(wanted)
+        if not wanted:
             return _SKIP
-        state.write(found)
+        state.write(wanted)
         return _ASK
 
     @framework.hookimpl
@@ -63,11 +63,11 @@ class VolumeZone:
         """Reject nodes in another zone or region than a volume."""
         topologies = state.read(Topologies)
         if topologies is None:  # PreFilter is disabled: upstream's filter looks then
-            found = self._topologies(pod)
-            if isinstance(found, framework.Status):
+            wanted = self._topologies(pod)
+            if isinstance(wanted, framework.Status):
                 size = self._table.n if rows is None else rows.size
-                return framework.FilterResult.of(np.ones(size, np.int16), found)
-            topologies = found
+                return framework.FilterResult.of(np.ones(size, np.int16), wanted)
+            topologies = wanted
         if not topologies:
             return framework.PASSES
         labels = self._labels
@@ -86,17 +86,17 @@ class VolumeZone:
 
     def _topologies(self, pod: PodInfo) -> Topologies | framework.Status:
         """Return the topologies of the pod's volumes, or why no node is feasible."""
-        found: list[Topology] = []
+        collected: list[Topology] = []
         for use in pod.volumes.claims if pod.volumes is not None else ():
             if use.ephemeral:
                 continue
             assert pod.volumes is not None, "it has claims"
-            why = self._collect(pod.volumes.namespace, use.name, found)
+            why = self._collect(pod.volumes.namespace, use.name, collected)
             if why:
                 return framework.Status(framework.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (why,))
-        return Topologies(found)
+        return Topologies(collected)
 
-    def _collect(self, namespace: str, name: str, found: list[Topology]) -> str:
+    def _collect(self, namespace: str, name: str, collected: list[Topology]) -> str:
         """Add the topologies of a claim's volume; return why no node is feasible, or ""."""
         if not name:
             return "PersistentVolumeClaim had no name"
@@ -114,5 +114,5 @@ class VolumeZone:
         volume = self._lookup.volume(claim.spec.volume_name)
         if volume is None:
             return listers.not_found("persistentvolume", claim.spec.volume_name)
-        found += topologies_of(volume)
+        collected += topologies_of(volume)
         return ""

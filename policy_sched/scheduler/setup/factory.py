@@ -150,13 +150,13 @@ def load_cluster(cache: Cache, objects: Iterable[ApiObject]) -> list[Pod]:
     """Add nodes, namespaces and running pods; return the pods without a node, in order."""
     running: list[Pod] = []
     pending: list[Pod] = []
-    for one in objects:
-        if isinstance(one, Node):
-            cache.add_node(one)
-        elif isinstance(one, Namespace):
-            cache.set_namespace(one)
-        elif isinstance(one, Pod) and one.status.phase not in ENDED:
-            (running if one.spec.node_name else pending).append(one)
+    for item in objects:
+        if isinstance(item, Node):
+            cache.add_node(item)
+        elif isinstance(item, Namespace):
+            cache.set_namespace(item)
+        elif isinstance(item, Pod) and item.status.phase not in ENDED:
+            (running if item.spec.node_name else pending).append(item)
     for pod in running:
         cache.add_pod(PodInfo.of(pod))
     return pending

@@ -61,7 +61,7 @@ class Assembly:
         """
         known = self._current.extenders
         settings = plans[0].plan.extenders
-        extenders = {one: known.get(one) or HttpExtender(one) for one in settings}
+        extenders = {setting: known.get(setting) or HttpExtender(setting) for setting in settings}
         self._made.begin()
         profiles = {
             ready.plan.scheduler_name: self._profile(ready, tuple(extenders.values()), generation)

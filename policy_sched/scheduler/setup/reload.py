@@ -60,9 +60,9 @@ class Reloader:
         """Read and compile the files; nothing that runs notices."""
         return self.store.prepare()
 
-    def commit(self, found: Compilation) -> Reload:
+    def commit(self, compilation: Compilation) -> Reload:
         """Put what was compiled in force, if it has no errors and differs."""
-        return self.store.commit(found, self._enact)
+        return self.store.commit(compilation, self._enact)
 
     def _enact(self, policies: ActivePolicies, changes: PlanDiff) -> None:
         """Build, then swap. Raises PolicyError or PluginError before anything has changed."""
