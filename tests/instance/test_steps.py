@@ -31,7 +31,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     instance.metrics.attempts.timer = lambda: float(next(readings))
     instance.slice = 5.0  # a step begins nothing new after so many readings of the timer
     world.files(crowd="".join(pod(f"big{i:02}", cpu="4500m") for i in range(CROWD)))
-    instance.apply(instance.read_manifests())
+    instance.apply(instance.manifests.read())
     steps(world, quiet(instance))
     assert instance.queue_lengths()["unschedulable"] == CROWD
     world.clock.ns += 60 * SECOND
@@ -70,7 +70,7 @@ def test_one_event_is_applied_to_all_pods_before_the_next_pod(world: World) -> N
     world.policy("true")
     world.reload()
     world.files(more=node("c", "5"))
-    instance.apply(instance.read_manifests())
+    instance.apply(instance.manifests.read())
     ready: list[int] = []
 
     def watched(_attempt: Attempt) -> None:
@@ -88,7 +88,7 @@ def test_a_step_ends_between_two_pods_when_its_slice_is_over(world: World) -> No
     world.policy("true")
     world.reload()
     world.files(more=node("c", "5"))
-    instance.apply(instance.read_manifests())
+    instance.apply(instance.manifests.read())
     decided = []
     while not quiet(instance)():
         decided.append(instance.step())
@@ -100,7 +100,7 @@ def test_pods_have_their_turn_between_two_changes_that_take_long(world: World) -
     """With any number of such changes, a pod that fits is bound after the first of them."""
     instance = world.instance
     world.files(small=pod("small"), **{f"n{i}": node(f"n{i}", "1") for i in range(5)})
-    instance.apply(instance.read_manifests())
+    instance.apply(instance.manifests.read())
     steps(world, lambda: world.node_of("small") == "a")
     assert instance.feed.behind
     steps(world, quiet(instance))
@@ -110,7 +110,7 @@ def test_a_reload_is_whole_when_it_returns(world: World) -> None:
     """All pods that may be schedulable now are ready, and the new policies decide the next one."""
     instance = world.instance
     world.policy('node.name != "a"')
-    assert instance.reload(instance.read_policies(), "test").result is ReloadResult.LOADED
+    assert instance.reload(instance.reloader.prepare(), "test").result is ReloadResult.LOADED
     lengths = instance.queue_lengths()
     assert lengths["active"] + lengths["backoff"] + lengths["unschedulable"] == CROWD
     steps(world, quiet(instance))
@@ -120,7 +120,7 @@ def test_the_end_comes_between_two_steps(world: World) -> None:
     """No further pod is popped, however many are ready."""
     instance = world.instance
     world.files(more=node("c", "5"))
-    instance.apply(instance.read_manifests())
+    instance.apply(instance.manifests.read())
     instance.stop()
     steps(world, lambda: instance.stopped)
     assert not [i for i in range(CROWD) if world.node_of(f"big{i:02}")]
@@ -134,7 +134,7 @@ def test_a_search_that_goes_node_by_node_is_made_in_the_worker(world: World) -> 
     rule = f"{{requiredDuringSchedulingIgnoredDuringExecution: [{apart}]}}"
     more = f"spec: {{priorityClassName: high, affinity: {{podAntiAffinity: {rule}}}, "
     world.files(low=pod("low", cpu="3"), high=f"{high}metadata: {{name: high}}\n---\n")
-    instance.apply(instance.read_manifests())
+    instance.apply(instance.manifests.read())
     steps(world, lambda: world.node_of("low") == "a")
     threads: list[bool] = []
 
@@ -150,7 +150,7 @@ def test_a_search_that_goes_node_by_node_is_made_in_the_worker(world: World) -> 
 
     instance.scheduler.observers.deciding.append(watched)
     world.files(vip=pod("vip", cpu="3").replace("spec: {", more))
-    instance.apply(instance.read_manifests())
+    instance.apply(instance.manifests.read())
     asyncio.run(play())
     assert threads[-2:] == [True, False]
     assert instance.scheduler.handle.nominator.pods_on("a")
@@ -205,7 +205,7 @@ def test_claims_that_take_long_leave_the_loop_and_the_others_time(world: World) 
         DEVICE.replace("NUMBER", str(i)).replace("PARITY", str(i % 2)) for i in range(32)
     )
     world.files(claims=CLAIM.replace("DEVICES", devices))
-    instance.apply(instance.read_manifests())
+    instance.apply(instance.manifests.read())
     threads: list[tuple[str, bool]] = []
 
     def watched(attempt: Attempt) -> None:
@@ -225,9 +225,9 @@ def test_claims_that_take_long_leave_the_loop_and_the_others_time(world: World) 
     other = HOPELESS.replace("r9", "s9").replace("NAME", "second")
     both = HOPELESS.replace("NAME", "first") + other
     world.files(hopeless=both)
-    instance.apply(instance.read_manifests())
+    instance.apply(instance.manifests.read())
     world.files(small=pod("small"))
-    instance.apply(instance.read_manifests())
+    instance.apply(instance.manifests.read())
     asyncio.run(play())
     names = [name for name, _ in threads if not name.startswith("big")]
     assert names == ["first", "first", "second", "small"]
@@ -260,7 +260,7 @@ def test_rules_that_take_long_are_evaluated_in_the_worker(world: World) -> None:
     annotation = ", annotations: {words: '" + ",".join("a" * 700) + "'}}"
     wordy = pod("wordy").replace("name: wordy", "name: wordy" + annotation[:-1], 1)
     world.files(wordy=wordy)
-    instance.apply(instance.read_manifests())
+    instance.apply(instance.manifests.read())
     asyncio.run(play())
     assert threads == [True, False]
 
@@ -302,7 +302,7 @@ def test_a_group_is_executed_in_slices(world: World) -> None:
         pod(f"m{i:02}", "9").replace(f"name: m{i:02}}}", f"name: m{i:02}{label}") for i in range(20)
     )
     world.files(members=members)
-    instance.apply(instance.read_manifests())
+    instance.apply(instance.manifests.read())
     left: list[int] = []
 
     def waiting() -> int:

@@ -33,6 +33,7 @@ from policy_sched.instance import observability
 from policy_sched.instance.app.cache_debugger import Seen
 from policy_sched.instance.app.instance import Instance
 from policy_sched.instance.app.manifest_sync import ManifestFiles
+from policy_sched.instance.observability import healthz
 from policy_sched.model import Node, Pod, PodInfo
 from policy_sched.profiles.build import kinds_read
 from policy_sched.profiles.reload import Compilation, PolicyStore, Reload
@@ -140,13 +141,11 @@ class ClusterInstance(Instance):
         self.metrics.queues.append(self.client.events.queue)
         self.metrics.refresh.append(self._look)
         if candidacy is not None:  # as upstream's watchdog
-            self.live_checks = (
-                observability.Check(observability.LEADER_ELECTION, candidacy.overdue),
-            )
+            self.live_checks = (healthz.Check(healthz.LEADER_ELECTION, candidacy.overdue),)
         self.ready_checks = (
-            observability.Check(observability.SYNCED, self._unsynced),
-            observability.Check(observability.HANDLED, self._unhandled),
-            observability.Check(observability.READABLE, self._unreadable),
+            healthz.Check(healthz.SYNCED, self._unsynced),
+            healthz.Check(healthz.HANDLED, self._unhandled),
+            healthz.Check(healthz.READABLE, self._unreadable),
         )
 
     def _selections(self) -> tuple[rest.Selection, ...]:

@@ -19,13 +19,12 @@ from policy_sched.instance.app.instance import Instance, Sources
 from policy_sched.instance.observability import (
     ERROR,
     INFO,
-    STORAGE,
     AttemptMetrics,
-    Check,
     ClusterMetrics,
     DecisionLog,
     UpstreamMetrics,
     Write,
+    healthz,
 )
 from policy_sched.model import ApiObject, Pod
 from policy_sched.profiles.reload import PolicyFiles, PolicyStore
@@ -121,7 +120,7 @@ class EmbeddedInstance(Instance):
         self.metrics.registry.register(ClusterMetrics(self.cluster.store))
         if lost := self.cluster.store.storage.lost:
             self.log.write(ERROR, "Changes of the cluster are lost", error=lost)
-        self.ready_checks = (Check(STORAGE, self.cluster.store.storage.trouble),)
+        self.ready_checks = (healthz.Check(healthz.STORAGE, self.cluster.store.storage.trouble),)
         self.feed = Informer(self.cluster.store, self.scheduler, self.metrics.attempts)
         self.apply(contents)
 

@@ -22,6 +22,8 @@ from typing import Final
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from policy_sched.instance import observability
+
 THRESHOLDS: Final = (20_000, 5, 100)
 """New objects, and collections of a younger generation, after which Python collects.
 
@@ -62,10 +64,7 @@ class GcPauses:
         text = "How long the process stood still for Python's cycle collector."
         histogram = HistogramMetricFamily(NAME, text, labels=["generation"])
         for generation, counts in enumerate(self._counts):
-            total, buckets = 0, []
-            for end, count in zip((*map(str, BUCKETS), "+Inf"), counts, strict=True):
-                total += count
-                buckets.append((end, float(total)))
+            buckets = observability.cumulative(BUCKETS, counts)
             histogram.add_metric([str(generation)], buckets, self._sums[generation])
         yield histogram
 

@@ -33,6 +33,7 @@ from policy_sched.instance.app import manifest_sync
 from policy_sched.instance.app.cache_debugger import Comparer, Seen, dump
 from policy_sched.instance.app.gc_tuning import GcPauses
 from policy_sched.instance.app.worker import Worker, in_event_loop
+from policy_sched.instance.observability import healthz
 from policy_sched.model import DEFAULT_SCHEDULER, Pod, PodInfo, QueueState
 from policy_sched.profiles.build import policy_names
 from policy_sched.profiles.models import KubeSchedulerConfiguration
@@ -175,9 +176,9 @@ class Instance(ABC):
         self.work = 0
         """Pods decided and changes applied so far."""
         self._abandoned = False
-        self.live_checks: tuple[observability.Check, ...] = ()
+        self.live_checks: tuple[healthz.Check, ...] = ()
         """Checks of a subclass for healthz and livez; ``ready_checks``: for readyz alone."""
-        self.ready_checks: tuple[observability.Check, ...] = ()
+        self.ready_checks: tuple[healthz.Check, ...] = ()
         self._debugging = asyncio.Lock()
         self._wake: Callable[[], None] = _no_op
         self._worker = Worker(self._woken)
@@ -205,21 +206,14 @@ class Instance(ABC):
         """Whether this instance may write."""
         return True
 
-    def checks(self) -> dict[str, tuple[observability.Check, ...]]:
+    def checks(self) -> dict[str, tuple[healthz.Check, ...]]:
         """Return the checks of healthz, livez and readyz."""
-        alive = (
-            observability.Check(observability.PING, observability.nothing_wrong),
-            *self.live_checks,
-        )
-        ready = (
-            *alive,
-            observability.Check(observability.SHUTDOWN, self._going_on),
-            *self.ready_checks,
-        )
-        policies = observability.Check(
-            observability.POLICIES, observability.nothing_wrong
-        )  # an instance starts only with valid policies
-        return {"healthz": alive, "livez": alive, "readyz": (*ready, policies)}
+        alive = (healthz.Check(healthz.PING, healthz.nothing_wrong), *self.live_checks)
+        shutdown = healthz.Check(healthz.SHUTDOWN, self._going_on)
+        # An instance starts only with valid policies.
+        policies = healthz.Check(healthz.POLICIES, healthz.nothing_wrong)
+        ready = (*alive, shutdown, *self.ready_checks, policies)
+        return {"healthz": alive, "livez": alive, "readyz": ready}
 
     def _going_on(self) -> str:
         return "process is shutting down" if self.stopping else ""
@@ -414,11 +408,7 @@ class Instance(ABC):
         """Return the number of pods in each queue, by upstream's names."""
         return self.scheduler.queue.lengths()
 
-    # Policies and manifests.
-
-    def read_policies(self) -> Compilation:
-        """Read and compile the policy files; the policies in force do not change."""
-        return self.reloader.prepare()
+    # Policies.
 
     def reload(self, compilation: Compilation, trigger: str) -> Reload:
         """Activate compiled policies if they are valid and differ from those in force.
@@ -459,10 +449,6 @@ class Instance(ABC):
     @abstractmethod
     def _tell(self, kind: str, reason: str, action: str, note: str) -> None:
         """Record an event about this scheduler."""
-
-    def read_manifests(self) -> manifest_sync.ManifestContents:
-        """Read the manifests; nothing is applied yet."""
-        return self.manifests.read()
 
     # Shutdown.
 

@@ -176,7 +176,7 @@ class RunLoop:
     async def reload(self, trigger: str = "http") -> Reload:
         """Read the policies again, changed or not; return the result."""
         async with self._reload_lock:
-            compilation = await asyncio.to_thread(self.instance.read_policies)
+            compilation = await asyncio.to_thread(self.instance.reloader.prepare)
             await self.instance.settled()
             reload = self.instance.reload(compilation, trigger)
         self._awake.set()
@@ -184,7 +184,7 @@ class RunLoop:
 
     async def _apply(self) -> None:
         async with self._reload_lock:
-            contents = await asyncio.to_thread(self.instance.read_manifests)
+            contents = await asyncio.to_thread(self.instance.manifests.read)
             self.instance.apply(contents)
         self._awake.set()
 

@@ -35,6 +35,7 @@ from policy_sched.instance.http.delegated_auth import (
 )
 from policy_sched.instance.http.fit_page import FitBusy, FitQuery, Fitting
 from policy_sched.instance.http.listener import TAKEN, from_here, sent
+from policy_sched.instance.observability import healthz
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Reload, ReloadResult
 from policy_sched.report import Report, json_text
@@ -72,7 +73,7 @@ class Offered:
     instance: Instance
     reload: Callable[[], Awaitable[Reload]]
     explaining: status_pages.Explaining
-    checks: Mapping[str, Sequence[observability.Check]]
+    checks: Mapping[str, Sequence[healthz.Check]]
     settings: Callable[[], KubeSchedulerConfiguration]
     open_paths: tuple[str, ...] = OPEN
     flags: Mapping[str, str] = field(default_factory=dict)
@@ -186,10 +187,10 @@ class Endpoints:
             named = next((check for check in checks if check.name == name), None)
             if named is None:
                 return _status(404, "NotFound", NO_PAGE)
-            return _verdict(observability.single_check_response(named))
+            return _verdict(healthz.single_check_response(named))
         excluded = request.query.getall("exclude", [])
         observe = self._slis.checked
-        verdict = observability.health_response(
+        verdict = healthz.health_response(
             kind, checks, excluded, verbose="verbose" in request.query, observe=observe
         )
         if verdict.failed:
@@ -332,7 +333,7 @@ def _line(problem: Diagnostic) -> str:
     return f"{problem.file}:{problem.line}:{problem.column}: {problem.message}"
 
 
-def _verdict(verdict: observability.HealthResponse) -> web.Response:
+def _verdict(verdict: healthz.HealthResponse) -> web.Response:
     return _text(verdict.text, verdict.status)
 
 

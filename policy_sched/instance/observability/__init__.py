@@ -3,24 +3,10 @@
 Names, labels and buckets of metrics are kube-scheduler's where it has them.
 """
 
+from policy_sched.instance.observability import healthz as healthz
 from policy_sched.instance.observability.event_loop_latency import (
     EventLoopLatency as EventLoopLatency,
     measured_loop as measured_loop,
-)
-from policy_sched.instance.observability.healthz import (
-    HANDLED as HANDLED,
-    LEADER_ELECTION as LEADER_ELECTION,
-    PING as PING,
-    POLICIES as POLICIES,
-    READABLE as READABLE,
-    SHUTDOWN as SHUTDOWN,
-    STORAGE as STORAGE,
-    SYNCED as SYNCED,
-    Check as Check,
-    HealthResponse as HealthResponse,
-    health_response as health_response,
-    nothing_wrong as nothing_wrong,
-    single_check_response as single_check_response,
 )
 from policy_sched.instance.observability.kube_scheduler_metrics import (
     HealthMetrics as HealthMetrics,
@@ -44,6 +30,7 @@ from policy_sched.instance.observability.log import (
 from policy_sched.instance.observability.metric_families import (
     Families as Families,
     Labels as Labels,
+    cumulative as cumulative,
 )
 from policy_sched.instance.observability.registry import (
     UPSTREAM as UPSTREAM,

@@ -18,6 +18,8 @@ from typing import Final
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from policy_sched.instance.observability.metric_families import cumulative
+
 NAME: Final = "policy_sched_event_loop_blocked_seconds"
 LONGEST: Final = "policy_sched_event_loop_longest_block_seconds"
 LONGEST_BUSY: Final = "policy_sched_event_loop_longest_block_cpu_seconds"
@@ -64,12 +66,8 @@ class EventLoopLatency:
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
         text = "How long single turns of the event loop took since the cluster was first read."
-        total, buckets = 0, []
-        for end, count in zip((*map(str, BUCKETS), "+Inf"), self._counts, strict=True):
-            total += count
-            buckets.append((end, float(total)))
         histogram = HistogramMetricFamily(NAME, text)
-        histogram.add_metric((), buckets, self._sum)
+        histogram.add_metric((), cumulative(BUCKETS, self._counts), self._sum)
         yield histogram
         text = "The longest turn of the event loop since the cluster was first read."
         yield GaugeMetricFamily(LONGEST, text, self.longest)

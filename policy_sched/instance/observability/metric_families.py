@@ -10,6 +10,7 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -55,6 +56,12 @@ def pieces(metric: Metric) -> Iterator[str]:
         metric.samples = samples[start : start + EACH]
         text = generate_latest(_Known(metric)).decode()
         yield text.split("\n", 2)[2] if start else text  # the head has two lines
+
+
+def cumulative(ends: Iterable[float], counts: Iterable[int]) -> list[tuple[str, float]]:
+    """Return a histogram's buckets: the text of each upper end, and how many values are below."""
+    totals = map(float, accumulate(counts))
+    return list(zip((*map(floatToGoString, ends), "+Inf"), totals, strict=True))
 
 
 class MetricFamily(Collector):
@@ -178,14 +185,12 @@ class Histogram(MetricFamily):
 
     def _samples(self) -> Iterator[Sample]:
         self.fold()
-        ends = [*map(floatToGoString, self.ends), "+Inf"]
         for values, series in self._series.items():
-            named, total = self._named(values), 0
-            for end, added in zip(ends, series.counts, strict=True):
-                total += added
+            named = self._named(values)
+            for end, total in cumulative(self.ends, series.counts):
                 yield Sample(f"{self.name}_bucket", {**named, "le": end}, total)
             yield Sample(f"{self.name}_sum", named, series.sum)
-            yield Sample(f"{self.name}_count", named, total)
+            yield Sample(f"{self.name}_count", named, sum(series.counts))
 
 
 class Families:

@@ -41,6 +41,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -74,25 +75,23 @@ Report = Callable[[Comparison], None]
 
 @dataclass(slots=True)
 class ShadowedPod:
-    """A pending pod of the other scheduler, and the decisions reported for it.
-
-    It came at ``arrived``, when ``since`` pods had been deleted and ``after`` bound. ``response``
-    is the other scheduler's current one, ``compared`` the one compared last, ``reported`` the
-    comparison reported last. ``choice`` is an early decision, made while its claims ``unbound``
-    were not bound. ``doubt`` is a comparison of a rejected pod for which the shadow finds a node;
-    it is reported at ``doubted_until`` if there is still one.
-    """
+    """A pending pod of the other scheduler, and the decisions reported for it."""
 
     info: model.PodInfo
     arrived: int
     since: int
+    """Pods that had been deleted when it arrived; ``after``: that had been bound."""
     after: int
     response: LoggedDecision | None = None
+    """The other scheduler's current response; ``compared``: the one compared last."""
     compared: LoggedDecision | None = None
     reported: tuple[object, ...] = ()
+    """The comparison reported last."""
     choice: ShadowDecision | None = None
+    """An early decision, made while its claims ``unbound`` were not bound."""
     unbound: frozenset[str] = frozenset()
     doubt: ShadowDecision | None = None
+    """A node found for a rejected pod: reported at ``doubted_until`` if there is still one."""
     doubted_until: int = 0
 
 
@@ -509,12 +508,10 @@ class Shadow:
         ``pod`` has the claims' names in its status.
         """
         objects = self._scheduler.handle.objects
-        unready = (
-            objects.named(model.ResourceClaim, pod.namespace, name) for name in _claim_names(pod)
-        )
+        named, names = partial(objects.named, model.ResourceClaim, pod.namespace), _claim_names(pod)
         own = [
             claim
-            for claim in unready
+            for claim in map(named, names)
             if claim is not None
             and {reference.uid for reference in claim.status.reserved_for} == {pod.uid}
         ]

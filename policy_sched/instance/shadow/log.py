@@ -43,35 +43,27 @@ class Agreement(StrEnum):
 
 
 class LoggedDecision(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    """The decision of one scheduler: ``node``, or None and the reason in ``message``.
-
-    ``victims`` are evicted from the node first; on the other scheduler's node they are those that
-    the shadow's policies choose. ``score`` is the node's total by the shadow's
-    policies. If the shadow's filters reject the node, ``rejected_by`` is the plugin and ``reasons``
-    are its messages.
-    """
+    """The decision of one scheduler: ``node``, or None and the reason in ``message``."""
 
     node: str | None = None
     message: str = ""
     preempts: bool = False
     victims: tuple[str, ...] = ()
+    """Evicted first; on the other scheduler's node, those that the shadow's policies choose."""
     score: int | None = None
+    """The node's total by the shadow's policies."""
     rejected_by: str = ""
+    """The plugin of the shadow that rejects the node; ``reasons``: its messages."""
     reasons: tuple[str, ...] = ()
 
 
 class Comparison(
     msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, tag_field="record", tag="pod"
 ):
-    """A decision of another scheduler, and the shadow's for the same pod on the same cluster.
-
-    ``difference``: each plugin's score of the shadow's node minus that of the other node, where it
-    is not 0. ``beforehand``: the shadow decided when the pod arrived, not at its binding.
-    ``cause``: why the shadow may know another cluster than the other scheduler did.
-    ``time`` is in seconds since 1970.
-    """
+    """A decision of another scheduler, and the shadow's for the same pod on the same cluster."""
 
     time: float
+    """Seconds since 1970."""
     pod: str
     uid: str
     result: Agreement
@@ -80,10 +72,13 @@ class Comparison(
     theirs: LoggedDecision
     ours: LoggedDecision
     difference: dict[str, int] = field(default_factory=dict)
+    """Each plugin's score of the shadow's node minus that of the other node, where not 0."""
     cause: str = ""
+    """Why the shadow may know another cluster than the other scheduler did."""
     feasible_nodes: int = 0
     evaluated_nodes: int = 0
     beforehand: bool = False
+    """Whether the shadow decided when the pod arrived, not at its binding."""
     requests: Amounts = field(default_factory=dict)
     generation: int = 0
     content_hash: str = ""

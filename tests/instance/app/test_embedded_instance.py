@@ -76,12 +76,12 @@ class World:
     def apply(self, **texts: str) -> None:
         """Write manifests, and let the instance apply them."""
         self.files(**texts)
-        self.instance.apply(self.instance.read_manifests())
+        self.instance.apply(self.instance.manifests.read())
         self.instance.step()
 
     def reload(self) -> ReloadResult:
         """Let the instance reload the policies."""
-        result = self.instance.reload(self.instance.read_policies(), "test").result
+        result = self.instance.reload(self.instance.reloader.prepare(), "test").result
         self.instance.step()
         return result
 
