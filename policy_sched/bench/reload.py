@@ -140,7 +140,7 @@ class _Load:
 
     def check(self, outcome: Outcome) -> None:
         """A pod was decided by one form: the one in force, which its node shows."""
-        generation = self.reloader.status.generation
+        generation = self.reloader.store.status.generation
         if not outcome.node or outcome.generation != generation:
             text = f"{outcome.pod.key}: {outcome.node!r} by generation {outcome.generation}"
             raise PolicySchedError(f"{text}, in force is {generation}; {outcome.message}")

@@ -66,8 +66,8 @@ class Preempting:
         if self._version != pods.version:
             self._version = pods.version
             there = pods.lookup(("node",)).values[: pods.n] >= 0
-            found = pods.lookup(("priority",)).values[: pods.n][there]
-            self._lowest = int(found.min()) if found.size else None
+            priorities = pods.lookup(("priority",)).values[: pods.n][there]
+            self._lowest = int(priorities.min()) if priorities.size else None
         lowest = self._lowest
         return pod.preemption_policy != "Never" and lowest is not None and pod.priority > lowest
 

@@ -74,7 +74,7 @@ class HintTable:
             }
             for profile, plugins in listed.items()
         }
-        self._found: dict[tuple[str, ClusterEvent], Listeners] = {}
+        self._listening: dict[tuple[str, ClusterEvent], Listeners] = {}
         self._of_interest: dict[ClusterEvent, bool] = {}
         self.results: Counter[tuple[str, str, str]] = Counter()
         self._watch: HintWatch | None = None
@@ -95,13 +95,13 @@ class HintTable:
 
     def concerns_any_plugin(self, event: ClusterEvent) -> bool:
         """Tell whether any plugin of any profile registered for the event."""
-        known = self._of_interest.get(event)
-        if known is None:
-            known = event.wildcard or any(
+        concerned = self._of_interest.get(event)
+        if concerned is None:
+            concerned = event.wildcard or any(
                 self._listeners(profile, event) for profile in self._registered
             )
-            self._of_interest[event] = known
-        return known
+            self._of_interest[event] = concerned
+        return concerned
 
     def every(self, queued: QueuedPod) -> int:
         """Return after how many ns a rejected pod is tried again by the time; 0: never."""
@@ -206,15 +206,15 @@ class HintTable:
 
     def _listeners(self, profile: str, event: ClusterEvent) -> Listeners:
         """Return what a profile's plugins registered for an event, by plugin."""
-        known = self._found.get((profile, event))
-        if known is None:
-            known = {}
+        listeners = self._listening.get((profile, event))
+        if listeners is None:
+            listeners = {}
             for plugin, events in self._registered.get(profile, {}).items():
                 covering = tuple(hint for hint in events if hint.event.covers(event))
                 if covering:
-                    known[plugin] = covering
-            self._found[profile, event] = known
-        return known
+                    listeners[plugin] = covering
+            self._listening[profile, event] = listeners
+        return listeners
 
 
 def _key_of(hints: Sequence[ClusterEventWithHint]) -> Callable[[PodInfo], Hashable] | None:

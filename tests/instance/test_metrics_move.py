@@ -72,7 +72,7 @@ def on_a_cluster() -> set[str]:
             await until(lambda: ("low", "Preempted") in world.events())
             world.apply({**node("b"), "metadata": {"name": "b", "labels": {"x": "y"}}})
             await until(lambda: {"high"} <= world.bound().keys())
-            instance.reload(instance.reloader.prepare(), "http")
+            instance.reload(instance.reloader.store.prepare(), "http")
             found.update(both(instance.metrics))
 
     def _gated() -> dict[str, Any]:

@@ -360,7 +360,7 @@ def test_a_reload_adds_extenders_and_removes_them(tmp_path: Path) -> None:
 
 async def reloaded(instance: ClusterInstance) -> None:
     """Reload when no decision is under way."""
-    found = instance.reloader.prepare()
+    found = instance.reloader.store.prepare()
     await instance.settled()
     assert instance.reload(found, "test").result is ReloadResult.LOADED
 

@@ -261,7 +261,7 @@ def test_a_standby_reloads_policies_as_well(tmp_path: Path) -> None:
                 await until(lambda: world.bound().get("first") == "a")
                 file.write_text(POLICY.format(name="b"), encoding="utf-8")
                 for instance in (leader, standby):
-                    instance.reload(instance.reloader.prepare(), "test")
+                    instance.reload(instance.reloader.store.prepare(), "test")
                 assert not idle.leads
             await until(lambda: standby.leads)
             world.apply(pod("second"))

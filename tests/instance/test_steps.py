@@ -110,7 +110,7 @@ def test_a_reload_is_whole_when_it_returns(world: World) -> None:
     """All pods that may be schedulable now are ready, and the new policies decide the next one."""
     instance = world.instance
     world.policy('node.name != "a"')
-    assert instance.reload(instance.reloader.prepare(), "test").result is ReloadResult.LOADED
+    assert instance.reload(instance.reloader.store.prepare(), "test").result is ReloadResult.LOADED
     lengths = instance.queue_lengths()
     assert lengths["active"] + lengths["backoff"] + lengths["unschedulable"] == CROWD
     steps(world, quiet(instance))

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from hypothesis import given, strategies as st
 
 from policy_sched.language.check import walk
-from policy_sched.language.check.definitions import Checked
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.diagnostics import Problem
 from policy_sched.language.lint.conditions import Trees, conditions
@@ -79,8 +78,8 @@ def told(text: str) -> tuple[list[Problem], ast.Core | None]:
         return [], None
     (rule,) = checked.filter
     trees = Trees(source, checked)
-    found = conditions(trees, Checked(rule.expression.core, rule.expression.text), rule=True)
-    return [one.problem for one in found], rule.expression.core
+    tree = rule.expression.core
+    return conditions(trees, tree, rule=True), tree
 
 
 def claims(problem: Problem, tree: ast.Core) -> Iterator[tuple[ast.Core, bool]]:

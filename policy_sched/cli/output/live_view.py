@@ -114,7 +114,7 @@ def picture(instance: Instance, message: str = "", height: int = 50) -> Renderab
 
 
 def _policies(instance: Instance) -> Iterator[Text]:
-    status = instance.reloader.status
+    status = instance.reloader.store.status
     profiles = ", ".join(sorted(instance.scheduler.profiles))
     yield Text.assemble(
         ("policies ", "bold"),
@@ -127,7 +127,7 @@ def _policies(instance: Instance) -> Iterator[Text]:
 
 
 def _problems(instance: Instance) -> Iterator[Text]:
-    status = instance.reloader.status
+    status = instance.reloader.store.status
     if not status.healthy:
         text = f"the reload at {_clock(status.refused_at)} failed; the policies in force stay"
         yield Text(text, style="bold red")

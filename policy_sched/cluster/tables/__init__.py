@@ -34,6 +34,7 @@ from policy_sched.cluster.tables.schema import (
     MAX_IMAGE as MAX_IMAGE,
     MAX_SUM as MAX_SUM,
     NODE_COLUMNS as NODE_COLUMNS,
+    NODE_FIELDS as NODE_FIELDS,
     POD_COLUMNS as POD_COLUMNS,
     POD_TEXTS as POD_TEXTS,
     Family as Family,

@@ -416,7 +416,7 @@ class Instance(ABC):
         No decision may be under way (`settled`).
         """
         reload = self.reloader.commit(compilation)
-        status = self.reloader.status
+        status = self.reloader.store.status
         self.metrics.reloaded(reload.result, trigger)
         self.log.problems(reload.problems)
         if reload.result is ReloadResult.REFUSED:
@@ -510,7 +510,7 @@ class Instance(ABC):
             values[("prioritizing_extender",)] = self._deciding is not None
 
     def _in_force(self) -> dict[str, object]:
-        status = self.reloader.status
+        status = self.reloader.store.status
         return {"generation": status.generation, "contentHash": status.content_hash}
 
     def _log_in_force(self, message: str, **facts: object) -> None:

@@ -176,7 +176,7 @@ class RunLoop:
     async def reload(self, trigger: str = "http") -> Reload:
         """Read the policies again, changed or not; return the result."""
         async with self._reload_lock:
-            compilation = await asyncio.to_thread(self.instance.reloader.prepare)
+            compilation = await asyncio.to_thread(self.instance.reloader.store.prepare)
             await self.instance.settled()
             reload = self.instance.reload(compilation, trigger)
         self._awake.set()

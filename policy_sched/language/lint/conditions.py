@@ -35,6 +35,11 @@ class Finding(msgspec.Struct, frozen=True):
     problem: Problem
     text: Text
 
+    @classmethod
+    def of_all(cls, text: Text, code: str, message: str, hint: str) -> Finding:
+        """Return a finding about the whole of a text."""
+        return cls(Problem(0, len(text.text), code, message, hint), text)
+
 
 class AbstractResult(msgspec.Struct, frozen=True):
     """The compiler's result for an expression: its value if constant, and where it fails.
@@ -170,10 +175,9 @@ UNREACHABLE: Final = "PS403"
 TWICE: Final = "PS405"
 
 
-def conditions(trees: Trees, checked: Checked, *, rule: bool) -> Iterator[Finding]:
-    """Yield what is wrong with the conditions in one expression; ``rule``: it is one itself."""
-    for problem in _Visitor(trees).visit(checked.core, condition=rule):
-        yield Finding(problem, checked.text)
+def conditions(trees: Trees, tree: ast.Core, *, rule: bool) -> list[Problem]:
+    """Return what is wrong with the conditions in one expression; ``rule``: it is one itself."""
+    return _Visitor(trees).visit(tree, condition=rule)
 
 
 def filter_order(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
@@ -187,14 +191,13 @@ def filter_order(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
         seen: list[ast.Core] = []
         closed = False
         for core, text in ((rule.expression.core, rule.expression.text) for rule in section):
-            whole = (0, len(text.text))
             if closed:
                 message = f"no {what} reaches this rule: the one before rejects all"
-                yield Finding(Problem(*whole, UNREACHABLE, message, "remove one of them"), text)
+                yield Finding.of_all(text, UNREACHABLE, message, "remove one of them")
                 break
             if core in seen:
                 message = "this rule is there twice"
-                yield Finding(Problem(*whole, TWICE, message, "remove one of them"), text)
+                yield Finding.of_all(text, TWICE, message, "remove one of them")
             seen.append(core)
             constant = not trees.depends_on_params(core) and trees.analyze(core).value is False
             closed = constant and what != ""
@@ -343,8 +346,7 @@ def possible_errors(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
         failure = _failure(trees, checked)
         if failure:
             message = f"this rule can fail ({failure}), and onError is not stated"
-            hint = _NOTHING_IS_STATED[section]
-            yield Finding(Problem(0, len(checked.text.text), UNSTATED, message, hint), checked.text)
+            yield Finding.of_all(checked.text, UNSTATED, message, _NOTHING_IS_STATED[section])
 
 
 def _failure(trees: Trees, checked: Checked) -> str:

@@ -78,9 +78,7 @@ def unknown_names(
             checked.append(Checked(known.body, function.expression))
     diagnostics_of_names = []
     for expression in checked:
-        context = f"policy {policy.name}" + (
-            f", {expression.text.path}" if expression.text.path else ""
-        )
+        context = _context(policy.name, expression.text)
         problems = _problems(expression.core, vocabulary, expression.text.text)
         diagnostics_of_names += [diagnostic(it, expression.text, context) for it in problems]
     return sorted(set(diagnostics_of_names))
@@ -199,9 +197,9 @@ SUFFIX: Final = "PS406"
 _BINARY: Final = re.compile(r"[KMGTPE]i$")
 
 
-def suffixes(checked: Checked) -> Iterator[Finding]:
+def suffixes(tree: ast.Core) -> Iterator[Problem]:
     """Yield cpu with a suffix of bytes, and bytes with a suffix of cpu."""
-    for part in walk(checked.core):
+    for part in walk(tree):
         match part:
             case ast.Call(
                 overload="quantity_string",
@@ -210,8 +208,7 @@ def suffixes(checked: Checked) -> Iterator[Finding]:
             ):
                 message = _unsuited(text, dimension)
                 if message:
-                    problem = Problem(span.start, span.end, SUFFIX, message, _way_out(text))
-                    yield Finding(problem, checked.text)
+                    yield Problem(span.start, span.end, SUFFIX, message, _way_out(text))
 
 
 def _unsuited(text: str, dimension: str) -> str:
@@ -235,9 +232,9 @@ _ORDERS: Final = frozenset(
 _NUMBER: Final = re.compile(r"[-+]?\d+(\.\d+)?")
 
 
-def ordered_texts(checked: Checked) -> Iterator[Finding]:
+def ordered_texts(tree: ast.Core) -> Iterator[Problem]:
     """Yield orders of texts where one of the texts is that of a number."""
-    for part in walk(checked.core):
+    for part in walk(tree):
         if not isinstance(part, ast.Call) or part.overload not in _ORDERS:
             continue
         texts = [arg for arg in part.args if _number_text(arg)]
@@ -247,7 +244,7 @@ def ordered_texts(checked: Checked) -> Iterator[Finding]:
             hint = (
                 "compare numbers: int(...) or double(...) of a text, a number without string(...)"
             )
-            yield Finding(Problem(span.start, span.end, ORDERED, message, hint), checked.text)
+            yield Problem(span.start, span.end, ORDERED, message, hint)
 
 
 def _number_text(tree: ast.Core) -> bool:
@@ -274,7 +271,7 @@ def time_that_passes(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
         if "now" in trees.reads(checked.core):
             message = "this filter reads `now`, and no event reports that time has passed"
             hint = "set when rejected pods are retried: requeue: {every: 1m}"
-            yield _whole(checked, TIME, message, hint)
+            yield Finding.of_all(checked.text, TIME, message, hint)
 
 
 def pods_that_differ(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
@@ -287,7 +284,7 @@ def pods_that_differ(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
         names = [name for name in _OWN if any(r == name or r.startswith(f"{name}.") for r in reads)]
         if names:
             message = f"pods cannot share the work of this rule: it reads {', '.join(names)}"
-            yield _whole(checked, NO_BATCH, message, "harmless if intended")
+            yield Finding.of_all(checked.text, NO_BATCH, message, "harmless if intended")
 
 
 def _rejecting(policy: CheckedPolicy) -> Iterator[Checked]:
@@ -296,10 +293,6 @@ def _rejecting(policy: CheckedPolicy) -> Iterator[Checked]:
         yield policy.pre_filter.node_names
     for rule in policy.filter:
         yield rule.expression
-
-
-def _whole(checked: Checked, code: str, message: str, hint: str) -> Finding:
-    return Finding(Problem(0, len(checked.text.text), code, message, hint), checked.text)
 
 
 UNUSED = "PS404"
@@ -324,10 +317,8 @@ def unused_variables(trees: Trees, source: PolicySource) -> Iterator[Finding]:
     used = _used(trees)
     for variable in source.variables:
         if VARIABLES + variable.name not in used:
-            text = variable.expression
             message = f"no rule reads variables.{variable.name}"
-            problem = Problem(0, len(text.text), UNUSED, message, "remove it, or use it")
-            yield Finding(problem, text)
+            yield Finding.of_all(variable.expression, UNUSED, message, "remove it, or use it")
 
 
 def unused_functions(trees: Trees, source: PolicySource) -> Iterator[Finding]:
@@ -337,7 +328,7 @@ def unused_functions(trees: Trees, source: PolicySource) -> Iterator[Finding]:
         text = function.expression
         if f"{function.name}()" not in used:
             message = f"no rule calls {function.name}()"
-            yield Finding(Problem(0, len(text.text), UNUSED, message, "remove it, or use it"), text)
+            yield Finding.of_all(text, UNUSED, message, "remove it, or use it")
         known = trees.policy.functions.get(function.name)
         if known is None:
             continue
@@ -345,7 +336,7 @@ def unused_functions(trees: Trees, source: PolicySource) -> Iterator[Finding]:
         for unique, (name, _) in zip(known.params, function.params, strict=True):
             if unique not in read:
                 message = f"{function.name}() does not read its parameter {name}"
-                yield Finding(Problem(0, len(text.text), UNUSED, message, "remove it"), text)
+                yield Finding.of_all(text, UNUSED, message, "remove it")
 
 
 def unused_params(source: PolicySource, policy: CheckedPolicy) -> list[str]:
@@ -367,22 +358,25 @@ def lint(source: PolicySource, policy: CheckedPolicy) -> list[Diagnostic]:
     trees = Trees(source, policy)
     findings = [
         *_in_definitions(trees, source),
-        *_in_sections(trees),
+        *(
+            finding
+            for checked, rule in trees.expressions
+            for finding in _anywhere(trees, checked, rule=rule)
+        ),
         *filter_order(trees, policy),
         *possible_errors(trees, policy),
         *time_that_passes(trees, policy),
         *pods_that_differ(trees, policy),
     ]
-    context = f"policy {policy.name}"
     shown = [
-        diagnostic(finding.problem, finding.text, _context(context, finding.text))
+        diagnostic(finding.problem, finding.text, _context(policy.name, finding.text))
         for finding in findings
     ]
     return sorted(set(shown))
 
 
 def _context(policy: str, text: Text) -> str:
-    return f"{policy}, {text.path}" if text.path else policy
+    return f"policy {policy}, {text.path}" if text.path else f"policy {policy}"
 
 
 def _in_definitions(trees: Trees, source: PolicySource) -> Iterator[Finding]:
@@ -394,15 +388,7 @@ def _in_definitions(trees: Trees, source: PolicySource) -> Iterator[Finding]:
             yield from _anywhere(trees, Checked(known.body, function.expression), rule=False)
 
 
-def _in_sections(trees: Trees) -> Iterator[Finding]:
-    for checked, rule in trees.expressions:
-        yield from _anywhere(trees, checked, rule=rule)
-
-
 def _anywhere(trees: Trees, checked: Checked, *, rule: bool) -> Iterator[Finding]:
-    yield from conditions(trees, checked, rule=rule)
-    yield from suffixes(checked)
-    yield from ordered_texts(checked)
-
-
-__all__ = ["lint", "unused_params"]
+    tree = checked.core
+    problems = (*conditions(trees, tree, rule=rule), *suffixes(tree), *ordered_texts(tree))
+    return (Finding(problem, checked.text) for problem in problems)

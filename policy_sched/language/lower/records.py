@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from policy_sched.cluster.tables import MAX_SUM, NODE_COLUMNS
+from policy_sched.cluster.tables import MAX_SUM, NODE_COLUMNS, NODE_FIELDS
 from policy_sched.language import stdlib
 from policy_sched.language.ir import Level, Op, ops
 from policy_sched.language.lower.abstract_values import (
@@ -41,21 +41,7 @@ _ATTRIBUTES: Final = {
 #: they are columns as other numbers are.
 _NONE_IS_ZERO: Final = frozenset({("Pod", "startTime")})
 _SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_CODES: Final = {
-    "name": ("name",),
-    **{
-        field: ("field", field)
-        for field in (
-            "providerID",
-            "architecture",
-            "operatingSystem",
-            "osImage",
-            "kernelVersion",
-            "kubeletVersion",
-            "runtimeVersion",
-        )
-    },
-}
+_CODES: Final = {"name": ("name",), **{name: ("field", name) for name in NODE_FIELDS}}
 _NUMBERS: Final = {"creationTime": "i", "podCount": "i", "unschedulable": "b", "ready": "b"}
 _MAPS: Final = {"labels": "label", "annotations": "annotation", "images": "image"}
 _AMOUNTS: Final = (

@@ -15,13 +15,7 @@ from policy_sched.framework.runtime import Hook
 from policy_sched.model import POLICY_RELOAD, QueuedPod
 from policy_sched.plugins import Preempting
 from policy_sched.profiles.build import PlanDiff
-from policy_sched.profiles.reload import (
-    ActivePolicies,
-    Compilation,
-    PolicyStore,
-    Reload,
-    StoreStatus,
-)
+from policy_sched.profiles.reload import ActivePolicies, Compilation, PolicyStore, Reload
 from policy_sched.queue import Rejection
 from policy_sched.scheduler import (
     NO_PROFILE,
@@ -38,7 +32,7 @@ from policy_sched.scheduler.setup.profiles import Assembly
 class Reloader:
     """Reloads the policies of one scheduler; ``assembly`` made its profiles from `store`'s set.
 
-    `prepare` may run in a thread while the scheduler works, `commit` only between two cycles.
+    `store.prepare` may run in a thread while the scheduler works, `commit` only between two cycles.
     """
 
     def __init__(self, scheduler: Scheduler, assembly: Assembly, store: PolicyStore) -> None:
@@ -47,18 +41,9 @@ class Reloader:
         self._assembly = assembly
         self._events: dict[Hook, Events] = {}
 
-    @property
-    def status(self) -> StoreStatus:
-        """What is in force, and what came of the last reload."""
-        return self.store.status
-
     def reload(self) -> Reload:
         """Load the files again; afterwards the new set is in force, or everything is as before."""
-        return self.commit(self.prepare())
-
-    def prepare(self) -> Compilation:
-        """Read and compile the files; nothing that runs notices."""
-        return self.store.prepare()
+        return self.commit(self.store.prepare())
 
     def commit(self, compilation: Compilation) -> Reload:
         """Put what was compiled in force, if it has no errors and differs."""

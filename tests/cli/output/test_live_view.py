@@ -63,13 +63,13 @@ def test_a_failed_reload_is_shown_until_it_is_mended(tmp_path: Path) -> None:
     instance = started(tmp_path)
     file = tmp_path / "policies" / "keep.yaml"
     write(file, keeping("Keep", "node.nam"))
-    instance.reload(instance.reloader.prepare(), "test")
+    instance.reload(instance.reloader.store.prepare(), "test")
     text = shown(instance)
     assert "failed; the policies in force stay" in text
     assert "did you mean 'name'?" in text
     assert "^" in text
     write(file, keeping("Keep", 'node.name == "b"'))
-    instance.reload(instance.reloader.prepare(), "test")
+    instance.reload(instance.reloader.store.prepare(), "test")
     text = shown(instance)
     assert "failed" not in text
     assert "generation 2" in text

@@ -81,7 +81,7 @@ class World:
 
     def reload(self) -> ReloadResult:
         """Let the instance reload the policies."""
-        result = self.instance.reload(self.instance.reloader.prepare(), "test").result
+        result = self.instance.reload(self.instance.reloader.store.prepare(), "test").result
         self.instance.step()
         return result
 
@@ -156,7 +156,7 @@ def test_a_broken_policy_is_reported_and_changes_nothing(world: World) -> None:
     assert record["file"].endswith("keep.yaml")
     (failed,) = world.messages("Failed to reload policies; keeping the current ones")
     assert (failed["problems"], failed["generation"]) == (1, 1)
-    assert instance.reloader.status.problems
+    assert instance.reloader.store.status.problems
     events = [stored.data for stored in instance.cluster.store.select(EVENT)]
     (event,) = [data for data in events if data["reason"] == "FailedReload"]
     assert event["regarding"]["name"] == "kube-system"

@@ -92,7 +92,7 @@ def test_a_kind_is_read_as_soon_as_a_policy_reads_it(tmp_path: Path) -> None:
             await until(world.bound)
             assert not asked.is_set()
             write(tmp_path / "policy.yaml", gating("Gate", "podGroup.minCount <= 1"))
-            instance.reload(instance.reloader.prepare(), "test")
+            instance.reload(instance.reloader.store.prepare(), "test")
             await asked.wait()
             assert not instance.may_begin
             world.apply(pod("after"))
@@ -112,7 +112,7 @@ def test_a_refused_reload_is_an_event(tmp_path: Path) -> None:
         async with world.served(), world.scheduler("us") as instance:
             await until(lambda: instance.may_begin or None)
             write(tmp_path / "policy.yaml", gating("Gate", "pod.colour == 1"))
-            instance.reload(instance.reloader.prepare(), "test")
+            instance.reload(instance.reloader.store.prepare(), "test")
             found = await until(lambda: [e for e in events(world) if e["reason"] == "FailedReload"])
         (event,) = found
         assert (event["type"], event["regarding"]["kind"]) == ("Warning", "Lease")

@@ -85,7 +85,7 @@ class Served:
 
     async def reload(self) -> Any:
         """Reload as `Running` does."""
-        return self.instance.reload(self.instance.reloader.prepare(), "http")
+        return self.instance.reload(self.instance.reloader.store.prepare(), "http")
 
     @asynccontextmanager
     async def session(self, door: Any = None) -> AsyncIterator[Callable[..., Awaitable[Plain]]]:

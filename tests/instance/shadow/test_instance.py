@@ -189,7 +189,7 @@ def test_policies_are_reloaded_while_it_watches(tmp_path: Path) -> None:
                 world.apply(pod("first"))
                 await until(lambda: "first" in beside.compared())
                 beside.policy.write_text(POLICY % "z")
-                reload = instance.reload(instance.reloader.prepare(), "file")
+                reload = instance.reload(instance.reloader.store.prepare(), "file")
                 assert reload.result is ReloadResult.LOADED
                 world.apply(pod("second"))
                 await until(lambda: "second" in beside.compared())
