@@ -255,10 +255,10 @@ def _dimensioned(low: Lowering, result: types.Type, key: Abstract) -> types.Type
 def dimension_of(name: str) -> types.QuantityType:
     """Return the quantity type of a resource."""
     if name == "cpu":
-        return types.QuantityType(dimension="cpu")
+        return types.quantity_of("cpu")
     if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
-        return types.QuantityType(dimension="bytes")
-    return types.QuantityType(dimension="count")
+        return types.quantity_of("bytes")
+    return types.quantity_of("count")
 
 
 def _amount(low: Lowering, mapping: Value, key: Abstract, result: types.Type, span: Span) -> Value:

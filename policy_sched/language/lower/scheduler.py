@@ -221,7 +221,7 @@ def _number(low: Lowering, value: Abstract, span: Span) -> tuple[Value, int | Va
 
 def _literal(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:
     (text,) = args
-    free = types.QuantityType(dimension="free")
+    free = types.quantity_of("free")
     amount: Abstract
     if isinstance(text, Constant):
         amount = low.fold(stdlib.fraction_of_text, [text.value], free, span)

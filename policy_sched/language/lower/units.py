@@ -52,7 +52,7 @@ def joint(kinds: Sequence[types.QuantityType], span: Span) -> types.QuantityType
         return kinds[0]
     if len(units) == 1:
         return units[0]
-    return types.QuantityType(dimension=fixed[0]) if fixed else _ANY
+    return types.quantity_of(fixed[0]) if fixed else _ANY
 
 
 def scale_of(low: Lowering, kind: types.QuantityType, span: Span) -> Constant | Value:
@@ -113,7 +113,7 @@ def of_type(low: Lowering, value: Abstract, kind: types.Type, span: Span) -> Abs
     wanted = {part.dimension for part in quantities_in(kind)} & types.FIXED_DIMENSIONS
     if len(wanted) != 1:
         return value
-    return settled(low, value, types.QuantityType(dimension=wanted.pop()), span)
+    return settled(low, value, types.quantity_of(wanted.pop()), span)
 
 
 def settled(low: Lowering, value: Abstract, kind: types.QuantityType, span: Span) -> Abstract:
@@ -122,7 +122,7 @@ def settled(low: Lowering, value: Abstract, kind: types.QuantityType, span: Span
         return value
     if is_free(value.type):
         return in_units(low, value, kind, span)
-    result = with_unit(value.type, types.QuantityType(dimension=kind.dimension))
+    result = with_unit(value.type, types.quantity_of(kind.dimension))
     match value:
         case MaskedList():
             items = tuple((mask, settled(low, item, kind, span)) for mask, item in value.items)
