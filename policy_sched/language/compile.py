@@ -185,8 +185,8 @@ class PolicyCompiler:
         """Return a unit; ``limited``: what it costs is of interest; others as in `make_unit`."""
         if self._code or keeps or limited:
             return make_unit(self._low, values, keeps=keeps, code=self._code, classes=classes)
-        nothing: Unit = _nothing()
-        return nothing
+        unset: Unit = _not_compiled()
+        return unset
 
     # Sections.
 
@@ -409,7 +409,7 @@ class PolicyCompiler:
 
 
 @cache
-def _nothing() -> Unit:
+def _not_compiled() -> Unit:
     """Return a placeholder for a unit that is not compiled."""
     return Unit(codegen.generate((), code=False), (), ir.Reads(), (), False)
 

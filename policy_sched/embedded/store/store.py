@@ -492,19 +492,16 @@ class ObjectStore:
         return result
 
     def _put(self, stored: Stored) -> None:
-        kind = stored.resource.key
-        if self.set_aside:
-            self.set_aside.pop(Key(kind, *stored.place), None)
-        self._objects.setdefault(kind, {})[stored.place] = stored
+        key = stored.key
+        self.set_aside.pop(key, None)
+        self._objects.setdefault(key.kind, {})[stored.place] = stored
         for owner in stored.typed.metadata.owner_references:
-            self._owned.setdefault(owner.uid, {})[Key(kind, *stored.place)] = None
+            self._owned.setdefault(owner.uid, {})[key] = None
 
     def _disown(self, stored: Stored) -> None:
         """Remove an object's old state from the index of owners."""
-        kind = stored.resource.key
-        key = Key(kind, *stored.place)
         for uid in {owner.uid for owner in stored.typed.metadata.owner_references}:
-            self._owned[uid].pop(key)
+            self._owned[uid].pop(stored.key)
             if not self._owned[uid]:
                 del self._owned[uid]
 

@@ -20,7 +20,7 @@ from policy_sched.instance.observability import INFO, WARNING, DecisionLog
 from policy_sched.model import DEFAULT_SCHEDULER, Pod, PodInfo, QueuedPod, units
 from policy_sched.scheduler import Scheduler
 
-Plain = dict[str, Any]
+DumpEntry = dict[str, Any]
 T = TypeVar("T")
 
 NODES: Final = 25
@@ -142,7 +142,7 @@ def _waiting(scheduler: Scheduler) -> list[QueuedPod]:
     ]
 
 
-def _nodes(scheduler: Scheduler) -> Iterator[Plain]:
+def _nodes(scheduler: Scheduler) -> Iterator[DumpEntry]:
     """Yield the entry of each node; deleted nodes that still have pods are included."""
     table, nominator = scheduler.cache.nodes, scheduler.handle.nominator
     for name in [*table.row_of, *table.pods_without_node]:
@@ -151,7 +151,7 @@ def _nodes(scheduler: Scheduler) -> Iterator[Plain]:
         on = table.pods_without_node.get(name, {}) if row is None else table.pods_on(row)
         pods = list(on.values())
         given = {} if node is None else node.status.allocatable
-        dump: Plain = {
+        dump: DumpEntry = {
             "name": name,
             "deleted": node is None,
             "requested": _resources(_requested(table, row, pods), len(pods)),
@@ -180,7 +180,7 @@ def _requested(table: NodeTable, row: int | None, pods: Iterable[PodInfo]) -> di
     return sums
 
 
-def _resources(amounts: Mapping[str, int], pods: int = 0) -> Plain:
+def _resources(amounts: Mapping[str, int], pods: int = 0) -> DumpEntry:
     """Return amounts in the form of kube-scheduler's dump of a framework.Resource."""
     return {
         "milliCPU": amounts.get("cpu", 0),
@@ -191,7 +191,7 @@ def _resources(amounts: Mapping[str, int], pods: int = 0) -> Plain:
     }
 
 
-def _pod(pod: PodInfo) -> Plain:
+def _pod(pod: PodInfo) -> DumpEntry:
     shown = {
         "name": pod.name,
         "namespace": pod.namespace,

@@ -180,7 +180,7 @@ class Instance(ABC):
         """Checks of a subclass for healthz and livez; ``ready_checks``: for readyz alone."""
         self.ready_checks: tuple[healthz.Check, ...] = ()
         self._debugging = asyncio.Lock()
-        self._wake: Callable[[], None] = _no_op
+        self._wake: Callable[[], None] = lambda: None
         self._worker = Worker(self._woken)
         self._deciding: tuple[Attempt, Future[Choice]] | None = None
         self._executing: Iterator[Outcome] | None = None
@@ -518,10 +518,6 @@ class Instance(ABC):
             name: profile.pipeline.content_hash for name, profile in self.scheduler.profiles.items()
         }
         self.log.write(observability.INFO, message, profiles=profiles, **facts, **self._in_force())
-
-
-def _no_op() -> None:
-    """Do nothing."""
 
 
 def _refusal(text: str, problems: Sequence[Diagnostic]) -> str:

@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
@@ -57,7 +57,6 @@ _SHORT: Final = 32 * 1024
 """Bytes above which a response is compressed in a thread, if the client accepts that."""
 _EXPLAIN: Final = re.compile(r"/explain/([^/]+)/([^/]+)")
 
-Plain = dict[str, Any]
 Page = Callable[[web.BaseRequest, Caller], Awaitable[web.StreamResponse]]
 
 

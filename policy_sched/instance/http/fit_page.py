@@ -72,7 +72,7 @@ class Fitting:
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
-        self._worker = Worker(_nothing)
+        self._worker = Worker(lambda: None)
         self._listing = False
 
     async def of(self, body: bytes, query: FitQuery) -> Fit:
@@ -90,10 +90,6 @@ class Fitting:
             self._listing = False
         plans, now = instance.reloader.store.current.plans, instance.now()
         return await self._worker.run(partial(_counted, body, query, objects, plans, lambda: now))
-
-
-def _nothing() -> None:
-    """Do nothing."""
 
 
 def _counted(

@@ -24,7 +24,7 @@ from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import PolicyStore, StoreStatus
 from policy_sched.report import Document, Report
 
-Plain = dict[str, Any]
+PageData = dict[str, Any]
 
 HIDDEN: Final = "(hidden)"
 _SECRETS: Final = frozenset({"keyData"})
@@ -35,7 +35,7 @@ _DURATIONS: Final = frozenset(
 _UNITS: Final = ((3600, "h"), (60, "m"))
 
 
-def version() -> Plain:
+def version() -> PageData:
     """Return the document at /version."""
     major, minor = observability.UPSTREAM
     return {
@@ -51,7 +51,7 @@ def version() -> Plain:
     }
 
 
-def configz(store: PolicyStore, settings: KubeSchedulerConfiguration) -> Plain:
+def configz(store: PolicyStore, settings: KubeSchedulerConfiguration) -> PageData:
     """Return the document at /configz: the configuration in force, with all its defaults.
 
     Each profile has the enabled plugins of each extension point, in order, and their effective
@@ -62,7 +62,7 @@ def configz(store: PolicyStore, settings: KubeSchedulerConfiguration) -> Plain:
     return {"componentconfig": _written(shown)}
 
 
-def policies(store: PolicyStore) -> Plain:
+def policies(store: PolicyStore) -> PageData:
     """Return the document at /policies: the policies in force, their load time, the last error."""
     status = store.status
     return {
@@ -104,7 +104,7 @@ def _plain(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(round(value, 9))
 
 
-def _policy(ready: CompiledPlan, name: str) -> Plain:
+def _policy(ready: CompiledPlan, name: str) -> PageData:
     points = ready.plan.points
     return {
         "name": name,
@@ -118,7 +118,7 @@ def _policy(ready: CompiledPlan, name: str) -> Plain:
     }
 
 
-def _profile(ready: CompiledPlan) -> Plain:
+def _profile(ready: CompiledPlan) -> PageData:
     plan = ready.plan
     params = {name: source.params for name, source in plan.policies.items()}
     given = [(name, dict(args)) for name, args in {**plan.args, **params}.items() if args]
@@ -156,7 +156,7 @@ def _field(name: str, value: Any) -> Any:
     return _written(value)
 
 
-def _error(status: StoreStatus) -> Plain | None:
+def _error(status: StoreStatus) -> PageData | None:
     if status.healthy:
         return None
     problems = [
