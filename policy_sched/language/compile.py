@@ -190,16 +190,16 @@ class PolicyCompiler:
 
     # Sections.
 
-    def _gate(self, number: int, rule: diagnostics.Rule[check.Checked]) -> GateRule | None:
+    def _gate(self, index: int, rule: diagnostics.Rule[check.Checked]) -> GateRule | None:
         unit = self._unit([rule.expression])
         if unit is None:
             return None
         words = rule.message_expression
         explain = None if words is None else self._unit([words])
-        name = f"{self.policy.name}.preEnqueue[{number}]"
+        name = f"{self.policy.name}.preEnqueue[{index}]"
         return GateRule(name, rule.message, unit, rule.on_error or "Reject", explain)
 
-    def _filter_rule(self, number: int, rule: diagnostics.Rule[check.Checked]) -> FilterRule | None:
+    def _filter_rule(self, index: int, rule: diagnostics.Rule[check.Checked]) -> FilterRule | None:
         parts: list[check.Checked] = []
         constant: bool | None = None
         if isinstance(rule.resolvable, bool):
@@ -212,7 +212,7 @@ class PolicyCompiler:
         explain = self._unit(parts, classes=True)
         if parts and explain is None:
             return None
-        name = f"{self.policy.name}.filter[{number}]"
+        name = f"{self.policy.name}.filter[{index}]"
         listed = rule.reasons is not None
         error = rule.on_error or "Reject"
         return FilterRule(name, rule.message, constant, explain, listed, error)
@@ -434,8 +434,8 @@ def make_unit(
         if value.err is not None:
             error = len(ops)
             ops.append(value.err)
-        place = len(ops) - (1 if error is None else 2)
-        roots.append(Root(place, error, lower.default_of(value.type)))
+        value_at = len(ops) - (1 if error is None else 2)
+        roots.append(Root(value_at, error, lower.default_of(value.type)))
     return Unit(
         codegen.generate(ops, low.build if keeps else None, code=code),
         tuple(roots),

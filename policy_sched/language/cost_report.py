@@ -61,9 +61,9 @@ def breakdown(
 def _part(
     low: lower.Lowering, core: ast.Core, env: lower.Env, elements: frozenset[str]
 ) -> CostPart:
-    place, cost = Frequency.ELEMENT, ir.NOTHING
+    frequency, cost = Frequency.ELEMENT, ir.NOTHING
     if not elements & set(names_read(core)):
-        place, cost = _computed(low, core, env)
+        frequency, cost = _computed(low, core, env)
     inner = elements
     if isinstance(core, ast.Macro):
         inner = elements | set(core.names)
@@ -73,9 +73,9 @@ def _part(
             inner = elements | {core.name}
     parts: list[CostPart] = []
     for child in children(core):
-        known = elements if isinstance(core, ast.Macro) and child is core.operand else inner
-        parts += _parts(low, child, env, known)
-    return CostPart(core.span, str(core.type), place, cost, tuple(parts))
+        inside = elements if isinstance(core, ast.Macro) and child is core.operand else inner
+        parts += _parts(low, child, env, inside)
+    return CostPart(core.span, str(core.type), frequency, cost, tuple(parts))
 
 
 def _parts(

@@ -105,14 +105,14 @@ def compile_expression(
         raise refusal.placed_at(core.span) from None
     limit_steps(value, core.span)
     roots = [value.op] if value.err is None else [value.op, value.err]
-    number = rep_of(core.type) in "if"
+    is_number = rep_of(core.type) in "if"
     program, reads = generate(roots, low.build), find_reads(roots)
     named = all(isinstance(op.data, tuple) for op in reached(roots) if op.kind.by_row)
     follows = named and reads.scope <= tables.Scope.NODE and not reads.pod & _ELSEWHERE
     return Expression(
         program=program,
         sites=tuple(low.build.sites),
-        range=low.range(value) if number else None,
+        range=low.range(value) if is_number else None,
         can_fail=value.err is not None,
         reads=reads,
         by_row=value.op.level is Level.NODE,

@@ -44,9 +44,9 @@ class CommentPlaces:
     def _attach(self, root: ast.Node, start: int, comment: str) -> None:
         slots, inside, above = self._slots_around(root, start)
         own_line = not self.text[self.text.rfind("\n", 0, start) + 1 : start].strip()
-        place = bisect_right([slot.span.start for slot in slots], start)
-        previous = slots[place - 1] if place else None
-        if previous is not None and (not own_line or (place == len(slots) and not inside)):
+        position = bisect_right([slot.span.start for slot in slots], start)
+        previous = slots[position - 1] if position else None
+        if previous is not None and (not own_line or (position == len(slots) and not inside)):
             slot = _outermost(previous, above, -1)
             following = _following(slot, above, start) if self.behind[id(slot)] else None
             if following is None:
@@ -54,7 +54,7 @@ class CommentPlaces:
             else:
                 self.before[id(following)].append(comment)
             return
-        target = slots[min(place, len(slots) - 1)]
+        target = slots[min(position, len(slots) - 1)]
         if previous is not None and inside and own_line:
             target = previous
         self.before[id(_outermost(target, above, 0))].append(comment)

@@ -55,15 +55,15 @@ def nearest(topic: str, more: tuple[str, ...] = ()) -> str:
     environment = stdlib.policy_environment()
     names = {overload.name for overload in environment.overloads}
     names |= {field for record in environment.records.values() for field in record.fields}
-    known = [
+    topics = [
         *codes(),
         *environment.variables,
         "device",
         *environment.sections,
         *environment.records,
     ]
-    known += [*environment.macros, *sorted(names), *more]
-    close = difflib.get_close_matches(topic, known, n=1)
+    topics += [*environment.macros, *sorted(names), *more]
+    close = difflib.get_close_matches(topic, topics, n=1)
     return close[0] if close else ""
 
 

@@ -206,8 +206,8 @@ class Preemption:
 
     def _evictable(self, pod: PodInfo, others: Iterable[PodInfo]) -> bool:
         rows = [self._handle.cache.pod_row(other.uid) for other in others]
-        known = np.array([row for row in rows if row is not None], np.intp)
-        return bool(self._rules.victim(pod, PodRows(self._handle.pods, known)).any())
+        present = np.array([row for row in rows if row is not None], np.intp)
+        return bool(self._rules.victim(pod, PodRows(self._handle.pods, present)).any())
 
 
 def _leaves_by_preemption(pod: PodInfo) -> bool:

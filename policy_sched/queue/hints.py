@@ -152,12 +152,12 @@ class HintTable:
             listeners = self._listeners(profile, event)
             called = {plugin: listeners[plugin] for plugin in listeners if plugin in rejectors}
             key_of = _key_of([hint for hints in called.values() for hint in hints])
-            known: dict[Hashable, Strategy] = {}
+            strategies: dict[Hashable, Strategy] = {}
             for queued in group:
                 key = None if key_of is None else key_of(queued.info)
-                strategy = known.get(key) if key_of is not None else None
+                strategy = strategies.get(key) if key_of is not None else None
                 if strategy is None:
-                    strategy = known[key] = self._judge_one(queued, called, event, (old, new))
+                    strategy = strategies[key] = self._judge_one(queued, called, event, (old, new))
                 if strategy is not Strategy.SKIP:
                     yield queued, strategy
 

@@ -58,8 +58,8 @@ class InFlight:
             return
         happening = InFlightEvent(event, old, new)
         newest = next(reversed(self.pods.values())).seen
-        known = self._dropped + len(self._events) > newest and self._events[-1].same(happening)
-        if not known:
+        repeated = self._dropped + len(self._events) > newest and self._events[-1].same(happening)
+        if not repeated:
             self._events.append(happening)
 
     def since(self, queued: QueuedPod) -> Iterator[InFlightEvent]:

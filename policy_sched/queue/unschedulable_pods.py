@@ -161,9 +161,9 @@ class Timers:
         """Return when the first pod is due; None without any."""
         while self._heap:
             due, uid = self._heap[0]
-            known = self._pods.get(uid)
-            if known is not None and known[0] == due:
-                if known[1].place in _UNSCHEDULABLE:
+            timer = self._pods.get(uid)
+            if timer is not None and timer[0] == due:
+                if timer[1].place in _UNSCHEDULABLE:
                     return due
                 del self._pods[uid]
             heappop(self._heap)

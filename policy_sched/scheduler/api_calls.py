@@ -87,7 +87,7 @@ def group_scheduled(
 
 
 def _condition(
-    known: Pod | PodGroup, kind: str, state: str, reason: str, message: str, now: int
+    owner: Pod | PodGroup, kind: str, state: str, reason: str, message: str, now: int
 ) -> dict[str, Any]:
     """Return the patch of a condition; its time changes only if its state does."""
     condition: dict[str, Any] = {
@@ -96,13 +96,13 @@ def _condition(
         "reason": reason,
         "message": message,
     }
-    for before in known.status.conditions:
+    for before in owner.status.conditions:
         if before.type == kind and before.status == state:
             break
     else:
         condition["lastTransitionTime"] = timestamp(now)
-    if known.metadata.generation:
-        condition["observedGeneration"] = known.metadata.generation
+    if owner.metadata.generation:
+        condition["observedGeneration"] = owner.metadata.generation
     return condition
 
 

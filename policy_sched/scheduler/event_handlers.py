@@ -91,11 +91,11 @@ def pod_seen(scheduler: Scheduler, pod: model.PodInfo) -> ClusterChange:
     if not pod.node_name:
         if scheduler.cache.state(pod.uid) is PodState.ADDED:
             return (*pod_gone(scheduler, pod), *pod_seen(scheduler, pod))  # etcd was restored
-        known = scheduler.queue.get(pod.uid) is not None
-        if not known and pod.scheduler_name not in scheduler.profiles:
+        queued = scheduler.queue.get(pod.uid) is not None
+        if not queued and pod.scheduler_name not in scheduler.profiles:
             return _NOTHING
         scheduler.update_pod(pod)
-        return (_POD_UPDATE,) if known else (model.UNSCHEDULED_POD_ADD,)
+        return (_POD_UPDATE,) if queued else (model.UNSCHEDULED_POD_ADD,)
     cache = scheduler.cache
     before = cache.pod(pod.uid)
     assumed = cache.is_assumed(pod.uid)

@@ -126,18 +126,18 @@ def _rate(tried: list[GroupResult], attempts: Sequence[Attempt], rng: Random | N
 
     Raises PluginError if a plugin breaks; where there is no choice, that does no harm.
     """
-    fits = [place for place, result in enumerate(tried) if result.feasible]
+    fits = [i for i, result in enumerate(tried) if result.feasible]
     try:
-        scores = _normalized([tried[place] for place in fits], attempts)
+        scores = _normalized([tried[i] for i in fits], attempts)
     except PluginError:
         if len(fits) > 1:
             raise
         tried[fits[0]] = replace(tried[fits[0]], scores={})
         return fits[0]
-    for place, own in zip(fits, scores, strict=True):
-        tried[place] = replace(tried[place], scores=own)
-    most = max(tried[place].total for place in fits)
-    best = [place for place in fits if tried[place].total == most]
+    for i, own in zip(fits, scores, strict=True):
+        tried[i] = replace(tried[i], scores=own)
+    most = max(tried[i].total for i in fits)
+    best = [i for i in fits if tried[i].total == most]
     return best[0] if rng is None else best[rng.randrange(len(best))]
 
 

@@ -303,23 +303,23 @@ def dry_run_group(pod: PodInfo, profile: Profile, handle: Handle) -> GroupPlan |
     pending = handle.groups.pending(pod)
     if all(other.uid != pod.uid for other in pending):
         pending.append(pod)
-    known = [
+    members = [
         QueuedPod(pod if other.uid == pod.uid else other, first_enqueued_at=i)
         for i, other in enumerate(pending)
         if other.uid == pod.uid or _comes_along(other, pod, runner)
     ]
-    return dry_run_members(known, profile, handle, {pod.uid})
+    return dry_run_members(members, profile, handle, {pod.uid})
 
 
 def dry_run_members(
-    known: Sequence[QueuedPod], profile: Profile, handle: Handle, watched: Collection[str]
+    members_queued: Sequence[QueuedPod], profile: Profile, handle: Handle, watched: Collection[str]
 ) -> GroupPlan | None:
     """Return where these pods of one group would go now; `watched`: those of which everything is
     kept.
 
     None if they would be decided one by one. ``watched``: those of which everything is kept.
     """
-    members = in_order(known)
+    members = in_order(members_queued)
     choice = _choice(members, profile, handle)
     if choice is None:
         return None
@@ -357,8 +357,8 @@ def update_group_condition(pod: PodInfo, decision: GroupDecision, handle: Handle
         (condition for condition in group.status.conditions if condition.type == SCHEDULED), None
     )
     if before is not None:
-        known = (before.status, before.reason, before.message)
-        if before.status == "True" or known == (str(status.ok), reason, status.message()):
+        last = (before.status, before.reason, before.message)
+        if before.status == "True" or last == (str(status.ok), reason, status.message()):
             return
     request = group_scheduled(group, reason, status.message(), handle.now(), scheduled=status.ok)
     try:

@@ -148,7 +148,7 @@ def queue_gate(profiles: Mapping[str, Profile]) -> Gate:
 
 
 def queue_hints(
-    profiles: Mapping[str, Profile], known: dict[Hook, Events] | None = None
+    profiles: Mapping[str, Profile], earlier: dict[Hook, Events] | None = None
 ) -> HintTable:
     """Return the events that the profiles' plugins registered for, with their hints.
 
@@ -156,15 +156,17 @@ def queue_hints(
     in no profile any more are dropped.
     """
     current: dict[Hook, Events] = {}
-    known = {} if known is None else known
-    table = HintTable({n: _registered(profile, known, current) for n, profile in profiles.items()})
-    known.clear()
-    known.update(current)
+    earlier = {} if earlier is None else earlier
+    table = HintTable(
+        {n: _registered(profile, earlier, current) for n, profile in profiles.items()}
+    )
+    earlier.clear()
+    earlier.update(current)
     return table
 
 
 def _registered(
-    profile: Profile, known: Mapping[Hook, Events], current: dict[Hook, Events]
+    profile: Profile, earlier: Mapping[Hook, Events], current: dict[Hook, Events]
 ) -> dict[str, Iterable[model.ClusterEventWithHint]]:
     runner = profile.runner
     pipeline = runner.pipeline
@@ -174,7 +176,7 @@ def _registered(
     if profile.evaluator.extended:
         registered[EXTENDER] = _ANYTHING
     for hook in pipeline.at("events_to_register"):
-        events = known.get(hook)
+        events = earlier.get(hook)
         if events is None:
             hints = cast("Events", runner.call("events_to_register", hook))
             events = tuple(

@@ -425,10 +425,10 @@ class Scheduler:
         after_backoff = bool(pod.pod_group) and gated(pod, attempt.profile.pipeline)
         if after_backoff and not attempt.early:
             rejected_by = _BROKEN  # so that its backoff does not end early
-        place = self.queue.add_unschedulable_if_not_present(
+        state = self.queue.add_unschedulable_if_not_present(
             queued, *rejected_by, after_backoff=after_backoff
         )
-        there = place is not model.QueueState.OUT
+        there = state is not model.QueueState.OUT
         handle_scheduling_failure(pod, status, message, self.handle, nominated, there=there)
         if queued.gated_by == NO_PROFILE:
             record_no_profile(pod, self.handle)
@@ -468,8 +468,8 @@ class Scheduler:
         before = "" if queued is None else queued.info.nominated_node_name
         self.queue.add(pod)
         # What only we know of yet stays; the rest is as the cluster has it.
-        known = "" if before else self.handle.nominator.node_of(pod.uid)
-        self._nominate(pod, pod.nominated_node_name or known)
+        nomination = "" if before else self.handle.nominator.node_of(pod.uid)
+        self._nominate(pod, pod.nominated_node_name or nomination)
 
     def delete_pod(self, uid: str) -> bool:
         """A pod does not wait for a node any more; an attempt of it that waits is given up.

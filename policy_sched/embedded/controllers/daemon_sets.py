@@ -64,8 +64,8 @@ class DaemonSetController(pod_control.WorkloadController):
 
     def _up_to_date(self, key: Key) -> bool:
         stored = self._store.find(key.kind, key.namespace, key.name)
-        known = self._desired.get(stored.uid) if stored is not None else None
-        return known is not None and bool(known["updatedNumberScheduled"] == known["wanted"])
+        counts = self._desired.get(stored.uid) if stored is not None else None
+        return counts is not None and bool(counts["updatedNumberScheduled"] == counts["wanted"])
 
     def sync_workload(self, key: Key, stored: Stored) -> bool:
         """Create, delete and replace the pods of a set."""
@@ -142,14 +142,14 @@ class DaemonSetController(pod_control.WorkloadController):
         return dict(by_node)
 
     def _report(self, stored: Stored) -> bool:
-        known: Mapping[str, int] = self._desired.get(stored.uid, {})
-        wanted = known.get("wanted", 0)
+        counts: Mapping[str, int] = self._desired.get(stored.uid, {})
+        wanted = counts.get("wanted", 0)
         ready = self._owned.count(stored.uid, pod_control.Standing.READY)
         status = {
             "desiredNumberScheduled": wanted,
-            "currentNumberScheduled": known.get("currentNumberScheduled", 0),
-            "updatedNumberScheduled": known.get("updatedNumberScheduled", 0),
-            "numberMisscheduled": known.get("numberMisscheduled", 0),
+            "currentNumberScheduled": counts.get("currentNumberScheduled", 0),
+            "updatedNumberScheduled": counts.get("updatedNumberScheduled", 0),
+            "numberMisscheduled": counts.get("numberMisscheduled", 0),
             "numberReady": ready,
             "numberAvailable": ready,
             "numberUnavailable": max(0, wanted - ready),

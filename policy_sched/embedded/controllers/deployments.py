@@ -226,13 +226,13 @@ class DeploymentController(Controller):
         return written
 
     def _number(self, new: _Set, old: Sequence[_Set], deployment: apimachinery.Stored) -> bool:
-        """Write the number of the present revision; return whether it was another."""
-        number = max(_revision(new.stored), 1 + max((_revision(o.stored) for o in old), default=0))
-        wrong = [stored for stored in (new.stored, deployment) if _revision(stored) != number]
+        """Write the number of the present latest; return whether it was another."""
+        latest = max(_revision(new.stored), 1 + max((_revision(o.stored) for o in old), default=0))
+        wrong = [stored for stored in (new.stored, deployment) if _revision(stored) != latest]
         for stored in wrong:
             data = stored.data
             annotations = data["metadata"].get("annotations") or {}
-            data["metadata"]["annotations"] = {**annotations, REVISION: str(number)}
+            data["metadata"]["annotations"] = {**annotations, REVISION: str(latest)}
             self._store.revise(stored, data)
         return bool(wrong)
 
@@ -332,10 +332,10 @@ def share(value: Any, whole: int, *, up: bool) -> int:
     """Return a number, or a percentage of a whole, rounded up or down; 0 for what is neither."""
     if isinstance(value, int):
         return value
-    number = str(value).removesuffix("%")
-    if not number.isdecimal() or len(number) > _DIGITS:
+    digits = str(value).removesuffix("%")
+    if not digits.isdecimal() or len(digits) > _DIGITS:
         return 0
-    part = int(number) * whole
+    part = int(digits) * whole
     return -(-part // 100) if up else part // 100
 
 

@@ -92,11 +92,11 @@ class DisruptionController(Controller):
             self._budget(change)
         elif new.resource.key == POD:
             for key, budget in self._budgets.get(new.namespace, {}).items():
-                known = budget.remove(new.uid)
+                removed = budget.remove(new.uid)
                 covered = change.type != DELETED and budget.covers(new)
                 if covered:
                     budget.add(new)
-                if known or covered:
+                if removed or covered:
                     self._queue.add(key)
 
     def _budget(self, change: StoreChange) -> None:
@@ -109,8 +109,8 @@ class DisruptionController(Controller):
                 del self._budgets[new.namespace]
             return
         self._queue.add(key)
-        known, budget = budgets.get(key), _Budget(new)
-        if known is not None and known.spec == budget.spec:
+        former, budget = budgets.get(key), _Budget(new)
+        if former is not None and former.spec == budget.spec:
             return
         for pod in self._store.select(POD, new.namespace):
             if budget.covers(pod):
@@ -129,7 +129,7 @@ class DisruptionController(Controller):
 
     def _look(self, stored: Stored, budget: _Budget) -> bool:
         healthy = budget.healthy
-        expected, desired = (min(number, MOST) for number in self._numbers(budget))
+        expected, desired = (min(count, MOST) for count in self._numbers(budget))
         allowed = min(MOST, max(0, healthy - desired))
         status = {
             "disruptionsAllowed": allowed,

@@ -94,9 +94,9 @@ class OwnedPods:
 
     def _remove(self, owner: str, uid: str) -> None:
         pods = self._pods.get(owner)
-        known = pods.pop(uid, None) if pods is not None else None
-        if known is not None:
-            self._counts[owner][standing_of(known)] -= 1
+        removed = pods.pop(uid, None) if pods is not None else None
+        if removed is not None:
+            self._counts[owner][standing_of(removed)] -= 1
             if not pods:
                 del self._pods[owner], self._counts[owner]
 
@@ -327,5 +327,5 @@ class Revisions:
 
 
 def _number(revision: Stored) -> int:
-    number: Any = revision.data.get("revision")
-    return number if isinstance(number, int) else 0
+    revision_number: Any = revision.data.get("revision")
+    return revision_number if isinstance(revision_number, int) else 0

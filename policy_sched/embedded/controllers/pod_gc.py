@@ -72,11 +72,11 @@ class PodGarbageCollector(Controller):
             self._tainted.pop(name, None)
         else:
             affected = self._gone.pop(name, None) is not None
-            known = self._tainted.pop(name, {})
+            former = self._tainted.pop(name, {})
             taints = [taint for taint in typed.spec.taints if taint.effect == "NoExecute"]
             if taints:
-                self._tainted[name] = {taint: known.get(taint, now) for taint in taints}
-            affected = affected or bool(taints or known)
+                self._tainted[name] = {taint: former.get(taint, now) for taint in taints}
+            affected = affected or bool(taints or former)
         if affected:
             for key in self._pods.get(name, ()):
                 self._queue.add(key)

@@ -56,10 +56,10 @@ class ResourceClaimController(Controller):
 
     def _pod(self, key: Key, stored: Stored, pod: Pod) -> None:
         """Make the claims that a pod's templates call for, and name them in its status."""
-        known = {claim_status.name for claim_status in pod.status.resource_claim_statuses}
+        made = {claim_status.name for claim_status in pod.status.resource_claim_statuses}
         added: list[Plain] = []
         for entry in pod.spec.resource_claims:
-            if entry.resource_claim_template_name is None or entry.name in known:
+            if entry.resource_claim_template_name is None or entry.name in made:
                 continue
             claim = self._existing(stored, entry.name) or self._made(stored, entry)
             if claim is None:

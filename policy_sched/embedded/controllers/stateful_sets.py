@@ -122,8 +122,8 @@ class StatefulSetController(pod_control.WorkloadController):
     def _make(self, data: Plain, ordinal: int) -> bool:
         for claim in expansion.stateful_claims(data, ordinal):
             meta = claim["metadata"]
-            known = self._store.find(CLAIM, meta["namespace"], meta["name"])
-            if known is None and pod_control.create(self._store, claim) is None:
+            present = self._store.find(CLAIM, meta["namespace"], meta["name"])
+            if present is None and pod_control.create(self._store, claim) is None:
                 return False
         return pod_control.create(self._store, expansion.stateful_pod(data, ordinal)) is not None
 
@@ -175,5 +175,5 @@ def _wanted(pod: Stored, data: Plain, ordinals: range) -> bool:
 
 
 def _ordinal(pod: Stored) -> int:
-    number = pod.name.rpartition("-")[2]
-    return int(number) if number.isdecimal() else -1
+    ordinal = pod.name.rpartition("-")[2]
+    return int(ordinal) if ordinal.isdecimal() else -1

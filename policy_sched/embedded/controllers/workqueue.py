@@ -122,12 +122,12 @@ class RetryCounts(Generic[K]):
 
     def failed(self, what: K, error: Exception) -> int:
         """Log and count a failure; return when to try again (ns since 1970)."""
-        number = self._failures[what] = self._failures.get(what, 0) + 1
+        failures = self._failures[what] = self._failures.get(what, 0) + 1
         self._store.sync_errors[self._controller] += 1
         text = "%s: failed to sync %s (attempt %d): %s"
-        trace = error if number == 1 else None  # the first is enough
-        _LOG.error(text, self._controller, what, number, error, exc_info=trace)
-        return self._store.now() + min(FIRST_RETRY << min(number - 1, _DOUBLINGS), LONGEST_RETRY)
+        trace = error if failures == 1 else None  # the first is enough
+        _LOG.error(text, self._controller, what, failures, error, exc_info=trace)
+        return self._store.now() + min(FIRST_RETRY << min(failures - 1, _DOUBLINGS), LONGEST_RETRY)
 
     def succeeded(self, what: K) -> None:
         """Forget the failures of something."""
@@ -161,8 +161,8 @@ class WorkQueue:
         for key in self._later.expired(self._store.now()):
             self._now[key] = None
         before = self._store.version
-        for place in range(len(self._now)):
-            if place and (self._store.version - before >= ENOUGH or over()):
+        for turn in range(len(self._now)):
+            if turn and (self._store.version - before >= ENOUGH or over()):
                 return
             key, _ = self._now.popitem(last=False)
             self._later.clear(key)

@@ -122,8 +122,8 @@ def _arranged(result: Plain, patch: Plain) -> Plain:
             continue
         name = key_of(field, wanted)
         places: dict[bytes, int] = {}
-        for place, wanted_item in enumerate(wanted):
-            places.setdefault(_mark(wanted_item, name), place)
+        for i, wanted_item in enumerate(wanted):
+            places.setdefault(_mark(wanted_item, name), i)
         marks = [places.get(_mark(item, name), len(wanted)) for item in items]
         result[field] = [items[at] for at in sorted(range(len(items)), key=marks.__getitem__)]
     retained = patch.get(_RETAIN)
@@ -330,10 +330,10 @@ def _patch(before: Any, after: Plain, *, whole: bool = False) -> Plain:
 
 def _items(before: list[Any], after: list[Any], key: str) -> list[Any]:
     names = [item.get(key) for item in after]
-    known = {
+    before_by_key = {
         item[key]: item
         for item in before
         if isinstance(item, dict) and isinstance(item.get(key), str | int)
     }
-    gone = [{"$patch": "delete", key: name} for name in known if name not in names]
-    return [_patch(known.get(item.get(key)), item) for item in after] + gone
+    gone = [{"$patch": "delete", key: name} for name in before_by_key if name not in names]
+    return [_patch(before_by_key.get(item.get(key)), item) for item in after] + gone

@@ -334,11 +334,11 @@ class SqliteStorage(Storage):
         statements: list[Statement] = []
         for change in changes:
             stored = change.new
-            place = (*stored.resource.key, *stored.place)
+            row = (*stored.resource.key, *stored.place)
             if change.type == DELETED:
-                statements.append((_REMOVE, place))
+                statements.append((_REMOVE, row))
             else:
-                statements.append((_WRITE, (*place, stored.version, stored.raw)))
+                statements.append((_WRITE, (*row, stored.version, stored.raw)))
         statements += [(_NOTE, (uid,)) for uid in owners]
         version = changes[-1].version
         self._write([*statements, ("UPDATE counter SET version = ?", (version,))])
@@ -451,18 +451,18 @@ def _damage(log: IO[bytes]) -> str:
     if magic not in _MAGIC or not 512 <= page <= _LARGEST_PAGE or sums != words[6:]:
         return "damaged at byte 0"
     salts = words[4:6]
-    number, at = 0, _HEADER.size
+    record, at = 0, _HEADER.size
     while at < MAX_LOG and (frame := log.read(_FRAME.size)):
-        number += 1
-        known = _FRAME.unpack(frame.ljust(_FRAME.size, b"\0"))
-        if len(frame) >= 16 and known[2:4] != salts:
+        record += 1
+        fields = _FRAME.unpack(frame.ljust(_FRAME.size, b"\0"))
+        if len(frame) >= 16 and fields[2:4] != salts:
             return ""
         content = log.read(page) if len(frame) == _FRAME.size else b""
         if len(content) < page:
-            return f"cut in record {number}, after {at + len(frame) + len(content)} bytes"
+            return f"cut in record {record}, after {at + len(frame) + len(content)} bytes"
         sums = _summed(content, order, _summed(frame[:8], order, sums))
-        if sums != known[4:]:
-            return f"damaged in record {number}, from byte {at}"
+        if sums != fields[4:]:
+            return f"damaged in record {record}, from byte {at}"
         at += _FRAME.size + page
     return ""
 

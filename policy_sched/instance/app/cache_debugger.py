@@ -126,8 +126,8 @@ class Comparer:
         await asyncio.sleep(0)
         missed, redundant = frozenset(pods.difference(held)), frozenset(held.difference(pods))
         await asyncio.sleep(0)
-        nodes, known = set(seen.nodes), set(scheduler.cache.nodes.row_of)
-        return Mismatch(frozenset(nodes - known), frozenset(known - nodes), missed, redundant)
+        nodes, cached = set(seen.nodes), set(scheduler.cache.nodes.row_of)
+        return Mismatch(frozenset(nodes - cached), frozenset(cached - nodes), missed, redundant)
 
 
 def _waiting(scheduler: Scheduler) -> list[QueuedPod]:

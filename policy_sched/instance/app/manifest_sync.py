@@ -195,9 +195,9 @@ def _documents(file: str, name: str, text: str) -> Iterator[tuple[int, object]]:
             pass  # JSON lines: one object on each line
         else:
             return
-    for number, line in enumerate(text.split("\n"), 1):
+    for line_number, line in enumerate(text.split("\n"), 1):
         if line.strip():
-            yield number, json.loads(line)
+            yield line_number, json.loads(line)
 
 
 def _key(value: dict[str, Any]) -> Key:

@@ -74,9 +74,9 @@ class RunLoop:
             signal.SIGHUP: self._on_hangup,
             signal.SIGUSR2: lambda: self._begin(self.instance.debug()),
         }
-        before = {number: signal.getsignal(number) for number in signals}
-        for number, act in signals.items():
-            loop.add_signal_handler(number, act)
+        before = {signal_number: signal.getsignal(signal_number) for signal_number in signals}
+        for signal_number, act in signals.items():
+            loop.add_signal_handler(signal_number, act)
         self.instance.log.write(INFO, "Running", version=__version__)
         self.instance.wakes(self._awake.set)
         for work in self.instance.beside():
@@ -93,9 +93,9 @@ class RunLoop:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(ending, *self._tasks, return_exceptions=True)
-            for number, act_before in before.items():
-                loop.remove_signal_handler(number)
-                signal.signal(number, act_before)
+            for signal_number, act_before in before.items():
+                loop.remove_signal_handler(signal_number)
+                signal.signal(signal_number, act_before)
 
     async def _step(self, longest: float = LONGEST_SLEEP) -> None:
         """Do the work that is due, and sleep until more is due, at most for ``longest`` seconds."""

@@ -166,16 +166,16 @@ class _Cache(Generic[T]):
 
     async def get(self, key: Hashable, fetch: Callable[[], Coroutine[None, None, T]]) -> T:
         """Return the cached result, or call ``fetch`` for a new one."""
-        known = self._entries.get(key)
-        if known is None or self._now() >= known[0]:
+        entry = self._entries.get(key)
+        if entry is None or self._now() >= entry[0]:
             task = asyncio.create_task(fetch())
             task.add_done_callback(_retrieve_exception)
-            known = (self._now() + self._ttl, task)
-            self._entries.put(key, known)
+            entry = (self._now() + self._ttl, task)
+            self._entries.put(key, entry)
         try:
-            return await asyncio.shield(known[1])
+            return await asyncio.shield(entry[1])
         except ClusterError:
-            if self._entries.get(key) is known:
+            if self._entries.get(key) is entry:
                 self._entries.pop(key)
             raise
 

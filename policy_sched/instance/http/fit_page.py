@@ -46,10 +46,10 @@ class FitQuery:
     @classmethod
     def of(cls, query: Mapping[str, str]) -> FitQuery:
         """Read the query of a URL. Raises PolicySchedError."""
-        known = (*_NUMBERS, "per")
+        parameters = (*_NUMBERS, "per")
         for name in query:
-            if name not in known:
-                close = nearest(name, known) or ", ".join(known)
+            if name not in parameters:
+                close = nearest(name, parameters) or ", ".join(parameters)
                 raise PolicySchedError(f'unknown parameter "{name}": known is {close}')
         return cls(
             _number(query, "limit", LIMIT, 1),

@@ -269,14 +269,14 @@ class LogThrottle:
         Return the number of messages that were left out since then; None to leave this one out.
         """
         cause, now = what.partition(": ")[2] or what, self._now()
-        known = self._causes.get(cause)
-        if known is not None and now - known.logged_at < AGAIN:
-            known.unsaid += 1
+        cause_state = self._causes.get(cause)
+        if cause_state is not None and now - cause_state.logged_at < AGAIN:
+            cause_state.unsaid += 1
             return None
         if len(self._causes) >= CAUSES:
             self._causes.clear()
         self._causes[cause] = _Cause(now)
-        return 0 if known is None else known.unsaid
+        return 0 if cause_state is None else cause_state.unsaid
 
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EAGAIN})

@@ -108,8 +108,8 @@ class NumberFamily(MetricFamily):
 
     def replace(self, values: Mapping[Labels, float]) -> None:
         """Set these values; series that are left out become 0."""
-        for known in self.values:
-            self.values[known] = 0
+        for labels in self.values:
+            self.values[labels] = 0
         self.values.update(values)
 
     def _samples(self) -> Iterator[Sample]:

@@ -54,12 +54,12 @@ def unit(resource: str) -> str:
 
 async def resource_pieces(pods: Iterable[Pod], each: int = EACH) -> AsyncIterator[str]:
     """Yield the text of both families, in pieces; a family without series is left out."""
-    known: Sequence[Pod] = [pod for pod in pods if not _over(pod)]
+    counted: Sequence[Pod] = [pod for pod in pods if not _over(pod)]
     for name, help_, amounts in _FAMILIES:
         started = False
-        for start in range(0, len(known), each):
+        for start in range(0, len(counted), each):
             family = GaugeMetricFamily(name, f"{help_} {_HELP}", labels=_LABELS)
-            for pod in map(PodInfo.of, known[start : start + each]):
+            for pod in map(PodInfo.of, counted[start : start + each]):
                 _add(family, pod, amounts(pod))
             if family.samples:
                 text = "".join(pieces(family))
@@ -71,7 +71,7 @@ async def resource_pieces(pods: Iterable[Pod], each: int = EACH) -> AsyncIterato
 def _add(family: GaugeMetricFamily, pod: PodInfo, amounts: Mapping[str, int]) -> None:
     """Add the series of one pod."""
     priority = pod.pod.spec.priority
-    known = (
+    pod_labels = (
         pod.namespace,
         pod.name,
         pod.node_name,
@@ -81,7 +81,7 @@ def _add(family: GaugeMetricFamily, pod: PodInfo, amounts: Mapping[str, int]) ->
     for resource, amount in sorted(amounts.items()):
         if amount:
             value = amount / 1000 if resource == "cpu" else amount
-            family.add_metric((*known, resource, unit(resource)), value)
+            family.add_metric((*pod_labels, resource, unit(resource)), value)
 
 
 def _over(pod: Pod) -> bool:

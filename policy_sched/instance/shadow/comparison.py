@@ -321,8 +321,8 @@ class Shadow:
         oldest = self._scheduler.handle.now() - SETTLING
         back: list[str] = []
         try:
-            for number, time, pod in reversed(self._deleted):
-                if number <= pending.since or time < oldest:
+            for nth, time, pod in reversed(self._deleted):
+                if nth <= pending.since or time < oldest:
                     return None
                 if cache.pod(pod.uid) is not None or pod.node_name not in table.row_of:
                     continue
@@ -344,8 +344,8 @@ class Shadow:
         oldest = self._scheduler.handle.now() - SETTLING
         gone: list[model.PodInfo] = []
         try:
-            for number, time, uid in reversed(self._last_bound):
-                if number <= pending.after or time < oldest:
+            for nth, time, uid in reversed(self._last_bound):
+                if nth <= pending.after or time < oldest:
                     return None
                 pod = cache.pod(uid)
                 if pod is None or cache.is_assumed(uid):

@@ -196,9 +196,9 @@ class ShadowInstance(ClusterInstance):
         pod_seen(self.scheduler, pod)
 
     def _pod_gone(self, pod: PodInfo) -> None:
-        known = self.scheduler.cache.pod(pod.uid)
-        if known is not None:
-            self._note(PodGone(pod.uid, known.node_name, known.requests))
+        bound = self.scheduler.cache.pod(pod.uid)
+        if bound is not None:
+            self._note(PodGone(pod.uid, bound.node_name, bound.requests))
         self.shadow.pod_gone(pod.uid)
         pod_gone(self.scheduler, pod)
 

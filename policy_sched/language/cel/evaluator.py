@@ -277,9 +277,9 @@ class Evaluation:
         """Return the value of a call. Raises CelError, the error of an argument above all."""
         # Which overload suits depends on the types alone; looking them up is half of all work.
         kinds = (id(overloads), *map(type, args))
-        known = _CHOSEN.get(kinds)
-        if known is not None:
-            return known[1](*args)
+        chosen = _CHOSEN.get(kinds)
+        if chosen is not None:
+            return chosen[1](*args)
         for arg in args:
             if isinstance(arg, CelError):
                 raise arg

@@ -250,8 +250,8 @@ def text_of(value: Any) -> str:
 
 def _version_text(value: Version) -> str:
     labels = ".".join(label for *_, label in value.order[-1])
-    number = f"{value.major}.{value.minor}.{value.patch}"
-    return f"{number}-{labels}" if labels else number
+    core_text = f"{value.major}.{value.minor}.{value.patch}"
+    return f"{core_text}-{labels}" if labels else core_text
 
 
 _WRITTEN: Final[dict[type, Callable[[Any], str]]] = {

@@ -235,15 +235,16 @@ class DeviceNames(msgspec.Struct, frozen=True):
         """Return the names of devices: of each its driver, its attributes and its capacities."""
         collected: tuple[dict[str, set[str]], dict[str, set[str]]] = ({}, {})
         for driver, *names in devices:
-            for known, listed in zip(collected, names, strict=True):
-                known.setdefault(driver, set())
+            for by_driver, listed in zip(collected, names, strict=True):
+                by_driver.setdefault(driver, set())
                 for name in listed:
                     domain, slash, short = name.partition("/")
-                    known.setdefault(domain if slash else driver, set()).add(
+                    by_driver.setdefault(domain if slash else driver, set()).add(
                         short if slash else name
                     )
         attributes, capacity = (
-            {domain: frozenset(names) for domain, names in known.items()} for known in collected
+            {domain: frozenset(names) for domain, names in by_driver.items()}
+            for by_driver in collected
         )
         return cls(attributes, capacity)
 
@@ -254,7 +255,7 @@ def unknown_attributes(text: str, known: DeviceNames) -> tuple[Problem, ...]:
     return () if tree is None else tuple(sorted(set(_problems(tree, known))))
 
 
-def _problems(tree: ast.Node, known: DeviceNames) -> Iterator[Problem]:
+def _problems(tree: ast.Node, vocabulary: DeviceNames) -> Iterator[Problem]:
     for node, _ in walk(tree):
         step = _step(node)
         if step is None and isinstance(node, ast.Binary) and node.op == "in":
@@ -266,7 +267,7 @@ def _problems(tree: ast.Node, known: DeviceNames) -> Iterator[Problem]:
         operand, name, span = step
         kind = _field(operand)
         if kind and isinstance(node, ast.IndexExpr | ast.Select):
-            domains = getattr(known, kind)
+            domains = getattr(vocabulary, kind)
             if name not in domains:
                 message = f"no device of the snapshot has {_KINDS[kind]} names of the domain"
                 close = did_you_mean(name, domains)
@@ -274,7 +275,7 @@ def _problems(tree: ast.Node, known: DeviceNames) -> Iterator[Problem]:
             continue
         inner = _step(operand)
         kind = "" if inner is None else _field(inner[0])
-        names = getattr(known, kind).get(inner[1]) if kind and inner is not None else None
+        names = getattr(vocabulary, kind).get(inner[1]) if kind and inner is not None else None
         if names is not None and name not in names:
             message = f"no device of the snapshot has the {_KINDS[kind]} '{name}'"
             yield Problem(span.start, span.end, UNKNOWN, message + did_you_mean(name, names))

@@ -146,11 +146,11 @@ def _dotted(name: str, node: ast.MethodExpr, scope: Scope) -> ast.Core:
 def _own_function(node: ast.CallExpr, scope: Scope) -> ast.Core:
     unit = scope.unit
     args = [scope.infer(arg) for arg in node.args]
-    place = unit.definitions.declared_functions[node.name]
+    declared_at = unit.definitions.declared_functions[node.name]
     function = unit.definitions.functions.get(node.name)
     limit = unit.before_function
-    if function is None or (limit is not None and place >= limit):
-        if limit == place or (limit is None and function is None):
+    if function is None or (limit is not None and declared_at >= limit):
+        if limit == declared_at or (limit is None and function is None):
             message = f"function `{node.name}` calls itself"
         else:
             message = f"function `{node.name}` is used before its definition"
@@ -234,8 +234,8 @@ def _constants_are_good(overload: stdlib.Overload, args: list[ast.Core], scope: 
     """Check constant texts that the function reads; a selector must be one."""
     if overload.id not in CHECKS:
         return True
-    place, check = CHECKS[overload.id]
-    arg = args[place]
+    index, check = CHECKS[overload.id]
+    arg = args[index]
     if not isinstance(arg, ast.Const) or not isinstance(arg.value, str):
         if overload.id == "selector_string" and arg.type == types.STRING:
             scope.report("PS012", arg.span, "a selector must be a constant text")

@@ -78,15 +78,15 @@ def size(tree: ast.Core, functions: Mapping[str, ast.UserFunction]) -> int:
     return _size(tree, functions, {})
 
 
-def _size(tree: ast.Core, functions: Mapping[str, ast.UserFunction], known: dict[str, int]) -> int:
+def _size(tree: ast.Core, functions: Mapping[str, ast.UserFunction], sizes: dict[str, int]) -> int:
     """Return the size; ``known``: sizes of functions, by name."""
     total = 0
     for part in walk(tree):
         total += 1
         if isinstance(part, ast.UserCall) and part.name in functions:
-            if part.name not in known:
-                known[part.name] = _size(functions[part.name].body, functions, known)
-            total += known[part.name]
+            if part.name not in sizes:
+                sizes[part.name] = _size(functions[part.name].body, functions, sizes)
+            total += sizes[part.name]
     return total
 
 

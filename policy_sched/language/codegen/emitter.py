@@ -179,9 +179,9 @@ class Emitter:
 
     def text(self, op: ir.Op, scope: ir.Block) -> str:
         """Return the text of ``op`` for use in ``scope``."""
-        known = self._texts.get(op)
-        if known is not None:
-            return known
+        written = self._texts.get(op)
+        if written is not None:
+            return written
         if self.placement.is_joint(op):
             self._write_joint()
             return self._texts[op]
@@ -262,26 +262,26 @@ class Emitter:
     def _steps(op: ir.Op, arguments: list[str]) -> str:
         """Return the text for the steps that a call takes: those of what it reads, and one."""
         assert isinstance(op.data, ir.Call)
-        known, lengths, others = 1, list[str](), list[str]()
+        constant_steps, lengths, others = 1, list[str](), list[str]()
         for arg, text in list(zip(op.args, arguments, strict=True))[op.data.guards :]:
             if arg.kind is ops.CONST:
-                known += limits.weight(arg.data)
+                constant_steps += limits.weight(arg.data)
             elif arg.rep == "s":
                 lengths.append(f"len({text})")
             elif arg.rep not in "bif":
                 others.append(f" + weight({text})")
         texts = f" + ({' + '.join(lengths)} >> {limits.CHARACTERS})" if lengths else ""
-        return f"{known}{texts}{''.join(others)}"
+        return f"{constant_steps}{texts}{''.join(others)}"
 
     def _over_rows(self, op: ir.Op, arguments: list[str]) -> str:
         """Return the text of an op over rows; its array may be that of an argument."""
         spare = self.in_place and next(
             (
-                place
-                for place in OVERWRITES.get(op.kind, ())
-                if op.args[place].rep == ("f" if op.kind in _SHARES else op.rep)
-                and not _NAME.match(arguments[place])
-                and self._makes_array(op.args[place])
+                i
+                for i in OVERWRITES.get(op.kind, ())
+                if op.args[i].rep == ("f" if op.kind in _SHARES else op.rep)
+                and not _NAME.match(arguments[i])
+                and self._makes_array(op.args[i])
             ),
             None,
         )

@@ -260,8 +260,8 @@ class _VictimAxis:
     def _entry(self, op: ir.Op, call: ir.Call) -> ir.Op:
         """Look an entry up in a map of the victims'."""
         whole, key, *rest = op.args
-        known = whole.kind is ops.ATTR and whole.data in _FAMILIES and self._is_pod(whole.args[0])
-        if not known or not self._varying.isdisjoint((key, *rest)):
+        of_pod = whole.kind is ops.ATTR and whole.data in _FAMILIES and self._is_pod(whole.args[0])
+        if not of_pod or not self._varying.isdisjoint((key, *rest)):
             raise _NotRewrittenError
         if (call.function is stdlib.amount) == (whole.data in _TEXTS):
             raise _NotRewrittenError
@@ -336,8 +336,8 @@ class _VictimAxis:
         return self._op(ops.ANY_VICTIM, self._both(*parts), rep="b")
 
     def _count(self, held: ir.Op) -> ir.Op:
-        number = self._op(ops.TRUE_INT, held, rep="i")
-        return self._op(ops.SUM_OF_VICTIMS, number, rep="i")
+        counted = self._op(ops.TRUE_INT, held, rep="i")
+        return self._op(ops.SUM_OF_VICTIMS, counted, rep="i")
 
 
 def _is_context(op: ir.Op, name: str) -> bool:

@@ -92,12 +92,12 @@ class CodeMotion:
         self.uses: dict[Op, int] = {}
         self.branches: dict[tuple[Op, int], Block] = {}
         self.regions: dict[Op, Region] = {}
-        known = set(bound)
+        skipped = set(bound)
         first = list(roots)
         for op in first:
             self._use(op, self.body)
         for op, more in descending(first):
-            if op in known or op.kind in (ops.CONST, ops.PARAM):
+            if op in skipped or op.kind in (ops.CONST, ops.PARAM):
                 continue
             self.scope[op] = scope = _hoisted(self.scope[op], op)
             more.extend(self._place_arguments(op, scope))

@@ -83,11 +83,11 @@ class CountPass:
                 each = build.op(ops.NOT, each, rep="b")
             test = build.op(ops.AND, mask, each, rep="b") if loop.masked else each
         count = self._counts_of(self._params.get(loop.param), test)
-        number = None if count is None else self._number(op.args[0], count)
-        if number is None or loop.kind is LoopKind.COUNT:
-            return number
+        pods = None if count is None else self._number(op.args[0], count)
+        if pods is None or loop.kind is LoopKind.COUNT:
+            return pods
         zero = build.const(0, "i")
-        return build.op(ops.EQ if loop.kind is LoopKind.ALL else ops.GT, number, zero, rep="b")
+        return build.op(ops.EQ if loop.kind is LoopKind.ALL else ops.GT, pods, zero, rep="b")
 
     def _number(self, source: Op, count: Op) -> Op | None:
         """Return the number of pods of ``source`` that meet a counted condition."""
@@ -120,7 +120,7 @@ class CountPass:
 
 
 def count_op(
-    build: Builder, kind: OpKind, param: Op, test: Op, known: dict[Hashable, Op]
+    build: Builder, kind: OpKind, param: Op, test: Op, counted_ops: dict[Hashable, Op]
 ) -> Op | None:
     """Return the op that counts the pods ``param`` for which a test holds.
 
@@ -130,11 +130,11 @@ def count_op(
     if values is None:
         return None
     shape = _shape(test, param)
-    counted_op = known.get(shape)
+    counted_op = counted_ops.get(shape)
     if counted_op is None:
         counted = PodCount(Condition(tuple(_equalities(test, param, values))), param, test)
         rep = "o" if kind is ops.COUNTS else "i"
-        counted_op = known[shape] = build.op(kind, *values, rep=rep, data=counted)
+        counted_op = counted_ops[shape] = build.op(kind, *values, rep=rep, data=counted)
     return counted_op
 
 

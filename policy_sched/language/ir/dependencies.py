@@ -274,10 +274,10 @@ class _MonotonicityAnalysis:
 
     def of(self, op: graph.Op) -> Monotonicity:
         """Return the direction of an op."""
-        known = self._found.get(op)
-        if known is None:
-            known = self._found[op] = self._find(op)
-        return known
+        direction = self._found.get(op)
+        if direction is None:
+            direction = self._found[op] = self._find(op)
+        return direction
 
     def _find(self, op: graph.Op) -> Monotonicity:
         if op.kind is ops.FACTS_AT:

@@ -213,26 +213,26 @@ class Builder:
         return interned
 
     def site(self, kind: int, detail: str, span: Span | None) -> int:
-        """Return the number of an error site."""
+        """Return the index of an error site."""
         key = (kind, detail, span.start if span else -1)
-        number = self._sites.get(key)
-        if number is None:
-            number = self._sites[key] = len(self.sites)
+        index = self._sites.get(key)
+        if index is None:
+            index = self._sites[key] = len(self.sites)
             self.sites.append(Site(kind, detail, span))
-        return number
+        return index
 
     def sites_of_call(self, details: Iterable[str], span: Span | None) -> int:
         """Return the first of adjoining sites, one for each kind of error, of a call."""
         texts = tuple(details)
         key = ("call", texts, span.start if span else -1)
-        number = self._sites.get(key)
-        if number is None:
-            number = self._sites[key] = len(self.sites)
+        site = self._sites.get(key)
+        if site is None:
+            site = self._sites[key] = len(self.sites)
             self.sites.extend(
                 Site(kind, texts[kind - 1] if kind <= len(texts) else "", span)
                 for kind in range(1, len(KINDS))
             )
-        return number
+        return site
 
 
 def reached(roots: Iterable[Op]) -> set[Op]:

@@ -41,10 +41,10 @@ class PodInvariance:
 
     def holds(self, op: Op) -> bool:
         """Return whether ``op`` is pod-invariant; a constant is."""
-        known = self._found.get(op)
-        if known is None:
-            known = self._found[op] = self._find(op)
-        return known
+        invariant = self._found.get(op)
+        if invariant is None:
+            invariant = self._found[op] = self._find(op)
+        return invariant
 
     def _find(self, op: Op) -> bool:
         return op.kind.pod_invariant and all(self.holds(a) for a in op.args)
@@ -61,12 +61,12 @@ class PodInvariance:
 
     def is_dynamic(self, op: Op) -> bool:
         """Return whether a pod-invariant ``op`` changes with the pods on a node."""
-        known = self._dynamic.get(op)
-        if known is None:
-            known = self._dynamic[op] = _reads_dynamic(op) or any(
+        dynamic = self._dynamic.get(op)
+        if dynamic is None:
+            dynamic = self._dynamic[op] = _reads_dynamic(op) or any(
                 self.is_dynamic(a) for a in op.args
             )
-        return known
+        return dynamic
 
 
 def _reads_dynamic(op: Op) -> bool:
@@ -188,12 +188,12 @@ class Reassociation:
         constant, shift = op.args if op.args[0].kind is ops.CONST else op.args[::-1]
         if op.kind is not ops.ADD or constant.kind is not ops.CONST or shift.kind is not ops.SHIFT:
             return op
-        by, number = shift.data, constant.data
+        by, summand = shift.data, constant.data
         assert isinstance(by, int)
-        assert isinstance(number, int)
-        if not 0 <= number << by < KEPT_LIMIT:
+        assert isinstance(summand, int)
+        if not 0 <= summand << by < KEPT_LIMIT:
             return op
-        more = self._build.const(number << by, "i")
+        more = self._build.const(summand << by, "i")
         inside = self._regrouped(self._sum(1, shift.args[0], more))
         return self._build.op(ops.SHIFT, inside, rep="i", data=by)
 

@@ -43,20 +43,20 @@ def recorded(roots: Sequence[Op], over_rows: Sequence[Op]) -> Recording | None:
     ordered = sorted(reached(roots), key=lambda op: op.serial)
     if len(ordered) > MOST_OPS or not all(_is_plain(op) for op in ordered):
         return None
-    places = {op: place for place, op in enumerate(ordered)}
-    numbers = {op.serial: place for op, place in places.items()}
+    places = {op: i for i, op in enumerate(ordered)}
+    numbers = {op.serial: i for op, i in places.items()}
     lists = {
-        number: places[op.args[0]]
+        serial: places[op.args[0]]
         for op in ordered
         if isinstance(op.data, Loop)
-        for number in (op.data.param, op.data.index)
+        for serial in (op.data.param, op.data.index)
     }
     rows: list[Row] = []
-    for place, op in enumerate(ordered):
+    for i, op in enumerate(ordered):
         args, data = tuple([places[a] for a in op.args]), op.data
         if op.kind is ops.PARAM:
-            args = (lists.get(op.serial, place),)
-            if args[0] >= place:
+            args = (lists.get(op.serial, i),)
+            if args[0] >= i:
                 return None  # the variable of a loop that was rebuilt around it
         loop = _at_places(data, numbers) if isinstance(data, Loop) else None
         if isinstance(data, Loop) and loop is None:
@@ -69,8 +69,8 @@ def recorded(roots: Sequence[Op], over_rows: Sequence[Op]) -> Recording | None:
 
 def _at_places(loop: Loop, places: Mapping[int, int]) -> Loop | None:
     """Return a loop with places instead of variables; None if one of these is not recorded."""
-    variables = [number for number in (loop.param, loop.index) if number is not None]
-    if not all(number in places for number in variables):
+    variables = [serial for serial in (loop.param, loop.index) if serial is not None]
+    if not all(serial in places for serial in variables):
         return None
     index = None if loop.index is None else places[loop.index]
     return replace(loop, param=places[loop.param], index=index)
@@ -86,10 +86,10 @@ def rebuilt(recording: Recording, build: Builder) -> list[Op]:
             made.append(build.fresh(kind, rep, made[places[0]]))
         else:
             loop = data if isinstance(data, Loop) else None
-            again = loop and _at_places(loop, {place: op.serial for place, op in enumerate(made)})
-            args = [made[place] for place in places]
+            again = loop and _at_places(loop, {i: op.serial for i, op in enumerate(made)})
+            args = [made[i] for i in places]
             made.append(build.op(kind, *args, rep=rep, data=again or data, level=Level(level)))
-    return [made[place] for place in recording.roots]
+    return [made[i] for i in recording.roots]
 
 
 def _is_plain(op: Op) -> bool:

@@ -27,10 +27,10 @@ class Shapes:
 
     def has_array(self, op: Op) -> bool:
         """Return whether ``op`` can be computed for all rows by NumPy."""
-        known = self._arrays.get(op)
-        if known is None:
-            known = self._arrays[op] = self._find_array(op)
-        return known
+        arrays = self._arrays.get(op)
+        if arrays is None:
+            arrays = self._arrays[op] = self._find_array(op)
+        return arrays
 
     def _find_array(self, op: Op) -> bool:
         if op.level is Level.SCALAR:
@@ -49,10 +49,10 @@ class Shapes:
 
     def per_distinct(self, op: Op) -> bool:
         """Return whether ``op`` is best computed once per distinct value of its one column."""
-        known = self._distinct.get(op)
-        if known is None:
-            known = self._distinct[op] = self._find_distinct(op)
-        return known
+        distinct = self._distinct.get(op)
+        if distinct is None:
+            distinct = self._distinct[op] = self._find_distinct(op)
+        return distinct
 
     def _find_distinct(self, op: Op) -> bool:
         if op.level is Level.SCALAR or op.key in (None, MIXED, op) or op.kind in (ops.VAL, ops.ERR):
@@ -124,16 +124,16 @@ def joint_region(roots: Iterable[Op], bound: Collection[Op], shapes: Shapes) -> 
 
     ``bound`` are ops whose arrays are there.
     """
-    known: dict[Op, bool] = {}
+    row_needs: dict[Op, bool] = {}
 
     def needs_row(op: Op) -> bool:
         """Return whether an op, or one that it depends on, is computed row by row."""
         if op.level is Level.SCALAR or op in bound:
             return False
-        needing = known.get(op)
+        needing = row_needs.get(op)
         if needing is None:
             own = op.key in (None, MIXED) and not shapes.has_array(op)
-            needing = known[op] = own or any(map(needs_row, op.args))
+            needing = row_needs[op] = own or any(map(needs_row, op.args))
         return needing
 
     needing = tuple(op for op in dict.fromkeys(roots) if needs_row(op))

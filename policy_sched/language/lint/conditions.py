@@ -72,9 +72,9 @@ class Trees:
         Names as they are written: ``now``, ``pod.name``, ``params.limit``, ``variables.x``,
         ``frag()``; ``params`` where parameters are read as a whole.
         """
-        known = self._reads.get(id(tree))
-        if known is not None:
-            return known
+        kept = self._reads.get(id(tree))
+        if kept is not None:
+            return kept
         names: set[str] = set()
         stack = [tree]
         while stack:
@@ -113,10 +113,10 @@ class Trees:
 
     def analyze(self, tree: ast.Core) -> AbstractResult:
         """Return the compiler's result for a closed tree; nothing if it rejects it."""
-        known = self._results.get(id(tree))
-        if known is None:
-            known = self._results[id(tree)] = self._evaluated(tree)
-        return known
+        analysis = self._results.get(id(tree))
+        if analysis is None:
+            analysis = self._results[id(tree)] = self._evaluated(tree)
+        return analysis
 
     def _evaluated(self, tree: ast.Core) -> AbstractResult:
         policy = self.policy

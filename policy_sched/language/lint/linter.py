@@ -73,9 +73,9 @@ def unknown_names(
     """Return a warning for each name in a policy's rules that the snapshot has not."""
     checked = [expression for expression, _ in expressions(policy)]
     for function in source.functions:
-        known = policy.functions.get(function.name)
-        if known is not None:
-            checked.append(Checked(known.body, function.expression))
+        declared = policy.functions.get(function.name)
+        if declared is not None:
+            checked.append(Checked(declared.body, function.expression))
     diagnostics_of_names = []
     for expression in checked:
         context = _context(policy.name, expression.text)
@@ -329,11 +329,11 @@ def unused_functions(trees: Trees, source: PolicySource) -> Iterator[Finding]:
         if f"{function.name}()" not in used:
             message = f"no rule calls {function.name}()"
             yield Finding.of_all(text, UNUSED, message, "remove it, or use it")
-        known = trees.policy.functions.get(function.name)
-        if known is None:
+        declared = trees.policy.functions.get(function.name)
+        if declared is None:
             continue
-        read = {part.name for part in walk(known.body) if isinstance(part, ast.Var)}
-        for unique, (name, _) in zip(known.params, function.params, strict=True):
+        read = {part.name for part in walk(declared.body) if isinstance(part, ast.Var)}
+        for unique, (name, _) in zip(declared.params, function.params, strict=True):
             if unique not in read:
                 message = f"{function.name}() does not read its parameter {name}"
                 yield Finding.of_all(text, UNUSED, message, "remove it")
@@ -383,9 +383,9 @@ def _in_definitions(trees: Trees, source: PolicySource) -> Iterator[Finding]:
     yield from unused_variables(trees, source)
     yield from unused_functions(trees, source)
     for function in source.functions:
-        known = trees.policy.functions.get(function.name)
-        if known is not None:
-            yield from _anywhere(trees, Checked(known.body, function.expression), rule=False)
+        declared = trees.policy.functions.get(function.name)
+        if declared is not None:
+            yield from _anywhere(trees, Checked(declared.body, function.expression), rule=False)
 
 
 def _anywhere(trees: Trees, checked: Checked, *, rule: bool) -> Iterator[Finding]:

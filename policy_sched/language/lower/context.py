@@ -156,8 +156,8 @@ class Lowering:
     def range(self, value: Constant | Value) -> values.Interval:
         """Return the range of a number here."""
         if isinstance(value, Constant):
-            number = value.value
-            return ranges.point(number) if isinstance(number, (int, float)) else ranges.DOUBLES
+            content = value.value
+            return ranges.point(content) if isinstance(content, (int, float)) else ranges.DOUBLES
         here = self.facts.ranges.get(value.op)
         return value.range if here is None else ranges.meet(here, value.range)
 
@@ -398,7 +398,7 @@ _OPPOSITE: Final = {
 _MIRROR: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.LE}
 
 
-def _assume_comparison(known: dict[ir.Op, values.Interval], op: ir.Op, truth: bool) -> None:
+def _assume_comparison(intervals: dict[ir.Op, values.Interval], op: ir.Op, truth: bool) -> None:
     kind = op.kind if truth else _OPPOSITE[op.kind]
     left, right = op.args
     if left.kind is ops.CONST:
@@ -418,17 +418,17 @@ def _assume_comparison(known: dict[ir.Op, values.Interval], op: ir.Op, truth: bo
             low = high = bound
         case _:
             return
-    _narrow(known, left, values.Interval(low, high))
+    _narrow(intervals, left, values.Interval(low, high))
     if left.kind is ops.SIGN:
         low = low if low <= 0 else 1
         high = high if high >= 0 else -1
         _narrow(
-            known,
+            intervals,
             left.args[0],
             values.Interval(low if low >= 0 else -math.inf, high if high <= 0 else math.inf),
         )
 
 
-def _narrow(known: dict[ir.Op, values.Interval], op: ir.Op, narrowed: values.Interval) -> None:
-    before = known.get(op)
-    known[op] = narrowed if before is None else ranges.meet(before, narrowed)
+def _narrow(intervals: dict[ir.Op, values.Interval], op: ir.Op, narrowed: values.Interval) -> None:
+    before = intervals.get(op)
+    intervals[op] = narrowed if before is None else ranges.meet(before, narrowed)

@@ -223,8 +223,8 @@ def _equal_optionals(low: Lowering, a: Opt, b: Opt, span: Span) -> Abstract:
     error = low.first(a.err, b.err)
     if error is None:
         return result
-    one = low.val(result)
-    return truth(one.op, low.first(error, one.err))
+    plain_result = low.val(result)
+    return truth(plain_result.op, low.first(error, plain_result.err))
 
 
 # Optionals.

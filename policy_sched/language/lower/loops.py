@@ -364,10 +364,10 @@ def _flat(low: Lowering, value: MaskedList) -> tuple[list[Op], Interval]:
     bounds: Interval | None = None
     for mask, item in value.items:
         with low.assuming((mask, True)):
-            number = arithmetic.to_double(low, low.val(item))
-            interval = low.range(number)
+            item_double = arithmetic.to_double(low, low.val(item))
+            interval = low.range(item_double)
         bounds = interval if bounds is None else ranges.hull(bounds, interval)
-        parts += [low.true() if mask is None else mask.op, number.op]
+        parts += [low.true() if mask is None else mask.op, item_double.op]
     return parts, bounds or Interval(0.0, 0.0)
 
 

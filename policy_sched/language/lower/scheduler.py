@@ -215,8 +215,8 @@ def _number(low: Lowering, value: Abstract, span: Span) -> tuple[Value, int | Va
     quantity = low.val(value)
     assert isinstance(quantity.type, types.QuantityType)
     scale = scale_of(low, quantity.type, span)
-    number = Value(quantity.op, quantity.err, types.INT, low.range(quantity))
-    return number, int(scale.value) if isinstance(scale, Constant) else scale
+    units_value = Value(quantity.op, quantity.err, types.INT, low.range(quantity))
+    return units_value, int(scale.value) if isinstance(scale, Constant) else scale
 
 
 def _literal(low: Lowering, args: list[Abstract], result: types.Type, span: Span) -> Abstract:

@@ -103,10 +103,10 @@ class Runtime:
         """Return the domains of a label, the same ones until nodes change."""
         table = self.table
         version = table.n, table.live.version, table.lookup(("label", key)).version
-        known = self._domains.get(key)
-        if known is None or known[0] != version:
-            known = self._domains[key] = version, Domains(table, key)
-        return known[1]
+        entry = self._domains.get(key)
+        if entry is None or entry[0] != version:
+            entry = self._domains[key] = version, Domains(table, key)
+        return entry[1]
 
     def image_nodes(self, name: str) -> int:
         """Return how many nodes have an image."""
@@ -158,12 +158,12 @@ class Runtime:
     def ends(self, column: tables.Column) -> tuple[int, int]:
         """Return the least and the greatest value of a static column, over all rows."""
         n = self.table.n
-        known = self._ends.get(column)
-        if known is None or known[0] != column.version or known[1] != n:
+        entry = self._ends.get(column)
+        if entry is None or entry[0] != column.version or entry[1] != n:
             values = column.values[:n]
             least, most = int(values.min(initial=0 if n == 0 else MOST)), int(values.max(initial=0))
-            known = self._ends[column] = (column.version, n, (least, most))
-        return known[2]
+            entry = self._ends[column] = (column.version, n, (least, most))
+        return entry[2]
 
     def by_row_one(self, rep: str, function: Function, n: int, *inputs: Any) -> Any:
         """Call ``function`` with the inputs of each row; return its results.
@@ -180,7 +180,7 @@ class Runtime:
     def by_row_all(self, reps: str, function: Function, n: int, *inputs: Any) -> list[Any]:
         """Do as `by_row_one` for a function that returns a tuple with an element per rep."""
         columns = _of_rows(function, n, inputs)
-        return [_array(rep, [row[place] for row in columns]) for place, rep in enumerate(reps)]
+        return [_array(rep, [row[i] for row in columns]) for i, rep in enumerate(reps)]
 
 
 def _of_rows(function: Function, n: int, inputs: Sequence[Any]) -> list[Any]:
@@ -192,8 +192,8 @@ def _of_rows(function: Function, n: int, inputs: Sequence[Any]) -> list[Any]:
     once = dict.fromkeys(rows)
     if len(once) == len(rows):
         return [function(*row) for row in rows]
-    known = {row: function(*row) for row in once}
-    return [known[row] for row in rows]
+    results = {row: function(*row) for row in once}
+    return [results[row] for row in rows]
 
 
 def _has_doubles(values: Any) -> bool:

@@ -460,10 +460,10 @@ def each_text(rt: Runtime, call: TextCall, *args: Any) -> Rows:
     seen = np.zeros(len(strings), np.bool_)
     seen[codes] = True
     table: npt.NDArray[Any] = np.zeros(seen.size, _DTYPES[call.rep])
-    for number in np.flatnonzero(seen).tolist():
-        given[call.place] = strings.text(number)
+    for code in np.flatnonzero(seen).tolist():
+        given[call.place] = strings.text(code)
         result = call.function(*given)
-        table[number] = strings.code(result) if isinstance(result, str) else result
+        table[code] = strings.code(result) if isinstance(result, str) else result
     return table[codes]  # one code, where a choice that is the same for all made it one
 
 

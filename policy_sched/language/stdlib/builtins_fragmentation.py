@@ -114,16 +114,18 @@ class UsualPods:
 
     def _worked_out(self, step: int, devices: _State, model: str) -> float:
         work.spend_of_total(len(self._rows) * (1 + len(devices)))
-        pods, number = self._sorted_for(step, model), len(devices)
+        pods, devices_free = self._sorted_for(step, model), len(devices)
         below = [0, *accumulate(devices)]
-        free = below[number]
+        free = below[devices_free]
         small = [bisect_left(devices, amount) for amount in pods.amounts]
         lack_both = lack_devices = lack_cpu = 0.0
         for count, kind, weight, enough in pods.wanting:
-            place = small[kind]
+            least_place = small[kind]
             if enough:
-                lack_devices += weight * (free if number - place < count else below[place])
-            elif number - place < count:
+                lack_devices += weight * (
+                    free if devices_free - least_place < count else below[least_place]
+                )
+            elif devices_free - least_place < count:
                 lack_both += weight * free
             else:
                 lack_cpu += weight * free
@@ -148,11 +150,11 @@ _TABLES: Final[dict[int, tuple[Kinds, Sequence[str], Sequence[float], UsualPods]
 
 def _table(kinds: Kinds, models: Sequence[str], weights: Sequence[float]) -> UsualPods:
     """Return what is kept for some usual pods."""
-    known = _TABLES.get(id(kinds))
-    if known is not None and known[0] is kinds and known[1] is models and known[2] is weights:
-        return known[3]
+    entry = _TABLES.get(id(kinds))
+    if entry is not None and entry[0] is kinds and entry[1] is models and entry[2] is weights:
+        return entry[3]
     given = kinds, models, weights
-    table = next((one[3] for one in _TABLES.values() if one[3].given == given), None)
+    table = next((kept[3] for kept in _TABLES.values() if kept[3].given == given), None)
     if table is None:
         table = UsualPods(kinds, models, weights)
     if len(_TABLES) >= _KEPT_TABLES:

@@ -155,13 +155,13 @@ def _layout(layout: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
     fields: list[str] = []
     end = 0
     elements = list(_ELEMENT.finditer(layout)) if len(layout) <= _MAX_TEXT else []
-    kinds = [tuple(_ELEMENTS.values())[(found.lastindex or 1) - 1] for found in elements]
-    for i, (found, (matches, own)) in enumerate(zip(elements, kinds, strict=True)):
+    kinds = [tuple(_ELEMENTS.values())[(element.lastindex or 1) - 1] for element in elements]
+    for i, (element, (matches, own)) in enumerate(zip(elements, kinds, strict=True)):
         if own == ("fraction",) and not matches:
-            matches = rf"[.,](\d{{{len(found[0]) - 1}}})"  # noqa: PLW2901 - depends on its zeros
-        pattern += [_literally(layout[end : found.start()]), matches]
+            matches = rf"[.,](\d{{{len(element[0]) - 1}}})"  # noqa: PLW2901 - depends on its zeros
+        pattern += [_literally(layout[end : element.start()]), matches]
         fields += own
-        end = found.end()
+        end = element.end()
         follows = kinds[i + 1][1] if i + 1 < len(kinds) else ()
         if own == ("second",) and follows != ("fraction",):
             # Go takes a fraction after the seconds also where the layout has none.
@@ -182,28 +182,28 @@ def timestamp_in_layout(text: str, layout: str) -> int:
     Without a zone, or with an abbreviation of one, it is UTC's.
     """
     pattern, names = _layout(layout)
-    found = pattern.fullmatch(text) if len(text) <= _MAX_TEXT else None
-    if found is None:
+    match = pattern.fullmatch(text) if len(text) <= _MAX_TEXT else None
+    if match is None:
         raise values.Fault(values.CONVERSION)
     # A field that is there twice has the later value, as in Go.
-    fields = {name: group for name, group in zip(names, found.groups(), strict=True) if group}
-    number = {name: int(group) for name, group in fields.items() if group.isdecimal()}
-    hour, half = number.get("hour", 0), fields.get("half", "").lower()
+    fields = {name: group for name, group in zip(names, match.groups(), strict=True) if group}
+    numbers = {name: int(group) for name, group in fields.items() if group.isdecimal()}
+    hour, half = numbers.get("hour", 0), fields.get("half", "").lower()
     if half == "pm" and hour < _HALF_DAY:
         hour += _HALF_DAY
     elif half == "am" and hour == _HALF_DAY:
         hour = 0
-    month = number.get("month", 1)
+    month = numbers.get("month", 1)
     if "month_name" in fields:
         name = fields["month_name"].lower()[:_SHORT]
         month = next(i for i, long in enumerate(_MONTHS, 1) if long.startswith(name))
-    year = number.get("year", 0)
-    if "short_year" in number:
-        year = number["short_year"] + (1900 if number["short_year"] >= 69 else 2000)
-    date = f"{year:04d}-{month:02d}-{number.get('day', 1):02d}"
-    at = f"{hour:02d}:{number.get('minute', 0):02d}:{number.get('second', 0):02d}"
+    year = numbers.get("year", 0)
+    if "short_year" in numbers:
+        year = numbers["short_year"] + (1900 if numbers["short_year"] >= 69 else 2000)
+    date = f"{year:04d}-{month:02d}-{numbers.get('day', 1):02d}"
+    at = f"{hour:02d}:{numbers.get('minute', 0):02d}:{numbers.get('second', 0):02d}"
     sign = fields.get("sign", "+")
-    zone = f"{sign}{number.get('zone_hour', 0):02d}:{number.get('zone_minute', 0):02d}"
+    zone = f"{sign}{numbers.get('zone_hour', 0):02d}:{numbers.get('zone_minute', 0):02d}"
     return timestamp_of_text(f"{date}T{at}.{fields.get('fraction', '0')}{zone}")
 
 

@@ -129,9 +129,9 @@ def _character(text: str, bare: str, at: int) -> Problem | None:
 
 def _suffix(_text: str, bare: str, at: int) -> Problem | None:
     """A number with a unit glued to it, ending or beginning where the parser stopped."""
-    for number in _SUFFIXED.finditer(bare):
-        if number.start() <= at <= number.end() and number["unit"].lower() not in ("u", "x"):
-            written, unit = number[0], number["unit"]
+    for literal in _SUFFIXED.finditer(bare):
+        if literal.start() <= at <= literal.end() and literal["unit"].lower() not in ("u", "x"):
+            written, unit = literal[0], literal["unit"]
             calls = []
             if unit in _QUANTITY_UNITS:
                 calls.append(f'quantity("{written}")')
@@ -139,7 +139,7 @@ def _suffix(_text: str, bare: str, at: int) -> Problem | None:
                 calls.append(f'duration("{written}")')
             hint = f"write {' or '.join(calls)}" if calls else "quote a text"
             return Problem(
-                number.start(), number.end(), "PS002", f"{written} is not a number", hint
+                literal.start(), literal.end(), "PS002", f"{written} is not a number", hint
             )
     return None
 

@@ -167,10 +167,10 @@ class NodeFacts:
     def images(self) -> dict[str, ImageFacts]:
         """Its images by name."""
         table = self._table
-        known = {} if table is None else table.images.states
+        states = {} if table is None else table.images.states
         count = (lambda _name: 1) if table is None else table.image_nodes
         return {
-            name: ImageFacts(known[name].size if name in known else size, count(name))
+            name: ImageFacts(states[name].size if name in states else size, count(name))
             for name, size in names_of(self._node)
         }
 

@@ -300,8 +300,8 @@ def join(a: Type, b: Type) -> Type | None:
 def _joint(a: str, b: str) -> str:
     if a == b:
         return a
-    known = {a, b} - {"free"}
-    return known.pop() if len(known) == 1 else "any"
+    dimensions_of_both = {a, b} - {"free"}
+    return dimensions_of_both.pop() if len(dimensions_of_both) == 1 else "any"
 
 
 def _join_records(a: RecordType, b: RecordType) -> Type | None:

@@ -306,9 +306,9 @@ class NodeVolumeLimits:
             else:
                 suspects |= self._limits.known(driver, rows)
         codes = np.zeros(size, np.int16)
-        for place in np.flatnonzero(suspects).tolist():
-            row = place if rows is None else int(rows[place])
-            codes[place] = self._exceeds(nodes, row, wanted)
+        for i in np.flatnonzero(suspects).tolist():
+            row = i if rows is None else int(rows[i])
+            codes[i] = self._exceeds(nodes, row, wanted)
         if not foreign_on:
             return framework.FilterResult.of(codes, _EXCEEDED)
         for row, (other, _) in foreign_on.items():

@@ -129,8 +129,8 @@ class VolumeRestrictions:
                 (i, storage_view.with_volumes(nodes, row)) for i, row in enumerate(candidate_rows)
             )
         return [
-            place
-            for place, pods in candidates
+            index
+            for index, pods in candidates
             if any(
                 p.volumes is not None and storage_view.pods_conflict(volumes, p.volumes)
                 for p in pods

@@ -40,10 +40,10 @@ class Numbers:
 
     def of(self, volume: model.PersistentVolume) -> int:
         """Return the number of a volume, a new one if it has none."""
-        number = self._numbers.setdefault(volume.metadata.name, len(self.volumes))
-        if number == len(self.volumes):
+        index = self._numbers.setdefault(volume.metadata.name, len(self.volumes))
+        if index == len(self.volumes):
             self.volumes.append(volume)
-        return number
+        return index
 
 
 def choose(
@@ -73,12 +73,12 @@ def choose(
         if looked_at > len(taken) or not fits(offer.volume):
             continue
         seen[offer.group] = looked_at + 1
-        number = numbers.of(offer.volume)
+        index = numbers.of(offer.volume)
         rows = labels.rows(selector_of(offer.volume))
         for other in taken:
-            rows = rows[other[rows] != number]
+            rows = rows[other[rows] != index]
         reached.append(rows)
-        given.append(number)
+        given.append(index)
     return _spread(reached, given, labels.n)
 
 

@@ -159,31 +159,31 @@ class VolumeIndex:
         if moved or len(listed) < len(before):
             self._clear()
             changed, before = [], ()
-        for place in changed:
-            self._drop(place, before[place])
-            self._add(place, listed[place])
-        for place in range(len(before), len(listed)):
-            self._add(place, listed[place])
+        for index in changed:
+            self._drop(index, before[index])
+            self._add(index, listed[index])
+        for index in range(len(before), len(listed)):
+            self._add(index, listed[index])
 
-    def _drop(self, place: int, volume: model.PersistentVolume) -> None:
+    def _drop(self, index: int, volume: model.PersistentVolume) -> None:
         name = class_of(volume)
-        if self._free.get(name, {}).pop(place, None) is not None:
+        if self._free.get(name, {}).pop(index, None) is not None:
             self._sorted.pop(name, None)
         reference = volume.spec.claim_ref
         if reference is not None:
-            self._kept.get((name, reference.namespace, reference.name), set()).discard(place)
+            self._kept.get((name, reference.namespace, reference.name), set()).discard(index)
 
-    def _add(self, place: int, volume: model.PersistentVolume) -> None:
+    def _add(self, index: int, volume: model.PersistentVolume) -> None:
         if volume.metadata.deletion_timestamp is not None:
             return
         name, reference = class_of(volume), volume.spec.claim_ref
         if reference is not None:
             key = (name, reference.namespace, reference.name)
-            self._kept.setdefault(key, set()).add(place)
+            self._kept.setdefault(key, set()).add(index)
         elif volume.status.phase == AVAILABLE:
             group = self._groups.setdefault(selector_of(volume), len(self._groups))
-            offer = Offer(size_of(volume), place, volume, group)
-            self._free.setdefault(name, {})[place] = offer
+            offer = Offer(size_of(volume), index, volume, group)
+            self._free.setdefault(name, {})[index] = offer
             self._sorted.pop(name, None)
 
 

@@ -115,15 +115,15 @@ def assemble_with_assembly(  # noqa: PLR0913 - all but the plans may be left out
     ``ties`` breaks ties in place of the seed.
     """
     cache = Cache()
-    known = ApiObjects(objects, cache.nodes.journal)
+    api_objects = ApiObjects(objects, cache.nodes.journal)
     extenders: list[Extender] = []
     handle = Handle(
         cache,
         WaitingPods(),
         Nominator(),
-        MemoryClient(objects=known) if client is None else client,
+        MemoryClient(objects=api_objects) if client is None else client,
         repeat(EPOCH).__next__ if now is None else now,
-        known,
+        api_objects,
         Random(seed),  # noqa: S311 - a seed makes choices repeatable; nothing here is a secret
         extenders,
     )

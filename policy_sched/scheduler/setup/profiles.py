@@ -59,9 +59,9 @@ class Assembly:
 
         Raises PolicyError or PluginError if a plugin refuses; nothing has changed then.
         """
-        known = self._current.extenders
+        current = self._current.extenders
         settings = plans[0].plan.extenders
-        extenders = {setting: known.get(setting) or HttpExtender(setting) for setting in settings}
+        extenders = {setting: current.get(setting) or HttpExtender(setting) for setting in settings}
         self._made.begin()
         profiles = {
             ready.plan.scheduler_name: self._profile(ready, tuple(extenders.values()), generation)
@@ -84,10 +84,10 @@ class Assembly:
     def _profile(
         self, ready: CompiledPlan, extenders: tuple[Extender, ...], generation: int
     ) -> Profile:
-        known = self._current.profiles.get(ready.plan.scheduler_name)
-        if known is not None and known.pipeline.content_hash == ready.content_hash:
+        current = self._current.profiles.get(ready.plan.scheduler_name)
+        if current is not None and current.pipeline.content_hash == ready.content_hash:
             self._made.keep(ready.plan.scheduler_name)
-            return replace(known, pipeline=replace(known.pipeline, generation=generation))
+            return replace(current, pipeline=replace(current.pipeline, generation=generation))
         pipeline = build_pipeline(ready, self._handle, generation, self._made)
         runner = self._runner(pipeline)
         evaluator = Evaluator(
