@@ -103,16 +103,7 @@ def _code_point(digits: str, base: int, length: int) -> str | None:
     return chr(value)
 
 
-ESCAPES: Final = {
-    "\a": r"\a",
-    "\b": r"\b",
-    "\f": r"\f",
-    "\n": r"\n",
-    "\r": r"\r",
-    "\t": r"\t",
-    "\v": r"\v",
-    "\\": r"\\",
-}
+ESCAPES: Final = {char: f"\\{letter}" for letter, char in _SIMPLE.items() if letter not in "?\"'`"}
 """Characters that a literal shows by an escape, whatever its quotes."""
 
 
@@ -223,16 +214,10 @@ class TreeBuilder:
         return start, end, ast.CondExpr(test=test, then=then, otherwise=otherwise, span=span)
 
     def or_(self, items: tuple[Value, Token, Value]) -> Value:
-        (start, _, left), _, (_, end, right) = items
-        same = isinstance(left, ast.OrExpr) and left.span.start == start
-        args = (*left.args, right) if same and isinstance(left, ast.OrExpr) else (left, right)
-        return start, end, ast.OrExpr(args=args, span=ast.Span(start, end))
+        return _junction(ast.OrExpr, items)
 
     def and_(self, items: tuple[Value, Token, Value]) -> Value:
-        (start, _, left), _, (_, end, right) = items
-        same = isinstance(left, ast.AndExpr) and left.span.start == start
-        args = (*left.args, right) if same and isinstance(left, ast.AndExpr) else (left, right)
-        return start, end, ast.AndExpr(args=args, span=ast.Span(start, end))
+        return _junction(ast.AndExpr, items)
 
     def relop(self, items: tuple[Value, Token, Value]) -> Value:
         (start, _, left), op, (_, end, right) = items
@@ -413,8 +398,7 @@ class TreeBuilder:
 
     def int(self, items: Tokens) -> Value:
         span = _token_span(items[0])
-        digits = str(items[0])
-        value = int(digits, 16) if digits.startswith("0x") else _decimal(digits)
+        value = _whole(str(items[0]))
         if value > _MAX_INT:
             self._large[span] = value
         return span.start, span.end, ast.Literal(value=value, span=span)
@@ -439,8 +423,7 @@ class TreeBuilder:
 
     def uint(self, items: Tokens) -> Value:
         if self.cel:
-            digits = str(items[0])[:-1]
-            value = int(digits, 16) if digits.startswith("0x") else _decimal(digits)
+            value = _whole(str(items[0])[:-1])
             if value > _MAX_UINT:
                 self._large[_token_span(items[0])] = value
             return self._literal(items[0], "uint", value)
@@ -473,8 +456,19 @@ def _enclosed(items: Enclosed) -> ast.Span:
     return ast.Span(_start(cast("Token", items[0])), _end(cast("Token", items[-1])))
 
 
-def _decimal(digits: str) -> int:
-    """Read decimal digits; more than any int64 has are all alike too many."""
+def _junction(kind: type[ast.OrExpr | ast.AndExpr], items: tuple[Value, Token, Value]) -> Value:
+    """Return the node of ``a || b`` or ``a && b``; without parentheses around ``a`` they join."""
+    (start, _, left), _, (_, end, right) = items
+    args: tuple[ast.Node, ...] = left, right
+    if isinstance(left, kind) and left.span.start == start:
+        args = (*left.args, right)
+    return start, end, kind(args=args, span=ast.Span(start, end))
+
+
+def _whole(digits: str) -> int:
+    """Read an int; decimal digits that are more than any int64 has are all alike too many."""
+    if digits.startswith("0x"):
+        return int(digits, 16)
     return int(digits) if len(digits.lstrip("0")) <= 20 else 10**20
 
 
