@@ -197,19 +197,19 @@ class JobController(pod_control.WorkloadController):
         """Write that a job is complete, or has failed, if so it is."""
         limit = number(spec, "backoffLimit")
         limit = BACKOFF_LIMIT if limit is None else limit
+        kinds: tuple[str, ...] = ("FailureTarget", "Failed")
         if is_complete(spec, status.get("succeeded", 0), active):
-            message = "Reached expected number of succeeded pods"
-            for kind in ("SuccessCriteriaMet", "Complete"):
-                pod_control.condition(status, kind, "True", "CompletionsReached", message, now)
+            kinds = ("SuccessCriteriaMet", "Complete")
+            reason, message = "CompletionsReached", "Reached expected number of succeeded pods"
             status["completionTime"] = timestamp(now)
         elif status.get("failed", 0) > limit:
-            message = "Job has reached the specified backoff limit"
-            for kind in ("FailureTarget", "Failed"):
-                pod_control.condition(status, kind, "True", "BackoffLimitExceeded", message, now)
+            reason, message = "BackoffLimitExceeded", "Job has reached the specified backoff limit"
         elif (deadline := _deadline(spec, status)) is not None and now >= deadline:
-            message = "Job was active longer than specified deadline"
-            for kind in ("FailureTarget", "Failed"):
-                pod_control.condition(status, kind, "True", "DeadlineExceeded", message, now)
+            reason, message = "DeadlineExceeded", "Job was active longer than specified deadline"
+        else:
+            return
+        for kind in kinds:
+            pod_control.condition(status, kind, "True", reason, message, now)
 
     def _end(self, stored: Stored, active: int) -> bool:
         """Delete pods that still run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -229,12 +230,9 @@ class HttpExtender:
 
     def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> Passed:
         """Return the nodes that pass; PluginError if the call fails or names another node."""
-        verb = self._settings.filter_verb
-        by_name = self._settings.node_cache_capable
-        response = self._connection.post(verb, *self._arguments(pod, nodes))
-        passed, error = self._read(
-            verb, lambda body: wire.filter_result(body, by_name=by_name), response
-        )
+        read = partial(wire.filter_result, by_name=self._settings.node_cache_capable)
+        arguments = self._arguments(pod, nodes)
+        passed, error = self._call(self._settings.filter_verb, arguments, read)
         if error:
             raise PluginError(error)
         strangers = passed.nodes.difference(node.metadata.name for node in nodes)
@@ -247,25 +245,21 @@ class HttpExtender:
 
     def prioritize(self, pod: PodInfo, nodes: Sequence[Node]) -> Sequence[tuple[str, int]]:
         """Return the scores; PluginError if the call fails."""
-        verb = self._settings.prioritize_verb
-        response = self._connection.post(verb, *self._arguments(pod, nodes))
-        return self._read(verb, wire.host_priorities, response)
+        arguments = self._arguments(pod, nodes)
+        return self._call(self._settings.prioritize_verb, arguments, wire.host_priorities)
 
     def preempt(
         self, pod: PodInfo, victims: Mapping[str, NodeVictims]
     ) -> Mapping[str, NamedVictims]:
         """Return the remaining victims; PluginError if the call fails."""
-        verb = self._settings.preempt_verb
         names_only = self._settings.node_cache_capable
         arguments = wire.preemption_args(pod, victims, names_only=names_only)
-        response = self._connection.post(verb, arguments)
-        return self._read(verb, wire.preemption_result, response)
+        return self._call(self._settings.preempt_verb, (arguments,), wire.preemption_result)
 
     def bind(self, pod: PodInfo, node: str) -> None:
         """Bind the pod through the extender; PluginError if the call fails."""
-        verb = self._settings.bind_verb
-        response = self._connection.post(verb, wire.binding_args(pod, node))
-        error = self._read(verb, wire.binding_error, response)
+        arguments = wire.binding_args(pod, node)
+        error = self._call(self._settings.bind_verb, (arguments,), wire.binding_error)
         if error:
             raise PluginError(error)
 
@@ -287,7 +281,9 @@ class HttpExtender:
             kept = self._node_json[node.metadata.name] = node, wire.node_json(node)
         return kept[1]
 
-    def _read(self, verb: str, read: Callable[[wire.Body], T], response: wire.Body) -> T:
+    def _call(self, verb: str, pieces: Iterable[bytes], read: Callable[[wire.Body], T]) -> T:
+        """Post a body in pieces, and read the response. Raises PluginError if either fails."""
+        response = self._connection.post(verb, *pieces)
         try:
             return read(response)
         except (ValueError, RecursionError) as error:
