@@ -143,16 +143,16 @@ class Preemption:
         assert filtering is not None, "the failed attempt stored it in the state"
         dry_run, cache = filtering.filter_dry_run, self._handle.cache
         attempt = PreemptionAttempt(pod, state, dry_run, cache, self._nominations, filtering.key)
-        found = self._find_node(attempt, diagnosis.statuses)
-        if isinstance(found, Status):
-            return PostFilterResult(_status(found.code, found.message()))
-        if isinstance(found, Eviction):
-            node = self._handle.cache.nodes.names[found.row]
-            elsewhere = partial(self._elsewhere, attempt, found.row)
-            return PostFilterResult(SUCCESS, node, found.victims, elsewhere=elsewhere)
-        others = diagnosis.node_count - sum(found.values())
+        result = self._find_node(attempt, diagnosis.statuses)
+        if isinstance(result, Status):
+            return PostFilterResult(_status(result.code, result.message()))
+        if isinstance(result, Eviction):
+            node = self._handle.cache.nodes.names[result.row]
+            elsewhere = partial(self._elsewhere, attempt, result.row)
+            return PostFilterResult(SUCCESS, node, result.victims, elsewhere=elsewhere)
+        others = diagnosis.node_count - sum(result.values())
         rest = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NOT_HELPFUL,))
-        reasons = histogram({**found, rest: others} if others else found)
+        reasons = histogram({**result, rest: others} if others else result)
         text = f"0/{diagnosis.node_count} nodes are available: {reasons}."
         return PostFilterResult(_status(Code.UNSCHEDULABLE, text), nominated_node="")
 
@@ -161,8 +161,8 @@ class Preemption:
         row = self._handle.nodes.row_of.get(node)
         if row is None:
             return None
-        found = self._search.elsewhere(attempt, best, row)
-        return None if found is None else NodeEviction(*found)
+        next_best = self._search.elsewhere(attempt, best, row)
+        return None if next_best is None else NodeEviction(*next_best)
 
     def _find_node(
         self, attempt: PreemptionAttempt, statuses: Mapping[int, Status]
@@ -176,12 +176,12 @@ class Preemption:
         hopeless = search.nothing_anywhere(attempt, helped, random)
         if hopeless is not None:
             return hopeless
-        found = search.search(attempt, rows_with(statuses, Code.UNSCHEDULABLE), random)
-        if isinstance(found, (Eviction, Status)):
-            return found
-        reasons = tally(found)
+        result = search.search(attempt, rows_with(statuses, Code.UNSCHEDULABLE), random)
+        if isinstance(result, (Eviction, Status)):
+            return result
+        reasons = tally(result)
         if any(status.code is Code.ERROR for status in reasons):
-            broken = [found[row].message() for row in rows_with(found, Code.ERROR).tolist()]
+            broken = [result[row].message() for row in rows_with(result, Code.ERROR).tolist()]
             errors = list(dict.fromkeys(broken))
             text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
             return Status(Code.ERROR, (text,))
