@@ -167,7 +167,7 @@ _OF_WORKLOADS: Final = ("--nodes", "--policies", "--like")
 def _check_read(name: str, *given: object) -> None:
     """Raise PolicySchedError for options without effect; None was not given."""
     options = ("--nodes", "--policies", "--like", "--existing", "--rate", "--tls")
-    named = [one for one, value in zip(options, given, strict=True) if value is not None]
+    named = [flag for flag, value in zip(options, given, strict=True) if value is not None]
     unread = [option for option in named if option not in _READ.get(name, _OF_WORKLOADS)]
     if unread:
         raise PolicySchedError(f"bench {name} has no use for {', '.join(unread)}")

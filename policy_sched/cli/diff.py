@@ -80,7 +80,11 @@ class ClusterFlags:
 
     def given(self) -> list[str]:
         """Return the options that were given, in their order."""
-        return [f"--{one.name}" for one in fields(self) if getattr(self, one.name) != one.default]
+        return [
+            f"--{field.name}"
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        ]
 
     def objects(self) -> list[ApiObject] | None:
         """Return the objects of the cluster, None without one.
@@ -157,11 +161,11 @@ def diff(  # noqa: PLR0913  # the options of the verb
     now = EPOCH if clocked is None else clocked()
     old, new = policy_set_path(old), policy_set_path(new)
     diagnostics.require_files(on.cluster)
-    before, after = (_policy_set(one, max_cost_limit) for one in (old, new))
+    before, after = (_policy_set(files, max_cost_limit) for files in (old, new))
     objects = on.objects()
     contents = contents_of(objects) if report is not None and objects is not None else None
     placements = None if objects is None else _placements(before, after, objects, on, now)
-    found = PolicyDiff(before, after, differences(before, after), placements)
+    policy_diff = PolicyDiff(before, after, differences(before, after), placements)
     if report is not None:
         facts = [Fact("OLD", old), Fact("NEW", new)]
         if contents is not None:
@@ -170,8 +174,8 @@ def diff(  # noqa: PLR0913  # the options of the verb
                 *_run_facts(on, now),
             ]
         made = origin(facts, {"OLD": before.plans, "NEW": after.plans}, *_idle(before, after))
-        write_page(report, diff_page(found), made)
-    write_report(found, output)
+        write_page(report, diff_page(policy_diff), made)
+    write_report(policy_diff, output)
     return diagnostics.FAILED if fail_on and _worse(placements) else diagnostics.OK
 
 

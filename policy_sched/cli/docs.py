@@ -44,8 +44,8 @@ def docs(topic: str = "", /) -> int:
 def _pages() -> dict[str, Path]:
     """Return the files of the pages by name, sorted: ``tutorial``, ``decisions/no-sampling``."""
     folder = docs_directory()
-    found = {path.relative_to(folder).with_suffix("").as_posix(): path for path in _files(folder)}
-    return dict(sorted(found.items()))
+    pages = {path.relative_to(folder).with_suffix("").as_posix(): path for path in _files(folder)}
+    return dict(sorted(pages.items()))
 
 
 def _files(folder: Path) -> list[Path]:

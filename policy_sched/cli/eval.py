@@ -104,7 +104,7 @@ def _on_devices(
     """Evaluate a selector on each device. Raises PolicySchedError for options it does not read."""
     if given := ", ".join(option for option, value in unread.items() if value):
         raise PolicySchedError(f"a selector over devices does not go together with {given}")
-    slices = [one for one in objects if isinstance(one, ResourceSlice)]
+    slices = [obj for obj in objects if isinstance(obj, ResourceSlice)]
     return evaluated_on_devices(expression, slices)
 
 
@@ -139,9 +139,9 @@ def _objects(
 
 def _pod(path: str, now: int, cluster: Sequence[ApiObject]) -> PodInfo:
     """Return the first pod of a file, as if it had no node yet."""
-    for one in _objects([path], now, cluster=cluster):
-        if isinstance(one, Pod):
-            info = PodInfo.of(one)
+    for obj in _objects([path], now, cluster=cluster):
+        if isinstance(obj, Pod):
+            info = PodInfo.of(obj)
             info.node_name = ""
             return info
     raise PolicySchedError(f"{path}: there is no pod")

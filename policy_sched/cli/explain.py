@@ -111,7 +111,7 @@ def _waiting(
 ) -> tuple[list[PodInfo], PodInfo]:
     """Load the cluster; return the waiting pods, and among them the one that is explained."""
     set_creation_times(objects, scheduler.handle.now())
-    pods = [one for one in objects if isinstance(one, Pod)]
+    pods = [candidate for candidate in objects if isinstance(candidate, Pod)]
     wanted = _find(name, pods)
     pending = load_cluster(scheduler.cache, [obj for obj in objects if obj is not wanted])
     infos = simulate.waiting_with(wanted, pods, pending)

@@ -85,10 +85,10 @@ def fit(  # noqa: PLR0913  # the options of the verb
     known = FitCluster.of(plans, cluster_files.objects, seed=seed, now=clocked)
     try:
         with progress("counting replicas") as advance:
-            found = count_fit(
+            counted_fit = count_fit(
                 known, unit, limit=limit, preempting=preempting, label=per, advance=advance
             )
     finally:
         known.close()
-    write_report(found, output)
+    write_report(counted_fit, output)
     return OK

@@ -58,13 +58,13 @@ def fmt(
             problems.append(text)
             continue
         unix = text.replace("\r\n", "\n")
-        shown, found = format_file(name, unix)
-        problems += found
+        shown, faults = format_file(name, unix)
+        problems += faults
         different = shown != unix
         changed = changed or different
         if diff:
             sys.stdout.writelines(_difference(name, unix, shown))
-        elif name == diagnostics.STDIN and not check and not found:
+        elif name == diagnostics.STDIN and not check and not faults:
             sys.stdout.write(shown)
         elif different:
             print(one_line(name))

@@ -61,10 +61,10 @@ def init(
         program was installed from unless given, or else a wheel in the root of the repository.
     """
     kind = "plugin" if plugin else "policy"
-    found = name or "".join(word.capitalize() for word in re.findall(r"[a-z0-9]+", _stem(folder)))
-    if not _NAME.fullmatch(found):
-        what = f'"{found}" is no name of a {kind}: a letter A-Z, then letters and digits'
-        better = found[:1].upper() + found[1:]
+    title = name or "".join(word.capitalize() for word in re.findall(r"[a-z0-9]+", _stem(folder)))
+    if not _NAME.fullmatch(title):
+        what = f'"{title}" is no name of a {kind}: a letter A-Z, then letters and digits'
+        better = title[:1].upper() + title[1:]
         hint = f"use --name {better}" if _NAME.fullmatch(better) else "use --name"
         raise PolicySchedError(f"{what}; {hint}")
     if "'" in folder or "\n" in folder or "'" in package or "\n" in package:
@@ -74,7 +74,7 @@ def init(
     package = package or _installed_from() or WHEEL
     if Path(folder).exists() and not Path(folder).is_dir():
         raise PolicySchedError(f"{folder} is a file; DIR is the directory of a {kind}")
-    new = _plugin(Path(folder), found) if plugin else _policy(Path(folder), found)
+    new = _plugin(Path(folder), title) if plugin else _policy(Path(folder), title)
     there = [str(path) for path in new if os.path.lexists(path)]
     if there:
         raise PolicySchedError(f"{', '.join(there)}: exists already; nothing was written")

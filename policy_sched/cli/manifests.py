@@ -63,9 +63,9 @@ class DeploymentFlags:
     @property
     def options(self) -> Options:
         """The deployment. Raises PolicySchedError for names that the API server rejects."""
-        found = Options(**{**asdict(self), "shadow": name_of_other(self.shadow)})
-        found.check()
-        return found
+        given = Options(**{**asdict(self), "shadow": name_of_other(self.shadow)})
+        given.check()
+        return given
 
 
 def print_manifests(
@@ -97,8 +97,8 @@ def print_manifests(
     options = replace(
         options, max_cost_limit=given.max_cost_limit, feature_gates=given.feature_gates
     )
-    found = contents(options, policy.config, given.policies)
-    write_diagnostics(found.warnings, sys.stderr)
-    objects = list(manifests(options, found))
+    deployed = contents(options, policy.config, given.policies)
+    write_diagnostics(deployed.warnings, sys.stderr)
+    objects = list(manifests(options, deployed))
     sys.stdout.write(as_json(objects) if output == "json" else as_yaml(objects))
     return OK

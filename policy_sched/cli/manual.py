@@ -119,7 +119,7 @@ def _parameters(call: Callable[..., object]) -> Iterator[tuple[inspect.Parameter
     hints = get_type_hints(call)
     for parameter in inspect.signature(call).parameters.values():
         hint = hints[parameter.name]
-        groups = [one for one in (hint, *get_args(hint)) if is_dataclass(one)]
+        groups = [group_type for group_type in (hint, *get_args(hint)) if is_dataclass(group_type)]
         if groups:
             yield from _parameters(cast("type", groups[0]))
         else:
@@ -210,7 +210,7 @@ def _macros() -> Iterator[str]:
     ]
     for name, macro in macros.items():
         dialects = (("rules", policy_environment()), ("selectors", selector_environment()))
-        having = " and ".join(title for title, one in dialects if name in one.macros)
+        having = " and ".join(title for title, table in dialects if name in table.macros)
         rows.append((_code(macro.title), having, macro.doc))
     yield from _table(("macro", "in", "value"), rows)
 
@@ -238,14 +238,16 @@ def _selectors() -> Iterator[str]:
             yield from _table(("field", "type", "meaning"), rows)
     yield from ("", "### Types of selectors only", "")
     opaque = (record for record in environment.records.values() if not record.fields)
-    yield from _table(("type", "meaning"), ((_code(one.name), one.doc) for one in opaque))
+    yield from _table(
+        ("type", "meaning"), ((_code(function.name), function.doc) for function in opaque)
+    )
     yield from ("", "### Functions of selectors only", "")
     shared = set(map(id, policy_environment().overloads))
-    own = [one for one in environment.overloads if id(one) not in shared]
+    own = [function for function in environment.overloads if id(function) not in shared]
     listed = (
-        (_code(one.signature), group, one.doc, _code(one.example))
+        (_code(function.signature), group, function.doc, _code(function.example))
         for group, overloads in _by_group(own).items()
-        for one in overloads
+        for function in overloads
     )
     yield from _table(("signature", "group", "meaning", "example"), listed)
 
@@ -271,7 +273,7 @@ def _hooks() -> Iterator[str]:
 def _hook_types(name: str) -> tuple[list[str], str]:
     """Return the arguments of a hook, each with its type, and the type of its result."""
     signature = inspect.signature(getattr(SchedulerHooks, name))
-    arguments = [str(one) for key, one in signature.parameters.items() if key != "self"]
+    arguments = [str(parameter) for key, parameter in signature.parameters.items() if key != "self"]
     texts = (*arguments, str(signature.return_annotation))
     *arguments, result = (re.sub(r"'|\b\w+\.(?=\w)", "", text) for text in texts)
     return arguments, result
@@ -300,8 +302,8 @@ def _metrics() -> Iterator[str]:
 
 def _named(families: Families) -> list[tuple[str, ...]]:
     return [
-        (_code(one.name), one.kind, " ".join(map(_code, one.labels)), one.help)
-        for one in families.all
+        (_code(metric.name), metric.kind, " ".join(map(_code, metric.labels)), metric.help)
+        for metric in families.all
     ]
 
 

@@ -82,7 +82,7 @@ def sweep(  # noqa: PLR0913  # the options of the verb
     )
     as_run = prepared.as_run()
     experiments.keep_experiment(prepared, as_run, store.folder)
-    found = experiments.SweepReport(
+    sweep_report = experiments.SweepReport(
         prepared.name,
         prepared.spec,
         outcome.results,
@@ -93,29 +93,33 @@ def sweep(  # noqa: PLR0913  # the options of the verb
     )
     if figures or report:
         drawn = experiments.draw(prepared.spec, outcome.results)
-        for one in drawn:
+        for figure in drawn:
             for form in figures:
-                experiments.write(store.folder / "figures" / f"{one.name}.{form}", one.write(form))
+                experiments.write(
+                    store.folder / "figures" / f"{figure.name}.{form}", figure.write(form)
+                )
         if report:
-            write_page(report, experiments.sweep_page(found, drawn))
-    write_report(found, output)
+            write_page(report, experiments.sweep_page(sweep_report, drawn))
+    write_report(sweep_report, output)
     return diagnostics.FAILED if outcome.failures else diagnostics.OK
 
 
 def read(path: str, settings: Sequence[str]) -> experiments.Sweep:
     """Return an experiment that can be run. Raises PolicyError with every problem."""
     diagnostics.require_files([path])
-    found, problems = experiments.read_sweep(path, given(settings))
-    if found is None:
+    prepared, problems = experiments.read_sweep(path, given(settings))
+    if prepared is None:
         raise PolicyError(problems)
     diagnostics.write_diagnostics(problems, sys.stderr)
-    return found
+    return prepared
 
 
 def given(settings: Sequence[str]) -> Mapping[str, str]:
     """Return the values of --set by name. Raises PolicySchedError."""
-    pairs = [one.partition("=") for one in settings]
-    wrong = next((one for one, pair in zip(settings, pairs, strict=True) if not pair[1]), None)
+    pairs = [setting.partition("=") for setting in settings]
+    wrong = next(
+        (setting for setting, pair in zip(settings, pairs, strict=True) if not pair[1]), None
+    )
     if wrong is not None:
         raise PolicySchedError(f"--set {wrong}: write NAME=VALUE")
     return {name: value for name, _, value in pairs}

@@ -107,22 +107,24 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
     if update:
         _update(paths, wanted)
     with progress("testing"):
-        found = run_files(paths, wanted)
-    found.problems += (_without_tests(path) for path in files if not _scenario_files((path,)))
-    if run and not found.results and not found.problems:
+        results_of_files = run_files(paths, wanted)
+    results_of_files.problems += (
+        _without_tests(path) for path in files if not _scenario_files((path,))
+    )
+    if run and not results_of_files.results and not results_of_files.problems:
         raise PolicySchedError(f"no scenario and no pod is called like {run}")
     if covering is not None:
         _expect_all(covering, files)
     locations = None if covering is None else covering.report()
     if report is not None:
-        results = ScenarioReport(found.results, locations)
-        page = scenarios_page(results, bounded(found.problems))
+        results = ScenarioReport(results_of_files.results, locations)
+        page = scenarios_page(results, bounded(results_of_files.problems))
         write_page(report, page, _origin(paths, tested))
-    _write(found, output, locations)
+    _write(results_of_files, output, locations)
     if threshold is not None and locations is not None and percent(locations) < threshold:
         print(f"rule coverage {percent(locations):.1f} % is below {threshold:g} %", file=sys.stderr)
         return diagnostics.FAILED
-    fine = not found.problems and all(result.ok for result in found.results)
+    fine = not results_of_files.problems and all(result.ok for result in results_of_files.results)
     return diagnostics.OK if fine else diagnostics.FAILED
 
 
@@ -198,12 +200,12 @@ def _scenario_files(paths: tuple[str, ...]) -> list[str]:
         if not folder.is_dir():
             files.append(path)
             continue
-        found = [
-            one
-            for one in folder.rglob("*")
-            if _is_scenario(one.name) and one.is_file() and not is_stray_link(one, folder)
+        scenarios = [
+            file
+            for file in folder.rglob("*")
+            if _is_scenario(file.name) and file.is_file() and not is_stray_link(file, folder)
         ]
-        files.extend(str(one) for one in sorted(found))
+        files.extend(str(file) for file in sorted(scenarios))
     return files
 
 

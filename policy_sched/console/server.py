@@ -160,17 +160,17 @@ class Console:
         """Return a page as HTML; ``since``: the numbers of changes before it was made."""
         began = perf_counter()
         view: View = page.view(self.source, query, self.results)
-        found = self._rendered(page.template, query, {**view, "since": since}, page.section)
+        text = self._rendered(page.template, query, {**view, "since": since}, page.section)
         self._cost = perf_counter() - began
-        return found
+        return text
 
     def _rendered(
         self, template: str, query: Query, values: Mapping[str, object], section: str
     ) -> str:
         status = None if self.source is None else self.source.status
-        found = environment("policy_sched.console").get_template(template)
+        loaded = environment("policy_sched.console").get_template(template)
         links = [page.link(section) for page in self.pages if page.title]
-        return found.render(navigation=links, query=query, source_status=status, **values)
+        return loaded.render(navigation=links, query=query, source_status=status, **values)
 
     async def _action(
         self,
@@ -309,10 +309,10 @@ async def serving(
 
     Raises ClusterError if it cannot listen, PolicySchedError without the extra ``console``.
     """
-    found = environment("policy_sched.console")
+    templates = environment("policy_sched.console")
     console = Console(source, Results(tuple(results)))
     for page in console.pages:
-        found.get_template(page.template)  # compiled before the first request
+        templates.get_template(page.template)  # compiled before the first request
     runner = web.AppRunner(console.application())
     await runner.setup()
     try:
@@ -333,7 +333,9 @@ async def serving(
 async def _kept_up_to_date(console: Console) -> AsyncIterator[None]:
     """Run the source's tasks within the context; streams end with it."""
     source = console.source
-    tasks = [asyncio.create_task(_logged(one)) for one in (source.beside() if source else ())]
+    tasks = [
+        asyncio.create_task(_logged(besides)) for besides in (source.beside() if source else ())
+    ]
     try:
         yield
     finally:
@@ -351,21 +353,21 @@ async def _listening(
     application = runner.server
     assert application is not None, "it has been set up"
     wanted = [host] if host is not None else [own_address(), HERE]
-    for one in wanted:
+    for address in wanted:
         connections = Connections(
             application.request_handler, BOUNDS, application=application, refuse=_plain
         )
-        site = Site(connections, (one, port), None)
+        site = Site(connections, (address, port), None)
         try:
             await site.__aenter__()
         except OSError as error:
             # Not every system has the whole of 127.0.0.0/8.
-            if error.errno == errno.EADDRNOTAVAIL and one != wanted[-1]:
+            if error.errno == errno.EADDRNOTAVAIL and address != wanted[-1]:
                 continue
             why = os.strerror(error.errno) if error.errno else str(error)
-            raise ClusterError(f"cannot listen on {Address(one, port).text}: {why}") from None
+            raise ClusterError(f"cannot listen on {Address(address, port).text}: {why}") from None
         try:
-            yield site, one
+            yield site, address
         finally:
             await site.__aexit__(None, None, None)
         return

@@ -106,11 +106,11 @@ def contents(options: Options, config: str | None, policies: tuple[str, ...]) ->
         text = "--scheduler-name is for when there is no --config; that names its profiles itself"
         raise PolicySchedError(text)
     gates = options.feature_gates
-    found = PolicyFiles(config, policies, options.max_cost_limit, gates).compile()
-    raise_errors(found.problems)
-    assert found.settings is not None, "what has no errors has settings"
+    compilation = PolicyFiles(config, policies, options.max_cost_limit, gates).compile()
+    raise_errors(compilation.problems)
+    assert compilation.settings is not None, "what has no errors has settings"
     named = list(_policies(policies))
-    election = found.settings.leader_election
+    election = compilation.settings.leader_election
     if config is None:
         lease: tuple[str, str] | None = (options.namespace, options.name)
         text = _configuration(options, [name for _, name in named])
@@ -119,12 +119,12 @@ def contents(options: Options, config: str | None, policies: tuple[str, ...]) ->
         text = Path(config).read_text(encoding="utf-8")
     files = _by_name(dict.fromkeys(file for file, _ in named))
     for what, texts in ((CONFIG_FILE, [text]), ("--policies", list(files.values()))):
-        size = sum(len(one.encode()) for one in texts)
+        size = sum(len(content.encode()) for content in texts)
         if size > LARGEST:
             raise PolicySchedError(f"{what}: {size} bytes; a ConfigMap holds {LARGEST} at most")
     held = None if options.shadow is not None else lease
-    groups = reads_pod_groups(found.plans)
-    return Contents({CONFIG_FILE: text}, files, held, found.problems, pod_groups=groups)
+    groups = reads_pod_groups(compilation.plans)
+    return Contents({CONFIG_FILE: text}, files, held, compilation.problems, pod_groups=groups)
 
 
 def _policies(paths: Iterable[str]) -> Iterator[tuple[Path, str]]:
@@ -137,19 +137,19 @@ def _policies(paths: Iterable[str]) -> Iterator[tuple[Path, str]]:
 
 
 def _by_name(files: Iterable[Path]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for file in files:
         name = file.name
         if not _KEY.fullmatch(name):
             raise PolicySchedError(
                 f"{file}: {name!r} can be no key of a ConfigMap; rename the file"
             )
-        if name in found:
+        if name in texts:
             name = f"{file.parent.name}-{name}"  # as in policies/NAME/policy.yaml
-        if name in found or not _KEY.fullmatch(name):
+        if name in texts or not _KEY.fullmatch(name):
             raise PolicySchedError(f"{file}: a ConfigMap has {name!r} already; rename the file")
-        found[name] = file.read_text(encoding="utf-8")
-    return found
+        texts[name] = file.read_text(encoding="utf-8")
+    return texts
 
 
 def _configuration(options: Options, policies: Iterable[str]) -> str:

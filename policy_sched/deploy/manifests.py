@@ -219,19 +219,19 @@ def _pod(options: Options, files: Contents, labels: Plain) -> Plain:
 
 def arguments(options: Options, files: Contents) -> list[str]:
     """Return the arguments of the container."""
-    found = ["run", "--kubeconfig=in-cluster", f"--config={CONFIG}/{CONFIG_FILE}"]
+    words = ["run", "--kubeconfig=in-cluster", f"--config={CONFIG}/{CONFIG_FILE}"]
     if files.policies:
-        found.append(f"--policies={POLICIES}")
+        words.append(f"--policies={POLICIES}")
     if options.max_cost_limit != MAX_ANNOTATED_COST:
-        found.append(f"--max-cost-limit={options.max_cost_limit}")
+        words.append(f"--max-cost-limit={options.max_cost_limit}")
     if options.feature_gates:
         gates = (f"{name}={str(on).lower()}" for name, on in options.feature_gates.items())
-        found.append(f"--feature-gates={','.join(gates)}")
+        words.append(f"--feature-gates={','.join(gates)}")
     if options.shadow is not None:
-        found += [f"--shadow={options.shadow}", f"--shadow-log={RECORDS}/shadow.jsonl"]
+        words += [f"--shadow={options.shadow}", f"--shadow-log={RECORDS}/shadow.jsonl"]
     if options.tls_secret is not None:
-        found += [f"--tls-cert-file={TLS}/tls.crt", f"--tls-private-key-file={TLS}/tls.key"]
-    return found
+        words += [f"--tls-cert-file={TLS}/tls.crt", f"--tls-private-key-file={TLS}/tls.key"]
+    return words
 
 
 def _container(options: Options, mounts: list[Plain], words: list[str]) -> Plain:
@@ -281,10 +281,10 @@ _RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 def manifests(options: Options, files: Contents) -> Iterator[Plain]:
     """Yield the objects, each with labels to find it by; a namespace of its own is among them."""
-    for one in _objects(options, files):
-        metadata = one["metadata"]
+    for obj in _objects(options, files):
+        metadata = obj["metadata"]
         metadata["labels"] = {APP: options.name, **_OURS, **metadata.get("labels", {})}
-        yield one
+        yield obj
 
 
 def _objects(options: Options, files: Contents) -> Iterator[Plain]:

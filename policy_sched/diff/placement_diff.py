@@ -137,8 +137,8 @@ class SeedsDiff:
         for run in self.runs:
             net.update(move.pod for move in run.moves if move.old is None)
             net.subtract(move.pod for move in run.moves if move.new is None)
-        found = [PodDifference(pod, change) for pod, change in net.items() if change]
-        return sorted(found, key=lambda fate: (fate.change, fate.pod))
+        net_fates = [PodDifference(pod, change) for pod, change in net.items() if change]
+        return sorted(net_fates, key=lambda fate: (fate.change, fate.pod))
 
     @property
     def always(self) -> list[PodMoves]:
@@ -151,14 +151,14 @@ class SeedsDiff:
         moved = [
             PodMoves(
                 pod,
-                tuple(dict.fromkeys(one.old for one in of if one.old)),
-                tuple(dict.fromkeys(one.new for one in of if one.new)),
-                sum(one.cause is Cause.POLICY for one in of),
+                tuple(dict.fromkeys(group_move.old for group_move in of if group_move.old)),
+                tuple(dict.fromkeys(group_move.new for group_move in of if group_move.new)),
+                sum(group_move.cause is Cause.POLICY for group_move in of),
             )
             for pod, of in moves.items()
             if len(of) == len(self.runs)
         ]
-        return sorted(moved, key=lambda one: (-one.by_policy, one.pod))
+        return sorted(moved, key=lambda group_move: (-group_move.by_policy, group_move.pod))
 
 
 class PodMoves(msgspec.Struct, frozen=True, rename="camel"):

@@ -241,7 +241,7 @@ class PolicyDiff:
 
     def document(self) -> Document:
         """Return the differences as plain data."""
-        found: Document = {
+        plain_data: Document = {
             "configurations": {
                 name: {"file": side.config, "notEnabled": list(side.idle)}
                 for name, side in (("old", self.old), ("new", self.new))
@@ -251,11 +251,14 @@ class PolicyDiff:
         placements = self.placements
         if isinstance(placements, SeedsDiff):
             policies = report.policies_document(placements.runs[0])
-            found["placements"] = {**report.seeds_document(placements), "policies": policies}
+            plain_data["placements"] = {**report.seeds_document(placements), "policies": policies}
         elif placements is not None:
             policies = report.policies_document(placements)
-            found["placements"] = {**report.placement_document(placements), "policies": policies}
-        return found
+            plain_data["placements"] = {
+                **report.placement_document(placements),
+                "policies": policies,
+            }
+        return plain_data
 
     def markdown_lines(self) -> Iterator[str]:
         """Yield the differences as Markdown, for a comment on a pull request."""

@@ -168,7 +168,7 @@ def _allocated(store: dra.ClaimStore, cluster: _Cluster) -> Iterator[AllocatedCl
         if allocation is None:
             continue
         results = allocation.devices.results
-        devices = tuple(f"{one.driver}/{one.pool}/{one.device}" for one in results)
+        devices = tuple(f"{result.driver}/{result.pool}/{result.device}" for result in results)
         selector = allocation.node_selector
         nodes = tuple(
             node.name for node in cluster.nodes if selector is None or dra.selects(selector, node)
@@ -266,7 +266,8 @@ def _refusal(
             return RefusedStep("counters")
     for taint in device.blocking:
         if not any(
-            one.tolerates(taint.key, taint.value, taint.effect) for one in request.tolerations
+            toleration.tolerates(taint.key, taint.value, taint.effect)
+            for toleration in request.tolerations
         ):
             return RefusedStep("tainted", taint=f"{taint.key}:{taint.effect}")
     return None if allocator.ranking is None else _refused_by(allocator.ranking, request, device)
@@ -391,11 +392,11 @@ def _changed(
             plan,
             requests=[
                 [
-                    change(one)
-                    if isinstance(one, dra.Request)
-                    and (plan.name, one.full_name) == (wanted.claim, wanted.request)
-                    else one
-                    for one in alternatives
+                    change(alternative)
+                    if isinstance(alternative, dra.Request)
+                    and (plan.name, alternative.full_name) == (wanted.claim, wanted.request)
+                    else alternative
+                    for alternative in alternatives
                 ]
                 for alternatives in plan.requests
             ],

@@ -180,12 +180,12 @@ def request_rows(request: RequestStep) -> list[tuple[str, str]]:
 def _devices_text(step: DevicesStep, count: int) -> str:
     if not step.devices:
         return "no devices"
-    parts = [str(one) for one in step.refused]
+    parts = [str(refused) for refused in step.refused]
     parts += [f"{step.fit} {'fits' if step.fit == 1 else 'fit'}"] if step.fit else []
     text = f"{counted(step.devices, 'device')}: {', '.join(parts)}"
     if count and 0 < step.fit < count:
         text += f"; {count} are needed"
-    elif count and step.fit >= count and not any(one.error for one in step.refused):
+    elif count and step.fit >= count and not any(refused.error for refused in step.refused):
         text += "; enough for this request alone"
     return text
 
@@ -223,7 +223,7 @@ def rated_steps(devices: Sequence[RatedDevice]) -> list[RatedStep]:
 
 def rated_lines(steps: Sequence[RatedStep], node: str) -> Iterator[str]:
     """Yield the devices of a node with their scores."""
-    width = max((len(one.device) for one in steps), default=0)
+    width = max((len(rated.device) for rated in steps), default=0)
     request = None
     for step in steps:
         if step.request != request:
@@ -232,10 +232,10 @@ def rated_lines(steps: Sequence[RatedStep], node: str) -> Iterator[str]:
         yield f"  {step.device:<{width}}  {step}"
 
 
-def change_text(one: ClaimChangeStep) -> str:
+def change_text(change: ClaimChangeStep) -> str:
     """Return a change as a line for people."""
-    where = f"{counted(one.fits, 'node')}: {_some(one.nodes, one.fits)}"
-    return f"{_change_words(one)} it would fit on {where}"
+    where = f"{counted(change.fits, 'node')}: {_some(change.nodes, change.fits)}"
+    return f"{_change_words(change)} it would fit on {where}"
 
 
 def _change_words(step: ClaimChangeStep) -> str:
@@ -327,9 +327,9 @@ def _template(claim: ResourceClaim, objects: list[ApiObject]) -> str:
     owners = {owner.name for owner in claim.metadata.owner_references if owner.controller}
     for pod in objects:
         if isinstance(pod, Pod) and pod.metadata.name in owners:
-            for one in pod.spec.resource_claims:
-                if one.name == entry:
-                    return one.resource_claim_template_name or ""
+            for reference in pod.spec.resource_claims:
+                if reference.name == entry:
+                    return reference.resource_claim_template_name or ""
     return ""
 
 

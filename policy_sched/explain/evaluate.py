@@ -183,10 +183,10 @@ def _compiled(
     variables = [(name, variable.core) for name, variable in policy.variables]
     bodies = [core for _, core in variables] + [f.body for f in policy.functions.values()]
     cores = (checked.core, *bodies)
-    found = {name for core in cores for name in language.names_read(core)}
+    names = {name for core in cores for name in language.names_read(core)}
     if any(map(_reads_devices, cores)):
-        found.add("node.devices")
-    _refuse_others(found)
+        names.add("node.devices")
+    _refuse_others(names)
     given = (policy.params, policy.params_type, policy.functions, variables)
     try:
         with one_evaluation():
@@ -260,19 +260,19 @@ def _shown(value: NodeValue, kind: types.Type) -> str:
     return f"error {value.code}: {value.error}" if value.code else value_text(value.value, kind)
 
 
-def _cost_text(found: Evaluated) -> str:
-    kept, anew = found.cost, found.renewed
+def _cost_text(evaluated: Evaluated) -> str:
+    kept, anew = evaluated.cost, evaluated.renewed
     if not kept.units and not anew.units:
         return "no work per node"
-    text = f"{kept.units:.1f} ns a node and pod ({kept.nanoseconds(found.nodes) / 1e3:.0f} us"
-    text += f" for {found.nodes:,} nodes)"
+    text = f"{kept.units:.1f} ns a node and pod ({kept.nanoseconds(evaluated.nodes) / 1e3:.0f} us"
+    text += f" for {evaluated.nodes:,} nodes)"
     if anew.units > kept.units:
         text += f"; {anew.units:.1f} ns where the node has changed"
     return text
 
 
-def _tree(found: Evaluated) -> Iterator[str]:
-    rows = list(_rows_of(found.text, found.part, 0))
+def _tree(evaluated: Evaluated) -> Iterator[str]:
+    rows = list(_rows_of(evaluated.text, evaluated.part, 0))
     width = min(60, max(len(text) for text, _ in rows))
     yield from (f"{text:<{width}}  {place}" for text, place in rows)
 
@@ -393,12 +393,12 @@ def evaluated_on_devices(text: str, slices: Iterable[ResourceSlice]) -> Evaluate
         raise PolicyError([diagnostic(problem, where) for problem in wrong])
     assert selector.tree is not None, "nothing is wrong with it"
     values = []
-    for one in _newest(slices):
-        for device in one.spec.devices:
-            name = DeviceId(one.spec.driver, one.spec.pool.name, device.name)
+    for piece in _newest(slices):
+        for device in piece.spec.devices:
+            name = DeviceId(piece.spec.driver, piece.spec.pool.name, device.name)
             try:
-                found, _ = selector.value(as_record(one.spec.driver, device))
-                values.append(DeviceValue(name, cel.plain(found)))
+                computed, _ = selector.value(as_record(piece.spec.driver, device))
+                values.append(DeviceValue(name, cel.plain(computed)))
             except cel.CelError as error:
                 values.append(DeviceValue(name, None, str(error)))
     if not values:
@@ -411,14 +411,22 @@ def evaluated_on_devices(text: str, slices: Iterable[ResourceSlice]) -> Evaluate
 def _newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
     """Return the slices of the newest generation of each pool, by driver, pool and name."""
 
-    def pool(one: ResourceSlice) -> tuple[str, str]:
-        return one.spec.driver, one.spec.pool.name
+    def pool(resource_slice: ResourceSlice) -> tuple[str, str]:
+        return resource_slice.spec.driver, resource_slice.spec.pool.name
 
-    listed = sorted(slices, key=lambda one: (*pool(one), one.metadata.name))
+    listed = sorted(
+        slices, key=lambda resource_slice: (*pool(resource_slice), resource_slice.metadata.name)
+    )
     newest: dict[tuple[str, str], int] = {}
-    for one in listed:
-        newest[pool(one)] = max(newest.get(pool(one), 0), one.spec.pool.generation)
-    return [one for one in listed if one.spec.pool.generation == newest[pool(one)]]
+    for resource_slice in listed:
+        newest[pool(resource_slice)] = max(
+            newest.get(pool(resource_slice), 0), resource_slice.spec.pool.generation
+        )
+    return [
+        resource_slice
+        for resource_slice in listed
+        if resource_slice.spec.pool.generation == newest[pool(resource_slice)]
+    ]
 
 
 def is_over_devices(text: str) -> bool:

@@ -55,8 +55,8 @@ class FilterPart:
         """Return which of the rows [0, n) it rejects."""
         if self.codes is None:
             return np.zeros(n, np.bool_)
-        found: NDArray[np.bool_] = self.codes != 0
-        return found
+        rejecting: NDArray[np.bool_] = self.codes != 0
+        return rejecting
 
 
 def filter_parts(runner: Runner, table: NodeTable, pod: PodInfo) -> list[FilterPart]:
@@ -124,13 +124,13 @@ def alternatives(
 ) -> list[report.Alternative]:
     """Return changes with which the pod would fit, or would get another node."""
     sole = _rejected_by_one_only(table, evaluation, parts)
-    found = [
+    changes = [
         *_without_filters(profile, table, pod, evaluation, parts, sole),
         *_without_scores(profile, table, pod, evaluation),
     ]
     if not evaluation.filtering.any_feasible():
-        found += _with_smaller_requests(table, pod, parts, sole)
-    return found
+        changes += _with_smaller_requests(table, pod, parts, sole)
+    return changes
 
 
 def _rejected_by_one_only(
@@ -143,7 +143,7 @@ def _rejected_by_one_only(
     for row in evaluation.filtering.overrides:
         live[row] = False
     once = live & (rejected.sum(axis=0) == 1)
-    return [once & one for one in rejected]
+    return [once & rejected_rows for rejected_rows in rejected]
 
 
 def _without_filters(

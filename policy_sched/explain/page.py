@@ -21,46 +21,48 @@ def no_link(_name: str) -> str:
     return ""
 
 
-def explanation_page(found: report.Explanation) -> web.Summary:
+def explanation_page(explanation: report.Explanation) -> web.Summary:
     """Return the report of an explanation."""
-    lead, *remarks = (line.strip() for line in report.head_lines(found))
-    sections = explanation_sections(found)
-    return web.Summary(found.pod, lead, sections, "explain", tone_of(found), remarks)
+    lead, *remarks = (line.strip() for line in report.head_lines(explanation))
+    sections = explanation_sections(explanation)
+    return web.Summary(explanation.pod, lead, sections, "explain", tone_of(explanation), remarks)
 
 
-def tone_of(found: report.Explanation) -> web.Tone:
+def tone_of(explanation: report.Explanation) -> web.Tone:
     """Return whether a pod has a node: good, bad, or warn if it preempts pods for it."""
-    if found.best and (found.node or not found.after_queue):
+    if explanation.best and (explanation.node or not explanation.after_queue):
         return "good"
-    return "warn" if found.nominated_node else "bad"
+    return "warn" if explanation.nominated_node else "bad"
 
 
 def explanation_sections(
-    found: report.Explanation, node_href: Callable[[str], str] = no_link
+    explanation: report.Explanation, node_href: Callable[[str], str] = no_link
 ) -> list[web.Section]:
     """Return what explains a decision; ``node_href``: the address of a node's page."""
-    changes = report.change_lines(found)
-    sections = [_scores(found, node_href)] if found.scores else []
+    changes = report.change_lines(explanation)
+    sections = [_scores(explanation, node_href)] if explanation.scores else []
     change = (
         [web.Section("What would change it", [web.Prose(changes, points=True)])] if changes else []
     )
-    if found.scores:
+    if explanation.scores:
         sections += change
-    if found.placements:
-        heads, rows = report.placement_rows(found)
+    if explanation.placements:
+        heads, rows = report.placement_rows(explanation)
         columns = [web.Column(head, number=i > 0) for i, head in enumerate(heads)]
         tried = web.Table("Domains in which the pod's group was tried", columns, rows)
         sections.append(web.Section("Placements", [tried]))
-    if found.filters and found.nodes:
-        sections.append(web.Section("Filters", [filters_funnel(found)]))
-    if found.claims is not None:
-        sections += _claims(found.claims)
-    if not found.scores:
+    if explanation.filters and explanation.nodes:
+        sections.append(web.Section("Filters", [filters_funnel(explanation)]))
+    if explanation.claims is not None:
+        sections += _claims(explanation.claims)
+    if not explanation.scores:
         sections += change
-    if found.rated:
-        sections.append(web.Section(f"Devices of {found.best[0]}", list(_rated(found.rated))))
-    if found.rejections:
-        sections.append(web.Section("Rejected nodes", [rejections_table(found, node_href)]))
+    if explanation.rated:
+        sections.append(
+            web.Section(f"Devices of {explanation.best[0]}", list(_rated(explanation.rated)))
+        )
+    if explanation.rejections:
+        sections.append(web.Section("Rejected nodes", [rejections_table(explanation, node_href)]))
     return sections
 
 
@@ -71,14 +73,16 @@ def _scores(explanation: report.Explanation, node_href: Callable[[str], str]) ->
     return web.Section("Scores", [*decided, scores_bars(explanation, node_href)])
 
 
-def scores_bars(found: report.Explanation, node_href: Callable[[str], str] = no_link) -> web.Bars:
+def scores_bars(
+    explanation: report.Explanation, node_href: Callable[[str], str] = no_link
+) -> web.Bars:
     """Return a bar for each of the best nodes, with what each plugin adds."""
-    shown = found.scores[:NODES]
+    shown = explanation.scores[:NODES]
     shares = report.score_shares(shown) if shown else []
     bars = []
     for i, score in enumerate(shown):
         label = web.Text(
-            score.node, node_href(score.node), note="best" * (score.node in found.best)
+            score.node, node_href(score.node), note="best" * (score.node in explanation.best)
         )
         parts = [
             web.Part(name, of[i], str(of[i]), name.startswith(report.ALIKE)) for name, of in shares
@@ -89,25 +93,25 @@ def scores_bars(found: report.Explanation, node_href: Callable[[str], str] = no_
     return web.Bars(f"{nodes}: what each plugin adds, by its weight", bars)
 
 
-def filters_funnel(found: report.Explanation) -> web.Funnel:
+def filters_funnel(explanation: report.Explanation) -> web.Funnel:
     """Return the filters that remove nodes, each of what the earlier ones left."""
     steps = [
         web.FunnelStep(step.name, step.removed, step.alone, step.left, report.reason_texts(step))
-        for step in report.removing(found)
+        for step in report.removing(explanation)
     ]
-    caption = f"{found.feasible} of {counted(found.nodes, 'node')} pass all filters"
-    return web.Funnel(caption, "nodes", found.nodes, steps, report.others_text(found))
+    caption = f"{explanation.feasible} of {counted(explanation.nodes, 'node')} pass all filters"
+    return web.Funnel(caption, "nodes", explanation.nodes, steps, report.others_text(explanation))
 
 
 def rejections_table(
-    found: report.Explanation, node_href: Callable[[str], str] = no_link
+    explanation: report.Explanation, node_href: Callable[[str], str] = no_link
 ) -> web.Table:
     """Return by node the filter that rejected it first."""
     rows: list[list[web.Value]] = [
         [web.Text(node, node_href(node)), plugin, ", ".join(reasons)]
-        for node, (plugin, reasons) in sorted(found.rejections.items())[:REJECTIONS]
+        for node, (plugin, reasons) in sorted(explanation.rejections.items())[:REJECTIONS]
     ]
-    more = len(found.rejections) - len(rows)
+    more = len(explanation.rejections) - len(rows)
     columns = [web.Column("Node"), web.Column("Filter"), web.Column("Reasons", wide=True)]
     caption = "The first filter that rejects each node"
     return web.Table(caption, columns, rows, f"and {more:,} more" * bool(more), sortable=True)

@@ -202,22 +202,26 @@ PREFIX: Final = "kube-scheduler-simulator.sigs.k8s.io/"
 """Prefix of the annotations that kube-scheduler-simulator's web interface shows."""
 
 
-def head_lines(found: Explanation) -> Iterator[str]:
+def head_lines(explanation: Explanation) -> Iterator[str]:
     """Yield the lead, and below it what must be known of it."""
-    yield from _head(found)
-    for extender, error in found.skipped_extenders.items():
+    yield from _head(explanation)
+    for extender, error in explanation.skipped_extenders.items():
         yield f"  extender {extender} failed and is ignored: {error}"
-    yield from _queue(found)
-    for name in found.unmatched:
+    yield from _queue(explanation)
+    for name in explanation.unmatched:
         yield f"  {name} does not apply to it: a matchCondition is false"
-    for name, failure in found.failed_scores.items():
+    for name, failure in explanation.failed_scores.items():
         yield f"  the score of {name} {failure}"
 
 
-def change_lines(found: Explanation) -> list[str]:
+def change_lines(explanation: Explanation) -> list[str]:
     """Return what would change the decision, the devices of claims first."""
-    changes = [] if found.claims is None else list(map(change_text, found.claims.changes))
-    return changes + [_alternative(alternative, found) for alternative in found.alternatives]
+    changes = (
+        [] if explanation.claims is None else list(map(change_text, explanation.claims.changes))
+    )
+    return changes + [
+        _alternative(alternative, explanation) for alternative in explanation.alternatives
+    ]
 
 
 def _head(explanation: Explanation) -> Iterator[str]:
@@ -287,9 +291,9 @@ def _placements(explanation: Explanation) -> Iterator[str]:
                      range(1, len(heads)), gap="  ")  # fmt: skip
 
 
-def placement_rows(found: Explanation) -> tuple[list[str], list[list[str]]]:
+def placement_rows(explanation: Explanation) -> tuple[list[str], list[list[str]]]:
     """Return headings and rows of the domains in which the pod's group was tried."""
-    plugins = sorted({plugin for step in found.placements for plugin in step.plugins})
+    plugins = sorted({plugin for step in explanation.placements for plugin in step.plugins})
     several = plugins if len(plugins) > 1 else []
     rows = [
         [
@@ -299,7 +303,7 @@ def placement_rows(found: Explanation) -> tuple[list[str], list[list[str]]]:
             str(step.score) if step.feasible else "infeasible",
             *(str(step.plugins.get(plugin, "")) for plugin in several),
         ]
-        for step in found.placements
+        for step in explanation.placements
     ]
     return ["Placement", "Nodes", "Pods placed", "Score", *several], rows
 
@@ -324,9 +328,9 @@ def _filters(explanation: Explanation) -> Iterator[str]:
         yield others
 
 
-def removing(found: Explanation) -> list[FilterStep]:
+def removing(explanation: Explanation) -> list[FilterStep]:
     """Return the filters that remove a node, if only by themselves."""
-    return [step for step in found.filters if step.alone]
+    return [step for step in explanation.filters if step.alone]
 
 
 def reason_texts(step: FilterStep) -> list[str]:
@@ -334,10 +338,10 @@ def reason_texts(step: FilterStep) -> list[str]:
     return [f"{count} {reason}" for reason, count in step.reasons.items()]
 
 
-def others_text(found: Explanation) -> str:
+def others_text(explanation: Explanation) -> str:
     """Return how many filters remove no node; empty if there are none."""
-    telling = len(removing(found))
-    silent = len(found.filters) - telling
+    telling = len(removing(explanation))
+    silent = len(explanation.filters) - telling
     others = "filters" if silent > 1 else "filter"
     return f"{silent} {'other ' * bool(telling)}{others} would let every node pass" * bool(silent)
 
@@ -367,12 +371,13 @@ def score_shares(scores: Sequence[NodeScore]) -> list[tuple[str, list[int]]]:
     return shares
 
 
-def what_decided(found: Explanation) -> Iterator[str]:
+def what_decided(explanation: Explanation) -> Iterator[str]:
     """Yield ties, and by which scores the best node beats the next one."""
-    first = found.scores[0]
-    if len(found.best) > 1:
-        yield f"{len(found.best)} nodes have the highest total; one of them is chosen at random"
-    rest = [score for score in found.scores if score.node not in found.best]
+    first = explanation.scores[0]
+    if len(explanation.best) > 1:
+        nodes = len(explanation.best)
+        yield f"{nodes} nodes have the highest total; one of them is chosen at random"
+    rest = [score for score in explanation.scores if score.node not in explanation.best]
     if not rest:
         return
     second = rest[0]

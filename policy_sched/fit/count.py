@@ -239,13 +239,13 @@ class _Count:
 
     def _evict(self) -> list[report.Victim]:
         """Remove the pods that preemption chose."""
-        found = []
+        victims = []
         for deletion in self._client.leaving:
             info = self._scheduler.cache.pod(deletion.uid)
             if info is None:
                 continue
             owner = f"{info.namespace}/{info.owner_kind}/{info.owner_name}"
-            found.append(
+            victims.append(
                 report.Victim(
                     info.key,
                     self._scheduler.cache.node_of(info.uid),
@@ -257,7 +257,7 @@ class _Count:
             pod_gone(self._scheduler, info)
             free_claims(self._scheduler, info)
         self._client.leaving.clear()
-        return found
+        return victims
 
     def _spend_budgets(self, pod: PodInfo) -> bool:
         """Take one disruption from each budget of a pod; return whether one had none left."""
@@ -303,7 +303,7 @@ class _Count:
             limited=self._limited,
             preempting=self._preempting,
             preempting_limited=self._preempting_limited,
-            by_node=tuple(sorted(by_node, key=lambda one: (-one.pods, -one.preempting, one.node))),
+            by_node=tuple(sorted(by_node, key=lambda fit: (-fit.pods, -fit.preempting, fit.node))),
             excluded=_tally(self._first or self._exhausted, closed),
             exhausted=_tally(self._exhausted, opened),
             message=self._message,
@@ -322,10 +322,10 @@ class _Count:
             node = table.nodes[row]
             value = None if node is None else node.metadata.labels.get(label)
             groups.setdefault(value, []).append(row)
-        found = []
+        fits = []
         for value, members in groups.items():
             opened = [row for row in members if self._open[row]]
-            found.append(
+            fits.append(
                 report.LabelFit(
                     value,
                     len(members),
@@ -335,7 +335,7 @@ class _Count:
                     _tally(self._exhausted, opened),
                 )
             )
-        return sorted(found, key=lambda one: (one.value is None, one.value or ""))
+        return sorted(fits, key=lambda fit: (fit.value is None, fit.value or ""))
 
 
 def _tally(statuses: Mapping[int, Status], rows: Iterable[int]) -> dict[str, int]:

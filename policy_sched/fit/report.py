@@ -182,7 +182,7 @@ class Fit:
 
     def document(self) -> Document:
         """Return the result as plain data."""
-        found: Document = {
+        plain_data: Document = {
             "unit": self.unit,
             "podsPerReplica": self.pods,
             "replicas": self.replicas,
@@ -203,9 +203,9 @@ class Fit:
             },
         }
         if self.label:
-            found["label"] = self.label
-            found["byLabel"] = msgspec.to_builtins(self.by_label)
-        return found
+            plain_data["label"] = self.label
+            plain_data["byLabel"] = msgspec.to_builtins(self.by_label)
+        return plain_data
 
 
 def _reasons(reasons: Mapping[str, int]) -> Iterator[str]:

@@ -68,19 +68,23 @@ def unit_of(manifests: Manifests, cluster: Sequence[model.ApiObject], file: str)
         except model.RejectedError as error:
             problems.append(_problem(manifests, obj, str(error)))
     given = [*manifests.objects, *made]
-    pods = [_fresh(one) for one in given if isinstance(one, model.Pod)]
+    pods = [_fresh(member) for member in given if isinstance(member, model.Pod)]
     if not pods and not problems:
         what = "there is no pod here, and no workload with pods"
         problems.append(Diagnostic(file, 1, 1, BAD_VALUE, what))
     if problems:
         raise PolicyError(problems)
-    copied = [one for one in given if isinstance(one, _COPIED) and not isinstance(one, model.Pod)]
+    copied = [
+        member
+        for member in given
+        if isinstance(member, _COPIED) and not isinstance(member, model.Pod)
+    ]
     groups = _groups(pods, copied, cluster)
     name = _name(pods)
     pods = _whole_gangs(manifests, pods, groups)
-    own = [_unclaimed(one) for one in [*copied, *_missing(groups, copied)]]
-    shared = [one for one in given if not isinstance(one, (*_COPIED, model.Workload))]
-    shared += [one for one in made if isinstance(one, model.ReplicaSet)]
+    own = [_unclaimed(member) for member in [*copied, *_missing(groups, copied)]]
+    shared = [member for member in given if not isinstance(member, (*_COPIED, model.Workload))]
+    shared += [member for member in made if isinstance(member, model.ReplicaSet)]
     return FitUnit(name, tuple(pods), tuple(own), tuple(shared))
 
 
@@ -93,18 +97,18 @@ def _name(pods: Sequence[model.Pod]) -> str:
 
 def _misplaced(manifests: Manifests) -> list[Diagnostic]:
     """Return the problems of objects that no replica can have."""
-    found = []
-    for one in manifests.objects:
-        if isinstance(one, _NO_UNIT):
-            what = f"a {type(one).__name__} is part of the cluster, not of a replica"
-            found.append(_problem(manifests, one, what, "name its file with --cluster"))
-        elif isinstance(one, model.DaemonSet):
+    misplaced = []
+    for obj in manifests.objects:
+        if isinstance(obj, _NO_UNIT):
+            what = f"a {type(obj).__name__} is part of the cluster, not of a replica"
+            misplaced.append(_problem(manifests, obj, what, "name its file with --cluster"))
+        elif isinstance(obj, model.DaemonSet):
             what = "a DaemonSet has one pod for each node, so its replicas are not counted"
-            found.append(_problem(manifests, one, what))
-        elif isinstance(one, model.Workload) and one.spec.template is None:
-            what = f"the {type(one).__name__} has no template, so it has no pods"
-            found.append(_problem(manifests, one, what))
-    return found
+            misplaced.append(_problem(manifests, obj, what))
+        elif isinstance(obj, model.Workload) and obj.spec.template is None:
+            what = f"the {type(obj).__name__} has no template, so it has no pods"
+            misplaced.append(_problem(manifests, obj, what))
+    return misplaced
 
 
 def _problem(
@@ -118,20 +122,20 @@ def _problem(
 
 
 def _of_workload(
-    one: model.ApiObject, known: Iterable[model.ApiObject]
+    obj: model.ApiObject, known: Iterable[model.ApiObject]
 ) -> Iterator[model.ApiObject]:
     """Yield one pod of a workload, with what its controller creates besides.
 
     Raises RejectedError for a pod that its runtime class does not admit.
     """
     if (
-        not isinstance(one, model.Workload)
-        or isinstance(one, model.DaemonSet)
-        or one.spec.template is None
+        not isinstance(obj, model.Workload)
+        or isinstance(obj, model.DaemonSet)
+        or obj.spec.template is None
     ):
         return
-    plain = _plain(one)
-    match one:
+    plain = _plain(obj)
+    match obj:
         case model.Deployment():
             sets = workload_expansion.replica_set_of(plain, 1)
             sets["metadata"]["uid"] = f"{plain['metadata']['uid']}/0"
@@ -151,11 +155,14 @@ def _of_workload(
     yield made
 
 
-def _plain(one: model.Workload) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(one)
-    plain["kind"], plain["apiVersion"] = one.kind or type(one).__name__, one.api_version
-    if not one.metadata.uid:
-        plain["metadata"]["uid"] = "/".join(object_key(one))
+def _plain(workload: model.Workload) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(workload)
+    plain["kind"], plain["apiVersion"] = (
+        workload.kind or type(workload).__name__,
+        workload.api_version,
+    )
+    if not workload.metadata.uid:
+        plain["metadata"]["uid"] = "/".join(object_key(workload))
     return plain
 
 
@@ -187,13 +194,13 @@ def _groups(
 ) -> Groups:
     """Return the groups that pods name, those beside them before those of the cluster."""
     wanted = {(_namespace(pod), _group_of(pod)) for pod in pods if _group_of(pod)}
-    found: dict[tuple[str, str], model.PodGroup | model.CoschedulingGroup] = {}
-    for one in (*own, *cluster):
-        if isinstance(one, model.PodGroup | model.CoschedulingGroup):
-            key = _namespace(one), one.metadata.name
+    by_name: dict[tuple[str, str], model.PodGroup | model.CoschedulingGroup] = {}
+    for obj in (*own, *cluster):
+        if isinstance(obj, model.PodGroup | model.CoschedulingGroup):
+            key = _namespace(obj), obj.metadata.name
             if key in wanted:
-                found.setdefault(key, one)
-    return found
+                by_name.setdefault(key, obj)
+    return by_name
 
 
 def _missing(groups: Groups, own: Sequence[model.ApiObject]) -> list[model.ApiObject]:
@@ -205,13 +212,13 @@ def _whole_gangs(manifests: Manifests, pods: list[model.Pod], groups: Groups) ->
 
     The only pod of a group is repeated.
     """
-    found: list[model.Pod] = []
+    members: list[model.Pod] = []
     for pod in pods:
         group = groups.get((_namespace(pod), _group_of(pod)))
         least = 0 if group is None else group.min_count
-        mates = [one for one in pods if _group_of(one) and _is_mate(one, pod)]
+        mates = [other for other in pods if _group_of(other) and _is_mate(other, pod)]
         if group is None or len(mates) >= least:
-            found.append(pod)
+            members.append(pod)
             continue
         if len(mates) > 1 or least > MOST_MEMBERS:
             name = group.metadata.name
@@ -220,12 +227,12 @@ def _whole_gangs(manifests: Manifests, pods: list[model.Pod], groups: Groups) ->
                 why = f"the group {name} needs {least} pods, more than {MOST_MEMBERS}"
             raise PolicyError([_problem(manifests, pod, why, "write one pod, or all of them")])
         names = (f"{pod.metadata.name}-{member}" for member in range(least))
-        found += [replace(pod, metadata=replace(pod.metadata, name=name)) for name in names]
-    return found
+        members += [replace(pod, metadata=replace(pod.metadata, name=name)) for name in names]
+    return members
 
 
-def _is_mate(one: model.Pod, pod: model.Pod) -> bool:
-    return _namespace(one) == _namespace(pod) and _group_of(one) == _group_of(pod)
+def _is_mate(other: model.Pod, pod: model.Pod) -> bool:
+    return _namespace(other) == _namespace(pod) and _group_of(other) == _group_of(pod)
 
 
 # Copies.
@@ -235,11 +242,11 @@ def _namespace(obj: model.ApiObject) -> str:
     return obj.metadata.namespace or model.DEFAULT_NAMESPACE
 
 
-def _unclaimed(one: model.ApiObject) -> model.ApiObject:
+def _unclaimed(obj: model.ApiObject) -> model.ApiObject:
     """Return a claim or group as it is when it is created: no claim has anything yet."""
-    if isinstance(one, model.ResourceClaim):
-        return replace(one, status=model.ResourceClaimStatus())
-    return one
+    if isinstance(obj, model.ResourceClaim):
+        return replace(obj, status=model.ResourceClaimStatus())
+    return obj
 
 
 def _renamed(obj: model.ApiObject, name: str) -> model.ApiObject:
@@ -310,10 +317,13 @@ def _copy(pod: model.Pod, own: Names) -> model.Pod:
         )
     if spec.resource_claims:
         changes["resource_claims"] = tuple(
-            replace(one, resource_claim_name=renamed("ResourceClaim", one.resource_claim_name))
-            if one.resource_claim_name
-            else one
-            for one in spec.resource_claims
+            replace(
+                reference,
+                resource_claim_name=renamed("ResourceClaim", reference.resource_claim_name),
+            )
+            if reference.resource_claim_name
+            else reference
+            for reference in spec.resource_claims
         )
     return replace(
         pod,

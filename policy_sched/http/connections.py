@@ -261,22 +261,22 @@ class Connections(web.Server):
 
     def sweep(self, now: float) -> int:
         """Cut the connections that keep the server waiting; return how many. ``now``: seconds."""
-        slow = [one for one, transport in self.open.items() if self._slow(one, transport, now)]
+        slow = [peer for peer, transport in self.open.items() if self._slow(peer, transport, now)]
         for connection in slow:
             self.open.pop(connection).abort()
         return len(slow)
 
-    def _slow(self, one: Connection, transport: asyncio.Transport, now: float) -> bool:
+    def _slow(self, connection: Connection, transport: asyncio.Transport, now: float) -> bool:
         waiting = transport.get_write_buffer_size()
-        unknown = not (one.known or one.busy or waiting)
-        if (not one.requested or unknown) and now - one.since >= self._bounds.silent:
+        unknown = not (connection.known or connection.busy or waiting)
+        if (not connection.requested or unknown) and now - connection.since >= self._bounds.silent:
             return True
-        if one.writer is None:
+        if connection.writer is None:
             return False
-        taken: int = one.writer.output_size - waiting
-        one.stuck = one.stuck + 1 if waiting and taken == one.taken else 0
-        one.taken = taken
-        return one.stuck >= STUCK_LOOKS
+        taken: int = connection.writer.output_size - waiting
+        connection.stuck = connection.stuck + 1 if waiting and taken == connection.taken else 0
+        connection.taken = taken
+        return connection.stuck >= STUCK_LOOKS
 
     async def sweeping(self) -> None:
         """Check the connections periodically."""
@@ -389,19 +389,19 @@ class Acceptor:
         """Listen; port 0 is any free one. Raises OSError."""
         loop = asyncio.get_running_loop()
         bound = await loop.create_server(self._factory, host, port, start_serving=False)
-        self._sockets = [one.dup() for one in bound.sockets]
+        self._sockets = [bound_socket.dup() for bound_socket in bound.sockets]
         bound.close()
-        for one in self._sockets:
-            one.setblocking(False)
-            one.listen(QUEUE)
-            loop.add_reader(one, self._accept, one)
+        for bound_socket in self._sockets:
+            bound_socket.setblocking(False)
+            bound_socket.listen(QUEUE)
+            loop.add_reader(bound_socket, self._accept, bound_socket)
 
     async def close(self) -> None:
         """Accept no more; end the handshakes that are not finished."""
         loop = asyncio.get_running_loop()
-        for one in self._sockets:
-            loop.remove_reader(one)
-            one.close()
+        for bound_socket in self._sockets:
+            loop.remove_reader(bound_socket)
+            bound_socket.close()
         self._sockets = []
         tasks = list(self._greeting)
         for task in tasks:

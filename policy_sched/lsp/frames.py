@@ -120,8 +120,8 @@ class Frames:
             if not line and fields:
                 break
             fields += bool(line)
-            if found := _LENGTH.fullmatch(line):
-                length = int(found[1])
+            if match := _LENGTH.fullmatch(line):
+                length = int(match[1])
             elif line and b":" not in line:
                 raise BrokenFrameError(f"{line[:80]!r} is no line of a head")
         if length is None or length > MAX_BODY:

@@ -56,7 +56,7 @@ def _documents_at(path: str, text: str, line: int) -> Iterator[tuple[LoadedDocum
         file = load(SourceFile(path, attempt))
         if file.problems and attempt is text:
             continue
-        before = [one for one in file.documents if _first_line(one.marked) <= line]
+        before = [document for document in file.documents if _first_line(document.marked) <= line]
         if before:
             yield before[-1], not file.problems
 
@@ -67,14 +67,14 @@ def _first_line(marked: Marked) -> int:
 
 def member_before(before: str) -> tuple[str, str] | None:
     """Return the expression before the last dot of a rule's text, and the start of the member."""
-    found = _MEMBER.search(before)
-    return None if found is None else (found[1], found[2])
+    match = _MEMBER.search(before)
+    return None if match is None else (match[1], match[2])
 
 
 def word_before(before: str) -> str:
     """Return the name, or its beginning, at the end of a rule's text."""
-    found = _WORD.search(before)
-    return "" if found is None else found[1]
+    match = _WORD.search(before)
+    return "" if match is None else match[1]
 
 
 def type_of(expression: str, before: str, source: PolicySource) -> types.Type | None:
@@ -98,12 +98,12 @@ def locals_in(before: str) -> list[str]:
 
 def loops(before: str) -> list[tuple[str, str]]:
     """Return variable and operand of the loops that are open at the end of a text."""
-    found = []
+    pairs = []
     for match in _LOOP.finditer(before):
         inner = before[match.start(2) :]
         if inner.count("(") >= inner.count(")"):
-            found.append((match[2], match[1]))
-    return found
+            pairs.append((match[2], match[1]))
+    return pairs
 
 
 _ITEM: Final = re.compile(r"\s*(?:- +)*")
@@ -142,7 +142,7 @@ def place_at(text: str, line: int, character: int) -> CursorPosition:
     """Return the position of a cursor; line and character count from 0, in characters."""
     lines = text.split("\n")[: line + 1]
     head = lines[-1][:character] if lines else ""
-    above = [_read(one) for one in _last_document(lines[:-1])]
+    above = [_read(above_line) for above_line in _last_document(lines[:-1])]
     current = _read(head)
     block = _enclosing_block(above, len(head) - len(head.lstrip()))
     if block is not None:
@@ -176,8 +176,8 @@ def section_of(path: tuple[str, ...]) -> Section | None:
     if names[0] == "measures" and path[-1] not in ("expression", "nodes", "percentOf"):
         return None
     sections = policy_environment().sections
-    found = sections.get(".".join(names))
-    return found if found is not None else sections.get(names[0]) if len(names) > 1 else None
+    section = sections.get(".".join(names))
+    return section if section is not None else sections.get(names[0]) if len(names) > 1 else None
 
 
 def _last_document(lines: list[str]) -> list[str]:
@@ -188,8 +188,8 @@ def _last_document(lines: list[str]) -> list[str]:
 
 
 def _read(line: str) -> _Line:
-    found = _ITEM.match(line)
-    column = found.end() if found else 0
+    match = _ITEM.match(line)
+    column = match.end() if match else 0
     content = line[column:]
     if content.startswith("#"):
         return _Line(1 << 30, "", "")
@@ -265,12 +265,12 @@ def definition(path: str, text: str, line: int, character: int) -> Lines | None:
     place = place_at(text, line, end)
     if place.before is None or place.section is None:
         return None
-    document = next((one for one, valid in _documents_at(path, text, line) if valid), None)
-    found = None if document is None else _defined(document.marked, place, line)
-    if document is None or found is None:
+    document = next((loaded for loaded, valid in _documents_at(path, text, line) if valid), None)
+    span = None if document is None else _defined(document.marked, place, line)
+    if document is None or span is None:
         return None
     file = document.marked.file
-    (first, start), (last, after) = (file.position(at) for at in found)
+    (first, start), (last, after) = (file.position(at) for at in span)
     return first - 1, start - 1, last - 1, after - 1
 
 
@@ -298,8 +298,8 @@ def _key(marked: Marked, path: tuple[str | int, ...]) -> tuple[int, int] | None:
 
 def _items(marked: Marked, section: str) -> Sequence[Any]:
     spec = marked.value.get("spec") if isinstance(marked.value, dict) else None
-    found = spec.get(section) if isinstance(spec, dict) else None
-    return found if isinstance(found, list) else ()
+    items = spec.get(section) if isinstance(spec, dict) else None
+    return items if isinstance(items, list) else ()
 
 
 def _named(marked: Marked, section: str, name: str) -> tuple[int, int] | None:

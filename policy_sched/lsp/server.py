@@ -84,8 +84,8 @@ class Server(LanguageServer):
 
     def document(self, uri: str) -> TextDocument:
         """Return a document that is open; another one is empty, and no file of it is read."""
-        found = self.workspace.text_documents.get(uri)
-        return TextDocument(uri, "") if found is None else found
+        open_document = self.workspace.text_documents.get(uri)
+        return TextDocument(uri, "") if open_document is None else open_document
 
 
 def make_server() -> Server:
@@ -123,16 +123,16 @@ def _register_lookups(server: Server) -> None:
     def complete(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
         document = server.document(params.text_document.uri)
         at = document.position_from_client_units(params.position)
-        found = suggestions(_name(document), document.source, at.line, at.character)
+        results = suggestions(_name(document), document.source, at.line, at.character)
         return [
             lsp.CompletionItem(
-                label=one.label,
-                kind=_KINDS[one.kind],
-                detail=one.entry.title,
-                documentation=_markdown(one.entry),
+                label=suggestion.label,
+                kind=_KINDS[suggestion.kind],
+                detail=suggestion.entry.title,
+                documentation=_markdown(suggestion.entry),
                 sort_text=f"{number:04d}",
             )
-            for number, one in enumerate(found)
+            for number, suggestion in enumerate(results)
         ]
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
@@ -146,10 +146,10 @@ def _register_lookups(server: Server) -> None:
     def defined(params: lsp.DefinitionParams) -> lsp.Location | None:
         document = server.document(params.text_document.uri)
         at = document.position_from_client_units(params.position)
-        found = definition(_name(document), document.source, at.line, at.character)
-        if found is None:
+        results = definition(_name(document), document.source, at.line, at.character)
+        if results is None:
             return None
-        start, end = ServerTextPosition(*found[:2]), ServerTextPosition(*found[2:])
+        start, end = ServerTextPosition(*results[:2]), ServerTextPosition(*results[2:])
         place = document.range_to_client_units(ServerTextRange(start, end))
         return lsp.Location(params.text_document.uri, place)
 
@@ -170,8 +170,8 @@ def _register_edits(server: Server) -> None:
             beside=_beside(document),
             experiments=open_experiment_problems,
         )
-        found = fixes(document.source, *lines, check)
-        return [_action(document, fix) for fix in found]
+        fixes_found = fixes(document.source, *lines, check)
+        return [_action(document, fix) for fix in fixes_found]
 
     @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
     def formatted(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
@@ -188,9 +188,9 @@ def _publish(server: Server, uri: str) -> None:
     document = server.document(uri)
     name = _name(document)
     problems = check_open(name, document.source, _beside(document), open_experiment_problems)
-    found = [_diagnostic(document, one) for one in problems]
+    diagnostics = [_diagnostic(document, problem) for problem in problems]
     server.text_document_publish_diagnostics(
-        lsp.PublishDiagnosticsParams(uri, found, document.version)
+        lsp.PublishDiagnosticsParams(uri, diagnostics, document.version)
     )
 
 
@@ -216,14 +216,16 @@ def _name(document: TextDocument) -> str:
     return document.path or document.uri
 
 
-def _diagnostic(document: TextDocument, one: Diagnostic) -> lsp.Diagnostic:
-    start = ServerTextPosition(one.line - 1, one.column - 1)
-    end = ServerTextPosition(one.line - 1, one.column - 1 + one.width)
+def _diagnostic(document: TextDocument, problem: Diagnostic) -> lsp.Diagnostic:
+    start = ServerTextPosition(problem.line - 1, problem.column - 1)
+    end = ServerTextPosition(problem.line - 1, problem.column - 1 + problem.width)
     return lsp.Diagnostic(
         range=document.range_to_client_units(ServerTextRange(start, end)),
-        message="\n".join(part for part in (one.message, one.context, one.hint) if part),
-        severity=_SEVERITIES[one.severity],
-        code=one.code,
+        message="\n".join(
+            part for part in (problem.message, problem.context, problem.hint) if part
+        ),
+        severity=_SEVERITIES[problem.severity],
+        code=problem.code,
         source="policy-sched",
     )
 

@@ -55,21 +55,21 @@ _FILES: Final = {
 def keys_at(text: str, line: int, path: tuple[str, ...]) -> dict[str, str]:
     """Return the keys below ``path`` in the document of a line (from 0), with descriptions."""
     root = _schema(_FILES.get(_kind(text, line), models.POLICY_FILE))
-    found: dict[str, str] = {}
+    keys: dict[str, str] = {}
     for schema in _below(root, root, path):
         for key, value in schema.get("properties", {}).items():
-            found.setdefault(key, str(value.get("description", "")))
-    return found
+            keys.setdefault(key, str(value.get("description", "")))
+    return keys
 
 
 def _kind(text: str, line: int) -> str:
     """Return the kind of the document that contains a line; Policy if it has none."""
     lines = text.split("\n")
-    breaks = [i for i, one in enumerate(lines) if one.startswith("---")]
+    breaks = [i for i, text_line in enumerate(lines) if text_line.startswith("---")]
     start = max((i for i in breaks if i <= line), default=0)
     end = min((i for i in breaks if i > line), default=len(lines))
-    found = re.search(r"^kind:\s*(\w+)", "\n".join(lines[start:end]), re.MULTILINE)
-    return found[1] if found else "Policy"
+    match = re.search(r"^kind:\s*(\w+)", "\n".join(lines[start:end]), re.MULTILINE)
+    return match[1] if match else "Policy"
 
 
 @cache
@@ -82,13 +82,13 @@ def _below(
     root: Mapping[str, Any], schema: Mapping[str, Any], path: tuple[str, ...]
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the schemas of mappings at a path; lists are transparent."""
-    for one in _resolved(root, schema):
+    for part in _resolved(root, schema):
         if not path:
-            yield one
+            yield part
             continue
-        inner = one.get("properties", {}).get(path[0])
-        if inner is None and isinstance(one.get("additionalProperties"), dict):
-            inner = one["additionalProperties"]
+        inner = part.get("properties", {}).get(path[0])
+        if inner is None and isinstance(part.get("additionalProperties"), dict):
+            inner = part["additionalProperties"]
         if inner is not None:
             yield from _below(root, inner, path[1:])
 
@@ -127,13 +127,13 @@ def suggestions(path: str, text: str, line: int, character: int) -> list[Suggest
         return []
     source = source_at(path, text, line)
     member = member_before(place.before)
-    found = (
+    candidates = (
         _names(place, source)
         if member is None
         else _members(member[0], place.before, source, place)
     )
     word = word_before(place.before) if member is None else member[1]
-    return [one for one in found if one.label.startswith(word)]
+    return [suggestion for suggestion in candidates if suggestion.label.startswith(word)]
 
 
 def meaning(path: str, text: str, line: int, character: int) -> Entry | None:
@@ -152,8 +152,8 @@ def meaning(path: str, text: str, line: int, character: int) -> Entry | None:
             return Entry(key[1], "key", description) if description else None
         if place.before is None or place.section is None:
             return None
-    found = suggestions(path, text, line, end)
-    return next((one.entry for one in found if one.label == key[1]), None)
+    candidates = suggestions(path, text, line, end)
+    return next((suggestion.entry for suggestion in candidates if suggestion.label == key[1]), None)
 
 
 def _names(place: CursorPosition, source: PolicySource) -> Iterator[Suggestion]:
@@ -246,15 +246,15 @@ class Fix:
 
 def fixes(text: str, first: int, last: int, check: Check) -> Iterator[Fix]:
     """Yield the fixes of problems on some lines of a text, from 0."""
-    found = check(text)
-    for problem in found:
+    problems = check(text)
+    for problem in problems:
         if first <= problem.line - 1 <= last:
-            fix = _fix(text, problem, found, check)
+            fix = _fix(text, problem, problems, check)
             if fix is not None:
                 yield fix
 
 
-def _fix(text: str, problem: Diagnostic, found: Sequence[Diagnostic], check: Check) -> Fix | None:
+def _fix(text: str, problem: Diagnostic, before: Sequence[Diagnostic], check: Check) -> Fix | None:
     lines = text.split("\n")
     row, start = problem.line - 1, problem.column - 1
     if row >= len(lines):
@@ -263,7 +263,7 @@ def _fix(text: str, problem: Diagnostic, found: Sequence[Diagnostic], check: Che
     for offered in _offers(problem, shown[start:end]):
         for written in _spellings(offered, shown[:start], shown[end:]):
             lines[row] = shown[:start] + written + shown[end:]
-            if _mends(problem, found, check("\n".join(lines))):
+            if _mends(problem, before, check("\n".join(lines))):
                 return Fix(problem, written)
     return None
 
@@ -304,8 +304,8 @@ def _mends(problem: Diagnostic, before: Sequence[Diagnostic], after: Sequence[Di
     return gone and not any(code.startswith(_SLIPS) for code in new)
 
 
-def _counted(found: Sequence[Diagnostic]) -> Counter[tuple[str, str]]:
-    return Counter((one.code, one.message) for one in found)
+def _counted(problems: Sequence[Diagnostic]) -> Counter[tuple[str, str]]:
+    return Counter((problem.code, problem.message) for problem in problems)
 
 
 Kind = Literal["variable", "field", "method", "function", "module", "keyword", "property"]
@@ -342,7 +342,9 @@ def functions_in(environment: Environment, namespace: str) -> Iterator[Suggestio
 def methods(environment: Environment, kind: types.Type) -> Iterator[Suggestion]:
     """Yield the methods and macros that a value of a type has."""
     for name, overloads in environment.methods.items():
-        fitting = tuple(one for one in overloads if types.fit(one.params[0], kind, {}))
+        fitting = tuple(
+            overload for overload in overloads if types.fit(overload.params[0], kind, {})
+        )
         if fitting:
             yield Suggestion(name, "method", _all_of(fitting))
     if isinstance(kind, types.ListType | types.MapType | types.OptionalType):
@@ -357,8 +359,8 @@ def _all_of(overloads: tuple[Overload, ...]) -> Entry:
     first = of_overload(overloads[0])
     if len(overloads) == 1:
         return first
-    titles = "\n".join(dict.fromkeys(one.signature for one in overloads))
-    texts = "\n".join(dict.fromkeys(one.doc for one in overloads))
+    titles = "\n".join(dict.fromkeys(overload.signature for overload in overloads))
+    texts = "\n".join(dict.fromkeys(overload.doc for overload in overloads))
     return Entry(titles, first.kind, texts, first.example)
 
 
@@ -382,11 +384,13 @@ def selector_suggestions(text: str, place: CursorPosition) -> list[Suggestion]:
         return []
     domain = _DOMAIN.search(before)
     if domain is not None:
-        return [one for one in _domains(text) if one.label.startswith(domain[1])]
+        return [
+            suggestion for suggestion in _domains(text) if suggestion.label.startswith(domain[1])
+        ]
     member = member_before(before)
-    found = _selector_names(before) if member is None else _selector_members(member[0], before)
+    candidates = _selector_names(before) if member is None else _selector_members(member[0], before)
     word = word_before(before) if member is None else member[1]
-    return [one for one in found if one.label.startswith(word)]
+    return [suggestion for suggestion in candidates if suggestion.label.startswith(word)]
 
 
 def _domains(text: str) -> list[Suggestion]:

@@ -53,9 +53,9 @@ def fill_in(pod: model.Pod) -> None:
 def set_creation_times(objects: Iterable[model.ApiObject], now: int) -> None:
     """Set the creationTimestamp of objects that have none to ``now``."""
     created = model.datetime_of(now)
-    for one in objects:
-        if one.metadata.creation_timestamp is None:
-            one.metadata.creation_timestamp = created
+    for obj in objects:
+        if obj.metadata.creation_timestamp is None:
+            obj.metadata.creation_timestamp = created
 
 
 def _amount(nanos: int) -> str:
@@ -96,17 +96,17 @@ class Priorities:
                 spec.priority_class_name = self._default.metadata.name
                 self._set(pod, self._default)
             return True
-        found = self._classes.get(spec.priority_class_name)
-        if found is not None:
-            self._set(pod, found)
+        priority_class = self._classes.get(spec.priority_class_name)
+        if priority_class is not None:
+            self._set(pod, priority_class)
             return True
         spec.priority = SYSTEM_PRIORITIES.get(spec.priority_class_name)
         return spec.priority is not None
 
     @staticmethod
-    def _set(pod: model.Pod, found: model.PriorityClass) -> None:
-        pod.spec.priority = found.value
-        pod.spec.preemption_policy = pod.spec.preemption_policy or found.preemption_policy
+    def _set(pod: model.Pod, priority_class: model.PriorityClass) -> None:
+        pod.spec.priority = priority_class.value
+        pod.spec.preemption_policy = pod.spec.preemption_policy or priority_class.preemption_policy
 
 
 class Admission:

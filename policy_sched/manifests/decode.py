@@ -33,10 +33,10 @@ def decode_object(value: object, report: Report) -> model.ApiObject | None:
     None if scheduling does not read its kind, or after its problems were reported, each with its
     path inside the object.
     """
-    found = kind_of(value, report)
-    if found is None or found in model.SKIPPED_KINDS:
+    kind = kind_of(value, report)
+    if kind is None or kind in model.SKIPPED_KINDS:
         return None
-    return decode_as(value, model.KINDS[found], report)
+    return decode_as(value, model.KINDS[kind], report)
 
 
 def decode_as(value: object, kind: type[model.ApiObject], report: Report) -> model.ApiObject | None:
@@ -93,13 +93,13 @@ def value_problem(decoded: model.ApiObject) -> Problem | None:
     elif isinstance(decoded, model.Workload) and decoded.spec.template is not None:
         template = ("spec", "template")
         metadata, spec = decoded.spec.template.metadata, decoded.spec.template.spec
-    found = None
+    fault = None
     if metadata is not None and model.DURATION_ANNOTATION in metadata.annotations:
-        found = _duration_problem(metadata.annotations[model.DURATION_ANNOTATION])
-    if found is None and spec is not None and len(spec.topology_spread_constraints) > 1:
-        found = _spread_problem(spec)
-    if found is not None:
-        return (*template, *found[0]), BAD_VALUE, found[1], ""
+        fault = _duration_problem(metadata.annotations[model.DURATION_ANNOTATION])
+    if fault is None and spec is not None and len(spec.topology_spread_constraints) > 1:
+        fault = _spread_problem(spec)
+    if fault is not None:
+        return (*template, *fault[0]), BAD_VALUE, fault[1], ""
     return _size_problem(decoded)
 
 
@@ -114,8 +114,8 @@ def _duration_problem(text: str) -> tuple[Path, str] | None:
 def _spread_problem(spec: model.PodSpec) -> tuple[Path, str] | None:
     """Return the problem of two constraints with the same key and the same whenUnsatisfiable."""
     seen = set()
-    for index, one in enumerate(spec.topology_spread_constraints):
-        pair = one.topology_key, one.when_unsatisfiable
+    for index, constraint in enumerate(spec.topology_spread_constraints):
+        pair = constraint.topology_key, constraint.when_unsatisfiable
         if pair in seen:
             path: Path = ("spec", "topologySpreadConstraints", index)
             shown = f"{{{shortened(pair[0], quote=False)}, {shortened(pair[1], quote=False)}}}"
@@ -213,8 +213,10 @@ def quantities_valid(decoded: model.ApiObject) -> bool:
     try:
         for amounts in _amounts(decoded):
             for amount in amounts.values():
-                found = model.nanos(amount)
-                if not 0 <= found <= _ALL_FIT and (found < 0 or _exceeds(amounts)):
+                amount_in_nanos = model.nanos(amount)
+                if not 0 <= amount_in_nanos <= _ALL_FIT and (
+                    amount_in_nanos < 0 or _exceeds(amounts)
+                ):
                     return False
         for amount in _device_amounts(decoded):
             model.nanos(amount)
@@ -258,15 +260,15 @@ def _device_amounts(decoded: model.ApiObject) -> Iterator[model.Amount]:
     match decoded:
         case model.ResourceSlice():
             for counters in decoded.spec.shared_counters:
-                yield from (one.value for one in counters.counters.values())
+                yield from (counter.value for counter in counters.counters.values())
             for device in decoded.spec.devices:
                 yield from _amounts_of_device(device)
         case model.ResourceClaim() | model.ResourceClaimTemplate():
             claim = decoded.spec if isinstance(decoded, model.ResourceClaim) else decoded.spec.spec
             for request in claim.devices.requests:
-                for one in (request.exactly, *request.first_available):
-                    if one is not None and one.capacity is not None:
-                        yield from one.capacity.requests.values()
+                for counter in (request.exactly, *request.first_available):
+                    if counter is not None and counter.capacity is not None:
+                        yield from counter.capacity.requests.values()
     if isinstance(decoded, model.ResourceClaim) and decoded.status.allocation is not None:
         for result in decoded.status.allocation.devices.results:
             yield from result.consumed_capacity.values()
@@ -274,7 +276,7 @@ def _device_amounts(decoded: model.ApiObject) -> Iterator[model.Amount]:
 
 def _amounts_of_device(device: model.Device) -> Iterator[model.Amount]:
     for taken in device.consumes_counters:
-        yield from (one.value for one in taken.counters.values())
+        yield from (counter.value for counter in taken.counters.values())
     for capacity in device.capacity.values():
         yield capacity.value
         policy = capacity.request_policy
@@ -282,43 +284,43 @@ def _amounts_of_device(device: model.Device) -> Iterator[model.Amount]:
             yield from policy.valid_values
             limits = policy.valid_range
             some = (limits.min, limits.max, limits.step) if limits is not None else ()
-            yield from (one for one in (policy.default, *some) if one is not None)
+            yield from (counter for counter in (policy.default, *some) if counter is not None)
 
 
 def _workload_amounts(workload: model.Workload) -> list[Mapping[str, model.Amount]]:
     template = workload.spec.template
-    found = [] if template is None else _spec_amounts(template.spec)
+    amounts = [] if template is None else _spec_amounts(template.spec)
     if isinstance(workload, model.StatefulSet):
         for claim in workload.spec.volume_claim_templates:
-            found += _amounts(claim)
-    return found
+            amounts += _amounts(claim)
+    return amounts
 
 
 def _pod_amounts(pod: model.Pod) -> list[Mapping[str, model.Amount]]:
     status = pod.status
-    found = _spec_amounts(pod.spec)
+    amounts = _spec_amounts(pod.spec)
     if status.allocated_resources:
-        found.append(status.allocated_resources)
+        amounts.append(status.allocated_resources)
     if status.resources is not None:
-        found += (status.resources.requests, status.resources.limits)
+        amounts += (status.resources.requests, status.resources.limits)
     for given in (*status.container_statuses, *status.init_container_statuses):
-        found.append(given.allocated_resources)
+        amounts.append(given.allocated_resources)
         if given.resources is not None:
-            found += (given.resources.requests, given.resources.limits)
-    return found
+            amounts += (given.resources.requests, given.resources.limits)
+    return amounts
 
 
 def _spec_amounts(spec: model.PodSpec) -> list[Mapping[str, model.Amount]]:
-    found: list[Mapping[str, model.Amount]] = [spec.overhead] if spec.overhead else []
+    amounts: list[Mapping[str, model.Amount]] = [spec.overhead] if spec.overhead else []
     for container in (*spec.containers, *spec.init_containers):
         resources = container.resources
         if resources.requests:
-            found.append(resources.requests)
+            amounts.append(resources.requests)
         if resources.limits:
-            found.append(resources.limits)
+            amounts.append(resources.limits)
     if spec.resources is not None:
-        found += (spec.resources.requests, spec.resources.limits)
+        amounts += (spec.resources.requests, spec.resources.limits)
     for volume in spec.volumes:
         if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
-            found.append(volume.ephemeral.volume_claim_template.spec.resources.requests)
-    return found
+            amounts.append(volume.ephemeral.volume_claim_template.spec.resources.requests)
+    return amounts

@@ -89,14 +89,14 @@ def _files(path: str, loading: _Loading) -> Iterator[str]:
     if path == STDIN or not place.is_dir():
         yield path
         return
-    found = sorted(
+    names = sorted(
         str(p)
         for p in place.rglob("*")
         if p.is_file() and p.name.removesuffix(".gz").endswith(SUFFIXES)
     )
-    if not found:
+    if not names:
         loading.fail(path, f"the directory holds no manifests ({', '.join(SUFFIXES)}, or .gz)")
-    for name in found:
+    for name in names:
         if source.is_stray_link(FilePath(name), place, manifest=True):
             loading.fail(name, "a symbolic link leads out of the directory, to no manifest")
         else:
@@ -307,58 +307,58 @@ class _Loading:
 
         Returns whether the rest of the file cannot be read.
         """
-        found = place.look()
-        self.diagnostics.extend(found.problems)
-        if found.problems:
-            return found.ended
-        items = decode.list_items(found.value)
+        document = place.look()
+        self.diagnostics.extend(document.problems)
+        if document.problems:
+            return document.ended
+        items = decode.list_items(document.value)
         if items is None:
-            self._object(found, place, ())
+            self._object(document, place, ())
             return False
         for index, item in items:
             at: Path = ("items", index)
             if decode.list_items(item) is not None:
-                self._report(found, at, decode.UNKNOWN_KIND, _NESTED)
+                self._report(document, at, decode.UNKNOWN_KIND, _NESTED)
             else:
-                self._object(replace(found, value=item), place, at)
+                self._object(replace(document, value=item), place, at)
         return False
 
-    def _item(self, found: LocatedManifest, place: ManifestPosition, implied: _Head) -> None:
+    def _item(self, document: LocatedManifest, place: ManifestPosition, implied: _Head) -> None:
         """Add an item of a list by the slow path."""
-        self.diagnostics.extend(found.problems)
-        if found.problems:
+        self.diagnostics.extend(document.problems)
+        if document.problems:
             return
-        if decode.list_items(found.value) is not None:
-            self._report(found, (), decode.UNKNOWN_KIND, _NESTED)
+        if decode.list_items(document.value) is not None:
+            self._report(document, (), decode.UNKNOWN_KIND, _NESTED)
             return
-        if isinstance(found.value, dict) and implied.kind:
-            given = {"apiVersion": implied.apiVersion, "kind": implied.kind, **found.value}
-            found = replace(found, value=given)
-        self._object(found, place, ())
+        if isinstance(document.value, dict) and implied.kind:
+            given = {"apiVersion": implied.apiVersion, "kind": implied.kind, **document.value}
+            document = replace(document, value=given)
+        self._object(document, place, ())
 
     def _report(
-        self, found: LocatedManifest, path: Path, code: str, message: str, hint: str = ""
+        self, document: LocatedManifest, path: Path, code: str, message: str, hint: str = ""
     ) -> None:
-        self.diagnostics.append(found.diagnostic(path, code, message, hint))
+        self.diagnostics.append(document.diagnostic(path, code, message, hint))
 
-    def _object(self, found: LocatedManifest, place: ManifestPosition, prefix: Path) -> None:
+    def _object(self, document: LocatedManifest, place: ManifestPosition, prefix: Path) -> None:
         """Add one object; ``prefix`` is its path in the document."""
 
         def report(path: Path, code: str, message: str, hint: str) -> None:
-            self._report(found, (*prefix, *path), code, message, hint)
+            self._report(document, (*prefix, *path), code, message, hint)
 
-        kind = decode.kind_of(found.value, report)
+        kind = decode.kind_of(document.value, report)
         if kind is None:
             return
         if kind in SKIPPED_KINDS:
             self.skipped += 1
             return
-        decoded = decode.decode_as(found.value, KINDS[kind], report)
+        decoded = decode.decode_as(document.value, KINDS[kind], report)
         if decoded is None:
             return
-        if found.marked is not None:
-            start, end = found.marked.span(prefix)
-            place = ManifestPosition(found.file, source.Record(start, 0, end), place.is_json)
+        if document.marked is not None:
+            start, end = document.marked.span(prefix)
+            place = ManifestPosition(document.file, source.Record(start, 0, end), place.is_json)
         key = decode.object_key(decoded)
         if key in self.places:
             name = "/".join(part for part in key[1:] if part)
@@ -372,15 +372,15 @@ class _Loading:
     def admit(self, cluster: Sequence[ApiObject]) -> None:
         """Do to the objects what the API server does when they are created."""
         admission = Admission([*cluster, *self.objects])
-        for one in self.objects:
+        for obj in self.objects:
 
             def report(
-                path: Path, code: str, message: str, hint: str, one: ApiObject = one
+                path: Path, code: str, message: str, hint: str, obj: ApiObject = obj
             ) -> None:
-                place = self.places[decode.object_key(one)]
+                place = self.places[decode.object_key(obj)]
                 self._report(place.look(), path, code, message, hint)
 
-            admission.admit(one, report)
+            admission.admit(obj, report)
 
 
 def slow_yaml(file: source.SourceFile) -> str:

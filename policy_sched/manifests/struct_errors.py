@@ -126,27 +126,27 @@ class _Walk:
             return self._wrong(value, "a mapping", path)
         known = {field.encode_name: field for field in shape.fields}
         return {
-            name: found
+            name: fitted
             for name, inner in value.items()
             if name in known
             and inner is not None
-            and (found := self._inner(inner, known[name].type, (*path, name))) is not _LEFT_OUT
+            and (fitted := self._inner(inner, known[name].type, (*path, name))) is not _LEFT_OUT
         }
 
     def _mapping(self, value: object, shape: types.DictType, path: Path) -> Any:
         if not isinstance(value, dict):
             return self._wrong(value, "a mapping", path)
         return {
-            name: found
+            name: fitted
             for name, inner in value.items()
-            if (found := self._inner(inner, shape.value_type, (*path, name))) is not _LEFT_OUT
+            if (fitted := self._inner(inner, shape.value_type, (*path, name))) is not _LEFT_OUT
         }
 
     def _sequence(self, value: object, shape: types.VarTupleType, path: Path) -> Any:
         if not isinstance(value, list):
             return self._wrong(value, "a list", path)
-        found = [self._inner(v, shape.item_type, (*path, i)) for i, v in enumerate(value)]
-        return [one for one in found if one is not _LEFT_OUT] if self._lenient else found
+        items = [self._inner(v, shape.item_type, (*path, i)) for i, v in enumerate(value)]
+        return [item for item in items if item is not _LEFT_OUT] if self._lenient else items
 
     def _inner(self, value: object, shape: types.Type, path: Path) -> Any:
         """Visit a field or an item; a lenient walk leaves it out if it does not fit."""
@@ -154,9 +154,9 @@ class _Walk:
             value = _zero(shape)
         if not self._lenient:
             return self.visit(value, shape, path)
-        found = self.visit(value, shape, path)
+        fitted = self.visit(value, shape, path)
         failed, self.failed = self.failed, False
-        return _LEFT_OUT if failed else found
+        return _LEFT_OUT if failed else fitted
 
     def _union(self, value: object, shape: types.UnionType, path: Path) -> Any:
         if _is_amount(shape):
@@ -198,14 +198,14 @@ class _Walk:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return self._wrong(value, "a quantity", path)
         try:
-            found = nanos(value)
+            quantity = nanos(value)
         except ValueError as error:
             self._problem(path, BAD_VALUE, f"{_described(value)} is not a quantity: {error}")
             return value
         resource = str(path[-1]) if path[-2:-1] and path[-2] in _RESOURCE_LISTS else "storage"
-        why = "must be greater than or equal to 0" if found < 0 else excess(resource, found)
+        why = "must be greater than or equal to 0" if quantity < 0 else excess(resource, quantity)
         if why:
-            hint = "" if found < 0 else "kube-scheduler's sums and scores of more overflow int64"
+            hint = "" if quantity < 0 else "kube-scheduler's sums and scores of more overflow int64"
             self._problem(path, BAD_VALUE, f"{_described(value)} {why}", hint)
         return value
 
@@ -310,9 +310,9 @@ def _look_at_json(file: source.SourceFile) -> LocatedManifest:
             None, file, None, [source.diagnostic(file, 0, source.UNREADABLE, message)]
         )
     except ValueError as error:  # a constant, or a number of more digits than int() accepts
-        found = [] if parsed is None else parsed.problems
+        faults = [] if parsed is None else parsed.problems
         other = source.diagnostic(file, 0, source.UNREADABLE, f"the text is not JSON: {error}")
-        return LocatedManifest(None, file, None, found or [other])
+        return LocatedManifest(None, file, None, faults or [other])
     value = _without_halves(value)
     if parsed is not None and len(parsed.documents) == 1 and not parsed.problems:
         return LocatedManifest(value, file, parsed.documents[0])
@@ -342,4 +342,4 @@ _ESCAPE: Final = re.compile(r"\\(?:u[dD][89a-fA-F][0-9a-fA-F]{2}|.)")
 
 def _without_surrogates(text: str) -> str:
     """Return a text of the same length without unpaired surrogates, which YAML rejects."""
-    return _ESCAPE.sub(lambda found: "x" * 6 if len(found[0]) == 6 else found[0], text)
+    return _ESCAPE.sub(lambda match: "x" * 6 if len(match[0]) == 6 else match[0], text)

@@ -335,20 +335,20 @@ def with_claims(objects: Sequence[model.ApiObject]) -> list[model.ApiObject]:
     An entry whose template is missing stays as it is: such a pod waits.
     """
     templates = {
-        (one.metadata.namespace or "default", one.metadata.name): one
-        for one in objects
-        if isinstance(one, model.ResourceClaimTemplate)
+        (obj.metadata.namespace or "default", obj.metadata.name): obj
+        for obj in objects
+        if isinstance(obj, model.ResourceClaimTemplate)
     }
     if not templates:
         return list(objects)
-    found: list[model.ApiObject] = []
-    for one in objects:
-        if isinstance(one, model.Pod) and one.spec.resource_claims:
-            made, pod = _made(one, templates)
-            found += [*made, pod]
+    expanded: list[model.ApiObject] = []
+    for obj in objects:
+        if isinstance(obj, model.Pod) and obj.spec.resource_claims:
+            made, pod = _made(obj, templates)
+            expanded += [*made, pod]
         else:
-            found.append(one)
-    return found
+            expanded.append(obj)
+    return expanded
 
 
 def _made(
@@ -356,7 +356,7 @@ def _made(
 ) -> tuple[list[model.ResourceClaim], model.Pod]:
     namespace = pod.metadata.namespace or "default"
     statuses = list(pod.status.resource_claim_statuses)
-    known = {one.name for one in statuses}
+    known = {claim_status.name for claim_status in statuses}
     uid = pod.metadata.uid or f"{namespace}/{pod.metadata.name}"
     claims = []
     for entry in pod.spec.resource_claims:

@@ -123,7 +123,9 @@ class GroupSteps:
         """Yield the outcome of each pod, the first one with that of the group."""
         decisions = list(member_decisions(plan))
         shown = plan.best or next(iter(plan.tried), None)
-        members = {id(one.attempt): one for one in (() if shown is None else shown.members)}
+        members = {
+            id(decided.attempt): decided for decided in (() if shown is None else shown.members)
+        }
         victims = list(plan.victims)
         for member in decisions:
             if isinstance(member.decision, Preempt):
@@ -131,7 +133,7 @@ class GroupSteps:
         status = plan.status
         group = GroupOutcome(
             f"{pod.namespace}/{pod.pod_group}",
-            tuple(one.attempt.queued.info.key for one in decisions),
+            tuple(decided.attempt.queued.info.key for decided in decisions),
             status.code.value,
             plan.waiting,
             tuple(dict.fromkeys(victim.key for victim in victims)),

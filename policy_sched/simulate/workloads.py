@@ -110,12 +110,14 @@ def expand(
     most = len(given) + manifests.MOST_PODS
     known = _Expansion(given, cluster)
     expanded: list[model.ApiObject] = []
-    for one in given:
-        expanded.append(one)
-        if isinstance(one, model.Workload):
-            what = f"{type(one).__name__} {'/'.join(manifests.object_key(one)[1:])}"
+    for given_object in given:
+        expanded.append(given_object)
+        if isinstance(given_object, model.Workload):
+            what = (
+                f"{type(given_object).__name__} {'/'.join(manifests.object_key(given_object)[1:])}"
+            )
             try:
-                expanded += islice(known.made(one), manifests.MOST_PODS + 1)
+                expanded += islice(known.made(given_object), manifests.MOST_PODS + 1)
             except model.RejectedError as error:
                 raise ExpansionError(f"{what}: {error}") from None
             if len(expanded) > most:
@@ -136,26 +138,28 @@ class _Expansion:
         self, given: Sequence[model.ApiObject], cluster: Sequence[model.ApiObject]
     ) -> None:
         self._keys = {manifests.object_key(obj) for obj in given}
-        self._nodes = [one for one in given if isinstance(one, model.Node)]
+        self._nodes = [
+            given_object for given_object in given if isinstance(given_object, model.Node)
+        ]
         self._admission = manifests.Admission([*cluster, *given])
         self._pods: defaultdict[Key, list[tuple[str, model.Pod]]] = defaultdict(list)
         self._sets: defaultdict[Key, list[tuple[str, model.ReplicaSet]]] = defaultdict(list)
-        for one in given:
-            owner = _controller(one)
+        for given_object in given:
+            owner = _controller(given_object)
             if owner is None:
                 continue
-            key = _namespace(one), owner.kind, owner.name
-            if isinstance(one, model.Pod):
-                self._pods[key].append((owner.uid, one))
-            elif isinstance(one, model.ReplicaSet):
-                self._sets[key].append((owner.uid, one))
+            key = _namespace(given_object), owner.kind, owner.name
+            if isinstance(given_object, model.Pod):
+                self._pods[key].append((owner.uid, given_object))
+            elif isinstance(given_object, model.ReplicaSet):
+                self._sets[key].append((owner.uid, given_object))
         self._orphans: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         self._count_orphans()
         self._scaled: dict[Key, int] = {}
         self._new_sets: dict[Key, model.ReplicaSet] = {}
-        for one in given:
-            if isinstance(one, model.Deployment) and _makes(one):
-                self._scale(one)
+        for given_object in given:
+            if isinstance(given_object, model.Deployment) and _makes(given_object):
+                self._scale(given_object)
 
     def made(self, workload: model.Workload) -> Iterator[model.ApiObject]:
         """Yield the objects that a workload's controller creates when the workload is created."""

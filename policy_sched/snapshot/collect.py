@@ -56,7 +56,7 @@ async def collect(api: rest.Api, advance: Callable[[int], None] = lambda _more: 
     forbidden: list[apimachinery.ApiError] = []
     for selection in SELECTIONS:
         try:
-            found = await _listed(api, selection)
+            listed = await _listed(api, selection)
         except apimachinery.ApiError as error:
             name = apimachinery.resource(selection.kind).qualified
             if error.code == FORBIDDEN and selection in USEFUL:
@@ -66,8 +66,8 @@ async def collect(api: rest.Api, advance: Callable[[int], None] = lambda _more: 
             elif error.code != rest.NOT_FOUND:
                 raise ClusterError(f"{name} cannot be listed: {error}") from None
         else:
-            objects += found.objects
-            notes += found.notes
+            objects += listed.objects
+            notes += listed.notes
         advance(1)
     if forbidden:
         raise ClusterError(_refusal(forbidden))
@@ -77,11 +77,11 @@ async def collect(api: rest.Api, advance: Callable[[int], None] = lambda _more: 
 async def _listed(api: rest.Api, selection: rest.Selection) -> Collected:
     decoding: rest.Decoding[Any] = rest.Decoding(selection.kind, KINDS[selection.kind])
     listing = await list_all(api, selection, decoding)
-    partial = [one.partial for one in listing.unread if one.partial is not None]
+    partial = [unread.partial for unread in listing.unread if unread.partial is not None]
     notes = tuple(
-        f"{selection.kind[1]} {'/'.join(filter(None, one.place))}: {one.why}; "
-        + ("it is left out" if one.partial is None else "what can be read of it is taken")
-        for one in listing.unread
+        f"{selection.kind[1]} {'/'.join(filter(None, unread.place))}: {unread.why}; "
+        + ("it is left out" if unread.partial is None else "what can be read of it is taken")
+        for unread in listing.unread
     )
     return Collected([*listing.items, *partial], notes)
 
@@ -116,8 +116,8 @@ def write_objects(path: str, objects: Iterable[ApiObject]) -> int:
     encode = msgspec.json.Encoder().encode
     with replacing(path, private=True) as raw:
         with gzip.GzipFile("", "wb", LEVEL, raw, mtime=0) as packed:
-            for one in objects:
-                packed.write(encode(one) + b"\n")
+            for obj in objects:
+                packed.write(encode(obj) + b"\n")
         return raw.tell()
 
 
@@ -129,9 +129,9 @@ def write_names(path: str, names: Mapping[str, str]) -> None:
 
 def summary(objects: Sequence[ApiObject]) -> str:
     """Return the numbers of nodes, pods and other objects in words."""
-    pods = [one for one in objects if isinstance(one, Pod)]
+    pods = [obj for obj in objects if isinstance(obj, Pod)]
     pending = sum(not pod.spec.node_name for pod in pods)
-    nodes = sum(isinstance(one, Node) for one in objects)
-    others = Counter(one.kind for one in objects if not isinstance(one, Pod | Node))
+    nodes = sum(isinstance(obj, Node) for obj in objects)
+    others = Counter(obj.kind for obj in objects if not isinstance(obj, Pod | Node))
     text = f"{counted(nodes, 'node')}, {counted(len(pods), 'pod')} ({pending:,} pending)"
     return f"{text}, {counted(others.total(), 'other object')}"

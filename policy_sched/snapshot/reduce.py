@@ -51,14 +51,14 @@ def reduced(
 def _reduced(
     objects: Iterable[model.ApiObject], kept: Collection[str]
 ) -> Iterator[model.ApiObject]:
-    for one in objects:
-        if not isinstance(one, TAKEN) or (
-            isinstance(one, model.Pod) and one.status.phase in model.ENDED_PHASES
+    for obj in objects:
+        if not isinstance(obj, TAKEN) or (
+            isinstance(obj, model.Pod) and obj.status.phase in model.ENDED_PHASES
         ):
             continue
-        reduce = _REDUCE.get(type(one))
-        found = one if reduce is None else reduce(one)
-        yield replace(found, metadata=_metadata(found.metadata, kept))
+        reduce = _REDUCE.get(type(obj))
+        reduced = obj if reduce is None else reduce(obj)
+        yield replace(reduced, metadata=_metadata(reduced.metadata, kept))
 
 
 def _metadata(meta: M, kept: Collection[str]) -> M:
@@ -69,7 +69,7 @@ def _metadata(meta: M, kept: Collection[str]) -> M:
 
 
 def _conditions(conditions: Iterable[model.Condition]) -> tuple[model.Condition, ...]:
-    return tuple(replace(one, message="") for one in conditions)
+    return tuple(replace(condition, message="") for condition in conditions)
 
 
 def _pod(pod: model.Pod) -> model.Pod:
@@ -86,21 +86,21 @@ def _group(group: model.PodGroup) -> model.PodGroup:
     return replace(group, status=replace(status, conditions=_conditions(status.conditions)))
 
 
-def _replicas(one: Any) -> Any:
-    return replace(one, spec=replace(one.spec, template=None))
+def _replicas(workload: Any) -> Any:
+    return replace(workload, spec=replace(workload.spec, template=None))
 
 
-def _stateful_set(one: model.StatefulSet) -> model.StatefulSet:
-    return replace(one, spec=replace(one.spec, template=None, volume_claim_templates=()))
+def _stateful_set(workload: model.StatefulSet) -> model.StatefulSet:
+    return replace(workload, spec=replace(workload.spec, template=None, volume_claim_templates=()))
 
 
 def _without_parameters(configurations: Iterable[T]) -> tuple[T, ...]:
-    found: list[Any] = []
-    for one in configurations:
-        opaque = getattr(one, "opaque", None)
+    bare_configurations: list[Any] = []
+    for configuration in configurations:
+        opaque = getattr(configuration, "opaque", None)
         bare = None if opaque is None else replace(opaque, parameters=None)
-        found.append(replace(one, opaque=bare))  # type: ignore[type-var]  # structs
-    return tuple(found)
+        bare_configurations.append(replace(configuration, opaque=bare))  # type: ignore[type-var]  # structs
+    return tuple(bare_configurations)
 
 
 def _claim(claim: model.ResourceClaim) -> model.ResourceClaim:
@@ -110,19 +110,24 @@ def _claim(claim: model.ResourceClaim) -> model.ResourceClaim:
     if given is not None:
         allocated = replace(given.devices, config=_without_parameters(given.devices.config))
         given = replace(given, devices=allocated)
-    reports = tuple(replace(one, conditions=_conditions(one.conditions)) for one in status.devices)
+    reports = tuple(
+        replace(device, conditions=_conditions(device.conditions)) for device in status.devices
+    )
     return replace(claim, spec=spec, status=replace(status, allocation=given, devices=reports))
 
 
-def _template(one: model.ResourceClaimTemplate) -> model.ResourceClaimTemplate:
-    spec, devices = one.spec.spec, one.spec.spec.devices
+def _template(template: model.ResourceClaimTemplate) -> model.ResourceClaimTemplate:
+    spec, devices = template.spec.spec, template.spec.spec.devices
     bare = replace(spec, devices=replace(devices, config=_without_parameters(devices.config)))
-    metadata = replace(one.spec.metadata, annotations={})
-    return replace(one, spec=replace(one.spec, metadata=metadata, spec=bare))
+    metadata = replace(template.spec.metadata, annotations={})
+    return replace(template, spec=replace(template.spec, metadata=metadata, spec=bare))
 
 
-def _device_class(one: model.DeviceClass) -> model.DeviceClass:
-    return replace(one, spec=replace(one.spec, config=_without_parameters(one.spec.config)))
+def _device_class(device_class: model.DeviceClass) -> model.DeviceClass:
+    return replace(
+        device_class,
+        spec=replace(device_class.spec, config=_without_parameters(device_class.spec.config)),
+    )
 
 
 _REDUCE: Final[dict[type[model.ApiObject], Callable[[Any], model.ApiObject]]] = {

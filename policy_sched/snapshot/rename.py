@@ -73,13 +73,13 @@ class Pseudonyms:
 
     def name(self, text: str) -> str:
         """Return the pseudonym of a name or of a label's value. Raises PolicySchedError."""
-        found = self._known.get(text)
-        if found is None:
-            found = self._known[text] = self._new(text)
-            other = self._owners.setdefault(found, text)
+        pseudonym = self._known.get(text)
+        if pseudonym is None:
+            pseudonym = self._known[text] = self._new(text)
+            other = self._owners.setdefault(pseudonym, text)
             if other != text:
                 raise PolicySchedError("two names have the same pseudonym; take another key")
-        return found
+        return pseudonym
 
     def derive(self, text: str, parts: Sequence[str]) -> None:
         """Note that a name consists of others: its pseudonym consists of theirs, with hyphens."""
@@ -208,52 +208,54 @@ _NAMED_IN_ANNOTATIONS: Final = frozenset(
 
 def renamed(objects: Sequence[model.ApiObject], pseudonyms: Pseudonyms) -> list[model.ApiObject]:
     """Return reduced objects with pseudonyms. Raises PolicySchedError."""
-    for one in objects:
-        if isinstance(one, model.Pod):
-            for volume in one.spec.volumes:
+    for obj in objects:
+        if isinstance(obj, model.Pod):
+            for volume in obj.spec.volumes:
                 if volume.ephemeral is not None:
-                    name = one.metadata.name
+                    name = obj.metadata.name
                     pseudonyms.derive(f"{name}-{volume.name}", (name, volume.name))
     pseudonyms.number(_domains(objects))
-    ranks = _ranks(one for one in objects if isinstance(one, model.ResourceSlice))
+    ranks = _ranks(obj for obj in objects if isinstance(obj, model.ResourceSlice))
     rename = _Renaming(pseudonyms, _pools(objects))
-    found: list[model.ApiObject] = []
-    for one in objects:
-        changed = rename.of(type(one))(one)
+    changed_objects: list[model.ApiObject] = []
+    for obj in objects:
+        changed = rename.of(type(obj))(obj)
         name = changed.metadata.name
-        if isinstance(one, model.CsiDriver | model.DeviceClass):
-            name = one.metadata.name
-        elif isinstance(one, model.ResourceSlice):
-            name = f"n{ranks[one.metadata.name]}-{name}"
-        found.append(replace(changed, metadata=replace(changed.metadata, name=name)))
-    return found
+        if isinstance(obj, model.CsiDriver | model.DeviceClass):
+            name = obj.metadata.name
+        elif isinstance(obj, model.ResourceSlice):
+            name = f"n{ranks[obj.metadata.name]}-{name}"
+        changed_objects.append(replace(changed, metadata=replace(changed.metadata, name=name)))
+    return changed_objects
 
 
 def _domains(objects: Sequence[model.ApiObject]) -> set[str]:
     """Return the values of the labels of nodes by which pod groups are placed."""
-    keys = {one.topology_key for one in objects if isinstance(one, model.PodGroup)} - {""}
-    nodes = (one for one in objects if isinstance(one, model.Node)) if keys else ()
-    return {v for one in nodes for k, v in one.metadata.labels.items() if k in keys}
+    keys = {obj.topology_key for obj in objects if isinstance(obj, model.PodGroup)} - {""}
+    nodes = (obj for obj in objects if isinstance(obj, model.Node)) if keys else ()
+    return {v for obj in nodes for k, v in obj.metadata.labels.items() if k in keys}
 
 
 def _pools(objects: Iterable[model.ApiObject]) -> dict[str, str]:
     """Return a number for each pool of devices, in the order of their names."""
     names: set[str] = set()
-    for one in objects:
-        if isinstance(one, model.ResourceSlice):
-            names.add(one.spec.pool.name)
-        elif isinstance(one, model.ResourceClaim):
-            names.update(device.pool for device in one.status.devices)
-            if one.status.allocation is not None:
-                names.update(result.pool for result in one.status.allocation.devices.results)
+    for obj in objects:
+        if isinstance(obj, model.ResourceSlice):
+            names.add(obj.spec.pool.name)
+        elif isinstance(obj, model.ResourceClaim):
+            names.update(device.pool for device in obj.status.devices)
+            if obj.status.allocation is not None:
+                names.update(result.pool for result in obj.status.allocation.devices.results)
     return {name: f"{number:05d}" for number, name in enumerate(sorted(names))}
 
 
 def _ranks(slices: Iterable[model.ResourceSlice]) -> dict[str, str]:
     """Return a number for each slice, whose order is that of the names in its pool."""
     pools: dict[tuple[str, str], list[str]] = {}
-    for one in slices:
-        pools.setdefault((one.spec.driver, one.spec.pool.name), []).append(one.metadata.name)
+    for resource_slice in slices:
+        pools.setdefault((resource_slice.spec.driver, resource_slice.spec.pool.name), []).append(
+            resource_slice.metadata.name
+        )
     return {
         name: f"{rank:05d}" for names in pools.values() for rank, name in enumerate(sorted(names))
     }
@@ -280,16 +282,16 @@ class _Renaming:
 
     def of(self, kind: type) -> Change:
         """Return the function for a struct's type. Raises TypeError for an unknown text."""
-        found = self._known.get(kind)
-        if found is None:
+        rewrite = self._known.get(kind)
+        if rewrite is None:
             parts: list[tuple[str, Change]] = []
             # A type may hold itself: its function is known before its parts are.
-            found = self._known[kind] = lambda one: _rewritten(one, parts)
+            rewrite = self._known[kind] = lambda value: _rewritten(value, parts)
             for field in msgspec.structs.fields(kind):
                 change = self._field(kind, field.name, field.type)
                 if change is not None:
                     parts.append((field.name, change))
-        return found
+        return rewrite
 
     def _field(self, kind: type, name: str, annotation: Any) -> Change | None:
         inner, texts = _inside(annotation)
@@ -355,13 +357,13 @@ def _inside(annotation: Any) -> tuple[type | None, frozenset[str]]:
     return None, frozenset({"str"}) if is_text else frozenset()
 
 
-def _rewritten(one: Any, parts: Iterable[tuple[str, Change]]) -> Any:
+def _rewritten(value: Any, parts: Iterable[tuple[str, Change]]) -> Any:
     changes = {}
     for name, change in parts:
-        old = getattr(one, name)
+        old = getattr(value, name)
         if old:
             changes[name] = change(old)
-    return replace(one, **changes) if changes else one
+    return replace(value, **changes) if changes else value
 
 
 def _optional(change: Change) -> Change:

@@ -58,10 +58,10 @@ class Marked:
         """Return the YAML node of the value at ``path``, or None if there is none."""
         node = self._root
         for step in path:
-            found = self._child(node, step)
-            if found is None:
+            entry = self._child(node, step)
+            if entry is None:
                 return None
-            node = found[1]
+            node = entry[1]
         return node
 
     def span(self, path: Path) -> Span:
@@ -76,10 +76,10 @@ class Marked:
     def key_span(self, path: Path) -> Span:
         """Return the span of the key that leads to ``path``; of the value if no key does."""
         parent = self.node(path[:-1])
-        found = self._child(parent, path[-1]) if parent is not None and path else None
-        if found is None or found[0] is None:
+        entry = self._child(parent, path[-1]) if parent is not None and path else None
+        if entry is None or entry[0] is None:
             return self.span(path)
-        return self._span(found[0])
+        return self._span(entry[0])
 
     def style(self, path: Path) -> str:
         """Return the style of the scalar at ``path``: ``|``, ``>``, a quote, or "" for plain.
@@ -145,8 +145,8 @@ def parse_documents(
     refused = unprintable(file)
     if refused is not None:
         return [], [refused]
-    found = parse_text(file, file.text, MAX_VALUES)
-    return found.documents, found.problems
+    parsed = parse_text(file, file.text, MAX_VALUES)
+    return parsed.documents, parsed.problems
 
 
 def unprintable(file: SourceFile) -> Diagnostic | None:
@@ -251,8 +251,8 @@ class _Composed:
             return done[id(node)]
         name = outside.get(node.start_mark.index)
         if name is not None and isinstance(node, ScalarNode):
-            done[id(node)] = found = self._anchored(name)
-            return found
+            done[id(node)] = placed = self._anchored(name)
+            return placed
         done[id(node)] = node
         if isinstance(node, MappingNode):
             node.value = [
@@ -278,7 +278,7 @@ def _moved(mark: Any, base: int) -> yaml.Mark:
 def _aliases_of_others(text: str) -> dict[int, tuple[int, str]]:
     """Return start, end and name of the aliases in a text whose anchors are not in it."""
     loader, names = _Loader(text), set()
-    found: dict[int, tuple[int, str]] = {}
+    aliases: dict[int, tuple[int, str]] = {}
     try:
         while loader.check_event():
             event: Any = loader.get_event()
@@ -290,10 +290,10 @@ def _aliases_of_others(text: str) -> dict[int, tuple[int, str]]:
                 names.add(name)
             elif name not in names:
                 start, end = event.start_mark, event.end_mark
-                found[start.index] = end.index, name
+                aliases[start.index] = end.index, name
     finally:
         loader.dispose()
-    return found
+    return aliases
 
 
 def too_large(file: SourceFile, start: int, end: int) -> Diagnostic:

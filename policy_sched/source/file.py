@@ -42,7 +42,7 @@ class SourceFile:
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [0, *(found.end() for found in re.finditer("\n", self.text))]
+        return [0, *(line_break.end() for line_break in re.finditer("\n", self.text))]
 
     @cached_property
     def lines(self) -> list[str]:
@@ -79,7 +79,7 @@ _SECRET: Final = re.compile(
 
 def masked(line: str) -> str:
     """Return a line as it may be shown: secrets in it become as many asterisks."""
-    return _SECRET.sub(lambda found: "*" * len(found[0]), line)
+    return _SECRET.sub(lambda secret: "*" * len(secret[0]), line)
 
 
 class _Section(SourceFile):

@@ -76,7 +76,9 @@ class KeptFile:
 
     def _remove_old(self, folder: Path, now: float) -> None:
         """Remove files that are of no use any more; other processes may do so at the same time."""
-        abandoned = [one for one in _by_age(folder, f"{UNFINISHED}*") if now - one[0] > ABANDONED]
+        abandoned = [
+            entry for entry in _by_age(folder, f"{UNFINISHED}*") if now - entry[0] > ABANDONED
+        ]
         for _, other in (*abandoned, *_by_age(folder, f"{self._kind}-*")[:-FILES]):
             if other != self.path:
                 other.unlink(missing_ok=True)
@@ -95,9 +97,9 @@ def pickled(content: object) -> bytes:
 class _Pickler(pickle.Pickler):
     """Writes members of enums by their values: Python before 3.11.4 names getattr for them."""
 
-    def reducer_override(self, one: Any) -> Any:
+    def reducer_override(self, value: Any) -> Any:
         """Return what makes a member of an enum."""
-        return (type(one), (one.value,)) if isinstance(one, Enum) else NotImplemented
+        return (type(value), (value.value,)) if isinstance(value, Enum) else NotImplemented
 
 
 def unpickled(content: bytes, allowed: Callable[[str, str], bool]) -> Any:
@@ -124,11 +126,11 @@ class _Unpickler(pickle.Unpickler):
 
 def _by_age(folder: Path, pattern: str) -> list[tuple[float, Path]]:
     """Return the files of a pattern with their times, the oldest first."""
-    found = []
+    by_age = []
     for path in folder.glob(pattern):
         with suppress(FileNotFoundError):
-            found.append((path.lstat().st_mtime, path))
-    return sorted(found)
+            by_age.append((path.lstat().st_mtime, path))
+    return sorted(by_age)
 
 
 def _may_create(folder: Path) -> bool:

@@ -241,9 +241,9 @@ class _Reader:
         event = self._event()
         while not isinstance(event, StreamEndEvent):
             if isinstance(event, DocumentStartEvent):
-                found = self._document(event)
-                if found is not None:
-                    yield found
+                document = self._document(event)
+                if document is not None:
+                    yield document
             event = self._event()
 
     def _document(self, opened: Any) -> PlainDocument | None:

@@ -66,8 +66,8 @@ def _folded(text: str, start: int, end: int) -> list[int]:
     """Return the places of what a fold decodes to: one blank, or all line breaks but the first."""
     breaks = list(_BREAK.finditer(text, start, end))
     if breaks[0][0] in "\u2028\u2029" or len(breaks) == 1:
-        return [found.start() for found in breaks]
-    return [found.start() for found in breaks[1:]]
+        return [match.start() for match in breaks]
+    return [match.start() for match in breaks[1:]]
 
 
 def _escape(text: str, at: int, end: int, places: list[int]) -> int:
@@ -78,10 +78,10 @@ def _escape(text: str, at: int, end: int, places: list[int]) -> int:
         return at + 2 + _ESCAPE_DIGITS.get(text[at + 1], 0)
     at = joined.end()
     while at < end and (text[at] in " \t" or _BREAK.match(text, at, end)):
-        found = _BREAK.match(text, at, end)
-        if found is not None:
+        match = _BREAK.match(text, at, end)
+        if match is not None:
             places.append(at)
-        at = found.end() if found else at + 1
+        at = match.end() if match else at + 1
     return at
 
 
@@ -108,10 +108,10 @@ def _lines(text: str, start: int, end: int) -> list[tuple[int, int]]:
     header = _BREAK.search(text, start, end)
     begin = header.end() if header else end
     while begin < end:
-        found = _BREAK.search(text, begin, end)
-        finish = found.start() if found else end
+        match = _BREAK.search(text, begin, end)
+        finish = match.start() if match else end
         lines.append((begin, finish))
-        begin = found.end() if found else end
+        begin = match.end() if match else end
     return lines
 
 

@@ -110,7 +110,7 @@ def _check_folder(path: Path) -> None:
 def _repository_of(path: Path) -> Path | None:
     """Return the closest directory above a path, as it is written, that holds a repository."""
     above = Path(os.path.abspath(path)).parents
-    return next((one for one in above if (one / ".git").exists()), None)
+    return next((folder for folder in above if (folder / ".git").exists()), None)
 
 
 def _refused(path: Path, link: Path, root: Path) -> OSError:

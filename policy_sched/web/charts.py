@@ -73,7 +73,7 @@ class Chart(msgspec.Struct, frozen=True):
             "title": visible(self.title),
             "x": [_plain(value) for value in self.x],
             "xName": visible(self.x_name),
-            "series": [{"name": visible(one.name), **_curves(one)} for one in self.series],
+            "series": [{"name": visible(series.name), **_curves(series)} for series in self.series],
             "unit": visible(self.unit),
             "whole": self.whole,
             "kind": self.kind,
@@ -84,7 +84,7 @@ class Chart(msgspec.Struct, frozen=True):
     @property
     def whole(self) -> bool:
         """Whether all values are whole numbers, so that the lines of the grid should be."""
-        values = (v for one in self.series for v in one.values if v is not None)
+        values = (v for series in self.series for v in series.values if v is not None)
         return all(math.isfinite(v) and v == int(v) for v in values)
 
     @property
@@ -171,7 +171,7 @@ class Chart(msgspec.Struct, frozen=True):
         label = seconds_text if self.kind == "duration" else number_text
         rows: list[list[Value]] = []
         for i in range(0, len(self.x), every):
-            values = [one.values[i] for one in self.series]
+            values = [series.values[i] for series in self.series]
             rows.append(
                 [label(self.x[i]), *("" if v is None else self.value_text(v) for v in values)]
             )
@@ -181,7 +181,7 @@ class Chart(msgspec.Struct, frozen=True):
     @property
     def _scale(self) -> tuple[float, float]:
         """Return the distance of two lines of the grid, and the value at the top."""
-        curves = [curve for one in self.series for curve in (one.values, one.high)]
+        curves = [curve for series in self.series for curve in (series.values, series.high)]
         values = [v for curve in curves for v in curve if v is not None]
         top = max([*filter(math.isfinite, values), self.high, 0.0]) or 1.0
         step = _duration_step(top / 4) if self.unit == "s" else _step(top / 4)
@@ -198,9 +198,9 @@ def _y(value: float, top: float) -> float:
     return round(HEIGHT - BOTTOM - value / top * (HEIGHT - TOP - BOTTOM), 1)
 
 
-def _curves(one: Series) -> dict[str, list[float | None]]:
+def _curves(series: Series) -> dict[str, list[float | None]]:
     """Return the curve of a series, and the ends of its band if it has one."""
-    curves = {"values": one.values, "low": one.low, "high": one.high}
+    curves = {"values": series.values, "low": series.low, "high": series.high}
     return {
         name: [_plain(value) for value in values]
         for name, values in curves.items()

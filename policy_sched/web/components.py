@@ -42,8 +42,8 @@ def pieces(text: str) -> list[str]:
     return _PIECE.findall(text)
 
 
-def _escape(found: re.Match[str]) -> str:
-    char = found[0]
+def _escape(match: re.Match[str]) -> str:
+    char = match[0]
     code = ord(char)
     return _NAMED.get(char) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
 
@@ -209,16 +209,16 @@ class Bars(msgspec.Struct, frozen=True):
 
     def segments(self, bar: Bar) -> list[Segment]:
         """Return the parts of a bar as they are drawn."""
-        scale = self.scale or max((one.total for one in self.bars), default=0.0) or 1.0
-        found, x = [], 0.0
+        scale = self.scale or max((bar_above.total for bar_above in self.bars), default=0.0) or 1.0
+        parts, x = [], 0.0
         colours = self.legend
         for part in bar.parts:
             width = round(WIDTH * max(0.0, part.value) / scale, 2)
             if width:
                 title = f"{part.name}: {part.text or f'{part.value:g}'}"
-                found.append(Segment(round(x, 2), width, colours[part.name], title))
+                parts.append(Segment(round(x, 2), width, colours[part.name], title))
             x += width
-        return found
+        return parts
 
     @property
     def table(self) -> Table:
@@ -328,21 +328,21 @@ class Problem(msgspec.Struct, frozen=True):
     href: str = ""
 
     @classmethod
-    def of(cls, found: Diagnostic, href: str = "") -> Problem:
+    def of(cls, diagnostic: Diagnostic, href: str = "") -> Problem:
         """Return a diagnostic as it is shown; ``href``: where its source is."""
-        line, column = found.excerpt()
+        line, column = diagnostic.excerpt()
         start = min(column - 1, len(line))
-        end = min(len(line), start + max(1, found.width))
+        end = min(len(line), start + max(1, diagnostic.width))
         return cls(
-            f"{found.file}:{found.line}:{found.column}",
-            str(found.severity),
-            found.code,
-            found.message,
-            found.line,
+            f"{diagnostic.file}:{diagnostic.line}:{diagnostic.column}",
+            str(diagnostic.severity),
+            diagnostic.code,
+            diagnostic.message,
+            diagnostic.line,
             line[:start],
             line[start:end] or (" " if line else ""),
             line[end:],
-            tuple(text for text in (found.context, found.hint) if text),
+            tuple(text for text in (diagnostic.context, diagnostic.hint) if text),
             href,
         )
 

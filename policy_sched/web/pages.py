@@ -186,7 +186,7 @@ def environment(package: str = "policy_sched.web") -> jinja2.Environment:
         raise PolicySchedError(message) from None
     own = jinja2.PackageLoader("policy_sched.web")
     also = [] if package == "policy_sched.web" else [jinja2.PackageLoader(package)]
-    found = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.ChoiceLoader([*also, own]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -195,9 +195,9 @@ def environment(package: str = "policy_sched.web") -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters |= {"breaking": _breaking, "lines": _lines, "script_data": _script_data}
-    found.globals |= {"asset": asset, "inlined": _inlined, "version": __version__}
-    return found
+    templates.filters |= {"breaking": _breaking, "lines": _lines, "script_data": _script_data}
+    templates.globals |= {"asset": asset, "inlined": _inlined, "version": __version__}
+    return templates
 
 
 def render(template: str, **values: object) -> str:

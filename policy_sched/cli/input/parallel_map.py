@@ -48,13 +48,13 @@ def parallel_map(
     with shown(len(items)) as advance:
         done = [_done(work, shares[0], advance)]
         for share, (process, pipe) in zip(shares[1:], pipes, strict=True):
-            found: list[R] | None = _received(pipe)
+            results: list[R] | None = _received(pipe)
             os.waitpid(process, 0)
-            if found is None:
-                found = _done(work, share, advance)
+            if results is None:
+                results = _done(work, share, advance)
             else:
                 advance(len(share))
-            done.append(found)
+            done.append(results)
     return [done[i % count][i // count] for i in range(len(items))]
 
 
@@ -91,10 +91,10 @@ def _received(pipe: int) -> list[R] | None:
     """Return the results of a copy, None if it failed."""
     with os.fdopen(pipe, "rb") as stream:
         try:
-            found: list[R] = pickle.load(stream)  # noqa: S301 - from our own copy
+            results: list[R] = pickle.load(stream)  # noqa: S301 - from our own copy
         except (EOFError, pickle.UnpicklingError):
             return None
-    return found
+    return results
 
 
 def cores() -> int:

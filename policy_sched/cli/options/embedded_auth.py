@@ -36,10 +36,10 @@ class EmbeddedAuthorizer:
         if not authorization and self._rbac is not None:
             return http.ANONYMOUS
         scheme, _, token = authorization.partition(" ")
-        found = self._users.user(token.strip()) if scheme.lower() == "bearer" else None
-        if found is None:
+        user_and_version = self._users.user(token.strip()) if scheme.lower() == "bearer" else None
+        if user_and_version is None:
             return None
-        user, _ = found
+        user, _ = user_and_version
         return http.Caller(user.name, user.uid, user.groups, user.extra)
 
     async def authorize(
@@ -49,11 +49,11 @@ class EmbeddedAuthorizer:
         if self._rbac is None:
             return http.Permission(allowed=caller is not http.ANONYMOUS)
         user = UserInfo(caller.name, caller.uid, caller.groups, caller.extra)
-        found = security.Attributes(
+        request = security.Attributes(
             attributes.verb,
             "" if attributes.resource else attributes.path,
             resource=attributes.resource,
             namespace=attributes.namespace,
             name=attributes.name,
         )
-        return http.Permission(*self._rbac.decide(user, found))
+        return http.Permission(*self._rbac.decide(user, request))

@@ -187,12 +187,12 @@ def shown_flags(
     flags: EndpointFlags, given: Access, overrides: Overrides, files: PolicyFiles
 ) -> dict[str, str]:
     """Return flags by name, as /flagz shows them; those that were not given are left out."""
-    found: dict[str, Any] = {
-        one.name.replace("_", "-"): getattr(group, one.name)
+    values: dict[str, Any] = {
+        field.name.replace("_", "-"): getattr(group, field.name)
         for group in (flags, overrides.leader, overrides.client)
-        for one in fields(group)
+        for field in fields(group)
     }
-    found |= {
+    values |= {
         "config": files.config if isinstance(files.config, str) else None,
         "policies": tuple(files.policies) or None,
         "tls-cert-file": given.certificate,
@@ -202,7 +202,7 @@ def shown_flags(
     }
     return {
         name: ",".join(value) if isinstance(value, tuple) else _typed(value)
-        for name, value in found.items()
+        for name, value in values.items()
         if value is not None
     }
 
@@ -248,14 +248,14 @@ async def _follow(
     while True:
         await asyncio.sleep(REREAD)
         try:
-            found = _read(given)
-            if found != pair:
-                http.renew(context, *found)
+            certificates = _read(given)
+            if certificates != pair:
+                http.renew(context, *certificates)
                 log.write(INFO, "The endpoints have another certificate")
         except ClusterError as error:
             log.write(WARNING, "The endpoints keep their certificate", error=str(error))
             continue
-        pair = found
+        pair = certificates
 
 
 def _embedded_authorizer(given: Access, instance: Instance) -> http.Authorizer:

@@ -42,8 +42,10 @@ def chosen(kubeconfig: str | None, config: str | None, others: Mapping[str, obje
     check_alone(kubeconfig, others)
     if kubeconfig is not None or config is None or any(others.values()):
         return kubeconfig
-    found, _ = load_config(config)  # its problems are reported when all files are read
-    return None if found is None else found.model.client_connection.kubeconfig or None
+    configuration, _ = load_config(config)  # its problems are reported when all files are read
+    return (
+        None if configuration is None else configuration.model.client_connection.kubeconfig or None
+    )
 
 
 @Parameter(name="*")

@@ -99,7 +99,7 @@ def _text(diagnostic: Diagnostic, paint: bool) -> str:
     colour = _COLOURS[diagnostic.severity]
     return re.sub(
         rf"\b{diagnostic.severity} {diagnostic.code}\b",
-        lambda found: f"\x1b[1;{colour}m{found[0]}\x1b[0m",
+        lambda match: f"\x1b[1;{colour}m{match[0]}\x1b[0m",
         text,
         count=1,
     )

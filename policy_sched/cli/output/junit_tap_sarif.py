@@ -26,15 +26,15 @@ def by_file(
     files: Sequence[str], diagnostics: Sequence[Diagnostic]
 ) -> Iterator[tuple[str, list[Diagnostic]]]:
     """Yield every file with what was found in it, files without findings included."""
-    found = {file: list(group) for file, group in groupby(sorted(diagnostics), lambda d: d.file)}
-    for file in dict.fromkeys([*files, *found]):
-        yield file, found.get(file, [])
+    groups = {file: list(group) for file, group in groupby(sorted(diagnostics), lambda d: d.file)}
+    for file in dict.fromkeys([*files, *groups]):
+        yield file, groups.get(file, [])
 
 
-def failures(found: Sequence[Diagnostic], *, strict: bool) -> list[Diagnostic]:
+def failures(problems: Sequence[Diagnostic], *, strict: bool) -> list[Diagnostic]:
     """Return those that fail a build: errors, and if it is strict warnings too."""
     fatal = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
-    return [problem for problem in found if problem.severity in fatal]
+    return [problem for problem in problems if problem.severity in fatal]
 
 
 def cases_of(
@@ -100,8 +100,8 @@ def as_tap(cases: Iterable[CaseResult]) -> str:
     for number, case in enumerate(every, start=1):
         title = one_line(case.title).replace("\\", "\\\\").replace("#", "\\#")
         lines.append(f"{'not ok' if case.failure else 'ok'} {number} - {title}")
-        found = (*case.problems, *case.notes)
-        lines += (f"# {line}" for text in found for line in text.split("\n"))
+        remarks = (*case.problems, *case.notes)
+        lines += (f"# {line}" for text in remarks for line in text.split("\n"))
     return "\n".join(lines) + "\n"
 
 

@@ -90,12 +90,12 @@ def field(number: int, value: Any, wire: int = BYTES) -> bytes:
 def varint(value: int) -> bytes:
     """Return a number, seven bits a byte; a negative one as 64 bits."""
     value %= 2**64
-    found = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def changed_claim(body: bytes, change: Mapping[str, Any]) -> bytes:
@@ -118,8 +118,8 @@ def _merged(data: bytes, change: Mapping[str, Any], shape: _Shape) -> bytes:
     for name, value in change.items():
         number, inner = shape[name]
         former = [bytes(old) for n, wire, old in present if n == number and wire == BYTES]
-        present = [one for one in present if one[0] != number]
-        present += [(number, BYTES, one) for one in _values(former, value, inner)]
+        present = [entry for entry in present if entry[0] != number]
+        present += [(number, BYTES, entry) for entry in _values(former, value, inner)]
     return b"".join(field(number, value, wire) for number, wire, value in present)
 
 
@@ -134,8 +134,8 @@ def _values(former: list[bytes], value: Any, inner: Any) -> list[bytes]:
         case str():
             return [value.encode()]
         case [{"$patch": "delete"}, *_]:
-            gone = {one["uid"].encode() for one in value}
-            return [one for one in former if _uid(one) not in gone]
+            gone = {entry["uid"].encode() for entry in value}
+            return [entry for entry in former if _uid(entry) not in gone]
         case list():
             return [new for item in value for new in _values([], item, inner)]
     return [_merged(b"".join(former), value, inner)]

@@ -55,7 +55,7 @@ def is_gone(error: ClusterError) -> bool:
     if error.code == 409:
         return "precondition" in error.message and "UID" in error.message
     causes = error.details.get("causes") or ()
-    another = error.code == 422 and any(one.get("field") == "metadata.uid" for one in causes)
+    another = error.code == 422 and any(cause.get("field") == "metadata.uid" for cause in causes)
     return another or error.code == 404
 
 

@@ -87,10 +87,10 @@ def _pictures(report: experiments.SweepReport) -> list[web.Section]:
     """Return a chart for each measure that has curves, and bars for the others."""
     variants = experiments.by_variant(report.results)
     curved = experiments.curve_names(report.spec) if report.spec.curve is not None else []
-    found: list[web.Block] = []
+    blocks: list[web.Block] = []
     for measure in report.spec.measures:
         if measure.name in curved:
-            found.append(_curve(report, measure))
+            blocks.append(_curve(report, measure))
             continue
         bars = []
         for variant, runs in variants.items():
@@ -101,8 +101,8 @@ def _pictures(report: experiments.SweepReport) -> list[web.Section]:
                     web.Bar(variant, [web.Part("mean", mean)], experiments.number_text(mean))
                 )
         if bars:
-            found.append(web.Bars(f"{experiments.named(measure)}: means", bars))
-    return [web.Section("Measures", found, beside=True)] if found else []
+            blocks.append(web.Bars(f"{experiments.named(measure)}: means", bars))
+    return [web.Section("Measures", blocks, beside=True)] if blocks else []
 
 
 def _curve(report: experiments.SweepReport, measure: Measure) -> web.Chart:

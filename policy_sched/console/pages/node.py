@@ -71,14 +71,14 @@ def _lead(node: Node, pods: Sequence[PodInfo]) -> str:
 def _waiting(source: ClusterSource, query: page.Query) -> tuple[list[PodInfo], Pager]:
     """Return the pods without a node that are shown."""
     order = {uid: number for number, uid in enumerate(source.waiting())}
-    found: list[tuple[int, Pod]] = []
+    waiting: list[tuple[int, Pod]] = []
     for pod in source.pods():
         uid = pod.metadata.uid or f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
         if uid in order:
-            found.append((order[uid], pod))
-    found.sort(key=lambda item: item[0])
-    start, parts = page.pager(query, len(found), SIZE)
-    return [PodInfo.of(pod) for _, pod in found[start : start + SIZE]], parts
+            waiting.append((order[uid], pod))
+    waiting.sort(key=lambda item: item[0])
+    start, parts = page.pager(query, len(waiting), SIZE)
+    return [PodInfo.of(pod) for _, pod in waiting[start : start + SIZE]], parts
 
 
 def verdicts(scheduler: Scheduler, pods: Iterable[PodInfo], node: str) -> list[Verdict]:
@@ -107,12 +107,12 @@ def _verdict(scheduler: Scheduler, pod: PodInfo, node: str) -> Verdict:
     return Verdict(pod.key, 0 if scoring is None else scoring.total.item(row))
 
 
-def _fits(found: Sequence[Verdict], total: int) -> list[Section]:
+def _fits(verdicts: Sequence[Verdict], total: int) -> list[Section]:
     """Return which pods that wait the node would take, and which filter keeps out the others."""
-    if not found:
+    if not verdicts:
         return []
-    taken = sum(verdict.score is not None for verdict in found)
-    blockers = Counter(verdict.plugin or "other" for verdict in found if verdict.score is None)
+    taken = sum(verdict.score is not None for verdict in verdicts)
+    blockers = Counter(verdict.plugin or "other" for verdict in verdicts if verdict.score is None)
     words = ", ".join(f"{name} keeps out {count}" for name, count in blockers.most_common())
     rows: list[Sequence[Value]] = [
         [
@@ -123,10 +123,10 @@ def _fits(found: Sequence[Verdict], total: int) -> list[Section]:
             ", ".join(verdict.reasons),
             "" if verdict.score is None else f"{verdict.score:,}",
         ]
-        for verdict in found
+        for verdict in verdicts
     ]
     columns = [Column("pod"), Column("filter"), Column("why"), Column("score", number=True)]
-    of = f"{len(found):,} of {total:,}" if total > len(found) else f"{total:,}"
+    of = f"{len(verdicts):,} of {total:,}" if total > len(verdicts) else f"{total:,}"
     note = f"It would take {taken:,} of these now, each by itself" + (
         f"; {words}." if words else "."
     )
@@ -137,7 +137,9 @@ def _use(source: ClusterSource, node: Node) -> Section:
     """Return the use of each resource that the node has."""
     table, name = source.scheduler.cache.nodes, node.metadata.name
     names = [n for n in resource_names(table) if n in node.status.allocatable]
-    return Section("Use", [Facts([Fact(one, meter(table, one, name)) for one in names])])
+    return Section(
+        "Use", [Facts([Fact(resource, meter(table, resource, name)) for resource in names])]
+    )
 
 
 def _pods(pods: Sequence[PodInfo]) -> Section:
@@ -168,7 +170,7 @@ def _devices(source: ClusterSource, node: str) -> list[Section]:
             key = f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}"
             held[result.driver, result.pool, result.device] = key
     rows: list[Sequence[Value]] = []
-    slices = [one.spec for one in objects.of(ResourceSlice) if one.spec.node_name == node]
+    slices = [obj.spec for obj in objects.of(ResourceSlice) if obj.spec.node_name == node]
     for part in slices:
         for device in part.devices:
             owner = held.get((part.driver, part.pool.name, device.name), "")

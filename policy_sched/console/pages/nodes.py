@@ -26,22 +26,22 @@ def view(source: ClusterSource, query: page.Query, results: page.Results) -> pag
     del results
     table = source.scheduler.cache.nodes
     resources = [n for n in resource_names(table) if n not in _NO_COLUMN][:RESOURCES]
-    found = kept(table, query)
+    names = kept(table, query)
     order = query.get("sort", "name")
-    found.sort(key=lambda name: (-share(table, order, name)[0] if order != "name" else 0, name))
-    start, parts = page.pager(query, len(found), SIZE)
-    rows = [cells(table, name, resources) for name in found[start : start + SIZE]]
+    names.sort(key=lambda name: (-share(table, order, name)[0] if order != "name" else 0, name))
+    start, parts = page.pager(query, len(names), SIZE)
+    rows = [cells(table, name, resources) for name in names[start : start + SIZE]]
     columns = [
         Column("node"),
         Column("pods", number=True),
         *(Column(name) for name in resources),
         Column("remarks"),
     ]
-    of = "" if len(found) == table.live_count else f" of {table.live_count:,}"
-    one = "node" if len(found) == 1 and not of else "nodes"
+    of = "" if len(names) == table.live_count else f" of {table.live_count:,}"
+    noun = "node" if len(names) == 1 and not of else "nodes"
     return {
         "heading": "Nodes",
-        "lead": f"{len(found):,}{of} {one}",
+        "lead": f"{len(names):,}{of} {noun}",
         "text": query.get("q"),
         "label": query.get("label"),
         "orders": ["name", "pods", *resources],

@@ -62,7 +62,7 @@ def attention(source: ClusterSource, waiting: Sequence[Waiting]) -> web.Section:
     blocks: list[web.Block] = [web.Problem.of(problem) for problem in problems[:PROBLEMS]]
     if len(problems) > PROBLEMS:
         blocks.append(web.Prose([f"and {counted(len(problems) - PROBLEMS, 'more problem')}"]))
-    groups = grouped(one for one in waiting if one.message and not one.node)
+    groups = grouped(pod for pod in waiting if pod.message and not pod.node)
     rows: list[Sequence[web.Value]] = [
         [
             web.Text(reason, address("/pods", state="pending", reason=reason)),
@@ -83,7 +83,7 @@ def attention(source: ClusterSource, waiting: Sequence[Waiting]) -> web.Section:
 
 def _nothing(waiting: Sequence[Waiting]) -> str:
     """Return a sentence in place of what needs attention."""
-    if any(not one.node for one in waiting):
+    if any(not pod.node for pod in waiting):
         return "Nothing so far: no decided pod is without a node, and no file has a problem."
     return "Nothing: every pod has a node, and no file has a problem."
 
@@ -92,7 +92,7 @@ def summary(source: ClusterSource, waiting: Sequence[Waiting]) -> web.Section:
     """Return the cluster and its scheduler in numbers."""
     table = source.scheduler.cache.nodes
     status = source.store.status
-    placed = sum(bool(one.node) for one in waiting)
+    placed = sum(bool(waiting_pod.node) for waiting_pod in waiting)
     alone = ", each decided alone" if source.status.kind == "live" else ""
     note = f"{placed:,} of them find a node{alone}" if placed else ""
     running = sum(bool(pod.spec.node_name) for pod in source.pods())
@@ -145,15 +145,17 @@ def cells(source: ClusterSource, label: str, colouring: Colouring, state: str = 
         if node is not None:
             name = "" if label == NONE else node.metadata.labels.get(label, "(without the label)")
             groups.setdefault(name, []).append(node)
-    found = []
+    cell_groups = []
     for name in sorted(groups):
         names = [node.metadata.name for node in groups[name]]
         text = ", ".join(filter(None, [counted(len(names), "node"), colouring.mean(names)]))
         fields = [_cell(node, colouring) for node in groups[name]]
-        found.append(web.CellGroup(name, fields, text))
+        cell_groups.append(web.CellGroup(name, fields, text))
     unknown = Counter(share is None for share, _ in colouring.shares.values())[True]
     caption = f"{colouring.caption}{state}: one cell for each node"
-    return web.Cells(caption, found, colouring.low, colouring.high, "no value" if unknown else "")
+    return web.Cells(
+        caption, cell_groups, colouring.low, colouring.high, "no value" if unknown else ""
+    )
 
 
 def _cell(node: Node, colouring: Colouring) -> web.Cell:
@@ -172,8 +174,8 @@ def _cell(node: Node, colouring: Colouring) -> web.Cell:
 def _remarks(node: Node) -> str:
     """Return what keeps all pods from a node."""
     ready = node.ready or not any(condition.type == "Ready" for condition in node.status.conditions)
-    found = [] if ready else ["not ready"]
-    return ", ".join([*found, *["unschedulable"] * bool(node.spec.unschedulable)])
+    remarks = [] if ready else ["not ready"]
+    return ", ".join([*remarks, *["unschedulable"] * bool(node.spec.unschedulable)])
 
 
 def charts(source: ClusterSource) -> list[web.Chart]:
@@ -255,12 +257,12 @@ def _by_resource(scheduler: Scheduler, resource: str) -> Colouring:
     table = scheduler.cache.nodes
     whole = table.lookup(("allocatable", resource)).values
     used = table.lookup(("podCount",) if resource == "pods" else ("requested", resource)).values
-    found: dict[str, tuple[float | None, str]] = {}
+    by_node: dict[str, tuple[float | None, str]] = {}
     for name, row in table.row_of.items():
         most, now = whole.item(row), used.item(row)
         text = f"{quantity_text(resource, now)} of {quantity_text(resource, most)} {resource}"
-        found[name] = (now / most if most else None, text if most else f"no {resource}")
-    return Colouring(resource, shares=found)
+        by_node[name] = (now / most if most else None, text if most else f"no {resource}")
+    return Colouring(resource, shares=by_node)
 
 
 def _text(value: NodeValue, kind: types.Type) -> str:

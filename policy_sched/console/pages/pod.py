@@ -84,14 +84,14 @@ def _before_its_turn(source: ClusterSource, waiting: Waiting, now: Explanation) 
         return ["On the cluster as it is, it has no node either."]
     best = "one of " * (len(now.best) > 1) + some(now.best)
     every = source.waiting().values()
-    ahead = itertools.takewhile(lambda one: one.uid != waiting.uid, every)
-    names = [one.key for one in ahead if one.node and one.node not in now.rejections]
-    found = [f"On the cluster as it is, it would go to {best}."]
+    ahead = itertools.takewhile(lambda pod: pod.uid != waiting.uid, every)
+    names = [pod.key for pod in ahead if pod.node and pod.node not in now.rejections]
+    sentences = [f"On the cluster as it is, it would go to {best}."]
     if names:
         come = "is ahead of it and goes" if len(names) == 1 else "are ahead of it and go"
         where = "a node" if len(names) == 1 else "nodes"
-        found.append(f"{some(names)} {come} to {where} on which it fits now.")
-    return found
+        sentences.append(f"{some(names)} {come} to {where} on which it fits now.")
+    return sentences
 
 
 def _in_turn(waiting: Waiting, best: Sequence[str]) -> list[str]:

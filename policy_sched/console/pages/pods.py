@@ -63,10 +63,10 @@ def rows(source: ClusterSource) -> list[PodRow]:
     """Return all pods: those that wait in the order of the queue, then the others by name."""
     waiting = source.waiting()
     order = {uid: number for number, uid in enumerate(waiting)}
-    found = [(_uid(pod), _row(pod, waiting)) for pod in source.pods()]
+    by_turn = [(_uid(pod), _row(pod, waiting)) for pod in source.pods()]
     last = len(order)
-    found.sort(key=lambda item: (order.get(item[0], last), item[1].key))
-    return [row for _, row in found]
+    by_turn.sort(key=lambda item: (order.get(item[0], last), item[1].key))
+    return [row for _, row in by_turn]
 
 
 def _uid(pod: Pod) -> str:
@@ -83,13 +83,13 @@ def _row(pod: Pod, waiting: Mapping[str, Waiting]) -> PodRow:
     return PodRow(key, namespace, pod.spec.priority or 0, pod.spec.node_name, known)
 
 
-def kept(found: Iterable[PodRow], query: Query) -> list[PodRow]:
+def kept(candidates: Iterable[PodRow], query: Query) -> list[PodRow]:
     """Return the pods that the address selects."""
     state, text = query.get("state", "all"), query.get("q").casefold()
     only = {name: query.get(name) for name in BY if name and query.get(name)}
     return [
         row
-        for row in found
+        for row in candidates
         if (state in ("all", row.state) or (state == "pending" and row.state == "placed"))
         and text in row.key.casefold()
         and all(row.group(name) == value for name, value in only.items())
@@ -100,12 +100,12 @@ def view(source: ClusterSource, query: Query, results: Results) -> View:
     """Return the values of the page."""
     del results
     everything = rows(source)
-    found = kept(everything, query)
+    chosen = kept(everything, query)
     by = query.get("by")
-    start, parts = pager(query, len(found), SIZE)
+    start, parts = pager(query, len(chosen), SIZE)
     return {
         "heading": "Pods",
-        "lead": _lead(everything, found),
+        "lead": _lead(everything, chosen),
         "how": HOW[source.status.kind] if source.waiting() else "",
         "states": STATES,
         "state": query.get("state", "all"),
@@ -117,31 +117,31 @@ def view(source: ClusterSource, query: Query, results: Results) -> View:
             for name in BY
             if name and query.get(name)
         ],
-        "groups": groups(found, by, query) if by in BY[1:] else None,
-        "pods": listed(found[start : start + SIZE]),
+        "groups": groups(chosen, by, query) if by in BY[1:] else None,
+        "pods": listed(chosen[start : start + SIZE]),
         "pager": parts,
     }
 
 
-def _lead(everything: Sequence[PodRow], found: Sequence[PodRow]) -> str:
+def _lead(everything: Sequence[PodRow], chosen: Sequence[PodRow]) -> str:
     """Return what is listed, in a sentence."""
-    states = Counter(row.state for row in found)
+    states = Counter(row.state for row in chosen)
     parts = [
         f"{states['running']:,} with a node" if states["running"] else "",
         f"{states['placed']:,} that find one" if states["placed"] else "",
         f"{states['pending']:,} without one" if states["pending"] else "",
     ]
-    of = "" if len(found) == len(everything) else f" of {len(everything):,}"
-    one = "pod" if len(found) == 1 and not of else "pods"
+    of = "" if len(chosen) == len(everything) else f" of {len(everything):,}"
+    noun = "pod" if len(chosen) == 1 and not of else "pods"
     detail = ", ".join(filter(None, parts))
-    return f"{len(found):,}{of} {one}" + (f": {detail}" if detail else "")
+    return f"{len(chosen):,}{of} {noun}" + (f": {detail}" if detail else "")
 
 
-def groups(found: Sequence[PodRow], by: str, query: Query) -> Table:
+def groups(chosen: Sequence[PodRow], by: str, query: Query) -> Table:
     """Return how many pods have each value, the most frequent first."""
-    found = [row for row in found if by != "reason" or row.reason]
-    counts = Counter(row.group(by) for row in found)
-    waits = Counter(row.group(by) for row in found if row.state == "pending")
+    chosen = [row for row in chosen if by != "reason" or row.reason]
+    counts = Counter(row.group(by) for row in chosen)
+    waits = Counter(row.group(by) for row in chosen if row.state == "pending")
     shown: list[Sequence[Value]] = [
         [
             Text(name, query.url(**{by: name, "by": None, "page": None})),
@@ -155,7 +155,7 @@ def groups(found: Sequence[PodRow], by: str, query: Query) -> Table:
     return Table(f"Pods by {by}", columns, shown, f"and {left} more" if left > 0 else "")
 
 
-def listed(found: Sequence[PodRow]) -> Table:
+def listed(chosen: Sequence[PodRow]) -> Table:
     """Return the list of pods."""
     columns = [
         Column("pod"),
@@ -165,7 +165,7 @@ def listed(found: Sequence[PodRow]) -> Table:
         Column("node, or why it has none"),
     ]
     return Table(
-        "Pods", columns, [_cells(row) for row in found], empty="no pod", caption_hidden=True
+        "Pods", columns, [_cells(row) for row in chosen], empty="no pod", caption_hidden=True
     )
 
 

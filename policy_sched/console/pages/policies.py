@@ -84,9 +84,9 @@ def _problems(problems: Sequence[Diagnostic]) -> list[web.Section]:
     return [web.Section("Problems", shown)]
 
 
-def edit_href(one: Diagnostic) -> str:
+def edit_href(problem: Diagnostic) -> str:
     """Return the address of the editor at a problem."""
-    return page.address(EDIT, file=one.file, line=one.line)
+    return page.address(EDIT, file=problem.file, line=problem.line)
 
 
 def _profiles(plans: Sequence[CompiledPlan]) -> web.Section:
@@ -134,11 +134,11 @@ def _policies(plans: Sequence[CompiledPlan]) -> web.Section:
 
 
 def _in(name: str, enabled: Iterable[tuple[str, int]]) -> bool:
-    return any(name == one for one, _ in enabled)
+    return any(name == plugin for plugin, _ in enabled)
 
 
 def _weight(ready: CompiledPlan, name: str) -> str:
-    weight = next((w for one, w in ready.plan.points.get("score", ()) if one == name), None)
+    weight = next((w for plugin, w in ready.plan.points.get("score", ()) if plugin == name), None)
     return "" if weight is None else str(weight)
 
 

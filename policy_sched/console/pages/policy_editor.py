@@ -62,10 +62,10 @@ def view(source: ClusterSource, query: page.Query, results: page.Results) -> pag
     }
 
 
-def fragment(found: list[Section]) -> web.Response:
+def fragment(parts: list[Section]) -> web.Response:
     """Return sections as a part of a page."""
     template = environment("policy_sched.console").get_template("sections.html")
-    return web.Response(text=template.render(sections=found), content_type="text/html")
+    return web.Response(text=template.render(sections=parts), content_type="text/html")
 
 
 def refused(error: PolicySchedError) -> web.Response:
@@ -81,14 +81,14 @@ async def body(request: web.Request) -> dict[str, Any]:
     if request.method != "POST":
         raise web.HTTPMethodNotAllowed(request.method, ["POST"])
     try:
-        found = json.loads(await _sent(request))
+        sent = json.loads(await _sent(request))
     except UnicodeDecodeError:
         raise web.HTTPBadRequest(text="the body is not UTF-8") from None
     except (ValueError, RecursionError):
         raise web.HTTPBadRequest(text="the body is not JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(sent, dict):
         raise web.HTTPBadRequest(text="the body is not an object")
-    return found
+    return sent
 
 
 async def _sent(request: web.Request) -> str:
@@ -109,23 +109,23 @@ async def _sent(request: web.Request) -> str:
         raise web.HTTPBadRequest(text="the body ends early, or its chunks are none") from None
 
 
-def _text(found: Mapping[str, Any], name: str) -> str:
-    value = found.get(name, "")
+def _text(sent: Mapping[str, Any], name: str) -> str:
+    value = sent.get(name, "")
     if not isinstance(value, str) or len(value) > MAX_POLICY_BYTES:
         raise web.HTTPBadRequest(text=f"{name} is not a text, or too long")
     return value
 
 
-def _number(found: Mapping[str, Any], name: str, default: int) -> int:
-    value = found.get(name, default)
+def _number(sent: Mapping[str, Any], name: str, default: int) -> int:
+    value = sent.get(name, default)
     if not isinstance(value, int) or not 0 <= value < 1 << 30:
         raise web.HTTPBadRequest(text=f"{name} is not a number")
     return value
 
 
-def _edits(source: ClusterSource, found: Mapping[str, Any]) -> dict[str, str]:
-    edits = found.get("edits", {})
-    if not isinstance(edits, dict) or not all(isinstance(one, str) for one in edits.values()):
+def _edits(source: ClusterSource, sent: Mapping[str, Any]) -> dict[str, str]:
+    edits = sent.get("edits", {})
+    if not isinstance(edits, dict) or not all(isinstance(text, str) for text in edits.values()):
         raise web.HTTPBadRequest(text="edits are not texts by path")
     try:
         return trials.checked_edits(source.store.files, edits)
@@ -136,16 +136,16 @@ def _edits(source: ClusterSource, found: Mapping[str, Any]) -> dict[str, str]:
 async def ask(source: ClusterSource | None, request: web.Request) -> web.Response:
     """Return the result of a question of the editor: check, complete or hover."""
     del source
-    found = await body(request)
-    asked = next((one for one in ASKED if one == found.get("asked")), None)
+    sent = await body(request)
+    asked = next((word for word in ASKED if word == sent.get("asked")), None)
     if asked is None:
         raise web.HTTPBadRequest(text=f"asked is one of {', '.join(ASKED)}")
     question = trials.EditorQuestion(
         asked,
-        _text(found, "path"),
-        _text(found, "text"),
-        _number(found, "line", 0),
-        _number(found, "character", 0),
+        _text(sent, "path"),
+        _text(sent, "text"),
+        _number(sent, "line", 0),
+        _number(sent, "character", 0),
     )
     try:
         return web.json_response(await request.app[trials.EDITOR_PROCESS].ask(question))
@@ -156,12 +156,12 @@ async def ask(source: ClusterSource | None, request: web.Request) -> web.Respons
 async def new_file(source: ClusterSource | None, request: web.Request) -> web.Response:
     """Return where a new file would be, and what it begins with."""
     assert source is not None, "the page needs a cluster"
-    found = await body(request)
+    sent = await body(request)
     try:
-        path = trials.place_of_new(source.store.files, _text(found, "name"))
+        path = trials.place_of_new(source.store.files, _text(sent, "name"))
     except PolicySchedError as error:
         return web.Response(status=400, text=str(error))
-    known = found.get("known")
+    known = sent.get("known")
     if Path(path).exists() or (isinstance(known, list) and path in known):
         return web.Response(status=400, text=f"{path} exists already")
     return web.json_response({"path": path, "text": NEW})
@@ -170,9 +170,9 @@ async def new_file(source: ClusterSource | None, request: web.Request) -> web.Re
 async def attempt(source: ClusterSource | None, request: web.Request) -> web.Response:
     """Decide with the edited policies beside those in force, and return what differs."""
     assert source is not None, "the page needs a cluster"
-    found = await body(request)
-    edits = _edits(source, found)
-    seeds = min(max(1, _number(found, "seeds", 1)), trials.MOST_SEEDS)
+    sent = await body(request)
+    edits = _edits(source, sent)
+    seeds = min(max(1, _number(sent, "seeds", 1)), trials.MOST_SEEDS)
     store = source.store
     question = trials.TrialQuestion(
         store.files,
@@ -186,14 +186,14 @@ async def attempt(source: ClusterSource | None, request: web.Request) -> web.Res
         trial = await request.app[trials.TRIAL_PROCESS].ask(question)
     except PolicySchedError as error:
         return refused(error)
-    return fragment(sections(trial, page.address(EDIT, file=_text(found, "file"))))
+    return fragment(sections(trial, page.address(EDIT, file=_text(sent, "file"))))
 
 
 async def download(source: ClusterSource | None, request: web.Request) -> web.Response:
     """Return the edits as a patch."""
     assert source is not None, "the page needs a cluster"
-    found = await body(request)
-    text = trials.patch(source.store.files, _edits(source, found))
+    sent = await body(request)
+    text = trials.patch(source.store.files, _edits(source, sent))
     headers = {"Content-Disposition": 'attachment; filename="policies.patch"'}
     return web.Response(
         body=text.encode("utf-8", "surrogatepass"), content_type="text/x-patch", headers=headers
@@ -251,9 +251,9 @@ def sections(trial: trials.PolicyTrial, href: str) -> list[Section]:
         Text("OLD is the set in force, NEW the edited one; nothing is applied.", tone="dim")
     )
     texts += [
-        Text(one.replace("--seeds 10", "Trying 10 seeds"), tone="dim")
-        for one in page.remarks
-        if not one.startswith(("OLD: ", "NEW: "))  # both have one configuration
+        Text(remark.replace("--seeds 10", "Trying 10 seeds"), tone="dim")
+        for remark in page.remarks
+        if not remark.startswith(("OLD: ", "NEW: "))  # both have one configuration
     ]
     facts: list[Block] = [] if page.facts is None else [page.facts]
     warnings = [Section("Warnings", problems)] if problems else []

@@ -67,24 +67,24 @@ async def played(source: ClusterSource, request: web.Request) -> simulate.Timeli
     objects = await trials.cluster_of(source, request.app)
     kept = request.app[trials.TIMELINES]
     key = (hash(objects), source.store.current.content_hash, chosen)
-    found = kept.get(key)
-    if found is None:
+    result = kept.get(key)
+    if result is None:
         question = trials.TimelineQuestion(plans, objects, chosen.seed, chosen.until, chosen.retry)
-        found = await request.app[trials.TRIAL_PROCESS].ask(question)
-        kept.put(key, found)
-    return found
+        result = await request.app[trials.TRIAL_PROCESS].ask(question)
+        kept.put(key, result)
+    return result
 
 
 async def result(source: ClusterSource | None, request: web.Request) -> web.Response:
     """Return the result of the simulation as a part of the page."""
     assert source is not None, "the page needs a cluster"
     try:
-        found = await played(source, request)
+        timeline = await played(source, request)
     except PolicySchedError as error:
         return refused(error)
     query = page.Query("/timeline/at", dict(request.query))
     template = environment("policy_sched.console").get_template("timeline_result.html")
-    text = template.render(**values(found), moment=query.url(at=None))
+    text = template.render(**values(timeline), moment=query.url(at=None))
     return web.Response(text=text, content_type="text/html")
 
 
@@ -92,39 +92,39 @@ async def at(source: ClusterSource | None, request: web.Request) -> web.Response
     """Return what is so at one moment, as a part of the page."""
     assert source is not None, "the page needs a cluster"
     try:
-        found = await played(source, request)
+        timeline = await played(source, request)
     except PolicySchedError as error:
         return refused(error)
     number = page.Query(request.path, dict(request.query)).number("at", 0)
-    return fragment([moment(found, number)])
+    return fragment([moment(timeline, number)])
 
 
-def values(found: simulate.TimelineResult) -> page.View:
+def values(timeline: simulate.TimelineResult) -> page.View:
     """Return the values of a result's template: the report, with a slider above its curves."""
-    summary = simulate.timeline_page(found)
-    charts = simulate.timeline_charts(found)
-    times = moments(found)
+    summary = simulate.timeline_page(timeline)
+    charts = simulate.timeline_charts(timeline)
+    times = moments(timeline)
     return {
         "summary": summary,
-        "note": _note(found),
+        "note": _note(timeline),
         "last": len(times) - 1,
-        "times": [simulate.duration_text(time - found.start) for time in times],
+        "times": [simulate.duration_text(time - timeline.start) for time in times],
         "axis": charts[0].x_name,
         "charts": charts,
         "sections": linked(section for section in summary.sections if section.blocks != charts),
-        "first": moment(found, 0),
+        "first": moment(timeline, 0),
     }
 
 
-def moments(found: simulate.TimelineResult) -> list[int]:
+def moments(timeline: simulate.TimelineResult) -> list[int]:
     """Return the times that the slider goes through: those of the curves."""
-    return [found.start + round(x * SECOND) for x in simulate.timeline_charts(found)[0].x]
+    return [timeline.start + round(x * SECOND) for x in simulate.timeline_charts(timeline)[0].x]
 
 
-def _note(found: simulate.TimelineResult) -> str:
-    if not found.lives:
+def _note(timeline: simulate.TimelineResult) -> str:
+    if not timeline.lives:
         return "There are no pending pods, so nothing happens."
-    if found.end == found.start:
+    if timeline.end == timeline.start:
         return (
             "Everything happens at one moment: no pod has a creationTimestamp after the others, or"
             " the annotation policysched.dev/duration."
@@ -132,20 +132,20 @@ def _note(found: simulate.TimelineResult) -> str:
     return ""
 
 
-def moment(found: simulate.TimelineResult, number: int) -> Section:
+def moment(timeline: simulate.TimelineResult, number: int) -> Section:
     """Return the state at one of the moments: queue, running pods, and the pods that wait."""
-    times = moments(found)
+    times = moments(timeline)
     time = times[min(number, len(times) - 1)]
-    waits = waiting_at(found, time)
+    waits = waiting_at(timeline, time)
     used: list[Fact] = [
-        Fact(name, f"{100 * found.used[name].at(time) / capacity:.1f} %")
-        for name, steps in found.allocatable.items()
-        if name in found.used and (capacity := steps.at(time))
+        Fact(name, f"{100 * timeline.used[name].at(time) / capacity:.1f} %")
+        for name, steps in timeline.allocatable.items()
+        if name in timeline.used and (capacity := steps.at(time))
     ]
-    before = sum(eviction.at <= time for eviction in found.evictions)
+    before = sum(eviction.at <= time for eviction in timeline.evictions)
     facts = [
-        Fact("in the queue", f"{found.pending.at(time):,}"),
-        Fact("running", f"{found.running.at(time):,}"),
+        Fact("in the queue", f"{timeline.pending.at(time):,}"),
+        Fact("running", f"{timeline.running.at(time):,}"),
         Fact("preemptions so far", f"{before:,}"),
         *used,
     ]
@@ -165,16 +165,16 @@ def moment(found: simulate.TimelineResult, number: int) -> Section:
         Column("Then"),
     ]
     more = f"and {len(waits) - MOST:,} more" if len(waits) > MOST else ""
-    title = f"After {simulate.duration_text(time - found.start)}"
+    title = f"After {simulate.duration_text(time - timeline.start)}"
     table = Table("Pods that wait, the longest first", columns, rows, more, "no pod waits")
     return Section(title, [Facts(facts), table])
 
 
-def waiting_at(found: simulate.TimelineResult, time: int) -> list[simulate.PodTimeline]:
+def waiting_at(timeline: simulate.TimelineResult, time: int) -> list[simulate.PodTimeline]:
     """Return the pods that have arrived by a time and have no node, the longest waits first."""
     waits = [
         life
-        for life in found.lives
+        for life in timeline.lives
         if life.created <= time and (life.bound is None or life.bound > time)
     ]
     return sorted(waits, key=lambda life: life.created)

@@ -152,7 +152,7 @@ class FilesSource(ClusterSource):
         progress = ""
         if self.run is None:
             progress = f"simulating: {self._decided:,} of {len(self._infos):,} pods are decided"
-        named = ("standard input" if one == STDIN else Path(one).name or one for one in paths)
+        named = ("standard input" if path == STDIN else Path(path).name or path for path in paths)
         names = ", ".join(named)
         progress = "" if self._failure else progress
         return SourceStatus("files", names, "", self._fallback, progress, self._failure)
@@ -242,7 +242,9 @@ class FilesSource(ClusterSource):
         objects = self._cluster.objects
         scheduler = self._assembled(self.store.current.plans)
         pending = load_cluster(scheduler.cache, [obj for obj in objects if obj is not pod])
-        infos = waiting_with(pod, [one for one in objects if isinstance(one, Pod)], pending)
+        infos = waiting_with(
+            pod, [candidate for candidate in objects if isinstance(candidate, Pod)], pending
+        )
         uid = PodInfo.of(pod).uid
         if after_queue:
             return explain_after_queue(scheduler, infos, uid, top), scheduler
@@ -272,9 +274,9 @@ class FilesSource(ClusterSource):
         scheduler.run_due()
         self._scheduler, self._infos = scheduler, infos
         self._pods = [
-            one
-            for one in self._cluster.objects
-            if isinstance(one, Pod) and one.status.phase not in ENDED_PHASES
+            obj
+            for obj in self._cluster.objects
+            if isinstance(obj, Pod) and obj.status.phase not in ENDED_PHASES
         ]
         places = {
             queued.info.uid: (number, "active")
@@ -329,11 +331,11 @@ class FilesSource(ClusterSource):
         policies = Watched(self.inputs.policies.paths, last=self.store.seen)
         named = tuple(path for path in self.inputs.paths if path != STDIN)
         manifests = Watched(named, manifests_below)
-        watched = [one for one in (policies, manifests) if one.paths]
+        watched = [inputs for inputs in (policies, manifests) if inputs.paths]
         if not watched:
             return
-        async for one, _ in changes(watched, asyncio.Event()):
-            await asyncio.to_thread(self.reload if one is policies else self.reread)
+        async for inputs, _ in changes(watched, asyncio.Event()):
+            await asyncio.to_thread(self.reload if inputs is policies else self.reread)
             self._wake.set()
 
     def reload(self) -> ReloadResult:

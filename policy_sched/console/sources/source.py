@@ -51,12 +51,12 @@ class History:
 
     def rates(self) -> list[tuple[int, float]]:
         """Return the decisions per second between each two samples, at the time of the second."""
-        found = []
+        per_second = []
         samples = list(self.samples)
         for before, after in pairwise(samples):
             seconds = (after.time - before.time) / 1e9
-            found.append((after.time, max(0, after.decisions - before.decisions) / seconds))
-        return found
+            per_second.append((after.time, max(0, after.decisions - before.decisions) / seconds))
+        return per_second
 
     def rate(self, seconds: float = 10.0) -> float | None:
         """Return the decisions per second over the last seconds; None without two samples."""
@@ -192,12 +192,12 @@ def dominant_reason(message: str) -> str:
     if head is None:
         return message.partition("\n")[0] or UNDECIDED
     filters = message[head.end() :].partition(". ")[0]
-    found = list(_COUNTED.finditer(filters))
-    if not found:
+    reasons = list(_COUNTED.finditer(filters))
+    if not reasons:
         return filters.rstrip(".") or UNDECIDED
-    ends = [one.start() for one in found[1:]] + [len(filters)]
+    ends = [reason.start() for reason in reasons[1:]] + [len(filters)]
     best, most = "", -1
-    for match, end in zip(found, ends, strict=True):
+    for match, end in zip(reasons, ends, strict=True):
         if int(match[1]) > most:
             best, most = filters[match.end() : end], int(match[1])
     return best.rstrip(".")

@@ -43,7 +43,7 @@ class EditorQuestion(Question[Data]):
         if self.asked == "hover":
             entry = meaning(self.path, self.text, at, character)
             return {"entry": None if entry is None else description(entry)}
-        found = suggestions(self.path, self.text, at, character)
+        listed = suggestions(self.path, self.text, at, character)
         return {
             "suggestions": [
                 {
@@ -51,7 +51,7 @@ class EditorQuestion(Question[Data]):
                     "kind": suggestion.kind,
                     **description(suggestion.entry),
                 }
-                for suggestion in found[:MOST]
+                for suggestion in listed[:MOST]
             ],
             "from": units(line, word_start(line, character)),
         }
@@ -62,24 +62,24 @@ def problems(path: str, text: str) -> list[Data]:
     folder = Path(path).parent
     beside = [str(folder)] if folder.is_dir() else []
     lines = text.split("\n")
-    found = check_open(path, text, beside, open_experiment_problems)
-    return [problem(one, lines) for one in found]
+    diagnostics = check_open(path, text, beside, open_experiment_problems)
+    return [problem(diagnostic, lines) for diagnostic in diagnostics]
 
 
-def problem(one: Diagnostic, lines: list[str]) -> Data:
+def problem(diagnostic: Diagnostic, lines: list[str]) -> Data:
     """Return a problem with its place in the lines of a text."""
-    at = min(max(one.line - 1, 0), len(lines) - 1)
+    at = min(max(diagnostic.line - 1, 0), len(lines) - 1)
     line = lines[at]
-    start = one.column - 1
+    start = diagnostic.column - 1
     return {
         "line": at,
         "start": units(line, start),
-        "end": units(line, start + max(1, one.width)),
-        "severity": str(one.severity),
-        "code": one.code,
-        "message": one.message,
-        "context": one.context,
-        "hint": one.hint,
+        "end": units(line, start + max(1, diagnostic.width)),
+        "severity": str(diagnostic.severity),
+        "code": diagnostic.code,
+        "message": diagnostic.message,
+        "context": diagnostic.context,
+        "hint": diagnostic.hint,
     }
 
 

@@ -71,7 +71,7 @@ def free_place(files: PolicyFiles) -> str:
     """Return the path of a file that could be added to a set, where there is none yet."""
     names = ("policy.yaml", *(f"policy-{number}.yaml" for number in range(2, 100)))
     places = [place_of_new(files, name) for name in names]
-    return next((one for one in places if not Path(one).exists()), places[0])
+    return next((place for place in places if not Path(place).exists()), places[0])
 
 
 def checked_edits(files: PolicyFiles, edits: Mapping[str, str]) -> dict[str, str]:
@@ -79,8 +79,8 @@ def checked_edits(files: PolicyFiles, edits: Mapping[str, str]) -> dict[str, str
 
     Raises PolicySchedError for a path that is neither in the set nor where a new file would be.
     """
-    known = {one.path: one.text for one in source_texts(files)}
-    found = {}
+    known = {file.path: file.text for file in source_texts(files)}
+    changed = {}
     for path, text in edits.items():
         if path not in known and path != place_of_new(files, Path(path).name):
             raise PolicySchedError(f"{path[:200]!r} is not a file of the policy set")
@@ -89,8 +89,8 @@ def checked_edits(files: PolicyFiles, edits: Mapping[str, str]) -> dict[str, str
         if "\r\n" in old and "\n" not in old.replace("\r\n", ""):
             new = new.replace("\n", "\r\n")
         if new != old:
-            found[path] = new
-    return found
+            changed[path] = new
+    return changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,9 @@ class EditedFiles:
     files: PolicyFiles
     names: Mapping[str, str]
 
-    def renamed(self, found: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
+    def renamed(self, problems: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
         """Return diagnostics that name the files themselves, not their copies."""
-        return tuple(self._renamed(problem) for problem in found)
+        return tuple(self._renamed(problem) for problem in problems)
 
     def text(self, text: str) -> str:
         """Return a text that names the files themselves, not their copies."""
@@ -186,5 +186,5 @@ def _lines(text: str) -> list[str]:
 
 def _name_in_patch(path: Path) -> str:
     whole = Path(os.path.abspath(path))
-    root = next((one for one in whole.parents if (one / ".git").exists()), Path.cwd())
+    root = next((parent for parent in whole.parents if (parent / ".git").exists()), Path.cwd())
     return Path(os.path.relpath(whole, root)).as_posix()

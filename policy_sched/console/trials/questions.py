@@ -72,12 +72,12 @@ class QuestionProcess:
             if self._process is None:
                 self._process = LimitedProcess(computed, self._limits)
             self._process.begin(question)
-            found = self._process.result()
-        if isinstance(found, _Refusal):
-            if found.diagnostics is not None:
-                raise PolicyError(found.diagnostics)
-            raise PolicySchedError(found.message)
-        result: Result = found
+            answer = self._process.result()
+        if isinstance(answer, _Refusal):
+            if answer.diagnostics is not None:
+                raise PolicyError(answer.diagnostics)
+            raise PolicySchedError(answer.message)
+        result: Result = answer
         return result
 
     def close(self) -> None:

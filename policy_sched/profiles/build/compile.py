@@ -111,7 +111,7 @@ def devices_hash(
 
     With each policy come the points at which it is enabled, and its weights there.
     """
-    found = []
+    hashed = []
     for source, enabled in sources:
         if source.devices is not None:
             given = PolicySource(
@@ -123,11 +123,11 @@ def devices_hash(
                 devices=source.devices,
                 cost_limit=source.cost_limit,
             )
-            found.append((policy_hash(given), list(enabled)))
-    if not found:
+            hashed.append((policy_hash(given), list(enabled)))
+    if not hashed:
         return None
-    whole = content_hash([(hashes.whole, enabled) for hashes, enabled in found])
-    rejecting = content_hash([(hashes.rejecting, enabled) for hashes, enabled in found])
+    whole = content_hash([(hashes.whole, enabled) for hashes, enabled in hashed])
+    rejecting = content_hash([(hashes.rejecting, enabled) for hashes, enabled in hashed])
     return PluginHash(whole, rejecting)
 
 
@@ -198,15 +198,15 @@ def rules_cache() -> RulesCache | None:
 
 def program_hash() -> str:
     """Return a hash of what compiles rules."""
-    found = hashlib.sha256(f"{__version__} {sys.version} {np.__version__}".encode())
+    digest = hashlib.sha256(f"{__version__} {sys.version} {np.__version__}".encode())
     root = Path(__file__).parents[2]
     for package in COMPILING:
         for folder, _, names in sorted(os.walk(root / package)):
             for name in sorted(names):
                 if name.endswith(_SUFFIXES):
                     content = Path(folder, name).read_bytes()
-                    found.update(f"{name} {len(content)}\n".encode() + content)
-    return found.hexdigest()[:32]
+                    digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()[:32]
 
 
 def _read(file: KeptFile) -> dict[str, CompiledPolicy]:
@@ -215,12 +215,12 @@ def _read(file: KeptFile) -> dict[str, CompiledPolicy]:
     if content is None:
         return {}
     try:
-        found = unpickled(content, _is_expected)
+        policies = unpickled(content, _is_expected)
     except Exception:  # noqa: BLE001 - whatever is wrong with it, the rules are compiled
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(policies, dict):
         return {}
-    return {key: one for key, one in found.items() if isinstance(one, CompiledPolicy)}
+    return {key: policy for key, policy in policies.items() if isinstance(policy, CompiledPolicy)}
 
 
 def _is_expected(module: str, name: str) -> bool:
@@ -229,8 +229,8 @@ def _is_expected(module: str, name: str) -> bool:
         return name in _BUILTINS
     if not module.startswith(_MODULES) or "." in name:
         return False
-    found = getattr(sys.modules.get(module) or import_module(module), name, None)
-    home = getattr(found, "__module__", "")
-    if isfunction(found):
+    value = getattr(sys.modules.get(module) or import_module(module), name, None)
+    home = getattr(value, "__module__", "")
+    if isfunction(value):
         return home == module and module.startswith(_FUNCTIONS)
     return home.startswith(_MODULES)

@@ -97,14 +97,14 @@ class PluginCache:
         ``foreign``: the nodes, where another package has the plugin: its results are checked.
         Raises PolicyError or PluginError if it refuses its arguments or does not fit the hooks.
         """
-        found = self._made.get(key)
-        if found is None:
-            found = _made(key[1], make)
+        plugin = self._made.get(key)
+        if plugin is None:
+            plugin = _made(key[1], make)
             if foreign is not None:
-                found = runtime.checked(key[1], found, foreign)
-            self._made[key] = found
+                plugin = runtime.checked(key[1], plugin, foreign)
+            self._made[key] = plugin
         self._used.add(key)
-        return found
+        return plugin
 
     def keep(self, profile: str) -> None:
         """Request every plugin of a profile."""
@@ -160,8 +160,8 @@ def compile_profiles(
     """
     shipped, known = _shipped_policies(str(models.default_policies()))
     problems = list(known)
-    plans, found = resolve(config, (*shipped, *policies), plugin_points())
-    problems += found
+    plans, unresolved = resolve(config, (*shipped, *policies), plugin_points())
+    problems += unresolved
     own = {policy.name for policy in shipped} - {policy.name for policy in policies}
     problems += config.place.diagnostics(certificate_problems(config.model.extenders))
     results = []
@@ -184,7 +184,9 @@ def compile_profiles(
     if any(d.severity is Severity.ERROR for d in problems):
         return (), sorted(problems)
     if runs:
-        results = [replace(one, program=_program(one)) for one in results]
+        results = [
+            replace(compiled_plan, program=_program(compiled_plan)) for compiled_plan in results
+        ]
     return tuple(results), sorted(problems)
 
 
@@ -218,7 +220,11 @@ def _in_tree(
 ) -> frozenset[str]:
     """Return a plan's plugins that no other policy or plugin of the same name stands in for."""
     theirs = {policy.name: policy.model for policy in given}
-    own = {one.name for one in shipped if theirs.get(one.name, one.model) == one.model}
+    own = {
+        shipped_policy.name
+        for shipped_policy in shipped
+        if theirs.get(shipped_policy.name, shipped_policy.model) == shipped_policy.model
+    }
     return frozenset(
         name
         for name in plan.plugins
@@ -255,8 +261,8 @@ def _enabled(plan: ProfilePlan, name: str) -> list[tuple[str, int]]:
     return [
         (point, weight)
         for point in ("filter", "score")
-        for one, weight in plan.points[point]
-        if one == name
+        for plugin, weight in plan.points[point]
+        if plugin == name
     ]
 
 
@@ -326,7 +332,7 @@ def build_pipeline(
     plan = ready.plan
     made = PluginCache() if made is None else made
     profile = plan.scheduler_name
-    found, allocating, devices = _with_device_rules(ready, handle, made)
+    implementations, allocating, devices = _with_device_rules(ready, handle, made)
     for name, policy in ready.policies.items():
         key = (profile, name, ready.hashes[name].whole)
         if policy.reads_allocation and allocating is not None:
@@ -334,33 +340,36 @@ def build_pipeline(
             make = partial(rule_plugin, policy, handle, profile, allocating)
         else:
             make = partial(rule_plugin, policy, handle, profile)
-        found[name] = made.get(key, make)
+        implementations[name] = made.get(key, make)
     for name, (gate, factory) in GATED_PARTS.items():
-        if gate in plan.feature_gates and name in found:
+        if gate in plan.feature_gates and name in implementations:
             key = (profile, f"{name}, {gate}", ready.hashes[name].whole)
             params = plan.policies[name].params
-            found[name] = {**made.get(key, partial(factory, params, handle)), **found[name]}
+            implementations[name] = {
+                **made.get(key, partial(factory, params, handle)),
+                **implementations[name],
+            }
     for name in plan.plugins:
-        if name not in found and name in factories():
+        if name not in implementations and name in factories():
             args = plan.args[name]
             key = (profile, name, ready.hashes[name].whole)
             make = partial(factories()[name], args, handle)
             foreign = factories()[name] is not HOUSE.get(name)
-            found[name] = made.get(key, make, handle.nodes if foreign else None)
-    for name in ready.in_tree & found.keys():
+            implementations[name] = made.get(key, make, handle.nodes if foreign else None)
+    for name in ready.in_tree & implementations.keys():
         enabled = {field for field, names in plan.points.items() if name in dict(names)}
-        found[name] = as_enabled(name, found[name], enabled)
+        implementations[name] = as_enabled(name, implementations[name], enabled)
     order = {
         field: [
             (name, weight or 1)
             for name, weight in plan.points[field]
-            if hook in found.get(name, ())
+            if hook in implementations.get(name, ())
         ]
         for field, hook in CONFIGURED.items()
     }
     pipeline = runtime.freeze(
         profile,
-        found,
+        implementations,
         order,
         percentage_of_nodes_to_score=plan.percentage_of_nodes_to_score,
         generation=generation,
@@ -381,7 +390,7 @@ def foreign_problems(config: load.LoadedConfig, plans: Sequence[CompiledPlan]) -
     problems = []
     handle = Handle(Cache(), WaitingPods(), Nominator(), MemoryClient(), lambda: 0)
     for i, (ready, profile) in enumerate(zip(plans, config.model.profiles, strict=True)):
-        given = {one.name: j for j, one in enumerate(profile.plugin_config)}
+        given = {entry.name: j for j, entry in enumerate(profile.plugin_config)}
         for name in ready.plan.plugins:
             make = factories().get(name)
             if name in ready.plan.policies or make is None or make is HOUSE.get(name):
@@ -424,9 +433,9 @@ def _with_device_rules(
         args = plan.args[DYNAMIC_RESOURCES]
         return DynamicResources(args, handle, rules, (profile, digest))
 
-    found = made.get((profile, f"{DYNAMIC_RESOURCES}, with rules", digest), make)
+    functions = made.get((profile, f"{DYNAMIC_RESOURCES}, with rules", digest), make)
     allocating = handle.shared(Allocations).get(profile, digest)
-    return {DYNAMIC_RESOURCES: found}, allocating, digest
+    return {DYNAMIC_RESOURCES: functions}, allocating, digest
 
 
 def raise_errors(problems: Sequence[Diagnostic]) -> None:
@@ -476,7 +485,7 @@ def as_enabled(name: str, functions: Implementations, enabled: Collection[str]) 
         return functions
     # Without its signature nothing is known of the plugin that would hold for what it does now.
     kept = {point: own for point, own in functions.items() if point != "sign_pod"}
-    return kept | {point: one for point, one in changed.items() if point in functions}
+    return kept | {point: function for point, function in changed.items() if point in functions}
 
 
 def _failing(why: str) -> Callable[..., object]:
@@ -540,9 +549,9 @@ def _of_policy(policy: CompiledPolicy) -> frozenset[Kind]:
     if policy.life.hint is not None:
         return frozenset(KINDS)
     reads = policy.all_reads
-    found: frozenset[Kind] = frozenset()
+    kinds: frozenset[Kind] = frozenset()
     if any(path[:1] == ("podGroup",) for path in reads.pod):
-        found |= _GROUPS
+        kinds |= _GROUPS
     if not reads.node.isdisjoint(_DEVICE_FACTS):
-        found |= PLUGIN_READS["DynamicResources"]
-    return found
+        kinds |= PLUGIN_READS["DynamicResources"]
+    return kinds

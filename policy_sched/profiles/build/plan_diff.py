@@ -136,8 +136,8 @@ def _differ(old: CompiledPlan, new: CompiledPlan, points: Iterable[str]) -> bool
 
 def _names(ready: CompiledPlan, points: Iterable[str]) -> frozenset[str]:
     """Return the plugins at the points."""
-    found = ready.plan.points
-    return frozenset(name for point in points for name, _ in found.get(point, ()))
+    enabled = ready.plan.points
+    return frozenset(name for point in points for name, _ in enabled.get(point, ()))
 
 
 def _same(old: CompiledPlan, new: CompiledPlan, name: str) -> bool:

@@ -37,6 +37,6 @@ def __getattr__(name: str) -> Any:
     """Import the report of costs, or what compares with a snapshot."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    globals()[name] = found  # a submodule has the name of its function
-    return found
+    value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = value  # a submodule has the name of its function
+    return value

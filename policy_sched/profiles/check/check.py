@@ -211,7 +211,7 @@ def _arguments(policy: str, configs: Sequence[LoadedConfig]) -> Iterator[Mapping
     """Yield the parameters that configurations give a policy."""
     for config in configs:
         for profile in config.model.profiles:
-            yield from (one.args for one in profile.plugin_config if one.name == policy)
+            yield from (entry.args for entry in profile.plugin_config if entry.name == policy)
 
 
 def _without_suppressed(
@@ -235,14 +235,14 @@ def selector_problems(
 
     ``known``: the names that the devices of a snapshot have.
     """
-    found: list[Diagnostic] = []
+    selector_faults: list[Diagnostic] = []
     for text in selectors:
         problems = check_selector(text.text.text)
         if not problems and known is not None:
             problems = unknown_attributes(text.text.text, known)
         context = f"{text.object}, {text.text.path}"
-        found += [diagnostic(problem, text.text, context) for problem in problems]
-    return found
+        selector_faults += [diagnostic(problem, text.text, context) for problem in problems]
+    return selector_faults
 
 
 def _timed(

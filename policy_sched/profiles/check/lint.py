@@ -62,10 +62,10 @@ class _Suppression:
     used: bool = False
 
 
-def without_suppressed(file: SourceFile, found: Sequence[Diagnostic]) -> list[Diagnostic]:
+def without_suppressed(file: SourceFile, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
     """Return the diagnostics that no comment suppresses, and problems of the suppressions."""
     suppressions = [_suppression(file, match) for match in _COMMENT.finditer(file.text)]
-    kept = [problem for problem in found if not _silenced(problem, suppressions)]
+    kept = [problem for problem in diagnostics if not _silenced(problem, suppressions)]
     for suppression in suppressions:
         kept += _problems(file, suppression)
     return sorted(kept)

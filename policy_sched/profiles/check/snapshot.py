@@ -80,24 +80,24 @@ class Snapshot(msgspec.Struct, frozen=True):
 def selectors_of(manifests: Manifests) -> list[Diagnostic]:
     """Return the problems of the selectors over devices of manifests."""
     known = device_names(manifests.objects)
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     for obj in manifests.objects:
         if type(obj).__name__ in load.WITH_SELECTORS:
             place = manifests.places.get(object_key(obj))
             marked = None if place is None else place.look().marked
             if marked is not None:
                 selectors, problems = load.device_selectors(marked)
-                found += [*problems, *selector_problems(selectors, known)]
-    return found
+                diagnostics += [*problems, *selector_problems(selectors, known)]
+    return diagnostics
 
 
 def device_names(objects: Iterable[model.ApiObject]) -> DeviceNames | None:
     """Return the names that devices have, None where there is no device."""
     devices = [
-        (one.spec.driver, tuple(device.attributes), tuple(device.capacity))
-        for one in objects
-        if isinstance(one, model.ResourceSlice)
-        for device in one.spec.devices
+        (obj.spec.driver, tuple(device.attributes), tuple(device.capacity))
+        for obj in objects
+        if isinstance(obj, model.ResourceSlice)
+        for device in obj.spec.devices
     ]
     return DeviceNames.of(devices) if devices else None
 
@@ -105,17 +105,17 @@ def device_names(objects: Iterable[model.ApiObject]) -> DeviceNames | None:
 def snapshot_of(objects: Iterable[model.ApiObject]) -> Snapshot:
     """Return the snapshot that some API objects are; pods that have ended do not count."""
     every = [
-        one
-        for one in objects
-        if not (isinstance(one, model.Pod) and one.status.phase in model.ENDED_PHASES)
+        obj
+        for obj in objects
+        if not (isinstance(obj, model.Pod) and obj.status.phase in model.ENDED_PHASES)
     ]
     cache = Cache()
-    for one in every:
-        if isinstance(one, model.Node):
-            cache.add_node(one)
-        elif isinstance(one, model.Namespace):
-            cache.set_namespace(one)
-    pods = [model.PodInfo.of(one) for one in every if isinstance(one, model.Pod)]
+    for obj in every:
+        if isinstance(obj, model.Node):
+            cache.add_node(obj)
+        elif isinstance(obj, model.Namespace):
+            cache.set_namespace(obj)
+    pods = [model.PodInfo.of(obj) for obj in every if isinstance(obj, model.Pod)]
     for pod in pods:
         if pod.node_name:
             cache.add_pod(pod)
@@ -129,27 +129,27 @@ def _vocabulary(objects: Sequence[model.ApiObject], pods: Sequence[model.PodInfo
     taints: set[str] = set()
     resources = set(_STANDARD)
     classes = set(_SYSTEM)
-    for one in objects:
-        kind, template = type(one).__name__, getattr(getattr(one, "spec", None), "template", None)
-        named = [(kind, one.metadata)]
+    for obj in objects:
+        kind, template = type(obj).__name__, getattr(getattr(obj, "spec", None), "template", None)
+        named = [(kind, obj.metadata)]
         if isinstance(template, model.PodTemplate):
             named.append(("Pod", template.metadata))
         for owner, metadata in named:
             labels.setdefault(owner, set()).update(metadata.labels)
             annotations.setdefault(owner, set()).update(metadata.annotations)
-        if isinstance(one, model.Node):
-            taints.update(taint.key for taint in one.spec.taints)
-            resources.update(one.status.capacity, one.status.allocatable)
-        elif isinstance(one, model.PriorityClass):
-            classes.add(one.metadata.name)
+        if isinstance(obj, model.Node):
+            taints.update(taint.key for taint in obj.spec.taints)
+            resources.update(obj.status.capacity, obj.status.allocatable)
+        elif isinstance(obj, model.PriorityClass):
+            classes.add(obj.metadata.name)
     for pod in pods:
         resources.update(pod.requests, pod.limits)
         classes.add(pod.priority_class_name)
     attributes, capacities = _of_devices(objects)
     has_classes = "PriorityClass" in labels or bool(pods)
     return Vocabulary(
-        labels={kind: frozenset(found) for kind, found in labels.items()},
-        annotations={kind: frozenset(found) for kind, found in annotations.items()},
+        labels={kind: frozenset(names) for kind, names in labels.items()},
+        annotations={kind: frozenset(names) for kind, names in annotations.items()},
         resources=frozenset(resources) if "Node" in labels else None,
         taints=frozenset(taints) if "Node" in labels else None,
         priority_classes=frozenset(classes) if has_classes else None,
@@ -165,12 +165,12 @@ def _of_devices(
     attributes: set[str] = set()
     capacities: set[str] = set()
     known = False
-    for one in objects:
-        if isinstance(one, model.ResourceSlice):
-            for device in one.spec.devices:
+    for obj in objects:
+        if isinstance(obj, model.ResourceSlice):
+            for device in obj.spec.devices:
                 known = True
-                attributes |= _spellings(one.spec.driver, device.attributes)
-                capacities |= _spellings(one.spec.driver, device.capacity)
+                attributes |= _spellings(obj.spec.driver, device.attributes)
+                capacities |= _spellings(obj.spec.driver, device.capacity)
     return (frozenset(attributes), frozenset(capacities)) if known else (None, None)
 
 
@@ -233,8 +233,8 @@ def _accepting(bound: BoundPolicy, pod: model.PodInfo, snapshot: Snapshot) -> se
     """Return the numbers of the filter rules that accept a pod on some node."""
     nodes = snapshot.cache.nodes
     live = nodes.live.values[: nodes.n]
-    found = set()
+    accepting = set()
     for number, (_, codes) in enumerate(bound.filters().by_rule(pod, Activation())):
         if codes is None or bool(np.any(live & (codes == 0))):
-            found.add(number)
-    return found
+            accepting.add(number)
+    return accepting

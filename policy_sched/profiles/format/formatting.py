@@ -58,8 +58,8 @@ def format_file(path: str, text: str) -> tuple[str, list[Diagnostic]]:
             if size > load.MAX_RULE_TEXT:
                 place = load.DocumentPosition(path, marked)
                 return text, [place.diagnostic(load.TOO_MUCH_RULE_TEXT)]
-            found, refused = _rule_edits(marked, rules)
-            edits += found
+            changes, refused = _rule_edits(marked, rules)
+            edits += changes
             problems += refused
     if problems:
         return text, sorted(problems)
@@ -100,13 +100,13 @@ def _rule_edits(
         if not isinstance(node, ScalarNode):
             continue
         place = marked.scalar_map(path)
-        _, found = parse_expression(node.value)
-        for problem in found:
+        _, faults = parse_expression(node.value)
+        for problem in faults:
             span = (place(problem.start), place(problem.end))
             problems.append(
                 diagnostic(marked.file, span, problem.code, problem.message, hint=problem.hint)
             )
-        if not found:
+        if not faults:
             edits += _rule_edit(marked, path, node)
     return edits, problems
 
@@ -158,8 +158,8 @@ def _inline(text: str, style: str | None, *, flow: bool = False) -> str:
         node = yaml.compose(frame, yaml.SafeLoader)
     except yaml.YAMLError:
         return quoted
-    found = node.value[0][1] if node is not None and len(node.value) == 1 else None
-    plain = isinstance(found, ScalarNode) and not found.style and found.value == text
+    single = node.value[0][1] if node is not None and len(node.value) == 1 else None
+    plain = isinstance(single, ScalarNode) and not single.style and single.value == text
     return text if plain else quoted
 
 
@@ -168,11 +168,11 @@ def _meaning(path: str, text: str) -> list[Any]:
     documents, problems = load.parse(SourceFile(path, text))
     if problems:
         return [problems]
-    found = []
+    values = []
     for marked in documents:
         value, rules = _rules_of(marked)
-        found.append(_with_one_form(value, set(rules), ()))
-    return found
+        values.append(_with_one_form(value, set(rules), ()))
+    return values
 
 
 def _with_one_form(value: Any, rules: set[models.Path], path: models.Path) -> Any:
@@ -208,7 +208,7 @@ def in_order(path: str, text: str, model: type[Document], kind: tuple[str, str])
 def _moves(path: str, text: str, model: type[Document], kind: tuple[str, str]) -> list[_Edit]:
     """Return edits of parts that do not overlap, in the order of the text."""
     documents, _ = parse(SourceFile(path, text))
-    found: list[_Edit] = []
+    moves: list[_Edit] = []
     for marked in documents:
         root = marked.node(())
         if kind_of(marked.value) != kind or root is None:
@@ -219,11 +219,11 @@ def _moves(path: str, text: str, model: type[Document], kind: tuple[str, str]) -
             flow = node.flow_style
             move = _moved_flow if flow else partial(_moved_block, lines, offsets)
             edit = move(text, node, entries)
-            if edit is None or (found and edit[0] < found[-1][1]):
+            if edit is None or (moves and edit[0] < moves[-1][1]):
                 continue  # inside the last one, or next to it: another reading finds it
             if text[edit[0] : edit[1]] != edit[2]:
-                found.append(edit)
-    return found
+                moves.append(edit)
+    return moves
 
 
 def _disordered(node: Node, model: type[Document]) -> Iterator[tuple[MappingNode, list[_Entry]]]:
@@ -249,8 +249,8 @@ def _model_of(annotation: Any) -> type[Document] | None:
     """Return the model inside a type such as ``tuple[Rule, ...] | None``."""
     if isinstance(annotation, type) and issubclass(annotation, Document):
         return annotation
-    found = (_model_of(part) for part in get_args(annotation))
-    return next((one for one in found if one is not None), None)
+    models = (_model_of(part) for part in get_args(annotation))
+    return next((model for model in models if model is not None), None)
 
 
 def _moved_flow(text: str, node: MappingNode, entries: Sequence[_Entry]) -> _Edit | None:

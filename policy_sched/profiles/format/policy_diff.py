@@ -40,20 +40,22 @@ class ValueDifference(msgspec.Struct, frozen=True):
 def differences(old: CompiledFiles, new: CompiledFiles) -> list[ValueDifference]:
     """Return what differs between two sets: profiles first, then policies, each by name."""
     before, after = _by_scheduler(old.plans), _by_scheduler(new.plans)
-    found: list[ValueDifference] = []
+    value_differences: list[ValueDifference] = []
     for name in dict.fromkeys([*before, *after]):
         plan, other = before.get(name), after.get(name)
         if plan is None or other is None:
-            found.append(ValueDifference(f"profile {name}", _there(plan), _there(other)))
+            value_differences.append(
+                ValueDifference(f"profile {name}", _there(plan), _there(other))
+            )
         else:
-            found += _in_profile(f"profile {name}", plan, other)
+            value_differences += _in_profile(f"profile {name}", plan, other)
     compared = {
         policy
         for name in before.keys() & after.keys()
         for policy in before[name].policies.keys() & after[name].policies.keys()
     }
-    found += _outside_profiles(old, new, compared)
-    return found
+    value_differences += _outside_profiles(old, new, compared)
+    return value_differences
 
 
 def _by_scheduler(plans: Sequence[CompiledPlan]) -> dict[str, ProfilePlan]:
@@ -132,8 +134,8 @@ def _weight(weight: int | None) -> str:
 
 def _in_policy(where: str, old: PolicySource, new: PolicySource) -> Iterator[ValueDifference]:
     for name in sorted({*old.params, *new.params}):
-        one, other = old.params.get(name), new.params.get(name)
-        yield from _value(f"{where} params.{name}", one, other)
+        was, now = old.params.get(name), new.params.get(name)
+        yield from _value(f"{where} params.{name}", was, now)
     for part in field_names(PolicySource):
         if part not in ("name", "params"):
             yield from _in_section(
@@ -145,9 +147,9 @@ def _in_section(where: str, old: object, new: object) -> Iterator[ValueDifferenc
     """Compare two values of one field of a policy, down to its texts."""
     if isinstance(old, tuple) and isinstance(new, tuple):
         for i in range(max(len(old), len(new))):
-            one = old[i] if i < len(old) else None
+            was = old[i] if i < len(old) else None
             other = new[i] if i < len(new) else None
-            yield from _in_section(f"{where}[{_label(i, one, other)}]", one, other)
+            yield from _in_section(f"{where}[{_label(i, was, other)}]", was, other)
     elif field_names(type(old)) and type(old) is type(new) and not isinstance(old, Text):
         for part in field_names(type(old)):
             name = f"{where}.{_camel(part)}"
@@ -158,15 +160,15 @@ def _in_section(where: str, old: object, new: object) -> Iterator[ValueDifferenc
 
 def _label(number: int, old: object, new: object) -> str:
     """Return the name of an entry that has one, else its number."""
-    names = {getattr(one, "name", "") for one in (old, new) if one is not None}
+    names = {getattr(value, "name", "") for value in (old, new) if value is not None}
     name = names.pop() if len(names) == 1 else ""
     return name or str(number)
 
 
 def _value(where: str, old: object, new: object) -> Iterator[ValueDifference]:
-    one, other = _text(old), _text(new)
-    if one != other:
-        yield ValueDifference(where, one, other)
+    before, after = _text(old), _text(new)
+    if before != after:
+        yield ValueDifference(where, before, after)
 
 
 def _text(value: object) -> str:

@@ -166,8 +166,8 @@ def _parsed(
     path: str, text: str, first_line: int
 ) -> tuple[tuple[Marked, ...], tuple[Diagnostic, ...]]:
     source = SourceFile(path, text, first_line)
-    documents, found = parse_documents(source)
-    problems = [_with_way_out(problem) for problem in found]
+    documents, faults = parse_documents(source)
+    problems = [_with_way_out(problem) for problem in faults]
     if len(documents) > MAX_DOCUMENTS:
         message = f"the file holds {len(documents)} documents; the limit is {MAX_DOCUMENTS}"
         first = documents[MAX_DOCUMENTS]
@@ -204,14 +204,14 @@ def files_below(path: FilePath) -> list[FilePath]:
     """
     if not path.is_dir():
         return [path]
-    found: list[FilePath] = []
+    files: list[FilePath] = []
     for folder, inside, names in os.walk(path):
         inside[:] = [name for name in inside if not name.startswith(".")]
         for name in names:
             if name.endswith(SUFFIXES) and not name.startswith("."):
                 file = FilePath(folder, name)
-                found += [file] if file.is_file() and not is_stray_link(file, path) else []
-    return sorted(found)
+                files += [file] if file.is_file() and not is_stray_link(file, path) else []
+    return sorted(files)
 
 
 def kind_of(value: object) -> tuple[str, str]:
@@ -361,7 +361,7 @@ def _is_our_document(value: Any) -> bool:
     if version.startswith(GROUPS) or has_device_objects(value):
         return True
     group = version.partition("/")[0]
-    known = [one.rstrip("/") for one in GROUPS]
+    known = [api_group.rstrip("/") for api_group in GROUPS]
     return kind in _KINDS and (not version or nearest(group, known) is not None)
 
 

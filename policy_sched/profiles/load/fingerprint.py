@@ -52,7 +52,11 @@ def _compared(kind: type) -> tuple[str, ...]:
     """Return the fields by which objects of a record are compared; none of other types."""
     known = _COMPARED.get(kind)
     if known is None:
-        apart = {one.name for one in fields(kind) if not one.compare} if is_dataclass(kind) else ()
+        apart = (
+            {field.name for field in fields(kind) if not field.compare}
+            if is_dataclass(kind)
+            else ()
+        )
         known = _COMPARED[kind] = tuple(name for name in field_names(kind) if name not in apart)
     return known
 
@@ -82,15 +86,15 @@ def states(
     paths: Iterable[str], listing: Callable[[Path], Iterable[Path]] = files_below
 ) -> dict[str, State]:
     """Return the state of each file, links followed; see `fingerprint`."""
-    found: dict[str, State] = {}
+    states_by_file: dict[str, State] = {}
     for path in paths:
         try:
             files = [*map(str, listing(Path(path)))]
         except OSError:
             files = [path]
         for file in files:
-            found[file] = _state(file)
-    return found
+            states_by_file[file] = _state(file)
+    return states_by_file
 
 
 def changed_files(before: Fingerprint, after: Fingerprint) -> tuple[str, ...]:

@@ -45,11 +45,11 @@ class Kinds(Flag):
     @property
     def expected(self) -> tuple[tuple[str, str], ...]:
         """The apiVersion and kind of each."""
-        found = {
+        pairs = {
             Kinds.POLICIES: (models.POLICY_API_VERSION, models.POLICY_KIND),
             Kinds.CONFIGURATIONS: (models.API_VERSION, models.KIND),
         }
-        return tuple(pair for kind, pair in found.items() if kind in self)
+        return tuple(pair for kind, pair in pairs.items() if kind in self)
 
 
 _GROUPS: Final = {
@@ -91,17 +91,17 @@ class LoadedFile(msgspec.Struct, frozen=True):
     @property
     def policies(self) -> list[LoadedPolicy]:
         """The policies in the file's order."""
-        return [one.policy for one in self.documents if one.policy is not None]
+        return [document.policy for document in self.documents if document.policy is not None]
 
     @property
     def configs(self) -> list[LoadedConfig]:
         """The configurations in the file's order."""
-        return [one.config for one in self.documents if one.config is not None]
+        return [document.config for document in self.documents if document.config is not None]
 
     @property
     def recognized(self) -> bool:
         """Whether the file cannot be read, or a document of it is recognized."""
-        return bool(self.problems) or any(one.recognized for one in self.documents)
+        return bool(self.problems) or any(document.recognized for document in self.documents)
 
 
 def load(source: SourceFile, kinds: Kinds = Kinds.EVERYTHING, *, named: bool = False) -> LoadedFile:
@@ -132,9 +132,11 @@ def _load(path: str, text: str, first_line: int, kinds: Kinds, named: bool) -> L
         # A file with device classes or claims is one of manifests, which may be of any kind.
         named = named and not any(document.has_device_objects(marked.value) for marked in documents)
     loaded = tuple(_document(marked, kinds, named=named) for marked in documents)
-    beyond = too_much_rule_text([one.policy for one in loaded if one.policy is not None])
+    beyond = too_much_rule_text(
+        [loaded_document.policy for loaded_document in loaded if loaded_document.policy is not None]
+    )
     if beyond is not None:
-        loaded = tuple(replace(one, policy=None) for one in loaded)
+        loaded = tuple(replace(loaded_document, policy=None) for loaded_document in loaded)
         unreadable.append(beyond)
     return LoadedFile(path, source, loaded, tuple(unreadable))
 
@@ -144,7 +146,7 @@ def _document(marked: Marked, kinds: Kinds, *, named: bool) -> LoadedDocument:
     version, kind = document.kind_of(marked.value)
     everything = kinds is Kinds.EVERYTHING
     named = named or version.startswith(
-        tuple(group for one, group in _GROUPS.items() if one in kinds)
+        tuple(group for kind_flag, group in _GROUPS.items() if kind_flag in kinds)
     )
     if kind in models.TEST_KINDS and Kinds.POLICIES in kinds:
         return LoadedDocument(marked, tuple(test_problems(marked)) if everything else ())

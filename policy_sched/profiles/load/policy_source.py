@@ -153,7 +153,7 @@ class _Texts:
 
     def _fields(self, given: models.Document, path: models.Path) -> dict[str, Any]:
         """Return the fields of a section or an entry: rules as texts, all others as they are."""
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for name, field in type(given).model_fields.items():
             at, value = (*path, field.alias or name), getattr(given, name)
             if isinstance(value, models.NormalizeExpression):
@@ -170,8 +170,8 @@ class _Texts:
                     value,
                     *at,
                 )
-            found[_RENAMED.get(name, name)] = value
-        return found
+            fields[_RENAMED.get(name, name)] = value
+        return fields
 
 
 def _devices(text: _Texts, given: models.Devices) -> diagnostics.DeviceRules[diagnostics.Text]:

@@ -159,16 +159,16 @@ def settled_gates(enabled: frozenset[str]) -> dict[str, bool]:
 
 def gates_of(text: str) -> dict[str, bool]:
     """Return the gates of a flag: ``A=true,B=false``. Raises ValueError with upstream's words."""
-    found = {}
-    for part in filter(None, (one.strip() for one in text.split(","))):
-        name, equals, value = (one.strip() for one in part.partition("="))
+    gates = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
             raise ValueError(f"missing bool value for {name}")
         on = _BOOLEANS.get(value)
         if on is None:
             raise ValueError(f"invalid value of {name}={value}, err: must be true or false")
-        found[name] = on
-    return found
+        gates[name] = on
+    return gates
 
 
 def gate_faults(given: Mapping[str, bool]) -> Iterator[tuple[str, str, str]]:

@@ -151,7 +151,7 @@ class RequeueEvent(Document):
         """Refuse updates of nodes and pods for other kinds: they never happen."""
         kind = info.data.get("kind", "")
         for action in actions:
-            owner = next((one for one in ("Node", "Pod") if f"Update{one}" in action), kind)
+            owner = next((word for word in ("Node", "Pod") if f"Update{word}" in action), kind)
             if kind and owner != kind:
                 why = f"{action} happens to kind {owner}, not to {kind}"
                 raise PydanticCustomError("event", "{why}", {"why": why})

@@ -96,13 +96,13 @@ def _print(model: type[Document], extra: tuple[type[Document], ...] = ()) -> Sch
     """Return the draft-07 schema of ``model``; ``extra`` models join its definitions."""
     definitions: Schema = {}
     root: Schema = {}
-    for one in (model, *extra):
-        printed = one.model_json_schema(by_alias=True, ref_template=_REF)
+    for kind in (model, *extra):
+        printed = kind.model_json_schema(by_alias=True, ref_template=_REF)
         definitions.update(printed.pop("$defs", {}))
-        if one is model:
+        if kind is model:
             root = printed
         else:
-            definitions[one.__name__] = printed
+            definitions[kind.__name__] = printed
     root, definitions = _simplify(root), _simplify(definitions)
     by_name = {m.__name__: m for m in _models()}
     _describe(root, model)

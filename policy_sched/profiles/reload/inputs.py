@@ -67,10 +67,10 @@ class PolicyFiles(msgspec.Struct, frozen=True):
 
     def compile(self) -> Compilation:
         """Load, resolve and compile everything; every problem of every file is reported."""
-        read, found = load.read_policies(self.policies)
+        read, problems_read = load.read_policies(self.policies)
         policies = tuple(policy for policy in read if policy.sound)
-        found += load.beyond_ceiling(policies, self.max_cost_limit)
-        problems = [*found, *self._empty_paths(policies, found)]
+        problems_read += load.beyond_ceiling(policies, self.max_cost_limit)
+        problems = [*problems_read, *self._empty_paths(policies, problems_read)]
         config: load.LoadedConfig | None
         if self.config is None:
             config = load.default_config(list(dict.fromkeys(policy.name for policy in policies)))
@@ -86,7 +86,7 @@ class PolicyFiles(msgspec.Struct, frozen=True):
         if config is not None and self.feature_gates:
             config, refused = self._with_gates(config)
             problems += refused
-        broken = {problem.file for problem in found if problem.severity is Severity.ERROR}
+        broken = {problem.file for problem in problems_read if problem.severity is Severity.ERROR}
         if config is not None and config.sound:
             plans, refused = compile_profiles(config, policies)
             problems += refused
@@ -189,13 +189,13 @@ def policy_set(path: str) -> PolicyFiles:
     after the default plugins. Raises PolicySchedError if there are several.
     """
     root = FilePath(path)
-    found = [str(file) for file in load.files_below(root) if _is_configuration(file)]
-    if len(found) > 1:
-        message = f"{path} has several KubeSchedulerConfigurations: {', '.join(found)}"
+    configurations = [str(file) for file in load.files_below(root) if _is_configuration(file)]
+    if len(configurations) > 1:
+        message = f"{path} has several KubeSchedulerConfigurations: {', '.join(configurations)}"
         raise PolicySchedError(message)
-    if found == [path]:
+    if configurations == [path]:
         return PolicyFiles(path)
-    return PolicyFiles(found[0] if found else None, (path,))
+    return PolicyFiles(configurations[0] if configurations else None, (path,))
 
 
 def _is_configuration(file: FilePath) -> bool:

@@ -131,10 +131,10 @@ class LimitedProcess(Generic[Question, Result]):
         why = f"it takes more than {LONGEST:.0f} seconds"
         try:
             if self._pipe.poll(LONGEST):
-                found: Any = self._pipe.recv()
-                if isinstance(found, _Failed):
-                    raise NoResultError(found.why)
-                result: Result = found
+                answer: Any = self._pipe.recv()
+                if isinstance(answer, _Failed):
+                    raise NoResultError(answer.why)
+                result: Result = answer
                 return result
         except (EOFError, OSError):
             why = self._end()

@@ -127,28 +127,30 @@ class PolicyStore:
         """Read and compile the files; nothing that runs notices."""
         return self.compiler(self.files)
 
-    def commit(self, found: Compilation, enact: Enact = _nothing) -> Reload:
+    def commit(self, compilation: Compilation, enact: Enact = _nothing) -> Reload:
         """Activate what was compiled if it has no errors and is different."""
         old = self.current
-        if found.failed or found.settings is None:
-            return self._refuse(found.problems)
-        restart = build.restarts_between(old.settings, found.settings)
-        changes = build.diff_plans(old.plans, found.plans)
+        if compilation.failed or compilation.settings is None:
+            return self._refuse(compilation.problems)
+        restart = build.restarts_between(old.settings, compilation.settings)
+        changes = build.diff_plans(old.plans, compilation.plans)
         if not changes:
-            return self._done(Reload(ReloadResult.UNCHANGED, old, found.problems, changes, restart))
+            return self._done(
+                Reload(ReloadResult.UNCHANGED, old, compilation.problems, changes, restart)
+            )
         # Settings that need a restart are compared with the active ones, not with the last file.
         settings = old.settings
-        new = ActivePolicies(found.plans, settings, old.generation + 1, found.problems)
+        new = ActivePolicies(compilation.plans, settings, old.generation + 1, compilation.problems)
         try:
             enact(new, changes)
         except PolicyError as error:
-            return self._refuse((*found.problems, *error.diagnostics))
+            return self._refuse((*compilation.problems, *error.diagnostics))
         except PluginError as error:
             name = self.files.paths[0] if self.files.paths else "<default configuration>"
             refusal = Diagnostic(name, 1, 1, NOT_BUILT, str(error))
-            return self._refuse((*found.problems, refusal))
+            return self._refuse((*compilation.problems, refusal))
         self.current = new
-        return self._done(Reload(ReloadResult.LOADED, new, found.problems, changes, restart))
+        return self._done(Reload(ReloadResult.LOADED, new, compilation.problems, changes, restart))
 
     def _done(self, reload: Reload) -> Reload:
         policies, last = reload.policies, self.status

@@ -66,11 +66,11 @@ class Watched:
 
         A path that is gone is waited for in the nearest directory above that exists.
         """
-        found: dict[str, None] = {}
+        folders: dict[str, None] = {}
         for path in self.paths:
             for place in _places(Path(path)):
-                found[str(place)] = None
-        return tuple(found)
+                folders[str(place)] = None
+        return tuple(folders)
 
 
 def _places(path: Path) -> list[Path]:
@@ -104,10 +104,10 @@ async def changes(
             await asyncio.sleep(0)
             happened: bool | None = False
             while True:
-                for one in watched:
-                    files = one.look(closely=not happened)
+                for source in watched:
+                    files = source.look(closely=not happened)
                     if files:
-                        yield one, files
+                        yield source, files
                 if stop.is_set() or _identities(watched) != directories:
                     break
                 happened = await event
@@ -159,15 +159,15 @@ async def _events(paths: Sequence[str], end: _End, poll: int) -> AsyncGenerator[
 
 def _identities(watched: Iterable[Watched]) -> list[tuple[str, tuple[int, int]]]:
     """Return the directories with what identifies each."""
-    found: dict[str, tuple[int, int]] = {}
-    for one in watched:
-        for path in one.directories():
+    identities: dict[str, tuple[int, int]] = {}
+    for source in watched:
+        for path in source.directories():
             try:
                 stat = os.stat(path)
             except OSError:
                 continue
-            found[path] = (stat.st_dev, stat.st_ino)
-    return sorted(found.items())
+            identities[path] = (stat.st_dev, stat.st_ino)
+    return sorted(identities.items())
 
 
 def frozen_mounts(paths: Iterable[str], mountinfo: str) -> list[Diagnostic]:

@@ -200,9 +200,9 @@ def resolve(
         if name in _shipped():
             (known[name],), _ = load.load_policies([_shipped()[name]])
     implements = dict(models.PLUGIN_POINTS)
-    found = {name: frozenset(points) for name, points in (plugin_points or {}).items()}
-    found.update((name, policy_points(policy.model.spec)) for name, policy in known.items())
-    for name, points in found.items():
+    points_of = {name: frozenset(points) for name, points in (plugin_points or {}).items()}
+    points_of.update((name, policy_points(policy.model.spec)) for name, policy in known.items())
+    for name, points in points_of.items():
         implements[name] = implements.get(name, frozenset()) | points
     gates = models.enabled_gates(config.model.feature_gates)
     problems: list[models.ModelProblem] = []

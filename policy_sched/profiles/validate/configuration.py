@@ -101,9 +101,9 @@ def _selector(
             requirement(key, "In", (value,))
         except ValueError as error:
             yield models.problem_at((*path, "matchLabels", key), str(error))
-    for i, one in enumerate(selector.match_expressions):
+    for i, expression in enumerate(selector.match_expressions):
         try:
-            requirement(one.key, one.operator, one.values, LABEL_OPERATORS)
+            requirement(expression.key, expression.operator, expression.values, LABEL_OPERATORS)
         except ValueError as error:
             at: models.Path = (*path, "matchExpressions", i)
             yield models.ModelProblem(at, models.BAD_VALUE, f"{models.path_text(at)}.{error}")
@@ -139,9 +139,9 @@ _REMOVED: Final = (
 
 def plugin_set(profile: models.KubeSchedulerProfile, point: str) -> models.PluginSet:
     """Return the entry of a profile for ``point``, a field of ``plugins``."""
-    found = getattr(profile.plugins, _SET_FIELDS[point])
-    assert isinstance(found, models.PluginSet)
-    return found
+    plugins = getattr(profile.plugins, _SET_FIELDS[point])
+    assert isinstance(plugins, models.PluginSet)
+    return plugins
 
 
 def check_configuration(config: models.KubeSchedulerConfiguration) -> Iterator[models.ModelProblem]:
