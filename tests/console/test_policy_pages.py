@@ -248,8 +248,8 @@ def test_ties_are_set_apart(tmp_path: Path) -> None:
     tables = {one.caption: one for one in _tables(trial)}
     apart = next(one for name, one in tables.items() if name.startswith("Pods that move by chance"))
     others = next(one for name, one in tables.items() if name.startswith("Pods that change"))
-    assert trial.found is not None
-    causes = trial.found.placements.causes  # type: ignore[union-attr]
+    assert trial.diff is not None
+    causes = trial.diff.placements.causes  # type: ignore[union-attr]
     assert len(apart.rows) == causes["tie"] > 0
     assert len(others.rows) == causes["policy"] + causes["follows"] > 0
     assert [str(row[0].href) for row in apart.rows] == [  # type: ignore[union-attr]

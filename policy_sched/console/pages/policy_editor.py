@@ -239,10 +239,10 @@ def sections(trial: trials.PolicyTrial, href: str) -> list[Section]:
     problems: list[Block] = [
         Problem.of(problem, f"{href}&line={problem.line}") for problem in trial.problems
     ]
-    if trial.found is None:
+    if trial.diff is None:
         text = "The edited policies have errors, so nothing was decided."
         return [Section("Problems", [Prose([Text(text, tone="bad")]), *problems])]
-    page = diff_page(trial.found)
+    page = diff_page(trial.diff)
     texts: list[Value] = [page.lead]
     if not trial.pending:
         text = "The cluster has no pending pods: there is nothing to decide, with either set."

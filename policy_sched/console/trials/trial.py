@@ -51,11 +51,11 @@ def _unpacked(objects: bytes) -> list[ApiObject]:
 class PolicyTrial:
     """The result of a trial: problems of the edited files, or what both sets do.
 
-    ``found`` is None if a problem is an error. ``pending``: the pods that both decided.
+    ``diff`` is None if a problem is an error. ``pending``: the pods that both decided.
     """
 
     problems: tuple[Diagnostic, ...]
-    found: PolicyDiff | None = None
+    diff: PolicyDiff | None = None
     pending: int = 0
 
 

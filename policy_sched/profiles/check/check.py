@@ -123,9 +123,9 @@ def check_all(  # noqa: PLR0913 - most are keywords
             check.seconds[str(file)] += time.perf_counter() - started
             recognized |= read[key].recognized
         if not recognized:
-            check.found.append(_nothing_in(path))
+            check.diagnostics.append(_nothing_in(path))
     policies = [policy for file in read.values() for policy in file.policies]
-    check.found += beyond_ceiling(policies, max_cost_limit)
+    check.diagnostics += beyond_ceiling(policies, max_cost_limit)
     return check.run(tuple(read.values()))
 
 
@@ -180,7 +180,7 @@ class _Check:
     experiments: CheckExperiment = experiment_shape
     others: tuple[LoadedPolicy, ...] = ()
     makes_plugins: bool = False
-    found: list[Diagnostic] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def run(self, files: Sequence[LoadedFile]) -> Checkup:
@@ -188,22 +188,22 @@ class _Check:
         policies = tuple(policy for file in files for policy in file.policies)
         configs = [config for file in files for config in file.configs]
         for file in files:
-            self.found += file.all_problems
+            self.diagnostics += file.all_problems
             for document in file.documents:
-                self.found += selector_problems(document.selectors, self.devices)
+                self.diagnostics += selector_problems(document.selectors, self.devices)
                 if document.experiment:
-                    self.found += self.experiments(document.marked)
-        self.found += duplicate_names(policies)
+                    self.diagnostics += self.experiments(document.marked)
+        self.diagnostics += duplicate_names(policies)
         work = partial(_timed, configs=configs, further=self.further)
         for policy, (problems, seconds) in zip(policies, self.each(work, policies), strict=True):
-            self.found += problems
+            self.diagnostics += problems
             self.seconds[policy.place.name] += seconds
-        known = tuple(self.found)
+        known = tuple(self.diagnostics)
         for config in configs:
             others = (*policies, *self.others)
-            self.found += config_errors(config, others, known, make=self.makes_plugins)
+            self.diagnostics += config_errors(config, others, known, make=self.makes_plugins)
         sources = {file.name: file.source for file in files if file.source and file.documents}
-        diagnostics = _without_suppressed(sources, self.found)
+        diagnostics = _without_suppressed(sources, self.diagnostics)
         return Checkup(sorted(sources), policies, diagnostics, self.seconds)
 
 

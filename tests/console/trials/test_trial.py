@@ -67,8 +67,8 @@ def test_a_trial_is_what_diff_prints(
     words = ["diff", str(tmp_path / "old"), str(tmp_path / "new"), "--cluster", CLUSTER]
     words += ["--seed", str(seeds[0]), "--seeds", str(len(seeds)), "--workers", "1"]
     trial = TrialQuestion(files, edits, cluster(), seeds=seeds).result()
-    assert trial.found is not None
-    assert json.loads(json.dumps(trial.found.document())) == printed(capsys, *words)
+    assert trial.diff is not None
+    assert json.loads(json.dumps(trial.diff.document())) == printed(capsys, *words)
     assert trial.problems == ()
 
 
@@ -115,7 +115,7 @@ def test_problems_of_an_edit_are_those_of_check(files: PolicyFiles) -> None:
     (one,) = source_texts(files)
     broken = one.text.replace("variables.wanted.size()", "variables.wantd.size()")
     trial = TrialQuestion(files, {one.path: broken}, cluster()).result()
-    assert trial.found is None
+    assert trial.diff is None
     assert {found.file for found in trial.problems} == {one.path}
     assert all(found.source_line and found.line > 1 for found in trial.problems)
 
@@ -127,9 +127,9 @@ def test_a_broken_file_on_disk_is_compared_with_the_set_in_force(files: PolicyFi
     expected = TrialQuestion(files, edits, cluster()).result()
     put(Path(path), keeping("Mine", "nod"))
     trial = TrialQuestion(files, edits, cluster(), plans).result()
-    assert trial.found is not None
-    assert expected.found is not None
-    assert trial.found.document() == expected.found.document()
+    assert trial.diff is not None
+    assert expected.diff is not None
+    assert trial.diff.document() == expected.diff.document()
     with pytest.raises(PolicyError):
         TrialQuestion(files, edits, cluster()).result()
 
@@ -190,5 +190,5 @@ def test_what_goes_beyond_a_limit_is_said_and_the_next_question_has_a_result(
     with pytest.raises(PolicySchedError, match=words):
         process.wait_for(question)
     trial = process.wait_for(TrialQuestion(files, {}, cluster()))
-    assert trial.found is not None
-    assert not trial.found.differences
+    assert trial.diff is not None
+    assert not trial.diff.differences
