@@ -143,8 +143,8 @@ async def _of_files(inputs: InputFiles, pages: Served) -> int:
     if source is not None:
         diagnostics.write_diagnostics(source.problems(), sys.stderr)
     ended = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signal_number, ended.set)
     async with pages.of(source):
         await ended.wait()
     return diagnostics.OK

@@ -213,8 +213,8 @@ def _idle(old: CompiledFiles, new: CompiledFiles) -> list[Table]:
 def _shadow(paths: Sequence[str], output: str, report: str | None, *, fails: bool) -> int:
     diagnostics.require_files(paths)
     summary = summarize(paths)
-    for place in summary.broken:
-        print(f"{place}: left out, it is no whole record", file=sys.stderr)
+    for record in summary.broken:
+        print(f"{record}: left out, it is no whole record", file=sys.stderr)
     if report is not None:
         hashes = fingerprint(paths)
         logs: list[list[Value]] = [

@@ -78,11 +78,11 @@ def _headed(topic: str, texts: list[str]) -> list[str]:
         for part in re.split(r"^(?=#+ )", _unfenced(text), flags=re.MULTILINE)
     ]
     wanted = topic.lower()
-    for number, part in enumerate(parts):
+    for index, part in enumerate(parts):
         heading = part.partition("\n")[0].lstrip("#").strip().lower()
         if heading.startswith(wanted) or heading.endswith(f" {wanted}"):
             inner = []
-            for following in parts[number + 1 :]:
+            for following in parts[index + 1 :]:
                 if _depth(following) <= _depth(part):
                     break
                 inner.append(following)

@@ -82,13 +82,13 @@ def fit(  # noqa: PLR0913  # the options of the verb
     unit = unit_of(manifests, cluster_files.objects, pod)
     plans, warnings = read_policies(files)
     write_diagnostics([*cluster_files.problems, *manifests.diagnostics, *warnings], sys.stderr)
-    known = FitCluster.of(plans, cluster_files.objects, seed=seed, now=clocked)
+    fit_cluster = FitCluster.of(plans, cluster_files.objects, seed=seed, now=clocked)
     try:
         with progress("counting replicas") as advance:
             counted_fit = count_fit(
-                known, unit, limit=limit, preempting=preempting, label=per, advance=advance
+                fit_cluster, unit, limit=limit, preempting=preempting, label=per, advance=advance
             )
     finally:
-        known.close()
+        fit_cluster.close()
     write_report(counted_fit, output)
     return OK

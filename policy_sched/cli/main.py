@@ -66,14 +66,14 @@ def _cache_directory() -> str:
 
 def _open_streams() -> None:
     """Put /dev/null where a standard stream is closed: no file is opened in its place then."""
-    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is not None:
             continue
         null = os.open(os.devnull, os.O_RDWR)
-        if null != number:
-            os.dup2(null, number)
+        if null != descriptor:
+            os.dup2(null, descriptor)
             os.close(null)
-        setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
+        setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8"))
 
 
 def _our_mistake(

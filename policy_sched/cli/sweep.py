@@ -188,10 +188,10 @@ def tune(  # noqa: PLR0913  # the options of the verb
     experiments.write_tables([experiments.trials_table(search)], store.folder, parquet=False)
     lines = list(experiments.search_lines(search))
     several = len(objectives) > 1
-    for number, winner in enumerate(search.winners, start=1):
+    for rank, winner in enumerate(search.winners, start=1):
         if not winner.better and not several:
             continue
-        name = "best.patch" if len(search.winners) == 1 else f"best-{number}.patch"
+        name = "best.patch" if len(search.winners) == 1 else f"best-{rank}.patch"
         patch = experiments.patch_of_winner(sweep, tuning.base, winner)
         experiments.write(store.folder / name, patch.encode())
         lines.append(f"{store.folder / name}: patch -p1 < FILE applies it")

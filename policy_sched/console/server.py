@@ -205,13 +205,13 @@ class Console:
         self._streams.append(task)
         if len(self._streams) > STREAMS:
             self._streams.pop(0).cancel()
-        known = dict(request.query)
+        seen = dict(request.query)
         try:
             await response.write(b"retry: 2000\n\n")
             while True:
                 now = self._versions()
-                changed = [kind for kind in now if now[kind] != known.get(kind, now[kind])]
-                known = now
+                changed = [kind for kind in now if now[kind] != seen.get(kind, now[kind])]
+                seen = now
                 text = "".join(f"event: {kind}\ndata: {now[kind]}\n\n" for kind in changed)
                 await response.write((text or ": nothing new\n\n").encode())
                 await asyncio.sleep(max(EVERY, SHARE * self._cost))

@@ -141,18 +141,18 @@ def placement_sections(diff: PlacementDiff) -> Iterator[Section]:
 def moves_table(title: str, moves: Sequence[Move]) -> Table:
     """Return pods with both nodes; of a pod without a node in NEW the reason."""
     lost = any(move.new is None for move in moves)
-    known = any(move.cause is not None for move in moves)
+    has_causes = any(move.cause is not None for move in moves)
     rows: list[list[Value]] = [
         [
             move.pod,
             move.old or Text("-", tone="dim"),
             *([move.message] if lost else [move.new or ""]),
-            *(["" if move.cause is None else report.CAUSES[move.cause]] if known else []),
+            *(["" if move.cause is None else report.CAUSES[move.cause]] if has_causes else []),
         ]
         for move in moves[:ROWS]
     ]
     columns = [Column("Pod"), Column("OLD"), Column("Reason in NEW" if lost else "NEW", wide=lost)]
-    columns += [Column("Cause")] if known else []
+    columns += [Column("Cause")] if has_causes else []
     caption = f"{title}: {len(moves):,}"
     return Table(caption, columns, rows, _more(len(moves)), sortable=True)
 

@@ -187,14 +187,14 @@ def summarize(paths: Sequence[str]) -> ShadowSummary:
     """
     reading, broken = _Reading(), []
     for path in paths:
-        for number, line in _lines(path):
+        for line_number, line in _lines(path):
             try:
                 reading.take(_DECODER.decode(line))
             except msgspec.MsgspecError:
-                broken.append(f"{path}:{number}")
+                broken.append(f"{path}:{line_number}")
             if reading.start is None:
                 raise PolicySchedError(
-                    f"{path}:{number}: not a shadow log: it begins with no start"
+                    f"{path}:{line_number}: not a shadow log: it begins with no start"
                 )
     if reading.start is None:
         raise PolicySchedError(f"{', '.join(paths)}: there are no records")
@@ -220,12 +220,12 @@ def _lines(path: str) -> Iterator[tuple[int, bytes]]:
     """Yield the lines that are not empty, with their numbers."""
     with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
         lines = iter(lambda: file.readline(MAX_LINE + 1), b"")
-        for number, line in enumerate(lines, 1):
+        for line_number, line in enumerate(lines, 1):
             if len(line) > MAX_LINE:
-                message = f"line {number} is longer than {MAX_LINE} bytes: not a shadow log"
+                message = f"line {line_number} is longer than {MAX_LINE} bytes: not a shadow log"
                 raise PolicySchedError(f"{path}: {message}")
             if line.strip():
-                yield number, line
+                yield line_number, line
 
 
 def _preferring(comparisons: Iterable[shadow.Comparison]) -> Iterator[str]:

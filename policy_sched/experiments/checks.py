@@ -155,8 +155,8 @@ def _check_column(loaded: Loaded, order: Any, at: Path) -> None:
         loaded.problem((*at, "column"), BAD_VALUE, "there is no table", hint, on_key=True)
 
 
-def _check_measure(loaded: Loaded, number: int) -> None:
-    measure, at = loaded.spec.measures[number], ("spec", "measures", number)
+def _check_measure(loaded: Loaded, index: int) -> None:
+    measure, at = loaded.spec.measures[index], ("spec", "measures", index)
     of_time = measure.time is not None
     allowed = (
         ("Mean", "Max", "P50", "P90", "P99") if of_time else ("Last", "Mean", "Max", "Integral")
@@ -230,8 +230,8 @@ def _check_weights(loaded: Loaded, axis: SearchAxis, at: Path) -> None:
         if (limit := getattr(axis, key)) is not None:
             tried[*at, key] = limit
     for path, value in tried.items():
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or value != value // 1 or not 0 <= value < 2**31:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or value != value // 1 or not 0 <= value < 2**31:
             hint = "a whole number that is not negative"
             loaded.problem(path, BAD_VALUE, f"{value} is no weight", hint)
 

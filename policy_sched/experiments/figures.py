@@ -63,8 +63,8 @@ def draw(spec: ExperimentSpec, results: Results) -> list[Drawn]:
     if not results:
         return []
     drawn = []
-    for number, figure in enumerate(wanted, start=1):
-        name = f"{number:02}-{figure.kind.lower()}-{'-'.join(figure.measures)}"
+    for position, figure in enumerate(wanted, start=1):
+        name = f"{position:02}-{figure.kind.lower()}-{'-'.join(figure.measures)}"
         title = figure.title or _title(spec, figure)
         drawn.append(Drawn(name, title, _writer(spec, results, figure, (name, title))))
     return drawn
@@ -134,9 +134,9 @@ def _plain(svg: bytes) -> bytes:
     return text.encode()
 
 
-def _style(number: int) -> dict[str, Any]:
-    dashes = _DASHES[number // len(COLOURS) % len(_DASHES)]
-    return {"color": COLOURS[number % len(COLOURS)], "linestyle": dashes}
+def _style(index: int) -> dict[str, Any]:
+    dashes = _DASHES[index // len(COLOURS) % len(_DASHES)]
+    return {"color": COLOURS[index % len(COLOURS)], "linestyle": dashes}
 
 
 def _measure(spec: ExperimentSpec, name: str) -> Measure:
@@ -145,11 +145,11 @@ def _measure(spec: ExperimentSpec, name: str) -> Measure:
 
 def _curve(axes: Any, spec: ExperimentSpec, results: Results, figure: Figure) -> None:
     (name,) = figure.measures
-    for number, (variant, runs) in enumerate(by_variant(results).items()):
+    for index, (variant, runs) in enumerate(by_variant(results).items()):
         bands = [(x, distribution(values)) for x, values in points(runs, name)]
         x = [at for at, _ in bands]
         low, high = [band.p25 for _, band in bands], [band.p75 for _, band in bands]
-        style = _style(number)
+        style = _style(index)
         axes.plot(x, [band.median for _, band in bands], label=variant, linewidth=1.6, **style)
         axes.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
     axes.set_xlabel(axis_label(spec))
@@ -211,9 +211,9 @@ def _pareto(axes: Any, spec: ExperimentSpec, results: Results, figure: Figure) -
     first, second = (_measure(spec, name) for name in figure.measures)
     front_points = pareto_points(spec, results, (first, second))
     front = pareto_front(front_points, (first, second))
-    for number, (variant, (x, y)) in enumerate(front_points.items()):
+    for index, (variant, (x, y)) in enumerate(front_points.items()):
         best = variant in front
-        turn, colour = divmod(number, len(COLOURS))
+        turn, colour = divmod(index, len(COLOURS))
         marker, size = _MARKERS[turn % len(_MARKERS)], 70 if best else 25
         axes.scatter([x], [y], color=COLOURS[colour], marker=marker, s=size, label=variant)
     line = sorted(front_points[variant] for variant in front)

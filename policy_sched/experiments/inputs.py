@@ -372,9 +372,9 @@ def _of_rows(loaded: Loaded, admission: Admission) -> list[ApiObject]:
         loaded.problem((*at, "file"), BAD_VALUE, message, "take a part of it")
         return []
     pods: list[ApiObject] = []
-    for number, row in enumerate(table.rows):
+    for index, row in enumerate(table.rows):
         cells = dict(zip(table.columns, row, strict=True))
-        pod = _pod_of(loaded, cells, number, at, admission)
+        pod = _pod_of(loaded, cells, index, at, admission)
         if pod is None:
             return []
         pods.append(pod)
@@ -391,11 +391,11 @@ def _row_names(value: Any) -> set[str]:
 
 
 def _pod_of(
-    loaded: Loaded, cells: Mapping[str, str], number: int, at: Path, admission: Admission
+    loaded: Loaded, cells: Mapping[str, str], index: int, at: Path, admission: Admission
 ) -> Pod | None:
     rows = loaded.spec.workload.rows
     assert rows is not None, "the caller has them"
-    value = {"apiVersion": "v1", "kind": "Pod", **_with_cells(rows.pod, cells, number)}
+    value = {"apiVersion": "v1", "kind": "Pod", **_with_cells(rows.pod, cells, index)}
     problems: list[str] = []
 
     def report(path: Path, _code: str, message: str, _hint: str) -> None:
@@ -404,7 +404,7 @@ def _pod_of(
     pod = decode_object(value, report)
     if pod is not None:
         admission.admit(pod, report)
-    line = f"row {number + 1} of {rows.file}"
+    line = f"row {index + 1} of {rows.file}"
     if problems or not isinstance(pod, Pod):
         message = f"{line}: {problems[0] if problems else 'this is no pod'}"
         hint = 'for example pod: {metadata: {name: "job-${row.number}"}, spec: ...}'
@@ -443,14 +443,14 @@ def _dotted(path: Sequence[str | int]) -> str:
     return f"{text}: " if text else ""
 
 
-def _with_cells(value: Any, cells: Mapping[str, str], number: int) -> Any:
+def _with_cells(value: Any, cells: Mapping[str, str], index: int) -> Any:
     if isinstance(value, dict):
-        return {key: _with_cells(item, cells, number) for key, item in value.items()}
+        return {key: _with_cells(item, cells, index) for key, item in value.items()}
     if isinstance(value, list):
-        return [_with_cells(item, cells, number) for item in value]
+        return [_with_cells(item, cells, index) for item in value]
     if not isinstance(value, str) or "${row." not in value:
         return value
-    text = value.replace("${row.number}", str(number))
+    text = value.replace("${row.number}", str(index))
     for name in _row_names(text):
         text = text.replace(f"${{row.{name}}}", cells[name])
     return text

@@ -318,18 +318,18 @@ class Series:
         for column, value in zip(self.values, values, strict=True):
             column.append(value)
 
-    def summary(self, number: int, how: str, end: int) -> float | None:
+    def summary(self, index: int, how: str, end: int) -> float | None:
         """Return what stands for the run: Last, Mean, Max, or Integral (over seconds).
 
         Raises PolicySchedError if a value is infinite or no number.
         """
-        values = np.array(self.values[number], np.float64)
+        values = np.array(self.values[index], np.float64)
         if not values.size:
             return None
         finite = np.isfinite(values)
         if not finite.all():
             event = int(finite.argmin())
-            what = f"measure {self.names[number]} is {values[event]:g} at event {event + 1}"
+            what = f"measure {self.names[index]} is {values[event]:g} at event {event + 1}"
             raise PolicySchedError(f"{what}: a division by zero, or a number beyond doubles")
         if how == "Last":
             return float(values[-1])

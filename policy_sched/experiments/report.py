@@ -216,9 +216,9 @@ def stored_report(folder: Path) -> SweepReport:
 
 def _tasks(rows: Iterator[Mapping[str, Any]], spec: ExperimentSpec) -> Iterator[Task]:
     columns = {"variant", "seed", "key", *(measure.name for measure in spec.measures)}
-    for number, row in enumerate(rows):
+    for index, row in enumerate(rows):
         key = row["key"]
-        if not key.isalnum() or None in row or None in row.values() or number == MAX_RUNS:
+        if not key.isalnum() or None in row or None in row.values() or index == MAX_RUNS:
             raise ValueError(key)
         axes = {name: value for name, value in row.items() if name not in columns}
-        yield Task(number, row["variant"], axes, int(row["seed"]), key)
+        yield Task(index, row["variant"], axes, int(row["seed"]), key)

@@ -142,9 +142,9 @@ def arriving(inputs: Inputs, spec: ExperimentSpec, seed: int) -> list[Pod]:
         order = _sampled(inputs, spec, Random(seed))  # noqa: S311 - a seed makes it repeatable
     arriving: list[Pod] = []
     times: Counter[int] = Counter()
-    for position, number in enumerate(order):
-        pod, before = pods[number], times[number]
-        times[number] += 1
+    for position, index in enumerate(order):
+        pod, before = pods[index], times[index]
+        times[index] += 1
         if before:
             pod = renamed(pod, f"-{before + 1}")
         if arrivals.every is not None:
@@ -322,9 +322,9 @@ class _Attempts:
 
     def _records(self) -> Iterator[dict[str, Any]]:
         nodes = self._client.bindings
-        for number, (uid, info) in enumerate(self._infos.items()):
+        for index, (uid, info) in enumerate(self._infos.items()):
             yield {
-                "position": number,
+                "position": index,
                 "pod": info.key,
                 "node": nodes.get(uid, ""),
                 **_devices_of(self._devices, info.key),
@@ -474,9 +474,9 @@ def _records(played: TimelineResult, devices: Devices | None) -> Iterator[dict[s
     def since_start(time: int | None) -> float | str:
         return "" if time is None else (time - played.start) / SECOND
 
-    for number, life in enumerate(played.lives):
+    for index, life in enumerate(played.lives):
         yield {
-            "position": number,
+            "position": index,
             "pod": life.pod,
             "node": life.node,
             "created": since_start(life.created),

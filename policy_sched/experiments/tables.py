@@ -79,8 +79,8 @@ def _groups(
 
 
 def _number(cell: str) -> int | str:
-    number = cell.isascii() and cell.removeprefix("-").isdecimal() and len(cell) < _DIGITS
-    return int(cell) if number else cell
+    is_number = cell.isascii() and cell.removeprefix("-").isdecimal() and len(cell) < _DIGITS
+    return int(cell) if is_number else cell
 
 
 def _zeros(cells: tuple[str, ...]) -> tuple[str, ...]:

@@ -247,14 +247,16 @@ def _refusal(
         return RefusedStep("updated" if pool.incomplete else "invalid", error=pool.invalid)
     if not request.admin_access and device.id in allocator.state.devices:
         return RefusedStep("allocated")
-    for place, expression in request.expressions:
+    for selector_place, expression in request.expressions:
         try:
             if allocator.results.selected(expression, device):
                 continue
             error = ""
         except dra.SelectorError as failure:
             error = str(failure)
-        return RefusedStep("selector", selector=_selector(plan, request, place), error=error)
+        return RefusedStep(
+            "selector", selector=_selector(plan, request, selector_place), error=error
+        )
     if device.slice.spec.per_device_node_selection and not device.on_node(allocator.node):
         return RefusedStep("node")
     if allocator.capacity_left(request, device) is None:
@@ -286,9 +288,9 @@ def _refused_by(
     return RefusedStep("rule", error=verdict.named)
 
 
-def _selector(plan: dra.ClaimPlan, request: dra.Request, place: str) -> SelectorStep:
-    index = int(place.rpartition("#")[2])
-    if place.startswith("class "):
+def _selector(plan: dra.ClaimPlan, request: dra.Request, selector_place: str) -> SelectorStep:
+    index = int(selector_place.rpartition("#")[2])
+    if selector_place.startswith("class "):
         return SelectorStep("class", request.class_name, "", index)
     return SelectorStep("claim", plan.name, request.full_name, index)
 
@@ -376,9 +378,12 @@ def _tolerant(taint: str, request: dra.Request) -> dra.Request:
 
 def _unselected(selector: SelectorStep, request: dra.Request) -> dra.Request:
     kept = tuple(
-        (place, text)
-        for place, text in request.expressions
-        if not (place.startswith(f"{selector.kind} ") and place.endswith(f"#{selector.index}"))
+        (selector_place, text)
+        for selector_place, text in request.expressions
+        if not (
+            selector_place.startswith(f"{selector.kind} ")
+            and selector_place.endswith(f"#{selector.index}")
+        )
     )
     return replace(request, expressions=kept)
 

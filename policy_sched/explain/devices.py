@@ -272,8 +272,8 @@ def locate_selectors(steps: ClaimSteps, places: Places, objects: Iterable[ApiObj
     def located(step: Step) -> Step:
         if step.selector is None:
             return step
-        place = _place(step.selector, places, listed)
-        return replace(step, selector=replace(step.selector, place=place))
+        position_text = _place(step.selector, places, listed)
+        return replace(step, selector=replace(step.selector, place=position_text))
 
     for request in steps.requests:
         for node in request.nodes:
@@ -315,9 +315,9 @@ def _of_request(spec: ResourceClaimSpec, step: SelectorStep) -> Path:
         path: Path = ("devices", "requests", index)
         if not sub:
             return (*path, "exactly", *_of(step))
-        for number, choice in enumerate(request.first_available):
+        for choice_index, choice in enumerate(request.first_available):
             if choice.name == sub:
-                return (*path, "firstAvailable", number, *_of(step))
+                return (*path, "firstAvailable", choice_index, *_of(step))
     return ()
 
 

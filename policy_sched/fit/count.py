@@ -107,9 +107,9 @@ def fit(
 
 def _check_label(scheduler: Scheduler, label: str) -> None:
     nodes = [node for node in scheduler.cache.nodes.nodes if node is not None]
-    known = {key for node in nodes for key in node.metadata.labels} if label else set[str]()
-    if known and label not in known:
-        close = nearest(label, known)
+    label_names = {key for node in nodes for key in node.metadata.labels} if label else set[str]()
+    if label_names and label not in label_names:
+        close = nearest(label, label_names)
         hint = f"; did you mean {close}?" if close else ""
         raise PolicySchedError(f'no node has the label "{label}"{hint}')
 
@@ -150,11 +150,11 @@ class _Count:
         self._limited = True
 
     def _check_profiles(self) -> None:
-        known = self._scheduler.profiles
+        profiles = self._scheduler.profiles
         for pod in self._unit.pods:
             name = PodInfo.of(pod).scheduler_name
-            if name not in known:
-                have = ", ".join(sorted(known))
+            if name not in profiles:
+                have = ", ".join(sorted(profiles))
                 text = f'no profile has schedulerName "{name}"; there is {have}'
                 raise PolicySchedError(f"{self._unit.name}: {text}")
 
@@ -190,10 +190,10 @@ class _Count:
 
     # One replica.
 
-    def _add(self, number: int) -> tuple[list[PodInfo], str | None]:
+    def _add(self, index: int) -> tuple[list[PodInfo], str | None]:
         """Add a copy of the unit and decide it; return its pods, and why it does not fit."""
         scheduler = self._scheduler
-        objects, copies = self._unit.copy(number + 1)
+        objects, copies = self._unit.copy(index + 1)
         set_creation_times([*objects, *copies], scheduler.handle.now())
         for obj in objects:
             object_seen(scheduler, None, obj)

@@ -114,15 +114,15 @@ def _misplaced(manifests: Manifests) -> list[Diagnostic]:
 def _problem(
     manifests: Manifests, obj: model.ApiObject, message: str, hint: str = ""
 ) -> Diagnostic:
-    place = manifests.places.get(object_key(obj)) or next(iter(manifests.places.values()))
-    return place.look().diagnostic(("kind",), BAD_VALUE, message, hint)
+    position = manifests.places.get(object_key(obj)) or next(iter(manifests.places.values()))
+    return position.look().diagnostic(("kind",), BAD_VALUE, message, hint)
 
 
 # Workloads.
 
 
 def _of_workload(
-    obj: model.ApiObject, known: Iterable[model.ApiObject]
+    obj: model.ApiObject, existing: Iterable[model.ApiObject]
 ) -> Iterator[model.ApiObject]:
     """Yield one pod of a workload, with what its controller creates besides.
 
@@ -151,7 +151,7 @@ def _of_workload(
         case model.Job():
             pod = workload_expansion.job_pod(plain, "0")
     made = msgspec.convert(pod, model.Pod)
-    Admission(known).complete(made)
+    Admission(existing).complete(made)
     yield made
 
 

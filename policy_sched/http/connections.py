@@ -75,12 +75,12 @@ def failure(request: str, error: BaseException | None) -> ApiError:
     """
     kind = type(error).__name__ if error is not None else "unknown"
     trace = error.__traceback__ if error is not None else None
-    place = ""
+    failing = ""
     while trace is not None:
         code = trace.tb_frame.f_code
-        place = f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} in {code.co_name}"
+        failing = f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} in {code.co_name}"
         trace = trace.tb_next
-    _LOG.error("Failed to serve %s: %s at %s", request or "a request", kind, place)
+    _LOG.error("Failed to serve %s: %s at %s", request or "a request", kind, failing)
     causes = {"causes": [{"message": kind}]}
     return ApiError(500, "InternalError", f"Internal error occurred: {kind}", causes)
 

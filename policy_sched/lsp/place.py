@@ -262,11 +262,11 @@ def definition(path: str, text: str, line: int, character: int) -> Lines | None:
     shown = lines[line] if line < len(lines) else ""
     inside = re.match(r"\w*", shown[character:])
     end = character + (inside.end() if inside else 0)
-    place = place_at(text, line, end)
-    if place.before is None or place.section is None:
+    cursor = place_at(text, line, end)
+    if cursor.before is None or cursor.section is None:
         return None
     document = next((loaded for loaded, valid in _documents_at(path, text, line) if valid), None)
-    span = None if document is None else _defined(document.marked, place, line)
+    span = None if document is None else _defined(document.marked, cursor, line)
     if document is None or span is None:
         return None
     file = document.marked.file
@@ -274,9 +274,9 @@ def definition(path: str, text: str, line: int, character: int) -> Lines | None:
     return first - 1, start - 1, last - 1, after - 1
 
 
-def _defined(marked: Marked, place: CursorPosition, line: int) -> tuple[int, int] | None:
+def _defined(marked: Marked, cursor: CursorPosition, line: int) -> tuple[int, int] | None:
     """Return the span of the key or name that defines the last name of the text."""
-    before = place.before or ""
+    before = cursor.before or ""
     member = member_before(before)
     if member is not None:
         base, name = member
@@ -284,7 +284,7 @@ def _defined(marked: Marked, place: CursorPosition, line: int) -> tuple[int, int
             return _key(marked, ("spec", "params", name))
         return _named(marked, "variables", name) if base == "variables" else None
     name = word_before(before)
-    parameter = _parameter(marked, name, line) if "functions" in place.path else None
+    parameter = _parameter(marked, name, line) if "functions" in cursor.path else None
     return parameter or _named(marked, "functions", name)
 
 

@@ -130,9 +130,9 @@ def _register_lookups(server: Server) -> None:
                 kind=_KINDS[suggestion.kind],
                 detail=suggestion.entry.title,
                 documentation=_markdown(suggestion.entry),
-                sort_text=f"{number:04d}",
+                sort_text=f"{rank:04d}",
             )
-            for number, suggestion in enumerate(results)
+            for rank, suggestion in enumerate(results)
         ]
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
@@ -150,8 +150,8 @@ def _register_lookups(server: Server) -> None:
         if results is None:
             return None
         start, end = ServerTextPosition(*results[:2]), ServerTextPosition(*results[2:])
-        place = document.range_to_client_units(ServerTextRange(start, end))
-        return lsp.Location(params.text_document.uri, place)
+        location = document.range_to_client_units(ServerTextRange(start, end))
+        return lsp.Location(params.text_document.uri, location)
 
 
 def _register_edits(server: Server) -> None:

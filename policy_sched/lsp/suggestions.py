@@ -113,26 +113,26 @@ def _resolved(root: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[Ma
 
 def suggestions(path: str, text: str, line: int, character: int) -> list[Suggestion]:
     """Return the words for a cursor (from 0, in characters), in the order of the tables."""
-    place = place_at(text, line, character)
+    cursor = place_at(text, line, character)
     if has_selectors(_kind(text, line)):
-        return selector_suggestions(text, place)
-    if place.before is None:
-        keys = keys_at(text, line, place.path)
+        return selector_suggestions(text, cursor)
+    if cursor.before is None:
+        keys = keys_at(text, line, cursor.path)
         return [
             Suggestion(key, "property", Entry(key, "key", meaning))
             for key, meaning in keys.items()
-            if key.startswith(place.word)
+            if key.startswith(cursor.word)
         ]
-    if place.section is None:
+    if cursor.section is None:
         return []
     source = source_at(path, text, line)
-    member = member_before(place.before)
+    member = member_before(cursor.before)
     candidates = (
-        _names(place, source)
+        _names(cursor, source)
         if member is None
-        else _members(member[0], place.before, source, place)
+        else _members(member[0], cursor.before, source, cursor)
     )
-    word = word_before(place.before) if member is None else member[1]
+    word = word_before(cursor.before) if member is None else member[1]
     return [suggestion for suggestion in candidates if suggestion.label.startswith(word)]
 
 
@@ -141,24 +141,24 @@ def meaning(path: str, text: str, line: int, character: int) -> Entry | None:
     lines = text.split("\n")
     shown = lines[line] if line < len(lines) else ""
     end = character + len(re.match(r"\w*", shown[character:])[0])  # type: ignore[index]
-    place = place_at(text, line, end)
+    cursor = place_at(text, line, end)
     key = re.search(r"([$\w]+)$", shown[:end])
     if key is None:
         return None
     if not has_selectors(_kind(text, line)):
-        if shown[end : end + 1] == ":" and (place.section is None or place.before == key[1]):
+        if shown[end : end + 1] == ":" and (cursor.section is None or cursor.before == key[1]):
             path_of_key = place_at(text, line, key.start()).path
             description = keys_at(text, line, path_of_key).get(key[1])
             return Entry(key[1], "key", description) if description else None
-        if place.before is None or place.section is None:
+        if cursor.before is None or cursor.section is None:
             return None
     candidates = suggestions(path, text, line, end)
     return next((suggestion.entry for suggestion in candidates if suggestion.label == key[1]), None)
 
 
-def _names(place: CursorPosition, source: PolicySource) -> Iterator[Suggestion]:
+def _names(cursor: CursorPosition, source: PolicySource) -> Iterator[Suggestion]:
     """Yield the names that an expression of a section may begin with."""
-    section, before = place.section, place.before or ""
+    section, before = cursor.section, cursor.before or ""
     assert section is not None, "the cursor is in a rule"
     for name in locals_in(before):
         kind = type_of(name, before, source)
@@ -180,10 +180,10 @@ def _names(place: CursorPosition, source: PolicySource) -> Iterator[Suggestion]:
 
 
 def _members(
-    base: str, before: str, source: PolicySource, place: CursorPosition
+    base: str, before: str, source: PolicySource, cursor: CursorPosition
 ) -> Iterator[Suggestion]:
     """Yield the members of the expression before the dot."""
-    section = place.section
+    section = cursor.section
     assert section is not None, "the cursor is in a rule"
     environment = policy_environment()
     if base in environment.namespaces:
@@ -196,8 +196,8 @@ def _members(
             entry = Entry(title, "variable of this policy", variable.expression.text)
             yield Suggestion(variable.name, "field", entry)
         return
-    known = base in section.visible or base in locals_in(before)
-    if base in environment.variables and not known:
+    is_bound = base in section.visible or base in locals_in(before)
+    if base in environment.variables and not is_bound:
         return
     kind = type_of(base, before, source)
     if kind is None:
@@ -377,10 +377,10 @@ def has_selectors(kind: str) -> bool:
     return kind in WITH_SELECTORS
 
 
-def selector_suggestions(text: str, place: CursorPosition) -> list[Suggestion]:
+def selector_suggestions(text: str, cursor: CursorPosition) -> list[Suggestion]:
     """Return the completions at a position of a manifest; none outside of its selectors."""
-    before = place.before
-    if before is None or place.path[-2:] != _EXPRESSION:
+    before = cursor.before
+    if before is None or cursor.path[-2:] != _EXPRESSION:
         return []
     domain = _DOMAIN.search(before)
     if domain is not None:

@@ -85,19 +85,19 @@ def load(
 
 def _files(path: str, loading: _Loading) -> Iterator[str]:
     """Yield the files that a path names, in order."""
-    place = FilePath(path)
-    if path == STDIN or not place.is_dir():
+    position = FilePath(path)
+    if path == STDIN or not position.is_dir():
         yield path
         return
     names = sorted(
         str(p)
-        for p in place.rglob("*")
+        for p in position.rglob("*")
         if p.is_file() and p.name.removesuffix(".gz").endswith(SUFFIXES)
     )
     if not names:
         loading.fail(path, f"the directory holds no manifests ({', '.join(SUFFIXES)}, or .gz)")
     for name in names:
-        if source.is_stray_link(FilePath(name), place, manifest=True):
+        if source.is_stray_link(FilePath(name), position, manifest=True):
             loading.fail(name, "a symbolic link leads out of the directory, to no manifest")
         else:
             yield name
@@ -240,9 +240,9 @@ class _Loading:
         for record in records:
             text = bytes(record).decode()
             start = file.text.index(text, start)
-            place = ManifestPosition(file, source.Record(start, 0, start + len(text)), True)
+            position = ManifestPosition(file, source.Record(start, 0, start + len(text)), True)
             start += len(text)
-            self._one(record, place, implied, nested=True)
+            self._one(record, position, implied, nested=True)
 
     def _yaml(self, file: source.SourceFile) -> None:
         if len(file.text) > SLOW_YAML:
@@ -276,7 +276,7 @@ class _Loading:
     def _one(
         self,
         record: bytes | msgspec.Raw | None,
-        place: ManifestPosition,
+        position: ManifestPosition,
         implied: _Head = _NO_HEAD,
         *,
         nested: bool = False,
@@ -289,41 +289,41 @@ class _Loading:
         if decoded is _SKIPPED:
             self.skipped += 1
         elif decoded is not None and decode.object_key(decoded) not in self.places:
-            self._take(decoded, place)
+            self._take(decoded, position)
         elif nested:
-            self._item(place.look(), place, implied)
+            self._item(position.look(), position, implied)
         else:
-            return self._document(place)
+            return self._document(position)
         return False
 
-    def _take(self, decoded: ApiObject, place: ManifestPosition) -> None:
-        self.places[decode.object_key(decoded)] = place
+    def _take(self, decoded: ApiObject, position: ManifestPosition) -> None:
+        self.places[decode.object_key(decoded)] = position
         self.objects.append(decoded)
         if len(self.objects) % STEP == 0:
             self.advance(STEP)
 
-    def _document(self, place: ManifestPosition) -> bool:
+    def _document(self, position: ManifestPosition) -> bool:
         """Add a document by the slow path: an object, or a list of them.
 
         Returns whether the rest of the file cannot be read.
         """
-        document = place.look()
+        document = position.look()
         self.diagnostics.extend(document.problems)
         if document.problems:
             return document.ended
         items = decode.list_items(document.value)
         if items is None:
-            self._object(document, place, ())
+            self._object(document, position, ())
             return False
         for index, item in items:
             at: Path = ("items", index)
             if decode.list_items(item) is not None:
                 self._report(document, at, decode.UNKNOWN_KIND, _NESTED)
             else:
-                self._object(replace(document, value=item), place, at)
+                self._object(replace(document, value=item), position, at)
         return False
 
-    def _item(self, document: LocatedManifest, place: ManifestPosition, implied: _Head) -> None:
+    def _item(self, document: LocatedManifest, position: ManifestPosition, implied: _Head) -> None:
         """Add an item of a list by the slow path."""
         self.diagnostics.extend(document.problems)
         if document.problems:
@@ -334,14 +334,14 @@ class _Loading:
         if isinstance(document.value, dict) and implied.kind:
             given = {"apiVersion": implied.apiVersion, "kind": implied.kind, **document.value}
             document = replace(document, value=given)
-        self._object(document, place, ())
+        self._object(document, position, ())
 
     def _report(
         self, document: LocatedManifest, path: Path, code: str, message: str, hint: str = ""
     ) -> None:
         self.diagnostics.append(document.diagnostic(path, code, message, hint))
 
-    def _object(self, document: LocatedManifest, place: ManifestPosition, prefix: Path) -> None:
+    def _object(self, document: LocatedManifest, position: ManifestPosition, prefix: Path) -> None:
         """Add one object; ``prefix`` is its path in the document."""
 
         def report(path: Path, code: str, message: str, hint: str) -> None:
@@ -358,7 +358,9 @@ class _Loading:
             return
         if document.marked is not None:
             start, end = document.marked.span(prefix)
-            place = ManifestPosition(document.file, source.Record(start, 0, end), place.is_json)
+            position = ManifestPosition(
+                document.file, source.Record(start, 0, end), position.is_json
+            )
         key = decode.object_key(decoded)
         if key in self.places:
             name = "/".join(part for part in key[1:] if part)
@@ -367,7 +369,7 @@ class _Loading:
                 ("metadata", "name"), DUPLICATE, message, f"the first one is at {self.places[key]}"
             )
             return
-        self._take(decoded, place)
+        self._take(decoded, position)
 
     def admit(self, cluster: Sequence[ApiObject]) -> None:
         """Do to the objects what the API server does when they are created."""
@@ -377,8 +379,8 @@ class _Loading:
             def report(
                 path: Path, code: str, message: str, hint: str, obj: ApiObject = obj
             ) -> None:
-                place = self.places[decode.object_key(obj)]
-                self._report(place.look(), path, code, message, hint)
+                position = self.places[decode.object_key(obj)]
+                self._report(position.look(), path, code, message, hint)
 
             admission.admit(obj, report)
 

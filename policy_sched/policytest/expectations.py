@@ -362,9 +362,9 @@ def _plugin_outcome(reader: Reader, value: object, path: FieldPath) -> PluginOut
     if "code" in stated:
         code = reader.text(stated["code"], (*path, "code"))
         if code and code not in CODES:
-            known = ", ".join(CODES)
+            codes = ", ".join(CODES)
             reader.problem(
-                (*path, "code"), WRONG_VALUE, f'there is no code "{code}"', hint=f"known: {known}"
+                (*path, "code"), WRONG_VALUE, f'there is no code "{code}"', hint=f"known: {codes}"
             )
     if "plugin" in stated:
         plugin = reader.text(stated["plugin"], (*path, "plugin"))

@@ -183,11 +183,11 @@ def load_lives(path: str) -> list[tuple[int, Life]] | None:
     if lives is None:
         return None
     problems: list[Diagnostic] = []
-    for number, life in lives:
-        blank = Diagnostic(path, number, 1, WRONG_VALUE, "")
+    for line, life in lives:
+        blank = Diagnostic(path, line, 1, WRONG_VALUE, "")
         problems += (dataclasses.replace(blank, message=text) for text in _faults(life))
-        for place, manifest in _manifests(life):
-            decoded(manifest, dataclasses.replace(blank, message=place), problems)
+        for where, manifest in _manifests(life):
+            decoded(manifest, dataclasses.replace(blank, message=where), problems)
     if problems:
         raise PolicyError(problems)
     return lives
@@ -370,9 +370,9 @@ class LifeCluster:
         ]
         objects.sort(key=lambda obj: isinstance(obj, model.Pod))
         yield "start", self._step(0, partial(self._begins, objects))
-        for number, event in enumerate(self._life.events):
+        for index, event in enumerate(self._life.events):
             yield from self._ended(event.at)
-            yield event.words, self._step(event.at, partial(self._happens, event, number))
+            yield event.words, self._step(event.at, partial(self._happens, event, index))
         yield from self._ended(None)
 
     # The store that the client writes to, and the watch that brings its changes.
@@ -388,9 +388,9 @@ class LifeCluster:
         self._objects[key] = obj
         scheduler = self._scheduler
         if isinstance(obj, model.Pod):
-            known = old if isinstance(old, model.Pod) and not _ended(old) else None
-            if known and (_ended(obj) or known.metadata.uid != obj.metadata.uid):
-                pod_gone(scheduler, model.PodInfo.of(known))
+            old_pod = old if isinstance(old, model.Pod) and not _ended(old) else None
+            if old_pod and (_ended(obj) or old_pod.metadata.uid != obj.metadata.uid):
+                pod_gone(scheduler, model.PodInfo.of(old_pod))
             if not _ended(obj):
                 pod_seen(scheduler, model.PodInfo.of(obj))
         elif isinstance(obj, model.Node):
@@ -418,22 +418,22 @@ class LifeCluster:
         if pod is not None:
             self.remove(pod)
 
-    def _happens(self, event: LifeEvent, number: int) -> None:
+    def _happens(self, event: LifeEvent, index: int) -> None:
         if event.put is not None:
-            self.put(self._decoded(event.put, f"events[{number}].put"))
+            self.put(self._decoded(event.put, f"events[{index}].put"))
         target = event.delete or event.target
-        known = None if target is None else self._objects.get(_key_of(target))
-        if known is None:
+        target_object = None if target is None else self._objects.get(_key_of(target))
+        if target_object is None:
             return
         if event.delete is not None:
-            self.remove(known)
+            self.remove(target_object)
         else:
-            changed = merge(msgspec.to_builtins(known), event.patch)
-            self.put(self._decoded(changed, f"events[{number}].patch"))
+            changed = merge(msgspec.to_builtins(target_object), event.patch)
+            self.put(self._decoded(changed, f"events[{index}].patch"))
 
-    def _decoded(self, manifest: object, place: str) -> model.ApiObject:
+    def _decoded(self, manifest: object, where_stated: str) -> model.ApiObject:
         problems: list[Diagnostic] = []
-        where = f"{self._life.name}: {place}"  # the line is in no object any more
+        where = f"{self._life.name}: {where_stated}"  # the line is in no object any more
         obj = decoded(manifest, Diagnostic(self._file, 1, 1, WRONG_VALUE, where), problems)
         if obj is None:
             raise PolicyError(problems)
@@ -601,10 +601,10 @@ def run_life(file: str, life: Life, *, exact: bool = False) -> list[StepResult]:
     results = []
     started = time.perf_counter()
     steps = LifeCluster(file, life).steps()
-    for number, expected in enumerate(life.expect):
+    for step_number, expected in enumerate(life.expect):
         words, step = next(steps, ("nothing", LifeStep(0, Queue())))
         ended = time.perf_counter()
-        name = f"{number}: {words} at {expected.at} ms"
+        name = f"{step_number}: {words} at {expected.at} ms"
         every = tuple(differences(expected, step, exact=True))
         wrong = every if exact else tuple(differences(expected, step, exact=False))
         result = StepResult(file, life.name, name, wrong, seconds=ended - started, exact=not every)

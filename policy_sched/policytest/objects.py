@@ -249,14 +249,14 @@ class ShortDevices:
         self, reader: Reader, stated: Plain, node: str, name: str, at: FieldPath
     ) -> Plain | None:
         """Return what says that a claim has a device of the pod's node."""
-        known = self.devices.get((node, name))
-        if known is None:
+        driver_and_device = self.devices.get((node, name))
+        if driver_and_device is None:
             where = f"node {node}" if node else "no node: the pod runs nowhere"
             text = f"there is no device {name} on {where}"
             hint = "state the node with its devices before the pod"
             reader.problem(at[:-1], WRONG_VALUE, text, hint=hint)
             return None
-        driver, device = known
+        driver, device = driver_and_device
         result: Plain = {
             "request": stated["name"], "driver": driver, "pool": node, "device": name,
         }  # fmt: skip
@@ -270,10 +270,10 @@ class ShortDevices:
             }
         return result
 
-    def device_classes(self, known: Sequence[str]) -> Iterator[tuple[FieldPath, Plain]]:
+    def device_classes(self, stated_classes: Sequence[str]) -> Iterator[tuple[FieldPath, Plain]]:
         """Yield a class for each name that requests have and ``known`` lacks: of that driver."""
         for name, path in self.classes.items():
-            if name not in known:
+            if name not in stated_classes:
                 expression = f'device.driver == "{name}"'
                 selectors = [{"cel": {"expression": expression}}]
                 yield path, _object("DeviceClass", {"name": name}, {"selectors": selectors})

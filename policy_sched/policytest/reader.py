@@ -261,8 +261,8 @@ def _port(reader: Reader, value: object, path: FieldPath) -> object:
     """A port number is a TCP host port; a mapping is taken as it is."""
     if isinstance(value, dict):
         return value
-    number = reader.whole(value, path)
-    return {"containerPort": number, "hostPort": number}
+    port = reader.whole(value, path)
+    return {"containerPort": port, "hostPort": port}
 
 
 def _taint(reader: Reader, value: object, path: FieldPath) -> object:

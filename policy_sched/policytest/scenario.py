@@ -174,21 +174,21 @@ def _json_scenarios(references: References, text: str) -> Iterator[Found]:
     """Yield each line's scenario; a text that is one JSON document over several lines is one."""
     path = references.file
     lines = [(1, text)] if path.removesuffix(".gz").endswith(".json") else _lines(text)
-    for number, line in lines:
+    for line_number, line in lines:
         try:
             value = msgspec.json.decode(line)
         except (msgspec.DecodeError, RecursionError) as error:
-            yield None, [Diagnostic(path, number, 1, WRONG_TYPE, f"not JSON: {error}")]
+            yield None, [Diagnostic(path, line_number, 1, WRONG_TYPE, f"not JSON: {error}")]
             continue
-        places = _Places(source.SourceFile(path, line, number), None)
+        places = _Places(source.SourceFile(path, line, line_number), None)
         reader = Reader(places.blank)
         yield _scenario(reader, references, value, complete=True), reader.problems
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(text.split("\n"), start=1):
+    for line_number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            yield number, line
+            yield line_number, line
 
 
 class _Places:
@@ -364,10 +364,10 @@ def _expectations(
         at = ("expect", i)
         outcome = read_outcome(reader, value, at)
         expected[outcome.pod] += 1
-        number, most = expected[outcome.pod], decided[outcome.pod]
+        times_expected, most = expected[outcome.pod], decided[outcome.pod]
         problem, hint = "", ""
-        if outcome.pod and number > max(most, 1):
-            problem = f"expected {'twice' if number == 2 else f'{number} times'}"
+        if outcome.pod and times_expected > max(most, 1):
+            problem = f"expected {'twice' if times_expected == 2 else f'{times_expected} times'}"
             hint = f"decisions in ops: {most}" if "ops" in fields else ""
         elif outcome.pod and stated.hides(outcome.pod):
             pass  # what is wrong with the pod is said where it stands
@@ -378,7 +378,7 @@ def _expectations(
             problem = "expected and never decided"
         if problem:
             reader.problem((*at, "pod"), WRONG_VALUE, f"{outcome.pod} is {problem}", hint=hint)
-        expect[decision_name(outcome.pod, number)] = outcome
+        expect[decision_name(outcome.pod, times_expected)] = outcome
     return expect
 
 
@@ -387,7 +387,7 @@ _Names = tuple[tuple[Diagnostic, ...], tuple[PlanMention, ...]]
 
 def _names(reader: Reader, fields: Plain, stated: TestObjects) -> _Names:
     """Return what expectations name: nodes and pods that are not there, plugins and rules."""
-    known = {
+    names_there = {
         "node": {obj.metadata.name for obj in stated.objects if isinstance(obj, Node)},
         "pod": {pod_name(o) for o in (*stated.objects, *stated.pending) if isinstance(o, Pod)},
     }
@@ -396,16 +396,16 @@ def _names(reader: Reader, fields: Plain, stated: TestObjects) -> _Names:
     entries = fields.get("expect")
     for i, entry in enumerate(entries if isinstance(entries, list) else ()):
         for mention in mentions(entry, ("expect", i)) if isinstance(entry, dict) else ():
-            if mention.kind not in known:
+            if mention.kind not in names_there:
                 later.append(
                     PlanMention(mention.kind, mention.name, reader.blank(mention.path, mention.key))
                 )
-            elif mention.name not in known[mention.kind] and not stated.hides(mention.name):
+            elif mention.name not in names_there[mention.kind] and not stated.hides(mention.name):
                 blank, suggest = (
                     reader.blank(mention.path, mention.key),
                     len(unknown) < MAX_SUGGESTIONS,
                 )
-                unknown.append(no_such(mention, known[mention.kind], blank, suggest=suggest))
+                unknown.append(no_such(mention, names_there[mention.kind], blank, suggest=suggest))
     return tuple(unknown), tuple(later)
 
 

@@ -111,11 +111,11 @@ def decoded_lines(
     if not lines or not _has(lines[0][1], keys, but):
         return None
     decoded, problems = [], []
-    for number, line in lines:
+    for line_number, line in lines:
         try:
-            decoded.append((number, msgspec.json.decode(line, type=form)))
+            decoded.append((line_number, msgspec.json.decode(line, type=form)))
         except (msgspec.DecodeError, RecursionError) as error:
-            problems.append(Diagnostic(path, number, 1, BAD_SEQUENCE, str(error)))
+            problems.append(Diagnostic(path, line_number, 1, BAD_SEQUENCE, str(error)))
     if problems:
         raise PolicyError(problems)
     return decoded
@@ -146,12 +146,12 @@ def run_sequence(file: str, sequence: Sequence) -> list[StepResult]:
     """Run a sequence on a queue of its own; return one result per operation."""
     run = _Run()
     results = []
-    for number, operation in enumerate(sequence.ops, start=1):
+    for step_number, operation in enumerate(sequence.ops, start=1):
         started = time.perf_counter()
         state = run.step(operation)
         differences = tuple(_differences(operation.after, state))
         seconds = time.perf_counter() - started
-        step = f"{number}: {operation.op}"
+        step = f"{step_number}: {operation.op}"
         results.append(StepResult(file, sequence.name, step, differences, seconds=seconds))
     return results
 

@@ -307,8 +307,8 @@ def explain_after_queue(
     turn = _Turn(scheduler, pod, top)
     run = run_queue(scheduler, infos, lambda _more: None)
     explanation = turn.found or explain(scheduler, pod, top=top)
-    number = next(i for i, info in enumerate(infos) if info.uid == uid)
-    placement = run.placements[number]
+    index = next(i for i, info in enumerate(infos) if info.uid == uid)
+    placement = run.placements[index]
     explanation.ahead, explanation.after_queue = turn.ahead, True
     explanation.node, explanation.message = placement.node or "", placement.message
     return explanation

@@ -112,8 +112,8 @@ class Retries:
     def _hold(self, queued: QueuedPod) -> None:
         """Keep a pod until something happens; it keeps its place in the order of the queue."""
         queued.enqueued_at = queued.first_enqueued_at
-        number = self._held.setdefault(queued.info.uid, len(self._held))
-        entry = (self._sort_key(queued), number, queued)
+        turn = self._held.setdefault(queued.info.uid, len(self._held))
+        entry = (self._sort_key(queued), turn, queued)
         heapq.heappush(self._waiting.setdefault(self._alike(queued), []), entry)
 
     def _alike(self, queued: QueuedPod) -> Hashable:

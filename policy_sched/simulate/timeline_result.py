@@ -70,8 +70,8 @@ class StepFunction:
 
     def at(self, time: int) -> int:
         """Return the amount at a time."""
-        number = bisect_right(self.times, time)
-        return self.values[number - 1] if number else 0
+        index = bisect_right(self.times, time)
+        return self.values[index - 1] if index else 0
 
     def summed(self, edges: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return mean and maximum between neighbouring edges, each of shape (k - 1,).
@@ -356,8 +356,8 @@ def waiting_over(result: TimelineResult, edges: NDArray[np.int64]) -> list[Waiti
     times = np.array([life.bound for life in bound], np.int64)
     places = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, edges.size - 2)
     within: list[list[PodTimeline]] = [[] for _ in range(edges.size - 1)]
-    for life, place in zip(bound, places.tolist(), strict=True):
-        within[place].append(life)
+    for life, bucket in zip(bound, places.tolist(), strict=True):
+        within[bucket].append(life)
     return [WaitingTimes.of(lives) for lives in within]
 
 

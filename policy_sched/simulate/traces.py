@@ -160,13 +160,13 @@ def _spec(*requests: tuple[str, str]) -> model.PodSpec:
     return model.PodSpec(containers=(model.ContainerSpec(name="main", resources=resources),))
 
 
-def philly_job(number: int, row: Sequence[str]) -> Iterator[model.ApiObject]:
+def philly_job(index: int, row: Sequence[str]) -> Iterator[model.ApiObject]:
     """Yield the workers of a job: submit_s,duration_s,num_gpus,vc."""
     cells = _Cells(row)
     submitted, duration = cells.number(0), cells.number(1)
     gpus, cluster = cells.number(2, least=1, most=MOST_GPUS), cells.name(3)
     cells.check()
-    job = f"job-{number:06d}"
+    job = f"job-{index:06d}"
     workers = -(-gpus // WORKER_GPUS)
     owner = model.OwnerReference(api_version="batch/v1", kind="Job", name=job, controller=True)
     created = EPOCH + timedelta(seconds=submitted)
@@ -290,38 +290,38 @@ def _read(path: str, lines: Sequence[str], traces: Traces, seen: _Seen) -> None:
         )
         return
     columns = header.split(",")
-    for number, line in enumerate(lines[1:]):
+    for index, line in enumerate(lines[1:]):
         cells = line.split(",")
         if len(cells) != len(columns):
             message = f"{len(cells)} cells, where the header has {len(columns)}"
-            place = _Place(path, number + 2, line, cells)
-            traces.diagnostics.append(place.diagnostic(0, WRONG_SHAPE, message))
+            cell_place = _Place(path, index + 2, line, cells)
+            traces.diagnostics.append(cell_place.diagnostic(0, WRONG_SHAPE, message))
             continue
         try:
-            objects = list(table(number, cells))
+            objects = list(table(index, cells))
         except BadCellError as error:
-            place = _Place(path, number + 2, line, cells)
+            cell_place = _Place(path, index + 2, line, cells)
             traces.diagnostics += [
-                place.diagnostic(column, BAD_VALUE, f"{columns[column]}: {message}")
+                cell_place.diagnostic(column, BAD_VALUE, f"{columns[column]}: {message}")
                 for column, message in error.problems
             ]
             continue
         if len(traces.objects) + len(objects) > MOST_OBJECTS:
             message = f"the tables make more than {MOST_OBJECTS:,} objects"
-            place = _Place(path, number + 2, line, cells)
-            traces.diagnostics.append(place.diagnostic(0, BAD_VALUE, message, "take a part"))
+            cell_place = _Place(path, index + 2, line, cells)
+            traces.diagnostics.append(cell_place.diagnostic(0, BAD_VALUE, message, "take a part"))
             return
         for obj in objects:
             metadata = obj.metadata
             key = type(obj).__name__, metadata.namespace, metadata.name
-            first = seen.setdefault(key, (path, number))
-            if first == (path, number):
+            first = seen.setdefault(key, (path, index))
+            if first == (path, index):
                 traces.objects.append(obj)
             else:
                 hint = f"the first one is at {first[0]}:{first[1] + 2}"
-                place = _Place(path, number + 2, line, cells)
+                cell_place = _Place(path, index + 2, line, cells)
                 message = f"duplicate {key[0]} {key[2]}"
-                traces.diagnostics.append(place.diagnostic(0, DUPLICATE, message, hint))
+                traces.diagnostics.append(cell_place.diagnostic(0, DUPLICATE, message, hint))
 
 
 class _Place(msgspec.Struct, frozen=True):

@@ -108,7 +108,7 @@ def expand(
     if not any(isinstance(obj, model.Workload) for obj in given):
         return given
     most = len(given) + manifests.MOST_PODS
-    known = _Expansion(given, cluster)
+    expansion = _Expansion(given, cluster)
     expanded: list[model.ApiObject] = []
     for given_object in given:
         expanded.append(given_object)
@@ -117,7 +117,7 @@ def expand(
                 f"{type(given_object).__name__} {'/'.join(manifests.object_key(given_object)[1:])}"
             )
             try:
-                expanded += islice(known.made(given_object), manifests.MOST_PODS + 1)
+                expanded += islice(expansion.made(given_object), manifests.MOST_PODS + 1)
             except model.RejectedError as error:
                 raise ExpansionError(f"{what}: {error}") from None
             if len(expanded) > most:

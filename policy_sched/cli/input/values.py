@@ -64,9 +64,9 @@ def policy_set_path(value: str) -> str:
     if os.path.lexists(value) or _is_path(value):
         os.stat(value)
         return value
-    known = [NOT_SELECTABLE, *shipped_policies()]
-    if value not in known:
-        raise PolicySchedError(f"{value}: {_not_found(value, known)}")
+    names = [NOT_SELECTABLE, *shipped_policies()]
+    if value not in names:
+        raise PolicySchedError(f"{value}: {_not_found(value, names)}")
     return str(policies_directory() / value)
 
 

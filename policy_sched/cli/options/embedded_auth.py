@@ -19,8 +19,8 @@ def embedded_authorizer(given: Access, store: ObjectStore) -> http.Authorizer:
     """Return the authorizer for a cluster in this process. Raises ClusterError."""
     if not given.knows and not given.limited:
         return http.AlwaysAllow()
-    known = security.Tokens.read(given.tokens) if given.tokens else None
-    users = security.Authenticator(known, security.AccountTokens(store), anonymous=False)
+    tokens = security.Tokens.read(given.tokens) if given.tokens else None
+    users = security.Authenticator(tokens, security.AccountTokens(store), anonymous=False)
     return EmbeddedAuthorizer(users, security.Rbac(store) if given.limited else None)
 
 

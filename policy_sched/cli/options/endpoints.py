@@ -96,8 +96,8 @@ class EndpointFlags:
         if self.secure_port is not None and not 0 <= self.secure_port <= 65535:
             raise ClusterError(f"--secure-port {self.secure_port}: must be between 0 and 65535")
         if self.tls_min_version not in _VERSIONS:
-            known = " or ".join(_VERSIONS)
-            raise ClusterError(f"--tls-min-version {self.tls_min_version}: must be {known}")
+            versions = " or ".join(_VERSIONS)
+            raise ClusterError(f"--tls-min-version {self.tls_min_version}: must be {versions}")
         _ = self.ttls
 
     def wanted(self, *, remote: bool) -> bool:

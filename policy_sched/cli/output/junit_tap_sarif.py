@@ -126,12 +126,12 @@ def as_sarif(diagnostics: Sequence[Diagnostic]) -> str:
 
 
 def _rule(code: str) -> dict[str, Any]:
-    known = catalogue().get(code, Code(code, ""))
+    described = catalogue().get(code, Code(code, ""))
     return {
         "id": code,
-        "shortDescription": {"text": known.meaning},
+        "shortDescription": {"text": described.meaning},
         "help": {"text": f"Run policy-sched docs {code} for an explanation."},
-        "defaultConfiguration": {"level": str(known.severity)},
+        "defaultConfiguration": {"level": str(described.severity)},
     }
 
 
@@ -143,13 +143,13 @@ def _result(problem: Diagnostic, numbers: Mapping[str, int]) -> dict[str, Any]:
         "endColumn": problem.column + problem.width,
     }
     uri = quote(PurePath(problem.file).as_posix(), safe="/")
-    place = {"artifactLocation": {"uri": uri}, "region": region}
+    location = {"artifactLocation": {"uri": uri}, "region": region}
     return {
         "ruleId": problem.code,
         "ruleIndex": numbers[problem.code],
         "level": str(problem.severity),
         "message": {"text": text},
-        "locations": [{"physicalLocation": place}],
+        "locations": [{"physicalLocation": location}],
     }
 
 

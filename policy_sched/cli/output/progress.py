@@ -47,8 +47,12 @@ def progress(
         shown = doing if total is not None else f"{doing}: {done:,}"
         bar.update(task, advance=more, description=shown)
 
-    known = (*Progress.get_default_columns(), MofNCompleteColumn())
-    columns = known if total is not None else (SpinnerColumn(), TextColumn("{task.description}"))
+    default_columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    columns = (
+        default_columns
+        if total is not None
+        else (SpinnerColumn(), TextColumn("{task.description}"))
+    )
     bar = Progress(*columns, console=Console(file=stream), transient=True)
     task = bar.add_task(doing, total=total)
     timer = threading.Timer(delay, bar.start)

@@ -77,10 +77,8 @@ def sections(report: experiments.SweepReport) -> list[web.Section]:
     page = experiments.sweep_page(report, ())
     parts = page.sections
     head: list[web.Block] = [web.Prose([page.lead]), *([] if page.facts is None else [page.facts])]
-    number = next(
-        (i for i, section in enumerate(parts) if section.title == experiments.MEASURES), 0
-    )
-    return [web.Section("", head), *parts[:number], *_pictures(report), *parts[number:]]
+    index = next((i for i, section in enumerate(parts) if section.title == experiments.MEASURES), 0)
+    return [web.Section("", head), *parts[:index], *_pictures(report), *parts[index:]]
 
 
 def _pictures(report: experiments.SweepReport) -> list[web.Section]:

@@ -62,15 +62,15 @@ def view(source: ClusterSource, query: page.Query, results: page.Results) -> pag
 
 def _lead(node: Node, pods: Sequence[PodInfo]) -> str:
     """Return the state of a node in a sentence."""
-    known = any(condition.type == "Ready" for condition in node.status.conditions)
-    state = "ready" if node.ready else "not ready" if known else "of unknown readiness"
+    shown_plugins = any(condition.type == "Ready" for condition in node.status.conditions)
+    state = "ready" if node.ready else "not ready" if shown_plugins else "of unknown readiness"
     closed = ", and takes no new pods (unschedulable)" if node.spec.unschedulable else ""
     return f"It is {state}{closed}. {len(pods):,} {'pod' if len(pods) == 1 else 'pods'} on it."
 
 
 def _waiting(source: ClusterSource, query: page.Query) -> tuple[list[PodInfo], Pager]:
     """Return the pods without a node that are shown."""
-    order = {uid: number for number, uid in enumerate(source.waiting())}
+    order = {uid: index for index, uid in enumerate(source.waiting())}
     waiting: list[tuple[int, Pod]] = []
     for pod in source.pods():
         uid = pod.metadata.uid or f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"

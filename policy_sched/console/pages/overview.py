@@ -292,7 +292,7 @@ def _by_expression(scheduler: Scheduler, text: str) -> Colouring:
     }
     if not width:
         shares = {n: (0.0 if n in numbers else None, text) for n, (_, text) in shares.items()}
-    ends = {number: texts[node] for node, number in numbers.items()}
+    ends = {value_number: texts[node] for node, value_number in numbers.items()}
     return Colouring(
         EXPRESSION, ends.get(low, "low"), ends.get(high, "high"), text, shares, means=False
     )

@@ -118,13 +118,13 @@ def about(info: PodInfo, waiting: Waiting | None) -> Section:
     if node:
         facts.append(Fact("node", Text(node, node_href(node))))
     if waiting is not None:
-        place = waiting.place or "no queue"
+        position = waiting.place or "no queue"
         turn = (
             ""
             if waiting.position is None
             else f"number {waiting.position:,} of those that are ready"
         )
-        facts.append(Fact("queue", place, turn))
+        facts.append(Fact("queue", position, turn))
     facts.append(Fact("scheduler", info.scheduler_name))
     requests = ", ".join(f"{k} {quantity_text(k, v)}" for k, v in info.requests.items())
     facts.append(Fact("requests", requests or "nothing"))

@@ -62,7 +62,7 @@ class PodRow:
 def rows(source: ClusterSource) -> list[PodRow]:
     """Return all pods: those that wait in the order of the queue, then the others by name."""
     waiting = source.waiting()
-    order = {uid: number for number, uid in enumerate(waiting)}
+    order = {uid: turn for turn, uid in enumerate(waiting)}
     by_turn = [(_uid(pod), _row(pod, waiting)) for pod in source.pods()]
     last = len(order)
     by_turn.sort(key=lambda item: (order.get(item[0], last), item[1].key))
@@ -180,10 +180,10 @@ def _state(row: PodRow) -> Badge:
         return Badge("has a node", "good")
     if row.state == "placed":
         return Badge("finds a node", "info")
-    place = row.waiting.place if row.waiting is not None else ""
+    position = row.waiting.place if row.waiting is not None else ""
     if row.reason == UNDECIDED:
-        return Badge(place or UNDECIDED)
-    return Badge(place if place not in ("", "active") else "no node", "warn")
+        return Badge(position or UNDECIDED)
+    return Badge(position if position not in ("", "active") else "no node", "warn")
 
 
 def _where(row: PodRow) -> Value:

@@ -126,14 +126,14 @@ class RunningSource(source.ClusterSource):
             "unschedulable": queue.unschedulable(),
             "gated": queue.gated(),
         }
-        for place, members in places.items():
+        for position, members in places.items():
             for queued in members:
                 key, message = queued.info.key, failures.get(queued.info.key, "")
                 if not message and (queued.gated_by or queued.rejected_by):
                     message = (
                         f"rejected by {queued.gated_by or ', '.join(sorted(queued.rejected_by))}"
                     )
-                yield source.Waiting(key, queued.info.uid, place, None, message)
+                yield source.Waiting(key, queued.info.uid, position, None, message)
 
     def _unbound(self) -> Iterator[source.Waiting]:
         """Yield the pods of a real cluster that have no node, with that scheduler's message."""

@@ -71,7 +71,7 @@ def free_place(files: PolicyFiles) -> str:
     """Return the path of a file that could be added to a set, where there is none yet."""
     names = ("policy.yaml", *(f"policy-{number}.yaml" for number in range(2, 100)))
     places = [place_of_new(files, name) for name in names]
-    return next((place for place in places if not Path(place).exists()), places[0])
+    return next((candidate for candidate in places if not Path(candidate).exists()), places[0])
 
 
 def checked_edits(files: PolicyFiles, edits: Mapping[str, str]) -> dict[str, str]:

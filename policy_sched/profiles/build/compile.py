@@ -80,9 +80,9 @@ def compiled(source: PolicySource, digest: str = "", *, kept: bool = False) -> O
 def _without_problems(form: _Form, *, kept: bool) -> CompiledPolicy:
     """Return a compiled policy. Raises _ProblemsError, which is not kept."""
     cache = rules_cache() if kept else None
-    known = None if cache is None else cache.find(form.digest)
-    if known is not None:
-        return known
+    kept_policy = None if cache is None else cache.find(form.digest)
+    if kept_policy is not None:
+        return kept_policy
     policy, problems = _compile(form.source)
     if policy is None or problems:
         raise _ProblemsError((policy, problems))
@@ -170,9 +170,9 @@ class RulesCache:
 
     def keep(self, digest: str, policy: CompiledPolicy) -> None:
         """Keep a policy; `save` writes it."""
-        known = self._policies()
-        if digest not in known and len(known) < MOST:
-            known[digest] = policy
+        policies = self._policies()
+        if digest not in policies and len(policies) < MOST:
+            policies[digest] = policy
             self._new = True
 
     def save(self) -> None:

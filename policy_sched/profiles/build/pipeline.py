@@ -158,8 +158,8 @@ def compile_profiles(
     The default profile's policies are known, too; a policy in ``policies`` that has the name of
     one of them takes its place. Without plans there are errors among the diagnostics.
     """
-    shipped, known = _shipped_policies(str(models.default_policies()))
-    problems = list(known)
+    shipped, faults = _shipped_policies(str(models.default_policies()))
+    problems = list(faults)
     plans, unresolved = resolve(config, (*shipped, *policies), plugin_points())
     problems += unresolved
     own = {policy.name for policy in shipped} - {policy.name for policy in policies}
@@ -304,7 +304,7 @@ def _too_costly(
 
 def _unsupported(config: load.LoadedConfig, index: int, plan: ProfilePlan) -> list[Diagnostic]:
     """Refuse plugins that this version does not have, and those whose feature gate is off."""
-    known = factories().keys() | plan.policies.keys()
+    plugins = factories().keys() | plan.policies.keys()
     return [
         config.place.diagnostic(
             models.ModelProblem(
@@ -317,7 +317,7 @@ def _unsupported(config: load.LoadedConfig, index: int, plan: ProfilePlan) -> li
         )
         for name in plan.plugins
         if (gate := models.PLUGIN_GATES.get(name)) not in plan.feature_gates
-        and (gate is not None or name not in known)
+        and (gate is not None or name not in plugins)
     ]
 
 

@@ -198,10 +198,10 @@ class _Check:
         for policy, (problems, seconds) in zip(policies, self.each(work, policies), strict=True):
             self.diagnostics += problems
             self.seconds[policy.place.name] += seconds
-        known = tuple(self.diagnostics)
+        so_far = tuple(self.diagnostics)
         for config in configs:
             others = (*policies, *self.others)
-            self.diagnostics += config_errors(config, others, known, make=self.makes_plugins)
+            self.diagnostics += config_errors(config, others, so_far, make=self.makes_plugins)
         sources = {file.name: file.source for file in files if file.source and file.documents}
         diagnostics = _without_suppressed(sources, self.diagnostics)
         return Checkup(sorted(sources), policies, diagnostics, self.seconds)
@@ -229,7 +229,7 @@ def _without_suppressed(
 
 
 def selector_problems(
-    selectors: Iterable[DeviceSelectorText], known: DeviceNames | None = None
+    selectors: Iterable[DeviceSelectorText], device_names: DeviceNames | None = None
 ) -> list[Diagnostic]:
     """Return the problems of selectors over devices.
 
@@ -238,8 +238,8 @@ def selector_problems(
     selector_faults: list[Diagnostic] = []
     for text in selectors:
         problems = check_selector(text.text.text)
-        if not problems and known is not None:
-            problems = unknown_attributes(text.text.text, known)
+        if not problems and device_names is not None:
+            problems = unknown_attributes(text.text.text, device_names)
         context = f"{text.object}, {text.text.path}"
         selector_faults += [diagnostic(problem, text.text, context) for problem in problems]
     return selector_faults
@@ -314,7 +314,7 @@ def _failed(problems: Sequence[Diagnostic]) -> bool:
 def config_errors(
     config: LoadedConfig,
     policies: Sequence[LoadedPolicy],
-    known: Iterable[Diagnostic],
+    so_far: Iterable[Diagnostic],
     *,
     make: bool = False,
 ) -> list[Diagnostic]:
@@ -322,7 +322,7 @@ def config_errors(
 
     ``make``: plugins in Python are made, and what they refuse is an error, too.
     """
-    seen = {(problem.file, problem.line, problem.column) for problem in known}
+    seen = {(problem.file, problem.line, problem.column) for problem in so_far}
     problems = _resolved(config, policies, make=make)
     return [
         problem for problem in problems if (problem.file, problem.line, problem.column) not in seen

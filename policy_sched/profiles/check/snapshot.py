@@ -64,12 +64,12 @@ class Snapshot(msgspec.Struct, frozen=True):
             closed = _closed(policy, given, self)
             rejecting = closed if rejecting is None else rejecting & closed
         trees = Trees(source, checked)
-        for number in sorted(rejecting or ()):
-            rule = checked.filter[number].expression
+        for index in sorted(rejecting or ()):
+            rule = checked.filter[index].expression
             if trees.analyze(rule.core).value is False:
                 continue  # no snapshot is needed to see that
             message = "this rule rejects every node of the snapshot"
-            if _reads(trees, checked, number) & _OF_THE_POD:
+            if _reads(trees, checked, index) & _OF_THE_POD:
                 message += ", for every pod that the policy is about"
             problem = Problem(0, len(rule.text.text), REJECTS_ALL, message, "")
             context = f"policy {checked.name}, {rule.text.path}"
@@ -79,15 +79,15 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 def selectors_of(manifests: Manifests) -> list[Diagnostic]:
     """Return the problems of the selectors over devices of manifests."""
-    known = device_names(manifests.objects)
+    names = device_names(manifests.objects)
     diagnostics: list[Diagnostic] = []
     for obj in manifests.objects:
         if type(obj).__name__ in load.WITH_SELECTORS:
-            place = manifests.places.get(object_key(obj))
-            marked = None if place is None else place.look().marked
+            position = manifests.places.get(object_key(obj))
+            marked = None if position is None else position.look().marked
             if marked is not None:
                 selectors, problems = load.device_selectors(marked)
-                diagnostics += [*problems, *selector_problems(selectors, known)]
+                diagnostics += [*problems, *selector_problems(selectors, names)]
     return diagnostics
 
 
@@ -164,14 +164,14 @@ def _of_devices(
     """Return the attributes and the capacities of devices in every spelling; None of no device."""
     attributes: set[str] = set()
     capacities: set[str] = set()
-    known = False
+    has_slices = False
     for obj in objects:
         if isinstance(obj, model.ResourceSlice):
             for device in obj.spec.devices:
-                known = True
+                has_slices = True
                 attributes |= _spellings(obj.spec.driver, device.attributes)
                 capacities |= _spellings(obj.spec.driver, device.capacity)
-    return (frozenset(attributes), frozenset(capacities)) if known else (None, None)
+    return (frozenset(attributes), frozenset(capacities)) if has_slices else (None, None)
 
 
 def _spellings(driver: str, names: Iterable[str]) -> set[str]:
@@ -181,9 +181,9 @@ def _spellings(driver: str, names: Iterable[str]) -> set[str]:
     return {*short, *(name if "/" in name else domain + name for name in short)}
 
 
-def _reads(trees: Trees, policy: CheckedPolicy, number: int) -> frozenset[str]:
+def _reads(trees: Trees, policy: CheckedPolicy, index: int) -> frozenset[str]:
     """Return the variables that a filter rule reads, without their fields."""
-    names = trees.reads(policy.filter[number].expression.core)
+    names = trees.reads(policy.filter[index].expression.core)
     if any(name == "node.devices" or name.startswith("node.devices.") for name in names):
         names |= {"allocation"}
     return frozenset(name.partition(".")[0] for name in names)
@@ -208,9 +208,9 @@ def _rejecting_all(
 ) -> set[int]:
     trees = Trees(source, checked)
     numbers = range(len(checked.filter))
-    reads = {number: _reads(trees, checked, number) for number in numbers}
-    evaluated = {number for number in numbers if not reads[number] & _OF_THE_MOMENT}
-    alone = {number for number in evaluated if not reads[number] & _OF_THE_POD}
+    reads = {index: _reads(trees, checked, index) for index in numbers}
+    evaluated = {index for index in numbers if not reads[index] & _OF_THE_MOMENT}
+    alone = {index for index in evaluated if not reads[index] & _OF_THE_POD}
     any_pod = snapshot.pods[0] if snapshot.pods else model.PodInfo.of(model.Pod())
     closed = alone - _accepting(bound, any_pod, snapshot)
     about = [pod for pod in snapshot.pods if _matches(bound, pod)]
@@ -234,7 +234,7 @@ def _accepting(bound: BoundPolicy, pod: model.PodInfo, snapshot: Snapshot) -> se
     nodes = snapshot.cache.nodes
     live = nodes.live.values[: nodes.n]
     accepting = set()
-    for number, (_, codes) in enumerate(bound.filters().by_rule(pod, Activation())):
+    for index, (_, codes) in enumerate(bound.filters().by_rule(pod, Activation())):
         if codes is None or bool(np.any(live & (codes == 0))):
-            accepting.add(number)
+            accepting.add(index)
     return accepting

@@ -56,8 +56,8 @@ def format_file(path: str, text: str) -> tuple[str, list[Diagnostic]]:
             _, rules = _rules_of(marked)
             size += load.rule_text(marked, rules)
             if size > load.MAX_RULE_TEXT:
-                place = load.DocumentPosition(path, marked)
-                return text, [place.diagnostic(load.TOO_MUCH_RULE_TEXT)]
+                position = load.DocumentPosition(path, marked)
+                return text, [position.diagnostic(load.TOO_MUCH_RULE_TEXT)]
             changes, refused = _rule_edits(marked, rules)
             edits += changes
             problems += refused
@@ -99,10 +99,10 @@ def _rule_edits(
         node = marked.node(path)
         if not isinstance(node, ScalarNode):
             continue
-        place = marked.scalar_map(path)
+        position = marked.scalar_map(path)
         _, faults = parse_expression(node.value)
         for problem in faults:
-            span = (place(problem.start), place(problem.end))
+            span = (position(problem.start), position(problem.end))
             problems.append(
                 diagnostic(marked.file, span, problem.code, problem.message, hint=problem.hint)
             )

@@ -158,11 +158,11 @@ def _in_section(where: str, old: object, new: object) -> Iterator[ValueDifferenc
         yield from _value(where, old, new)
 
 
-def _label(number: int, old: object, new: object) -> str:
+def _label(index: int, old: object, new: object) -> str:
     """Return the name of an entry that has one, else its number."""
     names = {getattr(value, "name", "") for value in (old, new) if value is not None}
     name = names.pop() if len(names) == 1 else ""
-    return name or str(number)
+    return name or str(index)
 
 
 def _value(where: str, old: object, new: object) -> Iterator[ValueDifference]:

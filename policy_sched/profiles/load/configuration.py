@@ -72,18 +72,20 @@ def _default_config(policies: tuple[str, ...]) -> LoadedConfig:
 
 
 def load_config_document(
-    value: object, place: DocumentPosition
+    value: object, position: DocumentPosition
 ) -> tuple[LoadedConfig | None, list[Diagnostic]]:
     """Read one document; one with errors is returned too, mended if possible."""
     if kind_of(value) != (models.API_VERSION, models.KIND):
-        return None, [place.diagnostic(kind_problem(value, ((models.API_VERSION, models.KIND),)))]
+        return None, [
+            position.diagnostic(kind_problem(value, ((models.API_VERSION, models.KIND),)))
+        ]
     cleaned = without_nulls(value, keep=("args",))
     profiles = cleaned.get("profiles") if isinstance(cleaned, dict) else None
     profiles = profiles if isinstance(profiles, list) else []
     if len(profiles) > MAX_PROFILES:
         text = f"profiles: Too many: {len(profiles)}: must have at most {MAX_PROFILES} items"
         return None, [
-            place.diagnostic(
+            position.diagnostic(
                 models.ModelProblem(("profiles",), models.TOO_LARGE, text, on_key=True)
             )
         ]
@@ -93,7 +95,7 @@ def load_config_document(
         cleaned, models.KubeSchedulerConfiguration, models.CONFIGURATION_FILE
     )
     if model is None:
-        return None, place.diagnostics(models.without_followers(problems))
+        return None, position.diagnostics(models.without_followers(problems))
     args: dict[tuple[int, str], models.PluginArgs] = {}
     for i, profile in enumerate(model.profiles):
         for j, config in enumerate(profile.plugin_config):
@@ -104,9 +106,9 @@ def load_config_document(
                 if read is not None:
                     args[i, config.name] = read
     problems += [p for p in check_configuration(model) if not covered(p.path, problems)]
-    diagnostics = place.diagnostics(models.without_followers(problems))
+    diagnostics = position.diagnostics(models.without_followers(problems))
     sound = all(problem.warning for problem in problems)
-    return LoadedConfig(_with_default_profile(model), place, args, sound), diagnostics
+    return LoadedConfig(_with_default_profile(model), position, args, sound), diagnostics
 
 
 def _clean_args(profile: Any) -> None:

@@ -125,8 +125,8 @@ def locator(marked: Marked, path: Path) -> Locate:
 
     def locate(offset: int) -> tuple[int, int, str]:
         scalar = isinstance(marked.node(path), ScalarNode)
-        place = marked.scalar_map(path)(offset) if scalar else marked.span(path)[0]
-        line, column = marked.file.position(place)
+        position = marked.scalar_map(path)(offset) if scalar else marked.span(path)[0]
+        line, column = marked.file.position(position)
         return line, column, marked.file.line_text(line)
 
     return locate

@@ -158,13 +158,13 @@ def _document(marked: Marked, kinds: Kinds, *, named: bool) -> LoadedDocument:
     if kind == models.POLICY_KIND and Kinds.POLICIES in kinds and named:
         policy, problems = load_policy_document(marked)
         return LoadedDocument(marked, tuple(problems), policy)
-    place = document.DocumentPosition(marked.file.path, marked)
+    position = document.DocumentPosition(marked.file.path, marked)
     if kind == models.KIND and Kinds.CONFIGURATIONS in kinds:
-        config, problems = load_config_document(marked.value, place)
+        config, problems = load_config_document(marked.value, position)
         return LoadedDocument(marked, tuple(problems), config=config)
     if named:
         problem = document.kind_problem(marked.value, kinds.expected)
-        return LoadedDocument(marked, (place.diagnostic(problem),))
+        return LoadedDocument(marked, (position.diagnostic(problem),))
     return LoadedDocument(marked, recognized=False)
 
 
@@ -207,8 +207,8 @@ def read_config(path: str) -> tuple[LoadedConfig | None, list[Diagnostic]]:
     problems = list(file.problems)
     for further in file.documents[1:]:
         text = "a configuration file holds one document"
-        place = document.DocumentPosition(path, further.marked)
-        problems.append(place.diagnostic(models.ModelProblem((), "PS701", text)))
+        position = document.DocumentPosition(path, further.marked)
+        problems.append(position.diagnostic(models.ModelProblem((), "PS701", text)))
     if file.documents:
         problems += file.documents[0].problems
         return file.documents[0].config, sorted(problems)
@@ -234,16 +234,16 @@ class DeviceSelectorText(msgspec.Struct, frozen=True):
 
 def device_selectors(marked: Marked) -> tuple[list[DeviceSelectorText], list[Diagnostic]]:
     """Return the selectors of the objects of a document, and what is not a text in their place."""
-    place = DocumentPosition(marked.file.path, marked)
+    position = DocumentPosition(marked.file.path, marked)
     texts: list[DeviceSelectorText] = []
     problems: list[Diagnostic] = []
     for root, value in device_objects(marked.value):
         for path, expression in _selectors(value, root):
             if isinstance(expression, models.ModelProblem):
-                problems.append(place.diagnostic(expression))
+                problems.append(position.diagnostic(expression))
             else:
                 locate = locator(marked, path)
-                text = Text(expression, place.name, locate, models.path_text(path[len(root) :]))
+                text = Text(expression, position.name, locate, models.path_text(path[len(root) :]))
                 texts.append(DeviceSelectorText(text, _title(value)))
     return texts, problems
 

@@ -103,11 +103,11 @@ def hiding_comments(marked: Marked, rules: Iterable[models.Path]) -> Iterator[mo
         node = marked.node(path)
         if not isinstance(node, ScalarNode) or node.style == "|" or "//" not in node.value:
             continue
-        text, place = node.value, marked.scalar_map(path)
+        text, position = node.value, marked.scalar_map(path)
         for start, end in comments(text):
             last = start + len(text[start:end].rstrip())
-            first_line, _ = marked.file.position(place(start))
-            last_line, _ = marked.file.position(place(max(start, last - 1)))
+            first_line, _ = marked.file.position(position(start))
+            last_line, _ = marked.file.position(position(max(start, last - 1)))
             if first_line != last_line:
                 message = "this // comment hides the lines below it: YAML folds them onto its line"
                 hint = "write the rule below a |- instead"
@@ -190,11 +190,11 @@ def rule_text(marked: Marked, rules: Iterable[models.Path]) -> int:
 
 def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diagnostic]]:
     """Read one document; a policy with errors is returned too, mended if possible."""
-    place = document.DocumentPosition(marked.file.path, marked)
+    position = document.DocumentPosition(marked.file.path, marked)
     version, kind = document.kind_of(marked.value)
     if (version, kind) != (models.POLICY_API_VERSION, models.POLICY_KIND):
         return None, [
-            place.diagnostic(
+            position.diagnostic(
                 document.kind_problem(
                     marked.value, ((models.POLICY_API_VERSION, models.POLICY_KIND),)
                 )
@@ -207,11 +207,11 @@ def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diag
     problems += hiding_comments(marked, rules)
     large = [] if model is None else list(too_large(model.spec))
     if model is None or large:
-        return None, place.diagnostics(models.without_followers([*problems, *large]))
+        return None, position.diagnostics(models.without_followers([*problems, *large]))
     problems += [p for p in check_policy_model(model) if not document.covered(p.path, problems)]
     sound = all(problem.warning for problem in problems)
-    loaded = LoadedPolicy(model, place, sound, filled, rule_text(marked, rules))
-    return loaded, place.diagnostics(models.without_followers(problems))
+    loaded = LoadedPolicy(model, position, sound, filled, rule_text(marked, rules))
+    return loaded, position.diagnostics(models.without_followers(problems))
 
 
 def duplicate_names(policies: Sequence[LoadedPolicy]) -> list[Diagnostic]:
@@ -363,9 +363,9 @@ def experiment_shape(marked: Marked) -> list[Diagnostic]:
 
     A text with ``${NAME}`` may become a value of any type, so nothing is said of its type.
     """
-    place = document.DocumentPosition(marked.file.path, marked)
+    position = document.DocumentPosition(marked.file.path, marked)
     problems = read_experiment(marked.value, marked)[1]
-    return place.diagnostics(
+    return position.diagnostics(
         [problem for problem in problems if not _has_parameter(marked, problem.path)]
     )
 
@@ -387,8 +387,8 @@ def problems_of_config(marked: Marked) -> list[Diagnostic]:
     value = marked.value.get("config") if isinstance(marked.value, dict) else None
     if node is None or not isinstance(value, dict):
         return []
-    place = document.DocumentPosition(marked.file.path, Marked(marked.file, node, value))
-    return load_config_document(value, place)[1]
+    position = document.DocumentPosition(marked.file.path, Marked(marked.file, node, value))
+    return load_config_document(value, position)[1]
 
 
 def merge_over(defaults: Any, given: Any) -> Any:

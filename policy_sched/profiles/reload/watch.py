@@ -68,20 +68,20 @@ class Watched:
         """
         folders: dict[str, None] = {}
         for path in self.paths:
-            for place in _places(Path(path)):
-                folders[str(place)] = None
+            for folder in _places(Path(path)):
+                folders[str(folder)] = None
         return tuple(folders)
 
 
 def _places(path: Path) -> list[Path]:
     """Return the directory of a path, and those that the links on the way point into."""
-    place = path if path.is_dir() else path.parent
-    while not place.is_dir() and place != place.parent:
-        place = place.parent
+    folder = path if path.is_dir() else path.parent
+    while not folder.is_dir() and folder != folder.parent:
+        folder = folder.parent
     real = Path(os.path.realpath(path))
     behind = real if real.is_dir() else real.parent
-    places = [place]
-    if behind.is_dir() and not behind.samefile(place):
+    places = [folder]
+    if behind.is_dir() and not behind.samefile(folder):
         places.append(behind)
     return places
 

@@ -295,10 +295,10 @@ def _fault_problems(
         if entry is None:
             yield models.problem_at(("profiles", index), fault.message, hint=fault.hint)
             continue
-        place = (entry.point, entry.index)
-        if place in seen or not entry.name or entry.name in models.REMOVED_PLUGINS:
+        position = (entry.point, entry.index)
+        if position in seen or not entry.name or entry.name in models.REMOVED_PLUGINS:
             continue
-        seen.add(place)
+        seen.add(position)
         at = ("profiles", index, "plugins", entry.point, "enabled", entry.index, "name")
         if entry.name not in implements:
             yield _unknown(at, entry.name, implements)
