@@ -40,7 +40,7 @@ COLD: Final = "cold"
 WARM: Final = "warm"
 
 
-class Phase(msgspec.Struct, frozen=True):
+class TimedPhase(msgspec.Struct, frozen=True):
     """One timed phase; ``latency`` is that of measured pods' decisions.
 
     Rates are of measured pods by the time of the whole phase, decoding and queueing included.
@@ -87,7 +87,7 @@ class Throughput(Result, frozen=True):
     ratio: float | None
     init_pods: int
     unschedulable: int
-    phases: dict[str, Phase]
+    phases: dict[str, TimedPhase]
     note: str
 
     def text_lines(self) -> Iterator[str]:
@@ -141,7 +141,7 @@ def run_phases(
     scheduler: Scheduler,
     sizes: Sequence[int],
     around: Callable[[], AbstractContextManager[None]],
-) -> list[Phase]:
+) -> list[TimedPhase]:
     """Run phases of so many pods one after the other, each within ``around``."""
     phases = []
     first = 0  # no pod comes twice, so that distinct pods stay distinct
@@ -230,7 +230,7 @@ class _Phase:
     failed: dict[str, PodInfo] = field(default_factory=dict)
     evicted: list[PodInfo] = field(default_factory=list)
 
-    def timed(self, texts: Sequence[bytes]) -> Phase:
+    def timed(self, texts: Sequence[bytes]) -> TimedPhase:
         """Decide the pods of ``texts``; return the measures."""
         decode = msgspec.json.Decoder(Pod).decode
         of, add = PodInfo.of, self.scheduler.add_pod
@@ -245,7 +245,7 @@ class _Phase:
         cpu_seconds = (time.process_time_ns() - cpu_started) / 1e9
         churned = len(self.churn)
         latency = Latency.of(latencies)
-        return Phase(
+        return TimedPhase(
             decisions_per_second=round(len(texts) / seconds),
             p50_us=latency.p50_us,
             p99_us=latency.p99_us,

@@ -39,7 +39,7 @@ CONFIG: Final[Mapping[str, object]] = {
 }
 
 
-class DryRuns(Result, frozen=True):
+class DryRunTimes(Result, frozen=True):
     """What so many searches took, in milliseconds; ``victims`` left the best node.
 
     ``scratch_median_ms``: the median of as many searches that begin from scratch.
@@ -70,7 +70,7 @@ class DryRuns(Result, frozen=True):
         yield f"  note: {self.note}"
 
 
-def run_dry_runs(nodes: int, searches: int, policies: Sequence[str] = ()) -> DryRuns:
+def run_dry_runs(nodes: int, searches: int, policies: Sequence[str] = ()) -> DryRunTimes:
     """Search so many times from scratch, and so many times after a change of one node's pods.
 
     Those of ``policies`` with a preemption section replace the default.
@@ -89,7 +89,7 @@ def run_dry_runs(nodes: int, searches: int, policies: Sequence[str] = ()) -> Dry
             times.append(took)
             victims = len(result.victims) if result is not None else 0
     median, p99, worst = np.percentile(times, (50, 99, 100)) / 1e6
-    return DryRuns(
+    return DryRunTimes(
         workload=DRY_RUN.name,
         nodes=nodes,
         pods=pods,

@@ -30,7 +30,7 @@ EXISTING: Final = 1_000_000
 _STATM: Final = Path("/proc/self/statm")
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class LoadedObjects(msgspec.Struct, frozen=True):
     """Objects of one kind that were loaded, and the CPU time and memory that they took."""
 
     kind: str
@@ -40,23 +40,23 @@ class Loaded(msgspec.Struct, frozen=True):
     bytes_each: int
 
     @staticmethod
-    def of(kind: str, count: int, cpu_seconds: float, memory: int) -> Loaded:
+    def of(kind: str, count: int, cpu_seconds: float, memory: int) -> LoadedObjects:
         """Return so many objects that took so many bytes together."""
         each = round(memory / max(1, count))
-        return Loaded(kind, count, round(cpu_seconds, 2), round(memory / 2**20, 1), each)
+        return LoadedObjects(kind, count, round(cpu_seconds, 2), round(memory / 2**20, 1), each)
 
 
 class Size(Result, frozen=True):
     """What a cluster of one size takes; rates and latencies are those of the warm phase."""
 
-    loaded: tuple[Loaded, ...]
+    loaded: tuple[LoadedObjects, ...]
     pods: int
     decisions_per_second: int
     decisions_per_cpu_second: int
     p50_us: float
     p99_us: float
-    cold: in_process.Phase
-    warm: in_process.Phase
+    cold: in_process.TimedPhase
+    warm: in_process.TimedPhase
 
     def text_lines(self) -> Iterator[str]:
         """Yield the result for people."""
@@ -87,10 +87,10 @@ def run_size(
     memory, cpu = _resident(), time.process_time()
     scheduler = in_process.with_nodes(workload, nodes, advance=advance)
     took, between = time.process_time() - cpu, _resident()
-    first = Loaded.of("nodes", nodes, took, between - memory)
+    first = LoadedObjects.of("nodes", nodes, took, between - memory)
     cpu = time.process_time()
     count = in_process.add_init_pods(scheduler, workload, nodes, advance)
-    second = Loaded.of("pods", count, time.process_time() - cpu, _resident() - between)
+    second = LoadedObjects.of("pods", count, time.process_time() - cpu, _resident() - between)
     cold, warm = in_process.run_phases(
         workload, scheduler, (pods, pods), in_process.quiet_collector
     )

@@ -70,7 +70,7 @@ def sweep(  # noqa: PLR0913  # the options of the verb
     if parquet:
         experiments.require("pyarrow", "parquet")
     prepared = read(experiment, settings)
-    store = experiments.Store(Path(results or f"{prepared.name}-results"))
+    store = experiments.ResultStore(Path(results or f"{prepared.name}-results"))
     workers = jobs or cores()
     notes: list[str] = []
     chosen = experiments.engine_of(engine, workers, notes.append)
@@ -178,7 +178,7 @@ def tune(  # noqa: PLR0913  # the options of the verb
     sweep = read(experiment, settings)
     names = [measure.name for measure in sweep.spec.measures]
     objectives = [experiments.Objective(text, names) for text in objective]
-    store = experiments.Store(Path(results or f"{sweep.name}-results"))
+    store = experiments.ResultStore(Path(results or f"{sweep.name}-results"))
     notes: list[str] = []
     chosen = experiments.engine_of(engine, jobs or cores(), notes.append)
     tuning = experiments.Tuning(sweep, objectives, store, chosen, held_back, seed)

@@ -97,7 +97,7 @@ class PlacementDiff:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class MeasureChange:
     """A value measured on both sides with every seed; ``unit`` is "%" or empty."""
 
     name: str
@@ -113,12 +113,14 @@ class SeedsDiff:
     runs: tuple[PlacementDiff, ...]
 
     @property
-    def measures(self) -> tuple[Measure, ...]:
+    def measures(self) -> tuple[MeasureChange, ...]:
         """The measures of both sides, over all seeds."""
         sides = [(_measured(run.old), _measured(run.new)) for run in self.runs]
         names = sides[0][0].keys()
         return tuple(
-            Measure(*name, paired([old[name] for old, _ in sides], [new[name] for _, new in sides]))
+            MeasureChange(
+                *name, paired([old[name] for old, _ in sides], [new[name] for _, new in sides])
+            )
             for name in names
         )
 

@@ -101,13 +101,13 @@ def _fates(diff: placement_diff.SeedsDiff) -> Iterator[str]:
         yield f"  and {len(fates) - NAMED:,} more"
 
 
-def seeds_table(measures: Sequence[placement_diff.Measure]) -> Iterator[str]:
+def seeds_table(measures: Sequence[placement_diff.MeasureChange]) -> Iterator[str]:
     """Yield a row per measure: means, difference, interval and significance."""
     rows = [("", "OLD", "NEW", "NEW - OLD", "95 % INTERVAL", ""), *map(measure_row, measures)]
     yield from table(rows, range(1, 5), gap="  ")
 
 
-def measure_row(measure: placement_diff.Measure) -> tuple[str, str, str, str, str, str]:
+def measure_row(measure: placement_diff.MeasureChange) -> tuple[str, str, str, str, str, str]:
     """Return name, means, difference, interval and significance of a measure, as text."""
     values, unit = measure.values, f" {measure.unit}" if measure.unit else ""
     difference = values.difference

@@ -15,7 +15,7 @@ from policy_sched.experiments.report import (
     stored_report as stored_report,
 )
 from policy_sched.experiments.results import (
-    Store as Store,
+    ResultStore as ResultStore,
     by_variant as by_variant,
     curve_names as curve_names,
     points as points,

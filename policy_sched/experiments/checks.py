@@ -6,7 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from policy_sched.experiments.reading import LATER, NOT_REPEATABLE, Loaded, axis_name, check_size
+from policy_sched.experiments.reading import (
+    LATER,
+    NOT_REPEATABLE,
+    LoadedExperiment,
+    axis_name,
+    check_size,
+)
 from policy_sched.profiles.models import (
     BAD_VALUE,
     DUPLICATE,
@@ -25,7 +31,7 @@ _LEAST_STEP: Final = 0.001
 _HAS_COLUMN: Final = "a table of results has a column of this name"
 
 
-def check_model(loaded: Loaded) -> None:
+def check_model(loaded: LoadedExperiment) -> None:
     """Add the problems of an experiment to it."""
     name = loaded.model.metadata.name
     if not name.isprintable() or not name.strip() or "/" in name or name.startswith("."):
@@ -46,7 +52,7 @@ def check_model(loaded: Loaded) -> None:
     check_size(loaded)
 
 
-def _check_parameters(loaded: Loaded) -> None:
+def _check_parameters(loaded: LoadedExperiment) -> None:
     for name in loaded.spec.parameters:
         if LATER.fullmatch(name):
             message = f"${{{name}}} stands for something else"
@@ -54,7 +60,7 @@ def _check_parameters(loaded: Loaded) -> None:
             loaded.problem(("spec", "parameters", name), BAD_VALUE, message, hint, on_key=True)
 
 
-def _check_seeds(loaded: Loaded) -> None:
+def _check_seeds(loaded: LoadedExperiment) -> None:
     seeds = loaded.spec.seeds
     if isinstance(seeds, tuple) and not seeds:
         hint = "for example seeds: {count: 10}"
@@ -63,7 +69,7 @@ def _check_seeds(loaded: Loaded) -> None:
         _unique(loaded, ("spec", "seeds"), [str(seed) for seed in seeds])
 
 
-def _check_measures(loaded: Loaded) -> None:
+def _check_measures(loaded: LoadedExperiment) -> None:
     measures = loaded.spec.measures
     if not measures:
         hint = "for example measures: [{name: cpu, allocation: cpu}]"
@@ -80,7 +86,7 @@ def _check_measures(loaded: Loaded) -> None:
             loaded.problem((*at, "policy"), MISSING_KEY, "the policy that states the measure")
 
 
-def _check_curve(loaded: Loaded) -> None:
+def _check_curve(loaded: LoadedExperiment) -> None:
     curve, at = loaded.spec.curve, ("spec", "curve")
     if curve is None:
         return
@@ -93,7 +99,7 @@ def _check_curve(loaded: Loaded) -> None:
         loaded.problem((*at, "step"), BAD_VALUE, message, "step: 1 is the usual distance")
 
 
-def _check_sources(loaded: Loaded) -> None:
+def _check_sources(loaded: LoadedExperiment) -> None:
     spec = loaded.spec
     if not spec.cluster.files and not spec.cluster.generate:
         hint = 'files, or generate: ["10*cpu=4,memory=32Gi"]'
@@ -103,7 +109,7 @@ def _check_sources(loaded: Loaded) -> None:
         loaded.problem(("spec", "workload"), MISSING_KEY, "there are no pods", hint, on_key=True)
 
 
-def _check_order(loaded: Loaded) -> None:
+def _check_order(loaded: LoadedExperiment) -> None:
     """Check the order of arrival and of equal nodes, and what needs time."""
     _check_arrivals(loaded)
     spec, at = loaded.spec, ("spec", "tieBreak")
@@ -122,13 +128,13 @@ def _check_order(loaded: Loaded) -> None:
         loaded.problem(("spec", "stop", "after"), BAD_VALUE, "no time passes", "write arrived: N")
 
 
-def untimed(loaded: Loaded) -> bool:
+def untimed(loaded: LoadedExperiment) -> bool:
     """Return whether no time passes: each pod has one attempt."""
     arrivals = loaded.spec.workload.arrivals
     return arrivals is not None and arrivals.every is None
 
 
-def _check_arrivals(loaded: Loaded) -> None:
+def _check_arrivals(loaded: LoadedExperiment) -> None:
     arrivals = loaded.spec.workload.arrivals
     at: Path = ("spec", "workload", "arrivals")
     if arrivals is None:
@@ -149,13 +155,13 @@ def _check_arrivals(loaded: Loaded) -> None:
         loaded.problem((*at, "inflate", "percent"), BAD_VALUE, message, hint)
 
 
-def _check_column(loaded: Loaded, order: Any, at: Path) -> None:
+def _check_column(loaded: LoadedExperiment, order: Any, at: Path) -> None:
     if order.file is None and "column" in order.model_fields_set:
         hint = "file names it"
         loaded.problem((*at, "column"), BAD_VALUE, "there is no table", hint, on_key=True)
 
 
-def _check_measure(loaded: Loaded, index: int) -> None:
+def _check_measure(loaded: LoadedExperiment, index: int) -> None:
     measure, at = loaded.spec.measures[index], ("spec", "measures", index)
     of_time = measure.time is not None
     allowed = (
@@ -178,7 +184,7 @@ def _check_measure(loaded: Loaded, index: int) -> None:
         loaded.problem((*at, "percentOf"), BAD_VALUE, "nothing to divide", hint, on_key=True)
 
 
-def _check_axes(loaded: Loaded) -> None:
+def _check_axes(loaded: LoadedExperiment) -> None:
     spec = loaded.spec
     names = (*_COLUMNS, *(measure.name for measure in spec.measures))
     both: dict[str, Sequence[Axis | SearchAxis]] = {"matrix": spec.matrix, "search": spec.search}
@@ -199,7 +205,7 @@ def _check_axes(loaded: Loaded) -> None:
             loaded.problem((*at, "values"), MISSING_KEY, "at least one value is needed", hint)
 
 
-def _check_search(loaded: Loaded) -> None:
+def _check_search(loaded: LoadedExperiment) -> None:
     for i, axis in enumerate(loaded.spec.search):
         at: Path = ("spec", "search", i)
         limits = [key for key in ("least", "most", "step") if getattr(axis, key) is not None]
@@ -223,7 +229,7 @@ def _check_search(loaded: Loaded) -> None:
             loaded.problem((*at, "log"), BAD_VALUE, "there is no such logarithm", hint)
 
 
-def _check_weights(loaded: Loaded, axis: SearchAxis, at: Path) -> None:
+def _check_weights(loaded: LoadedExperiment, axis: SearchAxis, at: Path) -> None:
     """Check the weights that a search may try."""
     tried: dict[Path, Any] = {(*at, "values", j): value for j, value in enumerate(axis.values)}
     for key in ("least", "most"):
@@ -236,7 +242,7 @@ def _check_weights(loaded: Loaded, axis: SearchAxis, at: Path) -> None:
             loaded.problem(path, BAD_VALUE, f"{value} is no weight", hint)
 
 
-def _check_variants(loaded: Loaded) -> None:
+def _check_variants(loaded: LoadedExperiment) -> None:
     spec = loaded.spec
     if spec.base.name is not None:
         hint = "name the variants"
@@ -249,7 +255,7 @@ def _check_variants(loaded: Loaded) -> None:
             loaded.problem(("spec", "variants", i, "name"), MISSING_KEY, message, hint)
 
 
-def _check_computed(loaded: Loaded) -> None:
+def _check_computed(loaded: LoadedExperiment) -> None:
     for i, computed in enumerate(loaded.spec.computed):
         at: Path = ("spec", "computed", i)
         if not computed.by:
@@ -260,7 +266,7 @@ def _check_computed(loaded: Loaded) -> None:
             loaded.problem((*at, "cover"), BAD_VALUE, message, "cover: 100 lists all kinds")
 
 
-def _check_figures(loaded: Loaded) -> None:
+def _check_figures(loaded: LoadedExperiment) -> None:
     names = [measure.name for measure in loaded.spec.measures]
     times = [measure.name for measure in loaded.spec.measures if measure.time is not None]
     axes = [axis_name(axis) for axis in loaded.spec.matrix]
@@ -286,7 +292,7 @@ def _check_figures(loaded: Loaded) -> None:
                     loaded.problem((*at, key), BAD_VALUE, f"no axis {axis or ''}".rstrip(), hint)
 
 
-def _one_of(loaded: Loaded, at: Path, model: Any, keys: Sequence[str]) -> None:
+def _one_of(loaded: LoadedExperiment, at: Path, model: Any, keys: Sequence[str]) -> None:
     given = [key for key in keys if getattr(model, key) not in (None, False)]
     if not given:
         loaded.problem(at, MISSING_KEY, f"one of {', '.join(keys)} is needed", on_key=True)
@@ -295,7 +301,7 @@ def _one_of(loaded: Loaded, at: Path, model: Any, keys: Sequence[str]) -> None:
         loaded.problem((*at, key), BAD_VALUE, f"there is {given[0]} already", hint, on_key=True)
 
 
-def _unique(loaded: Loaded, at: Path, names: Sequence[str], key: str = "") -> None:
+def _unique(loaded: LoadedExperiment, at: Path, names: Sequence[str], key: str = "") -> None:
     for i, name in enumerate(names):
         if name and name in names[:i]:
             path = (*at, i, key) if key else (*at, i)

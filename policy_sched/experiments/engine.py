@@ -33,7 +33,7 @@ from policy_sched.profiles.reload import end_with_parent
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RunFailure:
     """Why a run has no result."""
 
     message: str
@@ -56,21 +56,21 @@ class Work:
     spec: ExperimentSpec
     variants: Mapping[str, RunVariant]
 
-    def run(self, order: Order) -> RunResult | Failure:
+    def run(self, order: Order) -> RunResult | RunFailure:
         """Run one order; what it raises is its failure."""
         try:
             return run(self.inputs, self.spec, self.variants[order.variant], order.seed)
         except PolicySchedError as error:
-            return Failure(str(error).splitlines()[0] if str(error) else type(error).__name__)
+            return RunFailure(str(error).splitlines()[0] if str(error) else type(error).__name__)
         except Exception as error:  # noqa: BLE001 - whatever a run raises stops no other run
             where = traceback.extract_tb(error.__traceback__)[-1]
-            return Failure(f"{type(error).__name__}: {error} ({where.name})")
+            return RunFailure(f"{type(error).__name__}: {error} ({where.name})")
 
 
 _ROUNDS: Final = 3
 """How often runs are handed out to Dask whose inputs were lost."""
 
-Ended = tuple[Order, RunResult | Failure]
+Ended = tuple[Order, RunResult | RunFailure]
 Note = Callable[[str], None]
 """Receives a line for each worker that died."""
 
@@ -92,7 +92,7 @@ def _begin(file: str) -> None:
     gc.freeze()
 
 
-def _in_worker(order: Order) -> RunResult | Failure:
+def _in_worker(order: Order) -> RunResult | RunFailure:
     return _WORK["work"].run(order)
 
 
@@ -114,7 +114,7 @@ def _in_pools(file: str, orders: Sequence[Order], workers: int, note: Note) -> I
     suspects: set[int] = set()
     while left or alone:
         queue, count = (alone, 1) if alone else (left, workers)
-        under_way: dict[Future[RunResult | Failure], Order] = {}
+        under_way: dict[Future[RunResult | RunFailure], Order] = {}
         context = get_context("spawn")
         with ProcessPoolExecutor(count, context, initializer=_begin, initargs=(file,)) as pool:
             try:
@@ -124,7 +124,7 @@ def _in_pools(file: str, orders: Sequence[Order], workers: int, note: Note) -> I
                 pass
         for order in under_way.values():
             if order.number in suspects:
-                yield order, Failure("its worker was killed, and so was the next that tried it")
+                yield order, RunFailure("its worker was killed, and so was the next that tried it")
                 continue
             suspects.add(order.number)
             note(f"a worker was killed; {order.variant}, seed {order.seed} is run again")
@@ -135,7 +135,7 @@ def _handed_out(
     pool: ProcessPoolExecutor,
     queue: deque[Order],
     count: int,
-    under_way: dict[Future[RunResult | Failure], Order],
+    under_way: dict[Future[RunResult | RunFailure], Order],
 ) -> Iterator[Ended]:
     """Yield results; no more runs than workers are under way. Raises BrokenProcessPool."""
     while queue or under_way:
@@ -175,7 +175,7 @@ def on_dask(work: Work, orders: Sequence[Order], engine: str, note: Note) -> Ite
     except OSError as error:
         raise PolicySchedError(f"--engine {engine}: {error or type(error)}") from None
     for order in left:
-        yield order, Failure(f"the workers were killed {_ROUNDS} times while they ran it")
+        yield order, RunFailure(f"the workers were killed {_ROUNDS} times while they ran it")
 
 
 def _certificates(distributed: Any, engine: str) -> Any:
@@ -199,12 +199,12 @@ def _from_dask(
         try:
             yield order, future.result()
         except distributed.KilledWorker:
-            yield order, Failure("three workers were killed while they ran it")
+            yield order, RunFailure("three workers were killed while they ran it")
         except CancelledError:
             lost.append(order)
 
 
-def _for_dask(data: bytes, order: Order) -> RunResult | Failure:
+def _for_dask(data: bytes, order: Order) -> RunResult | RunFailure:
     key = str(hash(data))
     if key not in _WORK:
         _WORK.clear()

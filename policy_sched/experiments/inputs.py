@@ -25,7 +25,7 @@ from policy_sched import simulate
 from policy_sched.cluster.tables import NodeTable, PodTable
 from policy_sched.errors import PolicySchedError, Severity
 from policy_sched.experiments.measures import compiled_rule, source_of
-from policy_sched.experiments.reading import MAX_PODS, Loaded, check_work, rule_text
+from policy_sched.experiments.reading import MAX_PODS, LoadedExperiment, check_work, rule_text
 from policy_sched.experiments.tables import has_columns, orders_of, read_table
 from policy_sched.experiments.variants import CompiledVariant
 from policy_sched.framework import Scope, Signature
@@ -45,7 +45,7 @@ MOST: Final = 1024
 _KEPT: Final = 4096
 
 
-def with_devices(loaded: Loaded, objects: Sequence[ApiObject]) -> list[ApiObject]:
+def with_devices(loaded: LoadedExperiment, objects: Sequence[ApiObject]) -> list[ApiObject]:
     """Return the objects, where nodes have each device as a resource, too."""
     devices = loaded.spec.cluster.devices
     if devices is None:
@@ -79,7 +79,7 @@ def _count(node: Node, devices: CountedDevices) -> int | None:
     return None if rest or count > MOST else count
 
 
-def compiled_devices(loaded: Loaded, variant: CompiledVariant) -> Expression | None:
+def compiled_devices(loaded: LoadedExperiment, variant: CompiledVariant) -> Expression | None:
     """Return the rule of a variant that gives pods their devices; None if there is none.
 
     What is wrong is added to the problems of the experiment.
@@ -109,7 +109,7 @@ def compiled_devices(loaded: Loaded, variant: CompiledVariant) -> Expression | N
 
 
 @dataclass(slots=True)
-class Devices:
+class DeviceAgent:
     """Gives bound pods of a scheduler their devices. ``taken``: the devices of pods, by key."""
 
     scheduler: Scheduler
@@ -234,7 +234,7 @@ class Inputs:
     ranks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-def read_inputs(loaded: Loaded, seeds: Sequence[int]) -> Inputs | None:
+def read_inputs(loaded: LoadedExperiment, seeds: Sequence[int]) -> Inputs | None:
     """Read the files of an experiment; None if something is wrong, which is added to its problems.
 
     ``seeds``: those for which the tables have columns.
@@ -282,7 +282,7 @@ def read_inputs(loaded: Loaded, seeds: Sequence[int]) -> Inputs | None:
     return Inputs(tuple(cluster), tuple(pods), tuple(others), orders, ranks)
 
 
-def _check_objects(loaded: Loaded, nodes: Sequence[Node], pods: Sequence[Pod]) -> None:
+def _check_objects(loaded: LoadedExperiment, nodes: Sequence[Node], pods: Sequence[Pod]) -> None:
     """Check that there are nodes and pods, each once, and the resources that are named."""
     spec = loaded.spec
     if not nodes:
@@ -326,7 +326,7 @@ def _check_objects(loaded: Loaded, nodes: Sequence[Node], pods: Sequence[Pod]) -
 
 
 def _objects(
-    loaded: Loaded, references: Sequence[str], at: Path, cluster: Sequence[ApiObject] = ()
+    loaded: LoadedExperiment, references: Sequence[str], at: Path, cluster: Sequence[ApiObject] = ()
 ) -> list[ApiObject]:
     """Return the objects of files, workloads expanded; ``cluster`` has classes for their pods."""
     resolved = [loaded.file(reference, (*at, i)) for i, reference in enumerate(references)]
@@ -346,7 +346,7 @@ def _objects(
 # Pods of rows.
 
 
-def _of_rows(loaded: Loaded, admission: Admission) -> list[ApiObject]:
+def _of_rows(loaded: LoadedExperiment, admission: Admission) -> list[ApiObject]:
     """Return the pods of `rows`; what is wrong with the first bad one is a problem."""
     rows = loaded.spec.workload.rows
     at: Path = ("spec", "workload", "rows")
@@ -391,7 +391,7 @@ def _row_names(value: Any) -> set[str]:
 
 
 def _pod_of(
-    loaded: Loaded, cells: Mapping[str, str], index: int, at: Path, admission: Admission
+    loaded: LoadedExperiment, cells: Mapping[str, str], index: int, at: Path, admission: Admission
 ) -> Pod | None:
     rows = loaded.spec.workload.rows
     assert rows is not None, "the caller has them"
@@ -481,7 +481,7 @@ def ranked(inputs: Inputs, column: str) -> Inputs:
     return dataclasses.replace(inputs, cluster=(*(nodes[i] for i in ranks), *rest))
 
 
-def each_seed(loaded: Loaded) -> tuple[int, ...]:
+def each_seed(loaded: LoadedExperiment) -> tuple[int, ...]:
     """Return the seeds of an experiment."""
     seeds = loaded.spec.seeds
     if isinstance(seeds, tuple):

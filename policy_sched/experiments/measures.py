@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables import MAX_SUM, STRUCTURE, Changes, NodeTable, PodTable, Scope
 from policy_sched.errors import PolicySchedError
-from policy_sched.experiments.reading import MAX_POINTS, Loaded, rule_text
+from policy_sched.experiments.reading import MAX_POINTS, LoadedExperiment, rule_text
 from policy_sched.experiments.variants import CompiledVariant
 from policy_sched.language import Expression, compile_expression
 from policy_sched.language.check import check_beside, diagnostic
@@ -43,7 +43,9 @@ class MeasureRules:
     per: Expression | None = None
 
 
-def compiled_measures(loaded: Loaded, variant: CompiledVariant) -> Mapping[str, MeasureRules]:
+def compiled_measures(
+    loaded: LoadedExperiment, variant: CompiledVariant
+) -> Mapping[str, MeasureRules]:
     """Return the rules of the measures by name, with the params that a variant has.
 
     Measures with the same rule share it. What is wrong is added to the problems of the experiment.
@@ -78,7 +80,7 @@ def compiled_measures(loaded: Loaded, variant: CompiledVariant) -> Mapping[str, 
 
 
 def source_of(
-    loaded: Loaded, variant: CompiledVariant, name: str | None, at: models.Path
+    loaded: LoadedExperiment, variant: CompiledVariant, name: str | None, at: models.Path
 ) -> PolicySource | None:
     """Return a policy of a variant, an empty one for no name; None if there is none of the name."""
     if name is None:
@@ -94,7 +96,9 @@ def source_of(
     return source
 
 
-def _stated(loaded: Loaded, source: PolicySource, name: str | None, at: models.Path) -> Text | None:
+def _stated(
+    loaded: LoadedExperiment, source: PolicySource, name: str | None, at: models.Path
+) -> Text | None:
     if name is None:
         return None
     stated = {measure.name: measure.expression for measure in source.measures}
@@ -107,7 +111,7 @@ def _stated(loaded: Loaded, source: PolicySource, name: str | None, at: models.P
 
 
 def compiled_rule(
-    loaded: Loaded, text: Text, source: PolicySource, section: str = "measures"
+    loaded: LoadedExperiment, text: Text, source: PolicySource, section: str = "measures"
 ) -> Expression | None:
     """Return a rule beside a policy's definitions, None if something is wrong with it."""
     policy, problems = check_beside(text, section, source)

@@ -32,7 +32,7 @@ LATER: Final = re.compile(r"seed|row\..*")
 
 
 @dataclass(slots=True)
-class Loaded:
+class LoadedExperiment:
     """An experiment that could be read, with its place and the problems so far.
 
     ``folder``: where its files' paths begin. ``given``: values for its parameters; a path that one
@@ -183,7 +183,7 @@ def axis_name(axis: Any) -> str:
     return str(axis.name or axis.param or axis.weight or "")
 
 
-def rule_text(loaded: Loaded, path: models.Path, text: str) -> Text:
+def rule_text(loaded: LoadedExperiment, path: models.Path, text: str) -> Text:
     """Return a rule of the experiment, with its place in the file."""
     marked = loaded.place.marked
     if marked is None or "${" in str(value_at(marked.value, path)):
@@ -207,7 +207,7 @@ HOUR: Final = 3600 * 1_000_000_000
 """Nanoseconds."""
 
 
-def check_size(loaded: Loaded) -> None:
+def check_size(loaded: LoadedExperiment) -> None:
     """Check how many variants and runs there are; no list of them is made."""
     spec = loaded.spec
     for i, variant in enumerate((spec.base, *spec.variants)):
@@ -230,7 +230,7 @@ def check_size(loaded: Loaded) -> None:
         loaded.problem(("spec", "seeds"), BAD_VALUE, message, "take fewer seeds", on_key=True)
 
 
-def check_work(loaded: Loaded, nodes: Sequence[Node], pods: Sequence[Pod]) -> None:
+def check_work(loaded: LoadedExperiment, nodes: Sequence[Node], pods: Sequence[Pod]) -> None:
     """Check how many pods arrive in a run, how long it lasts, and the points of its curve."""
     arrivals, at = loaded.spec.workload.arrivals, ("spec", "workload", "arrivals")
     count = len(pods)
@@ -252,7 +252,7 @@ def check_work(loaded: Loaded, nodes: Sequence[Node], pods: Sequence[Pod]) -> No
         _check_span(loaded, arrivals.every * max(count - 1, 0), (*at, "every"))
 
 
-def _check_span(loaded: Loaded, span: int, at: Path) -> None:
+def _check_span(loaded: LoadedExperiment, span: int, at: Path) -> None:
     """Check a length of virtual time; ``span``: nanoseconds that a run lasts at least."""
     spec = loaded.spec
     try:

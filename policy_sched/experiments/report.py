@@ -21,7 +21,7 @@ from policy_sched.errors import PolicySchedError
 from policy_sched.experiments.reading import MAX_RUNS
 from policy_sched.experiments.results import (
     Results,
-    Store,
+    ResultStore,
     by_variant,
     comparisons,
     values_of,
@@ -201,7 +201,7 @@ def stored_report(folder: Path) -> SweepReport:
         msgspec.ValidationError,
     ):
         raise PolicySchedError(f"{folder} holds no results that sweep has written") from None
-    store = Store(folder)
+    store = ResultStore(folder)
     results, failures, left = [], [], MAX_BYTES
     for task in tasks:
         left -= store.size(task.key)

@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.errors import PolicySchedError
-from policy_sched.experiments.engine import Engine, Failure, Order, Work, require
+from policy_sched.experiments.engine import Engine, Order, RunFailure, Work, require
 from policy_sched.experiments.runs import RunResult
 from policy_sched.experiments.statistics import Paired, distribution, paired
 from policy_sched.experiments.sweep import Sweep, Task
@@ -31,7 +31,7 @@ _CELL = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ResultTable:
     """Rows of a result, with their columns' names."""
 
     name: str
@@ -61,7 +61,7 @@ MAX_RESULT: Final = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class ResultStore:
     """The folder of results."""
 
     folder: Path
@@ -104,7 +104,7 @@ def write(path: Path, data: bytes) -> None:
 Results = Sequence[tuple[Task, RunResult]]
 
 
-def tables(spec: ExperimentSpec, results: Results) -> list[Table]:
+def tables(spec: ExperimentSpec, results: Results) -> list[ResultTable]:
     """Return all tables of the results, which are in the experiment's order."""
     made = [runs_table(spec, results), summary_table(spec, results)]
     if len({task.variant for task, _ in results}) > 1:
@@ -116,7 +116,7 @@ def tables(spec: ExperimentSpec, results: Results) -> list[Table]:
     return made
 
 
-def runs_table(spec: ExperimentSpec, results: Results) -> Table:
+def runs_table(spec: ExperimentSpec, results: Results) -> ResultTable:
     """Return the values of each run."""
     axes = axis_names(results)
     names = [measure.name for measure in spec.measures]
@@ -125,7 +125,7 @@ def runs_table(spec: ExperimentSpec, results: Results) -> Table:
         + [result.values.get(name) for name in names]
         for task, result in results
     ]
-    return Table("runs", ("variant", *axes, "seed", "key", *names), rows)
+    return ResultTable("runs", ("variant", *axes, "seed", "key", *names), rows)
 
 
 def cell(value: Any) -> _CELL:
@@ -153,7 +153,7 @@ def values_of(runs: Mapping[int, RunResult], name: str) -> list[float]:
     return [value for value in values if value is not None]
 
 
-def summary_table(spec: ExperimentSpec, results: Results) -> Table:
+def summary_table(spec: ExperimentSpec, results: Results) -> ResultTable:
     """Return the distribution of each measure over the seeds, by variant."""
     rows: list[list[_CELL]] = []
     for variant, runs in by_variant(results).items():
@@ -172,7 +172,9 @@ def summary_table(spec: ExperimentSpec, results: Results) -> Table:
                         spread.p75,
                     ]
                 )
-    return Table("summary", ("variant", "measure", "runs", "mean", "median", "p25", "p75"), rows)
+    return ResultTable(
+        "summary", ("variant", "measure", "runs", "mean", "median", "p25", "p75"), rows
+    )
 
 
 def comparisons(
@@ -196,7 +198,7 @@ def comparisons(
                 yield first, variant, measure.name, len(pairs), comparison
 
 
-def comparison_table(spec: ExperimentSpec, results: Results) -> Table:
+def comparison_table(spec: ExperimentSpec, results: Results) -> ResultTable:
     """Return the paired differences of each variant from the first one."""
     columns = ("baseline", "variant", "measure", "pairs", "baseline_mean", "mean", "difference")
     rows: list[list[_CELL]] = [
@@ -214,17 +216,17 @@ def comparison_table(spec: ExperimentSpec, results: Results) -> Table:
         ]
         for first, variant, measure, pairs, comparison in comparisons(spec, results)
     ]
-    return Table("comparison", (*columns, "low", "high", "verdict"), rows)
+    return ResultTable("comparison", (*columns, "low", "high", "verdict"), rows)
 
 
-def curves_table(spec: ExperimentSpec, results: Results) -> Table:
+def curves_table(spec: ExperimentSpec, results: Results) -> ResultTable:
     """Return the points of every run's curve."""
     names = curve_names(spec)
     rows: list[list[_CELL]] = []
     for task, result in results:
         columns = [result.curve[name] for name in ("x", *names)]
         rows += ([task.variant, task.seed, *point] for point in zip(*columns, strict=True))
-    return Table("curves", ("variant", "seed", "x", *names), rows)
+    return ResultTable("curves", ("variant", "seed", "x", *names), rows)
 
 
 def curve_names(spec: ExperimentSpec) -> list[str]:
@@ -232,7 +234,7 @@ def curve_names(spec: ExperimentSpec) -> list[str]:
     return [measure.name for measure in spec.measures if measure.time is None]
 
 
-def bands_table(spec: ExperimentSpec, results: Results) -> Table:
+def bands_table(spec: ExperimentSpec, results: Results) -> ResultTable:
     """Return the distribution over the seeds at each point of the curves."""
     rows: list[list[_CELL]] = []
     for variant, runs in by_variant(results).items():
@@ -252,7 +254,7 @@ def bands_table(spec: ExperimentSpec, results: Results) -> Table:
                     ]
                 )
     columns = ("variant", "measure", "x", "runs", "mean", "median", "p25", "p75")
-    return Table("bands", columns, rows)
+    return ResultTable("bands", columns, rows)
 
 
 def points(runs: Mapping[int, RunResult], name: str) -> Iterator[tuple[float, list[float]]]:
@@ -264,7 +266,7 @@ def points(runs: Mapping[int, RunResult], name: str) -> Iterator[tuple[float, li
     yield from sorted(by_x.items())
 
 
-def _pods_table(results: Results) -> Table:
+def _pods_table(results: Results) -> ResultTable:
     columns = tuple(
         dict.fromkeys(name for _, result in results for record in result.pods for name in record)
     )
@@ -273,10 +275,10 @@ def _pods_table(results: Results) -> Table:
         for task, result in results
         for record in result.pods
     ]
-    return Table("pods", ("variant", "seed", *columns), rows)
+    return ResultTable("pods", ("variant", "seed", *columns), rows)
 
 
-def write_tables(made: Sequence[Table], folder: Path, *, parquet: bool) -> list[Path]:
+def write_tables(made: Sequence[ResultTable], folder: Path, *, parquet: bool) -> list[Path]:
     """Write the tables as CSV, and as Parquet if asked for; return the files."""
     files = []
     for table in made:
@@ -290,7 +292,7 @@ def write_tables(made: Sequence[Table], folder: Path, *, parquet: bool) -> list[
     return files
 
 
-def parquet_of(table: Table) -> bytes:
+def parquet_of(table: ResultTable) -> bytes:
     """Return a table as Parquet. Raises PolicySchedError without pyarrow."""
     arrow, form = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
     columns = {
@@ -314,7 +316,7 @@ def _of_one_kind(cells: Iterator[_CELL]) -> bool:
 
 
 @dataclass(slots=True)
-class Outcome:
+class SweepOutcome:
     """The results of tasks in their order, those that failed, and how many were known already."""
 
     results: list[tuple[Task, RunResult]] = field(default_factory=list)
@@ -325,16 +327,16 @@ class Outcome:
 def run_tasks(
     sweep: Sweep,
     tasks: Sequence[Task],
-    store: Store,
+    store: ResultStore,
     engine: Engine,
     advance: Callable[[int], None] = lambda _more: None,
-) -> Outcome:
+) -> SweepOutcome:
     """Run the tasks that have no result; ``advance`` is called with how many more are done.
 
     Raises PolicySchedError if a result cannot be written.
     """
     by_key = {task.key: store.known(task.key, sweep.spec) for task in tasks}
-    outcome = Outcome(reused=sum(by_key[task.key] is not None for task in tasks))
+    outcome = SweepOutcome(reused=sum(by_key[task.key] is not None for task in tasks))
     advance(outcome.reused)
     missing = {task.key: task for task in tasks if by_key[task.key] is None}
     orders = [Order(task.number, task.variant, task.seed) for task in missing.values()]
@@ -345,7 +347,7 @@ def run_tasks(
         work = Work(sweep.inputs, sweep.spec, variants)
         for order, result in engine(work, orders):
             key = keys[order.number]
-            if isinstance(result, Failure):
+            if isinstance(result, RunFailure):
                 failed[key] = result.message
             else:
                 store.keep(key, result)

@@ -23,7 +23,7 @@ from policy_sched.cluster import Cache
 from policy_sched.errors import PolicySchedError
 from policy_sched.experiments.inputs import (
     START,
-    Devices,
+    DeviceAgent,
     Inputs,
     ranked,
     renamed,
@@ -81,12 +81,12 @@ class RunVariant:
     rules: Mapping[str, MeasureRules]
     devices: Expression | None = None
 
-    def device_agent(self, spec: ExperimentSpec, scheduler: Scheduler) -> Devices | None:
+    def device_agent(self, spec: ExperimentSpec, scheduler: Scheduler) -> DeviceAgent | None:
         """Return what gives bound pods their devices, if devices are counted."""
         counted = spec.cluster.devices
         if counted is None or self.devices is None:
             return None
-        return Devices(scheduler, counted.resource, self.devices)
+        return DeviceAgent(scheduler, counted.resource, self.devices)
 
 
 @dataclass(slots=True)
@@ -463,14 +463,14 @@ def _times(measures: Sequence[Measure], played: TimelineResult) -> dict[str, flo
     return values
 
 
-def _devices_of(devices: Devices | None, pod: str) -> dict[str, str]:
+def _devices_of(devices: DeviceAgent | None, pod: str) -> dict[str, str]:
     """Return the column of a pod's devices, if they are counted."""
     if devices is None:
         return {}
     return {"devices": " ".join(map(str, devices.taken.get(pod, ())))}
 
 
-def _records(played: TimelineResult, devices: Devices | None) -> Iterator[dict[str, Any]]:
+def _records(played: TimelineResult, devices: DeviceAgent | None) -> Iterator[dict[str, Any]]:
     def since_start(time: int | None) -> float | str:
         return "" if time is None else (time - played.start) / SECOND
 

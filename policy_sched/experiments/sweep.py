@@ -27,7 +27,7 @@ from policy_sched.experiments import reading
 from policy_sched.experiments.checks import check_model
 from policy_sched.experiments.inputs import Inputs, compiled_devices, each_seed, read_inputs
 from policy_sched.experiments.measures import compiled_measures
-from policy_sched.experiments.reading import MAX_TEXT, Loaded, parameters_of
+from policy_sched.experiments.reading import MAX_TEXT, LoadedExperiment, parameters_of
 from policy_sched.experiments.runs import RunVariant
 from policy_sched.experiments.tables import SEED, computed_params
 from policy_sched.experiments.variants import (
@@ -53,7 +53,7 @@ from policy_sched.source import Marked, diagnostic
 
 def load_experiment(
     path: str, given: Mapping[str, str] | None = None
-) -> tuple[reading.Loaded | None, list[Diagnostic]]:
+) -> tuple[reading.LoadedExperiment | None, list[Diagnostic]]:
     """Read the one Experiment of a file; ``given`` are values for its parameters.
 
     Returns None and the problems if there is none.
@@ -74,7 +74,7 @@ def _is_experiment(value: object) -> bool:
 
 def of_document(
     marked: Marked, given: Mapping[str, str] | None = None
-) -> tuple[reading.Loaded | None, list[Diagnostic]]:
+) -> tuple[reading.LoadedExperiment | None, list[Diagnostic]]:
     """Read a document as an Experiment, and check what its model cannot say."""
     position = DocumentPosition(marked.file.path, marked)
     problems: list[models.ModelProblem] = []
@@ -86,7 +86,7 @@ def of_document(
         return None, diagnostics
     folder = FilePath(marked.file.path).parent
     broken = tuple(problem.path for problem in (*problems, *shape))
-    loaded = reading.Loaded(
+    loaded = reading.LoadedExperiment(
         model, position, folder, given or {}, broken=broken, diagnostics=diagnostics
     )
     check_model(loaded)
@@ -235,7 +235,7 @@ class AsRun(msgspec.Struct, frozen=True, rename="camel"):
 class Sweep:
     """An experiment that can be run."""
 
-    loaded: Loaded
+    loaded: LoadedExperiment
     inputs: Inputs
     seeds: tuple[int, ...]
     variants: dict[str, RunVariant]
@@ -354,7 +354,7 @@ def open_experiment_problems(marked: Marked) -> list[Diagnostic]:
     return sorted(loaded.diagnostics)
 
 
-def prepared(loaded: Loaded) -> Sweep | None:
+def prepared(loaded: LoadedExperiment) -> Sweep | None:
     """Read and compile everything that an experiment names; None if something is wrong."""
     seeds = each_seed(loaded)
     inputs = read_inputs(loaded, seeds)
@@ -374,7 +374,7 @@ def prepared(loaded: Loaded) -> Sweep | None:
     return sweep
 
 
-def _check_names(loaded: Loaded, variants: Sequence[CompiledVariant]) -> None:
+def _check_names(loaded: LoadedExperiment, variants: Sequence[CompiledVariant]) -> None:
     names = [variant.name for variant in variants]
     for i, variant in enumerate(variants):
         if variant.name in names[:i]:
@@ -387,7 +387,7 @@ def _check_names(loaded: Loaded, variants: Sequence[CompiledVariant]) -> None:
             loaded.problem(at, BAD_VALUE, f"no variant has a policy {computed_param.policy}")
 
 
-def _hash_of_data(loaded: Loaded) -> str:
+def _hash_of_data(loaded: LoadedExperiment) -> str:
     """Return a hash of what goes into every run: the files' contents, and what is measured."""
     spec = loaded.spec.model_dump(mode="json")
     parts = {

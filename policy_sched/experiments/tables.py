@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from policy_sched.errors import Diagnostic
-from policy_sched.experiments.reading import MAX_KINDS, MAX_PODS, Loaded
+from policy_sched.experiments.reading import MAX_KINDS, MAX_PODS, LoadedExperiment
 from policy_sched.profiles.models import BAD_VALUE, DUPLICATE, WRONG_TYPE, Path, did_you_mean
 from policy_sched.source import decode_text, read_bytes
 
@@ -22,7 +22,7 @@ SEED: Final = "${seed}"
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class RowTable:
     """A CSV file: its path, its header, and its rows."""
 
     file: str
@@ -35,7 +35,7 @@ class Table:
         return tuple(row[position] for row in self.rows)
 
 
-def computed_params(loaded: Loaded) -> dict[str, dict[str, Any]]:
+def computed_params(loaded: LoadedExperiment) -> dict[str, dict[str, Any]]:
     """Return the parameters of policies that come from tables, by policy and name."""
     params: dict[str, dict[str, Any]] = {}
     for i, computed in enumerate(loaded.spec.computed):
@@ -95,7 +95,7 @@ def _sortable(value: int | str) -> tuple[int, int, str]:
     return (0, value, "") if isinstance(value, int) else (1, 0, value)
 
 
-def read_table(loaded: Loaded, reference: str, path: Path) -> Table | None:
+def read_table(loaded: LoadedExperiment, reference: str, path: Path) -> RowTable | None:
     """Read a CSV file that the experiment names; None if something is wrong with it."""
     file = loaded.file(reference, path)
     if file is None:
@@ -130,10 +130,12 @@ def read_table(loaded: Loaded, reference: str, path: Path) -> Table | None:
         message, hint = f"two columns are called {twice}", "names of columns differ"
         loaded.diagnostics.append(Diagnostic(file, 1, 1, DUPLICATE, message, hint))
         return None
-    return Table(file, rows[0], tuple(rows[1:]))
+    return RowTable(file, rows[0], tuple(rows[1:]))
 
 
-def has_columns(loaded: Loaded, table: Table, names: Sequence[str], path: Path) -> bool:
+def has_columns(
+    loaded: LoadedExperiment, table: RowTable, names: Sequence[str], path: Path
+) -> bool:
     """Return whether a table has columns; those that it has not are problems."""
     missing = [(i, name) for i, name in enumerate(names) if name not in table.columns]
     for i, name in missing:
@@ -144,7 +146,12 @@ def has_columns(loaded: Loaded, table: Table, names: Sequence[str], path: Path) 
 
 
 def orders_of(
-    loaded: Loaded, reference: str, column: str, at: Path, seeds: Sequence[int], count: int
+    loaded: LoadedExperiment,
+    reference: str,
+    column: str,
+    at: Path,
+    seeds: Sequence[int],
+    count: int,
 ) -> dict[str, tuple[int, ...]]:
     """Return the numbers in the columns that the seeds need."""
     table = read_table(loaded, reference, (*at, "file"))

@@ -33,8 +33,8 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
 from policy_sched.experiments import statistics, variants
 from policy_sched.experiments.engine import Engine, require
-from policy_sched.experiments.reading import Loaded, axis_name
-from policy_sched.experiments.results import Store, Table, run_tasks
+from policy_sched.experiments.reading import LoadedExperiment, axis_name
+from policy_sched.experiments.results import ResultStore, ResultTable, run_tasks
 from policy_sched.experiments.sweep import Sweep
 from policy_sched.experiments.variants import Changes, configuration_of
 from policy_sched.language import compile_expression
@@ -96,7 +96,7 @@ class Winner:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class VariantSearch:
     """The result of a search; several winners are a Pareto front."""
 
     objectives: tuple[Objective, ...]
@@ -126,7 +126,7 @@ class Tuning:
         self,
         sweep: Sweep,
         objectives: Sequence[Objective],
-        store: Store,
+        store: ResultStore,
         engine: Engine,
         held_back: int | None = None,
         seed: int = 0,
@@ -141,7 +141,7 @@ class Tuning:
         self._seed = seed
         self._trials: list[Trial] = []
 
-    def run(self, budget: int, advance: Callable[[int], None]) -> Search:
+    def run(self, budget: int, advance: Callable[[int], None]) -> VariantSearch:
         """Try ``budget`` variants; ``advance`` is called with how many more are done.
 
         Raises PolicySchedError without Optuna, or if the base cannot be run.
@@ -165,7 +165,7 @@ class Tuning:
             advance(count)
         chosen = [trial for trial in self._trials if trial.state == "complete"]
         winners = [self._judged(trial) for trial in _front(chosen)] if chosen else []
-        return Search(
+        return VariantSearch(
             self._objectives,
             tuple(self._trials),
             tuple(winners),
@@ -289,7 +289,7 @@ def _front(trials: Sequence[Trial]) -> list[Trial]:
     return front
 
 
-def trials_table(search: Search) -> Table:
+def trials_table(search: VariantSearch) -> ResultTable:
     """Return all trials as a table."""
     axes = list(search.trials[0].values) if search.trials else []
     names = [objective.text for objective in search.objectives]
@@ -300,14 +300,14 @@ def trials_table(search: Search) -> Table:
         seeds = len(trial.objectives[0]) if complete else 0
         values = [_cell(trial.values[axis]) for axis in axes]
         rows.append([trial.number, *values, trial.state, seeds, *means])
-    return Table("trials", ("trial", *axes, "state", "seeds", *names), rows)
+    return ResultTable("trials", ("trial", *axes, "state", "seeds", *names), rows)
 
 
 def _cell(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else repr(value)
 
 
-def search_lines(search: Search) -> Iterator[str]:
+def search_lines(search: VariantSearch) -> Iterator[str]:
     """Yield what a search found, as text."""
     states = Counter(trial.state for trial in search.trials)
     words = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
@@ -461,7 +461,9 @@ class Objective:
 NEW_FILE: Final = "scheduler-configuration.yaml"
 
 
-def patch_of(loaded: Loaded, base: Changes, winner: Changes, values: Mapping[str, Any]) -> str:
+def patch_of(
+    loaded: LoadedExperiment, base: Changes, winner: Changes, values: Mapping[str, Any]
+) -> str:
     """Return the patch from the base to a winner; ``values`` are by PLUGIN or PLUGIN.NAME."""
     texts = _Texts(base)
     changed = [texts.change(target, value) for target, value in values.items()]

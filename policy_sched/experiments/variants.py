@@ -18,7 +18,7 @@ from importlib.metadata import entry_points
 from typing import Any, Final, Protocol
 
 from policy_sched.errors import Diagnostic, Severity
-from policy_sched.experiments.reading import NOT_REPEATABLE, Loaded, axis_name
+from policy_sched.experiments.reading import NOT_REPEATABLE, LoadedExperiment, axis_name
 from policy_sched.framework.runtime import ENTRY_POINT_GROUP
 from policy_sched.language.diagnostics import PolicySource
 from policy_sched.plugins import plugin_points
@@ -97,7 +97,7 @@ class HasPlans(Protocol):
 
 
 def compiled_variants(
-    loaded: Loaded, computed: Mapping[str, Mapping[str, Any]]
+    loaded: LoadedExperiment, computed: Mapping[str, Mapping[str, Any]]
 ) -> tuple[CompiledVariant, ...]:
     """Return the variants; what is wrong is added to the problems of the experiment.
 
@@ -111,7 +111,7 @@ def compiled_variants(
     return tuple(compiled)
 
 
-def base_changes(loaded: Loaded) -> Changes:
+def base_changes(loaded: LoadedExperiment) -> Changes:
     """Return what all variants have in common, and the first of them beside it."""
     spec = loaded.spec
     base = _changes(loaded, spec.base, ("spec", "base"))
@@ -121,7 +121,7 @@ def base_changes(loaded: Loaded) -> Changes:
 
 
 def compiled_variant(
-    loaded: Loaded,
+    loaded: LoadedExperiment,
     name: str,
     axes: Mapping[str, Any],
     changes: Changes,
@@ -149,7 +149,7 @@ def compiled_variant(
 
 
 def check_search(
-    loaded: Loaded,
+    loaded: LoadedExperiment,
     variants: Sequence[CompiledVariant],
     computed: Mapping[str, Mapping[str, Any]],
 ) -> None:
@@ -213,7 +213,7 @@ def axis_changes(axis: Any, value: Any, at: models.Path) -> Changes:
     return Changes(params={plugin: value}, at=at, places={("params", plugin): at})
 
 
-def _combinations(loaded: Loaded) -> Iterator[tuple[str, dict[str, Any], Changes]]:
+def _combinations(loaded: LoadedExperiment) -> Iterator[tuple[str, dict[str, Any], Changes]]:
     """Yield the name, the values of the axes, and the changes of every variant."""
     spec = loaded.spec
     base = _changes(loaded, spec.base, ("spec", "base"))
@@ -240,7 +240,7 @@ def _word(value: Any) -> str:
     return load.content_hash(value)[:8] if isinstance(value, dict | list) else str(value)
 
 
-def _changes(loaded: Loaded, variant: models.Variant, at: models.Path) -> Changes:
+def _changes(loaded: LoadedExperiment, variant: models.Variant, at: models.Path) -> Changes:
     config = variant.config
     path = None if config is None else loaded.file(config, (*at, "config"))
     paths = [
@@ -265,7 +265,7 @@ def _changes(loaded: Loaded, variant: models.Variant, at: models.Path) -> Change
 
 
 def _files(
-    loaded: Loaded, changes: Changes, computed: Mapping[str, Mapping[str, Any]]
+    loaded: LoadedExperiment, changes: Changes, computed: Mapping[str, Mapping[str, Any]]
 ) -> PolicyFiles | None:
     """Return the files of a variant, with what it changes put into the configuration."""
     names = {policy.name for policy in load.load_policies(changes.policies)[0]}
@@ -277,7 +277,7 @@ def _files(
     return None if value is None else PolicyFiles(value, changes.policies)
 
 
-def configuration_of(loaded: Loaded, changes: Changes) -> dict[str, Any] | None:
+def configuration_of(loaded: LoadedExperiment, changes: Changes) -> dict[str, Any] | None:
     """Return a configuration with what a variant changes; None if its file has problems."""
     value = _configuration(loaded, changes)
     if value is None:
@@ -290,7 +290,7 @@ def configuration_of(loaded: Loaded, changes: Changes) -> dict[str, Any] | None:
     return value
 
 
-def _configuration(loaded: Loaded, changes: Changes) -> dict[str, Any] | None:
+def _configuration(loaded: LoadedExperiment, changes: Changes) -> dict[str, Any] | None:
     """Return the data of a variant's configuration, None if the file has problems."""
     value: dict[str, Any]
     if changes.config is None:
@@ -319,7 +319,7 @@ def _set_args(profile: dict[str, Any], plugin: str, args: Mapping[str, Any]) -> 
 
 
 def _set_weight(
-    loaded: Loaded, changes: Changes, profile: dict[str, Any], plugin: str, weight: int
+    loaded: LoadedExperiment, changes: Changes, profile: dict[str, Any], plugin: str, weight: int
 ) -> None:
     """Set the weight at score where the configuration has it, or else there."""
     if not 0 <= weight < 2**31:
@@ -343,7 +343,7 @@ def _set_weight(
     listed.append({"name": plugin, "weight": weight})
 
 
-def _blame(loaded: Loaded, changes: Changes, problem: Diagnostic, config: object) -> None:
+def _blame(loaded: LoadedExperiment, changes: Changes, problem: Diagnostic, config: object) -> None:
     """Note a problem of what the experiment changes, where it says so.
 
     ``config``: the configuration with the changes, which is what the problem is of.
@@ -381,7 +381,9 @@ def _blame(loaded: Loaded, changes: Changes, problem: Diagnostic, config: object
     loaded.problem(at, problem.code, message, hint, on_key=on_key)
 
 
-def _place_of_argument(loaded: Loaded, changes: Changes, plugin: str, inside: str) -> models.Path:
+def _place_of_argument(
+    loaded: LoadedExperiment, changes: Changes, plugin: str, inside: str
+) -> models.Path:
     """Return where the experiment sets an argument. ``inside``: its path, as in ``.a.b[0]``."""
     steps: list[str | int] = [
         int(step) if step.isdecimal() else step for step in _STEP.findall(inside)
@@ -394,7 +396,9 @@ def _place_of_argument(loaded: Loaded, changes: Changes, plugin: str, inside: st
     return (*at, *steps) if at[-2:-1] == ("params",) else at
 
 
-def _refuse_outsiders(loaded: Loaded, changes: Changes, plans: Sequence[CompiledPlan]) -> None:
+def _refuse_outsiders(
+    loaded: LoadedExperiment, changes: Changes, plans: Sequence[CompiledPlan]
+) -> None:
     """Refuse what may respond otherwise the next time: HTTP extenders, and Python plugins."""
     for plan in plans:
         if plan.plan.extenders:

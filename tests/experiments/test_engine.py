@@ -17,11 +17,11 @@ import pytest
 
 from policy_sched.cli.main import run
 from policy_sched.errors import PolicySchedError
-from policy_sched.experiments import Store, read_sweep, run_tasks, tables
+from policy_sched.experiments import ResultStore, read_sweep, run_tasks, tables
 from policy_sched.experiments.engine import (
     Ended,
-    Failure,
     Order,
+    RunFailure,
     Work,
     engine_of,
     in_processes,
@@ -50,7 +50,7 @@ def answers(found: Iterator[Ended]) -> dict[int, float | str]:
     """Return the values by number, or why there is none."""
     values: dict[int, float | str] = {}
     for order, result in found:
-        if isinstance(result, Failure):
+        if isinstance(result, RunFailure):
             values[order.number] = result.message
         else:
             values[order.number] = cast("float", result.values["number"])
@@ -239,7 +239,7 @@ def test_killed_workers_of_dask_lose_nothing(cluster: Any, killed: int, tmp_path
             os.kill(victims.pop(), signal.SIGKILL)
 
     for name in (None, engine_name(cluster)):
-        store = Store(tmp_path / f"results-{name is None}")
+        store = ResultStore(tmp_path / f"results-{name is None}")
         engine = engine_of(name, 1, print)
         outcome = run_tasks(sweep, sweep.tasks, store, engine, advance if name else ignored)
         assert not outcome.failures

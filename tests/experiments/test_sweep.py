@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from policy_sched.cli.main import run
-from policy_sched.experiments import Store, Sweep, engine_of, read_sweep, run_tasks, tables
+from policy_sched.experiments import ResultStore, Sweep, engine_of, read_sweep, run_tasks, tables
 from policy_sched.experiments.measures import Series
 from tests.experiments.examples import tiny
 
@@ -63,7 +63,7 @@ def test_each_run_has_its_values(tmp_path: Path) -> None:
 def test_a_second_call_runs_nothing(tmp_path: Path) -> None:
     """Results are found by what goes into them; a changed variant alone is run again."""
     sweep = prepared(tmp_path)
-    store, serial = Store(tmp_path / "r"), engine_of(None, 1, print)
+    store, serial = ResultStore(tmp_path / "r"), engine_of(None, 1, print)
     assert run_tasks(sweep, sweep.tasks, store, serial).reused == 0
     assert run_tasks(sweep, sweep.tasks, store, serial).reused == 4
     changed = prepared(
@@ -278,7 +278,7 @@ def test_tables_do_not_depend_on_who_runs(tmp_path: Path) -> None:
     sweep = prepared(tmp_path)
     texts = []
     for workers in (1, 2):
-        store = Store(tmp_path / str(workers))
+        store = ResultStore(tmp_path / str(workers))
         outcome = run_tasks(sweep, sweep.tasks, store, engine_of(None, workers, print))
         assert not outcome.failures
         texts.append([one.csv() for one in tables(sweep.spec, outcome.results)])

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import cast
 
-from policy_sched.experiments.engine import Failure, Order, Work, in_processes
+from policy_sched.experiments.engine import Order, RunFailure, Work, in_processes
 from policy_sched.experiments.runs import RunResult
 
 
@@ -22,7 +22,7 @@ class Deadly:
     once: tuple[int, ...] = ()
     always: tuple[int, ...] = ()
 
-    def run(self, order: Order) -> RunResult | Failure:
+    def run(self, order: Order) -> RunResult | RunFailure:
         """Run an order, or die."""
         mark = Path(self.folder, str(order.number))
         if order.number in self.always or (order.number in self.once and not mark.exists()):
@@ -37,13 +37,13 @@ class Endless:
 
     pipe: str
 
-    def run(self, _order: Order) -> RunResult | Failure:
+    def run(self, _order: Order) -> RunResult | RunFailure:
         """Run an order."""
         with open(self.pipe, "w", encoding="ascii") as pipe:
             pipe.write("begun\n")
             pipe.flush()
             Event().wait()
-        return Failure("")
+        return RunFailure("")
 
 
 if __name__ == "__main__":
