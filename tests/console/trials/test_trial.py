@@ -168,9 +168,9 @@ def test_another_process_gives_the_same_result(
     """A trial in the process has every number of one in this process, and refusals come back."""
     question = TrialQuestion(files, stricter(files), cluster())
     here, there = question.result(), asyncio.run(process.ask(question))
-    assert here.found is not None
-    assert there.found is not None
-    assert there.found.document() == here.found.document()
+    assert here.diff is not None
+    assert there.diff is not None
+    assert there.diff.document() == here.diff.document()
     put(Path(source_texts(files)[0].path), keeping("Mine", "nod"))
     with pytest.raises(PolicyError, match="nod"):
         process.wait_for(question)
