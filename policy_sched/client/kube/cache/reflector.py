@@ -26,7 +26,7 @@ A new list is compared with the mirror, so that handlers see neither a gap nor a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -330,13 +330,21 @@ class Reflector(Generic[T]):
         )
         if initial is not None:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-        async with self._api.stream(self.selection.path, query, self._settings.silence) as chunks:
+        async with self._api.stream(self.selection.path, query, self._settings.silence) as stream:
             self._follows(initial)
-            async for lines in chunks:
+            async for lines in stream:
                 self._heard = True
                 self._api.recovery.reached()
                 initial = await self._take(lines, initial)
                 self._follows(initial)
+                if initial is None:
+                    stream.direct(self._take_on)
+
+    def _take_on(self, lines: list[bytes]) -> None:
+        """Process the received lines of a stream that brings nothing but changes."""
+        self._heard = True
+        self._api.recovery.reached()
+        self._apply_all(lines)
 
     def _follows(self, initial: dict[rest.Place, T | rest.Unread[T]] | None) -> None:
         """A stream is open; with ``initial`` it still sends what there is."""
@@ -347,31 +355,40 @@ class Reflector(Generic[T]):
     async def _take(
         self, lines: list[bytes], initial: dict[rest.Place, T | rest.Unread[T]] | None
     ) -> dict[rest.Place, T | rest.Unread[T]] | None:
-        """Process the received lines; return the objects of a streaming list so far.
+        """Process the received lines; return the objects of a streaming list so far."""
+        rest_of_lines = iter(lines)
+        while initial is not None:
+            line = next(rest_of_lines, None)
+            if line is None:
+                return initial
+            event = self._event(line)
+            if event.type != "BOOKMARK":
+                self._gather(event, initial)
+            elif event.initial_end:
+                read = [one for one in initial.values() if not isinstance(one, rest.Unread)]
+                unread = {k: one for k, one in initial.items() if isinstance(one, rest.Unread)}
+                initial = None
+                await self._replace(read, unread)
+                self._reached(event.version)
+        self._apply_all(rest_of_lines)
+        return None
 
-        The lines before a malformed one are handed on, too.
-        """
+    def _apply_all(self, lines: Iterable[bytes]) -> None:
+        """Apply lines that bring changes; those before a malformed one are handed on, too."""
         changes: list[Change[T]] = []
         try:
             for line in lines:
-                event = self._decoding.event(line)
-                if event.status is not None:
-                    raise _failure(event.status)
-                if initial is None:
-                    changes += self._apply(event)
-                    continue
-                if event.type != "BOOKMARK":
-                    self._gather(event, initial)
-                elif event.initial_end:
-                    read = [one for one in initial.values() if not isinstance(one, rest.Unread)]
-                    unread = {k: one for k, one in initial.items() if isinstance(one, rest.Unread)}
-                    initial = None
-                    await self._replace(read, unread)
-                    self._reached(event.version)
+                changes += self._apply(self._event(line))
         finally:
             if changes:
                 self._changed(changes)
-        return initial
+
+    def _event(self, line: bytes) -> rest.WatchEvent[T]:
+        """Return the event of a line. Raises what ends the watch."""
+        event = self._decoding.event(line)
+        if event.status is not None:
+            raise _failure(event.status)
+        return event
 
     def _gather(
         self, event: rest.WatchEvent[T], initial: dict[rest.Place, T | rest.Unread[T]]

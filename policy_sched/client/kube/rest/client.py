@@ -360,8 +360,8 @@ class Api:
     @asynccontextmanager
     async def stream(
         self, path: str, query: Mapping[str, str], silence: float
-    ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
-        """Open a stream; what is yielded gives its lines, as many at a time as have come.
+    ) -> AsyncIterator[transport.LineStream]:
+        """Open a stream; what is yielded gives its lines.
 
         A server that sends nothing for ``silence`` seconds is Unreachable. Nothing is tried
         again. Raises ApiError, Unreachable, Malformed, AccessError, here or while reading.
@@ -373,18 +373,17 @@ class Api:
         sending = transport.OutgoingRequest("GET", path, query, None, transport.JSON, IDENTITY)
         opened = self._streamed if self._connections else self._proxied
         with transport.translated(sending):
-            async with opened(sending, silence) as (content_type, pieces):
+            async with opened(sending, silence) as (content_type, lines):
                 transport.check_content(sending, content_type or transport.JSON)
-                async with aclosing(transport.lines_of(pieces)) as lines:
-                    yield lines
+                yield lines
 
     # Inside.
 
     @asynccontextmanager
     async def _streamed(
         self, sending: transport.OutgoingRequest, silence: float
-    ) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
-        """Yield the content type and the pieces of a response that is no refusal."""
+    ) -> AsyncIterator[tuple[str, transport.LineStream]]:
+        """Yield the content type and the lines of a response that is no refusal."""
         credentials, stream = self.access.credentials, self._connections[0].stream
         grant = await credentials.grant()
         opened = await self._measured(stream, sending, grant, silence)
@@ -398,20 +397,21 @@ class Api:
                 response.body = await opened.body(ERROR_BYTES)
                 raise self._refusal(response, grant)
             async with aclosing(opened.pieces()) as pieces:
-                yield response.content_type, pieces
+                yield response.content_type, transport.LineStream(pieces, opened.direct)
         finally:
             opened.close()
 
     @asynccontextmanager
     async def _proxied(
         self, sending: transport.OutgoingRequest, silence: float
-    ) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
+    ) -> AsyncIterator[tuple[str, transport.LineStream]]:
         """Do so through a proxy."""
         connect = self.settings.connect
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=silence)
         response = await self._opened(sending, timeout)
         try:
-            yield response.headers.get("Content-Type", ""), response.content.iter_any()
+            lines = transport.LineStream(response.content.iter_any())
+            yield response.headers.get("Content-Type", ""), lines
         finally:
             transport.let_go(response)
 

@@ -24,6 +24,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from typing import Final
 
 import aiohttp
@@ -346,7 +347,7 @@ class ConnectionPool:
         request = f"{sending.method} {target} HTTP/1.1\r\n{headers}\r\n".encode()
         stream = Stream(context, self._server_name or self._server.host or "", silence)
         try:
-            await self._connect(sending, stream, asyncio.get_running_loop().time() + silence)
+            await self._connect(sending, stream, inf)
             await stream.begin(request)
         except BaseException:
             stream.close()

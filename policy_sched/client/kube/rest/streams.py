@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Final
 
@@ -34,12 +34,14 @@ class Stream(Socket):
         self._pieces: list[bytes] = []
         self._held = 0
         self._waiting: asyncio.Future[None] | None = None
-        self._heard = self.loop.time()
-        self._timer = self.loop.call_later(silence, self._listen)
+        self._take: Callable[[bytes], None] | None = None
+        self._heard = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
     async def begin(self, request: bytes) -> Response:
         """Send the request, and return the head of its response. Raises what aiohttp raises."""
         self._heard = self.loop.time()
+        self._timer = self.loop.call_later(self._silence, self._listen)
         self.write(request)
         while not self._begun:
             await self._more(disconnected(None))
@@ -56,6 +58,13 @@ class Stream(Socket):
             self.read_on()
             yield pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
+    def direct(self, take: Callable[[bytes], None]) -> None:
+        """Call a function with each piece that comes from now on, instead of `pieces`.
+
+        What it raises ends the stream, and `pieces` raises it.
+        """
+        self._take = take
+
     async def body(self, longest: int) -> bytes:
         """Return as much of the body as is needed. Raises what aiohttp raises."""
         read = bytearray()
@@ -68,7 +77,8 @@ class Stream(Socket):
 
     def close(self) -> None:
         """Close the connection."""
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         super().close()
 
     async def _more(self, closed: Exception) -> None:
@@ -108,9 +118,18 @@ class Stream(Socket):
         except (HttpParserError, HttpParserUpgrade) as error:
             self._ended = aiohttp.ClientPayloadError(str(error))
             self.close()
+        take, pieces = self._take, self._pieces
+        if take is not None and pieces:
+            self._pieces, self._held = [], 0
+            try:
+                take(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+            except Exception as error:  # noqa: BLE001 - the reader raises it
+                self._ended = error
+                self.close()
         if self._held > HELD:
             self.pause()
-        self._wake()
+        if take is None or self._complete or self.closed:
+            self._wake()
 
     def lost(self, error: Exception | None) -> None:
         """Note the end of a response that has no other end, or that the rest does not come."""

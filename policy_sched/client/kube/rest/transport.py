@@ -14,11 +14,11 @@ import os
 import socket
 import ssl
 import ssl as tls
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any, Final
+from functools import lru_cache, partial
+from typing import Any, Final, Self
 
 import aiohttp
 import msgspec
@@ -64,6 +64,8 @@ JSON: Final = "application/json"
 KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}
 """A dead peer is noticed after 75 s (client-go: HTTP/2 pings after 30 s, for 15 s)."""
 
+Direct = Callable[[Callable[[bytes], None]], None]
+"""Has a function called with the pieces of a response as they come."""
 TROUBLE: Final = (aiohttp.ClientError, OSError)
 """What aiohttp raises; time that is over is an OSError."""
 
@@ -227,21 +229,49 @@ async def read_within(response: aiohttp.ClientResponse, longest: int) -> bytes |
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-async def lines_of(pieces: AsyncIterator[bytes]) -> AsyncGenerator[list[bytes], None]:
-    """Yield the lines of a response as its pieces come.
+class LineStream:
+    """The lines of a response, as many at a time as have come.
 
-    Raises Malformed for a line without end, Unreachable if the stream ends within one.
+    Iteration raises Malformed for a line without end, Unreachable if the stream ends within one.
+    ``direct`` has pieces handed to a function as they come, if that is possible.
     """
-    lines = Lines()
-    async for piece in pieces:
+
+    def __init__(self, pieces: AsyncIterator[bytes], direct: Direct | None = None) -> None:
+        self._pieces = pieces
+        self._direct = direct
+        self._lines = Lines()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[bytes]:
+        async for piece in self._pieces:
+            whole = self._whole(piece)
+            if whole:
+                return whole
+        if self._lines.held:
+            raise Unreachable("the stream was cut off within a line", sent=True)
+        raise StopAsyncIteration
+
+    def direct(self, take: Callable[[list[bytes]], None]) -> None:
+        """Call a function with the lines as they come: no task has to wait for them.
+
+        What it raises ends the iteration. Through a proxy the iteration goes on to yield all.
+        """
+        if self._direct is not None:
+            self._direct(partial(self._hand_on, take))
+            self._direct = None
+
+    def _hand_on(self, take: Callable[[list[bytes]], None], piece: bytes) -> None:
+        whole = self._whole(piece)
+        if whole:
+            take(whole)
+
+    def _whole(self, piece: bytes) -> list[bytes]:
         try:
-            whole = list(lines.feed(piece))
+            return list(self._lines.feed(piece))
         except LineTooLong as error:
             raise Malformed(str(error)) from None
-        if whole:
-            yield whole
-    if lines.held:
-        raise Unreachable("the stream was cut off within a line", sent=True)
 
 
 @lru_cache(maxsize=64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from random import Random
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from policy_sched.client.kube.auth.credentials import ClusterAccess
 from policy_sched.client.kube.rest.client import Api
 from policy_sched.client.kube.rest.settings import ClientEnvironment, Settings
+from policy_sched.client.kube.rest.transport import LineStream
 from policy_sched.client.kube.time.work_queue import Clocks
 
 WRITES = frozenset({"POST", "PUT", "PATCH"})
@@ -40,7 +41,7 @@ class Wire(Api):
 
     def stream(
         self, path: str, query: Query, silence: float
-    ) -> AbstractAsyncContextManager[AsyncIterator[list[bytes]]]:
+    ) -> AbstractAsyncContextManager[LineStream]:
         """Open a stream."""
         query = self._asked(query)
         self.streams.append(query)
