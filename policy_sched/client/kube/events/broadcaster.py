@@ -192,8 +192,11 @@ def _write(key: EventKey, now: int, series: Plain | None = None) -> Write:
 
 
 EVENT: Final = ("events.k8s.io/v1", "Event")
-QUEUE: Final = 5000
-"""Events that wait; what comes beyond is lost (client-go: 1000, and a goroutine for each)."""
+QUEUE: Final = 25_000
+"""Events that wait, some 600 bytes each; what comes beyond is lost.
+
+client-go's queue holds 1000, but an event leaves it for a goroutine of its own: a burst loses none.
+"""
 TOGETHER: Final = rest.TOGETHER_ASIDE
 """Events that are written at the same time."""
 GATHERING: Final = 0.25

@@ -50,7 +50,7 @@ IDENTITY: Final = {"Accept-Encoding": "identity"}
 """Says that a response is to be sent as it is; streams are never compressed (as client-go)."""
 REFUSED: Final = 300
 """The lowest status that is no success; redirects are not followed."""
-ASIDE: Final = 4
+ASIDE: Final = 8
 """Connections of what goes ``aside``: events, for which nothing waits."""
 TOGETHER_ASIDE: Final = ASIDE * TOGETHER
 """Requests that are under way ``aside`` at once."""
