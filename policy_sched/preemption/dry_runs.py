@@ -51,9 +51,6 @@ CANDIDATE: Final = 1
 INFEASIBLE: Final = 2
 NOTHING_TO_EVICT: Final = 3
 
-#: From this share of all rows on they are looked at as all rows, of which nothing is gathered.
-DENSE: Final = 0.25
-
 
 #: The first rows, so many times as many as candidates are wanted, are looked through before all.
 NEAR: Final = 3
@@ -127,7 +124,7 @@ class Search:
         If these are many, the result is for all rows of the table, and others have no victims.
         """
         order, n = self.order(pod), self.cache.nodes.n
-        if rows.size < DENSE * n or rows.size <= thresholds.LOOP_ROWS:
+        if rows.size < thresholds.SPARSE * n or rows.size <= thresholds.LOOP_ROWS:
             pods: PodRows = order.of(rows)
         else:
             pods = order.every()
@@ -317,7 +314,7 @@ class DryRun:
         if count < rows.size:
             self._reasons[rows] = self._no_victims
             self._reasons[victims.rows[some]] = NOTHING
-        if count < DENSE * some.size or count <= thresholds.LOOP_ROWS:
+        if count < thresholds.SPARSE * some.size or count <= thresholds.LOOP_ROWS:
             victims = victims.at(np.flatnonzero(some))
             some = np.ones(count, np.bool_)
         self._found[rows] = NOTHING_TO_EVICT

@@ -20,6 +20,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from policy_sched import thresholds
+
 STATIC: Final = 1
 """A value of the row changed that comes from the node object."""
 DYNAMIC: Final = 2
@@ -43,13 +45,6 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 _NOTHING: Final = Changes([], [], 0)
-#: So many of the latest entries are searched first.
-_NEAR: Final = 16
-#: Behind by more changes than this, and one for so many rows, a reader compares all stamps.
-FAR_BEHIND: Final = 32
-_ROWS_PER_CHANGE: Final = 64
-#: Of fewer changed rows it is not looked up whether they are what they were.
-_MANY_ROWS: Final = 2
 
 
 class Journal:
@@ -131,21 +126,19 @@ class Journal:
         if version < self.static_version:
             return None
         stamps = self.stamps
-        far = self.version - version > FAR_BEHIND + len(stamps) // _ROWS_PER_CHANGE
+        few = thresholds.FEW_ROWS + len(stamps) // thresholds.ROWS_PER_CHANGE
+        far = self.version - version > few
         if far or version < self._dropped:
             differ = np.frombuffer(stamps, np.int64) != np.frombuffer(seen, np.int64)
             found: list[int] = differ.nonzero()[0].tolist()
             return found or [self._log[-1] >> _KIND_BITS]
         log, ends = self._log, self._ends
-        near = len(ends) - _NEAR
-        start = bisect_right(ends, version, near if near > 0 and ends[near] <= version else 0)
+        start = bisect_right(ends, version)
         if start == len(log) - 1:
             return [log[-1] >> _KIND_BITS]
         rows = [entry >> _KIND_BITS for entry in dict.fromkeys(log[start:])]
-        if len(rows) > _MANY_ROWS:
-            # What came and left meanwhile leaves nothing to do.
-            rows = [row for row in rows if stamps[row] != seen[row]] or rows[:1]
-        return rows
+        # What came and left meanwhile leaves nothing to do.
+        return [row for row in rows if stamps[row] != seen[row]] or rows[:1]
 
     def since(self, version: int) -> Changes | None:
         """Return what changed after ``version``; None if that is too long ago.
@@ -156,8 +149,7 @@ class Journal:
             return None
         log, ends = self._log, self._ends
         # Most readers are behind by a few entries: the memory around the others is not touched.
-        near = len(ends) - _NEAR
-        start = bisect_right(ends, version, near if near > 0 and ends[near] <= version else 0)
+        start = bisect_right(ends, version)
         count = len(log) - start
         if count == 0:
             return _NOTHING

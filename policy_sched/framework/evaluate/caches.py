@@ -12,15 +12,13 @@ from __future__ import annotations
 
 from typing import Final, Generic, Protocol, TypeVar
 
+from policy_sched import thresholds
 from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.lru import Lru
 
 #: Limits in bytes of the main cache and of the probation queue, for one profile.
 MAIN_BYTES: Final = 256 * 1024 * 1024
 PROBATION_BYTES: Final = 4 * 1024 * 1024
-#: After so many pods of which nothing was known, no evaluation is kept: they are all different, and
-#: memory that is used again at once is faster.
-MISSES: Final = 32
 #: Signatures in the ghost list, which has no evaluations.
 GHOST_KEYS: Final = 4096
 
@@ -62,7 +60,7 @@ class EvaluationCache(Generic[T]):
             return True
         self._misses += 1
         self._ghost.put(mark, True)
-        if self._misses > MISSES:
+        if self._misses > thresholds.MISSES:
             return False
         self.probation.put(key, evaluation)
         return True

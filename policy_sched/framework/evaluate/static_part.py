@@ -25,6 +25,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import thresholds
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework import Codes, Feasible, Scope, Scores, Signature
@@ -38,8 +39,6 @@ from policy_sched.model import PodInfo, Taint, Toleration
 
 #: Parts that are kept, each with some arrays of one element per node.
 LIMIT: Final = 16
-#: Tolerations are compared by what they tolerate of so many taints at most.
-FEW_TAINTS: Final = 64
 _TOLERATIONS: Final = ("tolerations",)
 
 
@@ -187,7 +186,7 @@ class StaticParts:
         found = set(self._asked)
         for number in np.bincount(numbers[table.live.values[: table.n]]).nonzero()[0].tolist():
             found.update(table.taint_sets.members(number))
-            if len(found) > FEW_TAINTS:
+            if len(found) > thresholds.FEW_ROWS:
                 return None
         return tuple(found)
 

@@ -38,8 +38,8 @@ class Totals(msgspec.Struct, eq=False):
     _order: list[int] = msgspec.field(default_factory=list)
     """A heap of the values of all groups, negated."""
     _searches: int = 0
-    _due: int = thresholds.SEARCHES
-    """After so many searches rows are grouped."""
+    _patience: int = 1
+    """After so many times `thresholds.SEARCHES` searches rows are grouped."""
     _reads: int = 0
     """How often the groups were read."""
 
@@ -58,7 +58,7 @@ class Totals(msgspec.Struct, eq=False):
             return rows
         total = self.values
         self._searches += 1
-        if self._searches == self._due:
+        if self._searches == self._patience * thresholds.SEARCHES:
             self._group()
         best: NDArray[np.intp] = (total == total.item(total.argmax())).nonzero()[0]
         return best
@@ -149,8 +149,8 @@ class Totals(msgspec.Struct, eq=False):
             return
         self._groups, self._order = {}, []
         hardly_read = self._reads < thresholds.SEARCHES
-        later = min(2 * self._due, thresholds.MOST_SEARCHES)
-        self._due, self._reads = later if hardly_read else thresholds.SEARCHES, 0
+        later = min(2 * self._patience, thresholds.MOST_PATIENCE)
+        self._patience, self._reads = later if hardly_read else 1, 0
 
     def _group(self) -> None:
         total = self.values

@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import thresholds
 from policy_sched.framework import SUCCESS, Code, Codes, DeadlineExceeded, Rows, Status
 from policy_sched.model import NodeSelector, NodeSelectorTerm, ResourceClaim
 from policy_sched.plugins.dynamicresources.claim_store import ClaimStore
@@ -38,8 +39,8 @@ from policy_sched.plugins.dynamicresources.resource_claims import uid_of
 _MOST_SHAPES: Final = 64
 #: Statuses of rows that have a number; those of errors come behind these, and are used again.
 _MAX_CODES: Final = 30_000
-#: Up to so many rows are evaluated one by one.
-_FEW: Final = 8
+#: So many rows are looked at for one unit.
+_ROWS_PER_UNIT: Final = 8
 _NEVER: Final = -1
 #: A row has had all units of an attempt if it had all but one part of so many.
 _ALL: Final = 10
@@ -208,11 +209,11 @@ class ClaimColumns:
         """Evaluate rows anew."""
         budget, cancelled = self._search.budget, bool(self._search.cancelled())
         try:
-            budget.spend(1 + stale.size // _FEW)
+            budget.spend(1 + stale.size // _ROWS_PER_UNIT)
             bounds = self._bounds(column, found)
         except DeadlineExceeded:
             bounds = None  # no row can be paid for
-        if bounds is None or stale.size <= _FEW:
+        if bounds is None or stale.size <= thresholds.LOOP_ROWS:
             rows = stale
             if bounds is not None and not cancelled:
                 done = [self._evaluate_row(column, bounds, row) for row in stale.tolist()]

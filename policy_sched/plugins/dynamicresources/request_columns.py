@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import thresholds
 from policy_sched.framework import AttemptBudget
 from policy_sched.plugins.dynamicresources.device_table import DeviceTable
 from policy_sched.plugins.dynamicresources.devices import (
@@ -27,7 +28,6 @@ from policy_sched.plugins.dynamicresources.pools import AllocatedState
 from policy_sched.plugins.dynamicresources.requests import Request
 
 Flags = NDArray[np.bool_]
-_FEW: Final = 8
 _MOST_REQUESTS: Final = 256
 #: Filling a column may take one part of so many of an attempt's units at once.
 _FILL_SHARE: Final = 25
@@ -134,7 +134,7 @@ class RequestColumn:
 
     def count(self, devices: Flags, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return how many such devices that no other claim has rows may try."""
-        if rows.size <= _FEW:
+        if rows.size <= thresholds.LOOP_ROWS:
             return np.array([self.on(row, devices).size for row in rows.tolist()], np.intp)
         if not self._request.admin_access:
             devices = devices & self._table.free

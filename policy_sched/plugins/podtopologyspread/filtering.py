@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched import thresholds
 from policy_sched.framework import PASSES, Code, Codes, FilterResult, Rows, Status
 from policy_sched.model import PodInfo
 from policy_sched.plugins.podtopologyspread.constraints import (
@@ -37,8 +38,6 @@ _STATUSES: Final = (
 )
 #: The fewest pods if no domain has a node that counts (Go's MaxInt32).
 _NO_MINIMUM: Final = 2**31 - 1
-#: The fewest of so many numbers are found faster without arrays.
-_FEW_DOMAINS: Final = 32
 
 NO_ROWS: Final = np.empty(0, np.intp)
 
@@ -166,7 +165,7 @@ def _allowed(
         counted = counted[live.included.exists]
     if counted.size < spread.min_domains:
         fewest = 0
-    elif counted.size <= _FEW_DOMAINS:
+    elif counted.size <= thresholds.FEW_ROWS:
         fewest = min(counted.tolist(), default=_NO_MINIMUM)
     else:
         fewest = int(np.minimum.reduce(counted))

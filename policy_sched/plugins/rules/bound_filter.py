@@ -260,7 +260,7 @@ class BoundFilter:
         unit = bound if code % 2 else self._unit
         assert unit is not None, "a filter rejected the rows"
         classes = self._classes[number] if code % 2 else None
-        if classes is not None and rows.size >= equivalence_classes.FEW:
+        if classes is not None and rows.size >= thresholds.FEW_ROWS:
             n = self.nodes.n
             most = 2 * rows.size > n  # what is read of all rows need not be gathered
             try:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from policy_sched import thresholds
 from policy_sched.cluster.tables import NodeView
 from policy_sched.framework import ByRow
 from policy_sched.language.ir import Reads, field_of_column
@@ -20,14 +21,10 @@ from policy_sched.language.ir import Reads, field_of_column
 T = TypeVar("T")
 Rows = npt.NDArray[np.intp]
 
-#: For fewer rows the comparison costs more than the results.
-FEW: Final = 16
 #: Odd, so that no bit of a value is lost; the sums are only a guess, which is checked.
 _FACTOR: Final = np.int64(-7046029254386353131)
 #: Numbers below it, and it itself, are bytes.
 _SMALL: Final = 255
-#: Up to so many possible numbers a table of all of them is faster than sorting those of the rows.
-_TABLE: Final = 1 << 14
 
 
 def of_classes(
@@ -43,9 +40,9 @@ def of_classes(
         return ByRow([evaluate(int(rows[0]))], np.zeros(rows.size, np.intp))
     if whole:
         numbers = numbers[rows]
-    counts = np.bincount(numbers, minlength=bound) if bound <= _TABLE else None
+    counts = np.bincount(numbers, minlength=bound) if bound <= thresholds.TABLE else None
     kinds = None if counts is None else counts.nonzero()[0]
-    if counts is None or kinds is None or kinds.size > FEW:
+    if counts is None or kinds is None or kinds.size > thresholds.FEW_ROWS:
         _, first, places = np.unique(numbers, return_index=True, return_inverse=True)
         return ByRow([evaluate(row) for row in rows[first].tolist()], places)
     found = [evaluate(rows.item((numbers == kind).argmax())) for kind in kinds.tolist()]
@@ -72,7 +69,7 @@ def masks_of_classes(
         own = mark.view(np.uint8)
         bits = own if bits is None else (bits << 1) | own
         bound *= 2
-        if bound > FEW:
+        if bound > thresholds.FEW_ROWS:
             return None
     if bits is None:
         return [mask]
@@ -89,10 +86,10 @@ def _numbers(marks: Sequence[object]) -> tuple[npt.NDArray[Any], int]:
     bound = 1
     for mark in _arrays(marks):
         own, kinds = _number(mark)
-        if bound > 1 and bound * kinds > _TABLE:
+        if bound > 1 and bound * kinds > thresholds.TABLE:
             _, numbers = np.unique(numbers, return_inverse=True)
             bound = int(numbers.max(initial=0)) + 1
-        if bound * kinds > _TABLE:
+        if bound * kinds > thresholds.TABLE:
             _, own = np.unique(own, return_inverse=True)
             kinds = int(own.max(initial=0)) + 1
         bound *= kinds
@@ -125,7 +122,7 @@ def _number(mark: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
         mark = mark.view(np.int64)
     if mark.dtype.kind == "i" and mark.size:
         least, most = int(mark.min()), int(mark.max())
-        if most - least < _TABLE:
+        if most - least < thresholds.TABLE:
             return mark - least, most - least + 1
     _, found = np.unique(mark, return_inverse=True)
     return found, int(found.max(initial=0)) + 1
@@ -133,7 +130,7 @@ def _number(mark: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
 
 def each(table: NodeView, reads: Reads, rows: Rows, evaluate: Callable[[int], T]) -> ByRow[T]:
     """Return ``evaluate`` of each row, called once per class of rows with equal reads."""
-    if rows.size < FEW or not reads.columns_only:
+    if rows.size < thresholds.FEW_ROWS or not reads.columns_only:
         return ByRow([evaluate(row) for row in rows.tolist()], np.arange(rows.size))
     known = -1
     found: list[T] = []

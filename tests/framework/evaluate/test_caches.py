@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from policy_sched.framework.evaluate.caches import MISSES, EvaluationCache
+from policy_sched.framework.evaluate.caches import EvaluationCache
+from policy_sched.thresholds import MISSES
 
 
 class Sized:

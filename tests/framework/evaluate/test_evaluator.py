@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 
+from policy_sched import thresholds
 from policy_sched.client.memory import MemoryClient
 from policy_sched.cluster.cache import Cache
-from policy_sched.cluster.tables.journal import FAR_BEHIND
 from policy_sched.framework import PreFilterResult, Scope, Signature
 from policy_sched.framework.evaluate.evaluator import Domain, Evaluator
 from policy_sched.framework.evaluate.pod_signature import key_getter
@@ -126,7 +126,7 @@ class Beside:
 
 def come_and_go(cache: Cache, node: str) -> None:
     """Let so many pods come and go that a kept answer is far behind."""
-    for number in range(FAR_BEHIND):
+    for number in range(thresholds.FEW_ROWS):
         pod = PodInfo.of(make_pod(f"brief-{number}", cpu="1m"))
         cache.assume(pod, node)
         cache.forget(pod.uid)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from policy_sched import thresholds
 from policy_sched.cluster.cache import Cache
 from policy_sched.language.diagnostics import Text
 from policy_sched.language.ir.dependencies import Reads
@@ -60,7 +61,7 @@ def cluster(seed: int, size: int) -> Cache:
 
 
 @settings(max_examples=scaled(10), deadline=None)
-@given(st.integers(0, 2**16), st.integers(equivalence_classes.FEW, 60))
+@given(st.integers(0, 2**16), st.integers(thresholds.FEW_ROWS, 60))
 @pytest.mark.parametrize("words", WORDS)
 def test_many_rows_get_the_messages_of_each_row(words: str, seed: int, size: int) -> None:
     """Reasons of all rows at once are those of each row by itself."""
@@ -127,7 +128,7 @@ def test_flagged_rows_are_grouped_by_flags(marks: list[list[bool]], data: st.Dat
     columns = [np.array(mark, np.bool_) for mark in marks]
     groups = equivalence_classes.masks_of_classes([True, columns[:2], *columns[2:]], mask)
     telling = [column for column in columns if 0 < np.count_nonzero(column) < 6]
-    assert (groups is None) == (2 ** len(telling) > equivalence_classes.FEW)
+    assert (groups is None) == (2 ** len(telling) > thresholds.FEW_ROWS)
     if groups is not None:
         keys = [{tuple(c[row] for c in columns) for row in np.flatnonzero(g)} for g in groups]
         assert all(len(key) <= 1 for key in keys)
