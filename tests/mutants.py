@@ -277,8 +277,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "cluster/tables/journal.py",
-        "rows = [row for row in rows if stamps[row] != seen[row]] or rows[:1]",
-        "rows = rows[:1]",
+        "return [row for row in rows if stamps[row] != seen[row]] or rows[:1]",
+        "return rows[:1]",
     ),
     Mutant(
         "cluster/tables/node_table.py",
