@@ -146,7 +146,7 @@ class HintTable:
         elif event.wildcard:
             only = new.uid if isinstance(new, PodInfo) else None
             for queued in group:
-                if new is None or queued.info.uid == only:
+                if new is None or queued.info.uid == only:  # an event of one pod wakes that one
                     yield queued, Strategy.AFTER_BACKOFF
         else:
             listeners = self._listeners(profile, event)

@@ -258,9 +258,9 @@ class SchedulingQueue:
         """
         hints = self.hints
         if not self._unschedulable_pods.group_of and not self._in_flight.pods:
-            return
+            return  # for speed: most events of a quiet cluster end here
         if not hints.concerns_any_plugin(event):
-            return
+            return  # as upstream's isEventOfInterest
         groups = self._unschedulable_pods.groups(
             lambda rejection: hints.concerns(rejection, event), except_uid
         )
@@ -499,12 +499,12 @@ class SchedulingQueue:
     def _missed_events(self, queued: QueuedPod) -> Strategy:
         """Return what the events that came while a pod was in flight mean for it."""
         if queued.place is QueueState.BINDING or not (queued.rejected_by or queued.pending):
-            return Strategy.AFTER_BACKOFF
+            return Strategy.AFTER_BACKOFF  # as upstream: no event can mend an unexpected error
         best = Strategy.SKIP
         for event in self._in_flight.since(queued):
             best = max(best, self.hints.judge(queued, event.event, event.old, event.new))
             if best is Strategy.IMMEDIATELY or (best and not queued.pending):
-                break
+                break  # for speed: nothing better can come
         return best
 
     def _requeue(self, queued: QueuedPod, strategy: Strategy, cause: str, now: int) -> None:

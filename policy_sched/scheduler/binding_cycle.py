@@ -198,7 +198,7 @@ def _binding_cycle(
 
 def _by_extenders(extenders: Sequence[Extender], pod: PodInfo, node: str, handle: Handle) -> Steps:
     """Wait for the extender that binds; Skip if none does, or it failed and is ignorable."""
-    binding = [one for one in extenders if one.binds and one.interested(pod)]
+    binding = [extender for extender in extenders if extender.binds and extender.interested(pod)]
     if not binding:
         return _SKIP
     work = _ExtenderBinding(extenders=binding, pod=pod, node=node)

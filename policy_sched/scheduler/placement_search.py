@@ -243,17 +243,17 @@ def domains(
     rows: dict[str, NDArray[np.intp]] | None = None
     plugins = []
     for hook in runner.pipeline.at("placement_generate"):
-        found = cast("Placements", runner.call("placement_generate", hook, state, pods))
-        if found.status.code is Code.SKIP:
+        generated = cast("Placements", runner.call("placement_generate", hook, state, pods))
+        if generated.status.code is Code.SKIP:
             continue
-        if found.status.code is Code.ERROR:
+        if generated.status.code is Code.ERROR:
             # kube-scheduler passes the message of an Error on as it is, without the plugin's name.
-            raise PluginError(found.status.message())
-        if not found.status.ok:
-            text = f'running PlacementGenerate plugin "{hook.plugin}": {found.status.message()}'
+            raise PluginError(generated.status.message())
+        if not generated.status.ok:
+            text = f'running PlacementGenerate plugin "{hook.plugin}": {generated.status.message()}'
             raise PluginError(text)
         plugins.append(hook.plugin)
-        own = _live(hook.plugin, found.domains, table)
+        own = _live(hook.plugin, generated.domains, table)
         rows = own if rows is None else _common(rows, own)
     if rows is None:
         return None
@@ -273,12 +273,12 @@ def _live(
 
 
 def _common(
-    one: Mapping[str, NDArray[np.intp]], other: Mapping[str, NDArray[np.intp]]
+    first: Mapping[str, NDArray[np.intp]], other: Mapping[str, NDArray[np.intp]]
 ) -> dict[str, NDArray[np.intp]]:
     """Return what each two domains have in common."""
     return {
         BETWEEN.join(filter(None, (a, b))): np.intersect1d(rows, others)
-        for a, rows in one.items()
+        for a, rows in first.items()
         for b, others in other.items()
     }
 
@@ -307,19 +307,19 @@ def normalized_placements(
     Raises PluginError if a plugin breaks, or a score is not within 0..100 in the end.
     """
     normalizers = {h.plugin: h for h in runner.pipeline.at("normalize_placement_score")}
-    found: list[dict[str, int]] = [{} for _ in scores]
+    totals: list[dict[str, int]] = [{} for _ in scores]
     for hook in runner.pipeline.at("placement_score"):
-        own = np.array([one[hook.plugin] for one in scores], np.int64)
+        own = np.array([raw[hook.plugin] for raw in scores], np.int64)
         if hook.plugin in normalizers:
             normalizer = normalizers[hook.plugin]
             normalized = runner.call("normalize_placement_score", normalizer, state, pods, own)
             own = cast("Scores", normalized)
-        for place, score in zip(found, own.tolist(), strict=True):
+        for total, score in zip(totals, own.tolist(), strict=True):
             if not 0 <= score <= MAX_NODE_SCORE:
                 text = (
                     f'plugin "{hook.plugin}" returns an invalid placement score {score}, it should'
                     f" in the range of [0, {MAX_NODE_SCORE}] after normalizing"
                 )
                 raise PluginError(text)
-            place[hook.plugin] = score * hook.weight
-    return found
+            total[hook.plugin] = score * hook.weight
+    return totals

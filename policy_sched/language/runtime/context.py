@@ -191,7 +191,7 @@ def _of_rows(function: Function, n: int, inputs: Sequence[Any]) -> list[Any]:
     rows = list(rows)
     once = dict.fromkeys(rows)
     if len(once) == len(rows):
-        return [function(*row) for row in rows]
+        return [function(*row) for row in rows]  # for speed: no look-up of each row
     results = {row: function(*row) for row in once}
     return [results[row] for row in rows]
 
