@@ -17,16 +17,9 @@ from policy_sched.profiles.reload import PolicyFiles, ReloadResult
 from policy_sched.web import Problem
 from tests.console.browsing import EXAMPLE, Browser, browsing, of_files, pages
 from tests.console.clusters import large, node, of_objects, pod
+from tests.profiles.policy_texts import keeping
 
-POLICY = """\
-apiVersion: policysched.dev/v1alpha1
-kind: Policy
-metadata: {name: Kept}
-spec:
-  filter:
-  - expression: node.name != "%s"
-    message: node(s) were kept
-"""
+POLICY = keeping("Kept", 'node.name != "%s"', "node(s) were kept")
 NONE = Results()
 EVERY = ("/", "/pods", "/nodes", "/pods?by=reason", "/?colour=expression&expression=1%2B1")
 
@@ -62,7 +55,7 @@ def test_broken_policies_are_shown_in_place(tmp_path: Path) -> None:
     assert source.status.fallback
     (text,) = pages(source, "/")
     assert "the default profile decides" in text
-    assert f"{file}:6:22" in text
+    assert f"{file}:6:23" in text
     assert "<mark>nome</mark>" in text
     file.write_text(POLICY % "a")
     assert source.reload() is ReloadResult.LOADED

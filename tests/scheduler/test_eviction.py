@@ -19,6 +19,7 @@ from policy_sched.scheduler.scheduler import Outcome, Scheduler
 from policy_sched.scheduler.scheduling_cycle import decide
 from policy_sched.scheduler.setup.factory import assemble, read
 from policy_sched.testing import make_node, make_pod
+from tests.scheduler.world import client_of
 
 PLANS = read(None, ())[0]
 FULL = "0/1 nodes are available: 1 Insufficient cpu."
@@ -56,12 +57,6 @@ def run(scheduler: Scheduler, pod: PodInfo) -> Outcome:
     outcome = scheduler.schedule_one()
     assert outcome is not None
     return outcome
-
-
-def client_of(scheduler: Scheduler) -> MemoryClient:
-    client = scheduler.handle.client
-    assert isinstance(client, MemoryClient)
-    return client
 
 
 def test_victims_are_evicted_and_the_node_is_nominated() -> None:

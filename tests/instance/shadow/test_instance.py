@@ -37,16 +37,9 @@ from tests.instance.app.test_cluster_instance import (
 )
 from tests.instance.recording import Recording
 from tests.instance.test_remote_races import bind
+from tests.profiles.policy_texts import keeping
 
-POLICY = """\
-apiVersion: policysched.dev/v1alpha1
-kind: Policy
-metadata: {name: Kept}
-spec:
-  filter:
-  - expression: node.name != "%s"
-    message: node(s) were kept
-"""
+POLICY = keeping("Kept", 'node.name != "%s"', "node(s) were kept")
 
 
 class Beside:

@@ -11,24 +11,12 @@ from typing import Any, Final
 
 import pytest
 
-from policy_sched.language.cel import CelError, compile_selector, device_record
+from policy_sched.language.cel import CelError, compile_selector
 from policy_sched.language.cel.costs import MAX_COST, estimated_cost
 from policy_sched.language.cel.evaluator import Evaluation
+from tests.plugins.dynamicresources.cases import DEVICE
 
 FOLDER: Final = os.environ.get("POLICY_SCHED_CONFORMANCE")
-#: The device of the recorded cases.
-DEVICE: Final = device_record(
-    "dra.example.com",
-    {
-        "healthy": True,
-        "numa": 5,
-        "model": "fish",
-        "ver": ("version", "1.2.3"),
-        "other.com/x": 5,
-    },
-    {"memory": "10Gi", "cores": "1500m"},
-    allow_multiple_allocations=False,
-)
 LOOP: Final = "device.attributes.all(a, device.attributes[a].all(b, {}))"
 
 

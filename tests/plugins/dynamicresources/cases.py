@@ -10,6 +10,22 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from policy_sched.language.cel import device_record
+
+DEVICE: Final = device_record(
+    "dra.example.com",
+    {
+        "healthy": True,
+        "numa": 5,
+        "model": "fish",
+        "ver": ("version", "1.2.3"),
+        "other.com/x": 5,
+    },
+    {"memory": "10Gi", "cores": "1500m"},
+    allow_multiple_allocations=False,
+)
+"""The device of the recorded cases of selectors."""
+
 HERE: Final = Path(__file__).parents[2] / "conformance"
 ROOT: Final = Path(os.environ.get("POLICY_SCHED_CONFORMANCE") or HERE)
 """Where the files are: the copy beside the tests, or others of the same form."""

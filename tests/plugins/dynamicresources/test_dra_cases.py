@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
-from policy_sched.language.cel import CelError, compile_selector, device_record
+from policy_sched.language.cel import CelError, compile_selector
 
 from .allocation import allocate
-from .cases import Case, params
+from .cases import DEVICE, Case, params
 from .replay import Replay, without_nulls
-
-DEVICE: Final = device_record(
-    "dra.example.com",
-    {
-        "healthy": True,
-        "numa": 5,
-        "model": "fish",
-        "ver": ("version", "1.2.3"),
-        "other.com/x": 5,
-    },
-    {"memory": "10Gi", "cores": "1500m"},
-    allow_multiple_allocations=False,
-)
 
 
 @pytest.mark.parametrize("case", params("cel-cases", "expression"))
