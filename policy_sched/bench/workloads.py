@@ -22,31 +22,30 @@ from policy_sched.policytest import load_scenarios
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One benchmark: how a node, the init pods and the i-th measured pod look, and how many.
-
-    ``init_pods``: kinds of init pods, of each the same number, one kind after the other.
-    ``init_per_node``: init pods bound to each node (a fraction of the nodes if below 1).
-    ``objects``: other API objects that are there, beside the ``slices`` of the i-th node's devices.
-    ``claim``: the resource claim that comes with the i-th measured pod. ``threshold``: pods per
-    second below which scheduler_perf's own run, with an API server, fails; None if it has no such
-    number. ``churn``: pods that come between measured ones and are not measured, one before the
-    first of every ``churn_every`` measured pods.
-    """
+    """One benchmark: how a node, the init pods and the i-th measured pod look, and how many."""
 
     name: str
     node: Maker
     init_pods: tuple[Maker, ...]
+    """Kinds of init pods, of each the same number, one kind after the other."""
     pod: Maker
     nodes: int
     pods: int
     init_per_node: float
+    """Init pods bound to each node (a fraction of the nodes if below 1)."""
     note: str = ""
     threshold: int | None = None
+    """Pods per second below which scheduler_perf's own run, with an API server, fails."""
     objects: tuple[Manifest, ...] = ()
+    """Other API objects that are there."""
     churn: Maker | None = None
+    """Pods that come between measured ones and are not measured."""
     churn_every: int = 0
+    """One pod of ``churn`` comes before the first of so many measured pods."""
     slices: Callable[[int], list[Manifest]] | None = None
+    """The devices of the i-th node."""
     claim: Maker | None = None
+    """The resource claim that comes with the i-th measured pod."""
 
 
 def node_json(workload: Workload, index: int) -> bytes:

@@ -86,50 +86,50 @@ class Alternative:
 
 
 class Explanation(msgspec.Struct, rename="camel"):
-    """The reasons for a pod's node, or for having none.
-
-    ``best``: the nodes with the highest total, one of which is chosen at random; empty if no node
-    is feasible, and ``message`` is then kube-scheduler's. ``ignored``: no profile has the pod's
-    schedulerName, so that it is never decided. ``rejections``: by node the plugin that rejected it
-    first, and its reasons. ``failed``: an error occurred, so it is unknown where the pod fits;
-    ``message`` is the error. ``placements``: the domains in which its group was tried as a whole,
-    and ``placement`` the chosen one; both are empty for other pods. ``unmatched``: policies that do
-    not apply to it, since a matchCondition is false. ``failed_scores``: by policy the number of
-    nodes that score 0 because its score fails there, and the reason, as text. ``ahead``: pods
-    ahead of it in the queue;
-    ``after_queue``: they were decided first, and ``node`` is the pod's node at the end, empty if it
-    has none. ``skipped_extenders``: errors of ignorable extenders that failed, by name: the
-    decision was made without them. ``claims``: why devices do not suffice, if they do not.
-    ``rated``: what rules say of the devices of the first of ``best``.
-    """
+    """The reasons for a pod's node, or for having none."""
 
     pod: str
     profile: str
     content_hash: str = ""
     nodes: int = 0
     message: str = ""
+    """kube-scheduler's message if no node is feasible, the error if one occurred."""
     failed: bool = False
+    """An error occurred, so it is unknown where the pod fits."""
     ignored: bool = False
+    """No profile has the pod's schedulerName, so that it is never decided."""
     gated_by: str = ""
     rejected_by: str = ""
     filters: list[FilterStep] = []
     feasible: int = 0
     rejections: dict[str, tuple[str, list[str]]] = {}
+    """By node the plugin that rejected it first, and its reasons."""
     scores: list[NodeScore] = []
     best: list[str] = []
+    """The nodes with the highest total, one of which is chosen at random."""
     nominated_node: str = ""
     victims: list[str] = []
     alternatives: list[Alternative] = []
     placements: list[PlacementStep] = []
+    """The domains in which the pod's group was tried as a whole; none for other pods."""
     placement: str = ""
+    """The chosen one of these domains."""
     unmatched: list[str] = []
+    """Policies that do not apply to the pod, since a matchCondition is false."""
     failed_scores: dict[str, str] = {}
+    """By policy the number of nodes that score 0 because its score fails there, and why."""
     ahead: int = 0
+    """Pods ahead of it in the queue."""
     after_queue: bool = False
+    """The pods ahead were decided first."""
     node: str = ""
+    """The pod's node after the queue, empty if it has none."""
     skipped_extenders: dict[str, str] = {}
+    """Errors of ignorable extenders, by name: the decision was made without them."""
     claims: ClaimSteps | None = None
+    """Why devices do not suffice, if they do not."""
     rated: list[RatedStep] = []
+    """What rules say of the devices of the first of ``best``."""
 
     def text_lines(self) -> Iterator[str]:
         """Yield the explanation as text."""

@@ -55,33 +55,35 @@ class LabelFit(msgspec.Struct, frozen=True, rename={"open": "openNodes", "reason
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How many replicas of a unit fit.
-
-    ``pods``: of one replica. ``replicas`` fit in free room, and then ``preempting`` more with the
-    evictions of ``victims``. ``limited``: `replicas` reached the limit; ``preempting_limited``:
-    `preempting` did. ``evicted``: the number of victims; ``over_budget``: of those that a
-    disruption budget does not allow. ``open``: nodes that could take a pod of the unit at first.
-    ``excluded``: reasons of the other nodes; ``exhausted``: reasons of the open nodes when no
-    further replica fits; in both the most frequent first. ``message``: kube-scheduler's message
-    about the first replica that does not fit; ``last_message``: about the first that does not fit
-    with evictions either.
-    """
+    """How many replicas of a unit fit."""
 
     unit: str
     pods: int
+    """Pods of one replica."""
     nodes: int
     open: int
+    """Nodes that could take a pod of the unit at first."""
     replicas: int
+    """Those that fit in free room."""
     limited: bool
+    """Whether ``replicas`` reached the limit."""
     preempting: int
+    """Further replicas that fit with the evictions of ``victims``."""
     preempting_limited: bool
+    """Whether ``preempting`` reached the limit."""
     by_node: tuple[NodeFit, ...]
     excluded: Mapping[str, int]
+    """Reasons of the nodes that are not open, the most frequent first."""
     exhausted: Mapping[str, int]
+    """Reasons of the open nodes when no further replica fits, the most frequent first."""
     message: str
+    """kube-scheduler's message about the first replica that does not fit."""
     last_message: str
+    """That about the first replica that does not fit with evictions either."""
     evicted: int = 0
+    """The number of victims."""
     over_budget: int = 0
+    """Victims that a disruption budget does not allow."""
     victims: tuple[Victim, ...] = ()
     label: str = ""
     by_label: tuple[LabelFit, ...] = ()

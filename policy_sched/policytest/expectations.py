@@ -119,22 +119,7 @@ class GroupOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedOutcome:
-    """One step. ``placed`` is False where the pod fits nowhere; ``chosen`` names a node.
-
-    ``reserve`` and ``permit`` are about the node on which the pod is assumed.
-    Only people expect: ``not_on``, nodes on which the pod is not placed; ``order``, nodes by
-    score, the best first, those in one tuple equally good; ``victims``, the pods
-    (namespace/name) that make room, on whichever node.
-    ``nominated`` is the node that a pod that fits nowhere is nominated to from then on, empty if it
-    is to none; None: that has not changed.
-    ``pre_bind`` is there where PreBind refused; ``claims`` are the resource claims reserved for the
-    pod, by name, and ``deallocated`` those that lost their devices. Any of ``errors`` is as right
-    as ``message``.
-    ``devices`` are those that the claims get on the chosen node, by request; "" stands for all.
-    ``placement`` is the domain that the pod's group goes to as a whole, empty if it goes to none;
-    ``placements`` has the score of each domain that was tried, None where the group has no room.
-    ``group`` is what became of a group, at the first of its pods.
-    """
+    """One step; None where nothing is stated."""
 
     pod: str
     pre_enqueue: PluginOutcome | None = None
@@ -144,24 +129,39 @@ class ExpectedOutcome:
     scores: Mapping[str, ExpectedScore] | None = None
     best: tuple[str, ...] | None = None
     chosen: str | None = None
+    """The node of the pod."""
     placed: bool | None = None
+    """False where the pod fits nowhere."""
     message: Words | None = None
+    """The message of a pod without a node; any of ``errors`` is as right."""
     post_filter: PluginOutcome | None = None
     preemption: tuple[ExpectedEviction, ...] | None = None
     reserve: PluginOutcome | None = None
+    """Of the node on which the pod is assumed, as ``permit``."""
     permit: PluginOutcome | None = None
     nominated: str | None = None
+    """The node that a pod that fits nowhere is nominated to from then on, empty for none."""
     not_on: tuple[str, ...] | None = None
+    """Nodes on which the pod is not placed; only people expect this."""
     order: tuple[tuple[str, ...], ...] | None = None
+    """Nodes by score, the best first, equally good ones in one tuple; only people expect this."""
     victims: tuple[str, ...] | None = None
+    """The pods that make room, on whichever node; only people expect this."""
     pre_bind: PluginOutcome | None = None
+    """Of a pod that PreBind refused."""
     claims: Mapping[str, Mapping[str, object]] | None = None
+    """The resource claims reserved for the pod, by name."""
     devices: Mapping[str, tuple[str, ...]] | None = None
+    """Those that the claims get on the chosen node, by request; "" stands for all."""
     deallocated: tuple[str, ...] | None = None
+    """Claims that lost their devices."""
     errors: tuple[str, ...] | None = None
     placement: str | None = None
+    """The domain that the pod's group goes to as a whole, empty if it goes to none."""
     placements: Mapping[str, int | None] | None = None
+    """The score of each domain that was tried, None where the group has no room."""
     group: GroupOutcome | None = None
+    """What became of a group, at the first of its pods."""
 
 
 KEYS: Final = models.keys_of(models.Expectation)

@@ -42,25 +42,25 @@ class RuleHits(msgspec.Struct, frozen=True):
 
 
 class AppliedPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The pods and nodes that a policy applied to.
-
-    ``matched`` of ``pods`` are of its profile, and no matchCondition is false for them.
-    ``rejected``: nodes that its filter rejects for one of them; ``scored``: nodes to which its
-    score gives more than 0 for one of them; None without that section. ``failed``: nodes on which
-    its score fails for one of them and counts as 0, and ``error`` the first reason. ``rules``: of
-    each filter rule, if they are counted one by one.
-    """
+    """The pods and nodes that a policy applied to."""
 
     policy: str
     profile: str
     matched: int
+    """Pods of the profile for which no matchCondition is false."""
     pods: int
+    """Pods of the profile."""
     rejected: int | None
+    """Nodes that its filter rejects for one of the pods; None without a filter."""
     scored: int | None
+    """Nodes to which its score gives more than 0 for one of the pods; None without a score."""
     nodes: int
     failed: int = 0
+    """Nodes on which its score fails for one of the pods and counts as 0."""
     error: str = ""
+    """The first reason of a failure."""
     rules: tuple[RuleHits, ...] = ()
+    """Those of each filter rule, if they are counted one by one."""
 
 
 class Application:

@@ -93,26 +93,26 @@ class StepFunction:
 
 
 class TimelineResult(msgspec.Struct, frozen=True):
-    """A finished simulation from ``start`` to ``end``, nanoseconds since 1970.
-
-    ``lives``: every pending pod, in order of arrival. ``used`` and ``allocatable`` are by resource,
-    in the scheduler's units. ``policies``: what each policy applied to. ``seconds`` is the duration
-    of the simulation; everything else is deterministic. ``bucket``: nanoseconds of the buckets of
-    the report, some two dozen of them unless given.
-    """
+    """A finished simulation."""
 
     start: int
+    """Nanoseconds since 1970, as ``end``."""
     end: int
     nodes: int
     lives: Sequence[PodTimeline]
+    """Every pending pod, in order of arrival."""
     evictions: Sequence[TimelineEviction]
     pending: StepFunction
     running: StepFunction
     used: Mapping[str, StepFunction]
+    """By resource, in the scheduler's units, as ``allocatable``."""
     allocatable: Mapping[str, StepFunction]
     seconds: float
+    """The duration of the simulation; everything else is deterministic."""
     policies: tuple[AppliedPolicy, ...] = ()
+    """What each policy applied to."""
     bucket: int | None = None
+    """Nanoseconds of the buckets of the report, some two dozen of them unless given."""
 
     def text_lines(self) -> Iterator[str]:
         """Yield the result as text."""
