@@ -36,23 +36,21 @@ _DECODER: Final = msgspec.json.Decoder(shadow.ShadowRecord)
 
 @dataclass(frozen=True, slots=True)
 class ShadowSummary:
-    """The sum of all comparisons; of each pod the last one counts.
-
-    ``since`` and ``until`` are in seconds since 1970. ``rejections``: pods whose real node one of
-    the shadow's plugins rejects, by plugin; ``preferences``: pods for which another node has a
-    higher score, by the plugin that adds most to the difference. ``broken``: positions of invalid
-    lines.
-    """
+    """The sum of all comparisons; of each pod the last one counts."""
 
     scheduler: str
     profile: str
     since: float
+    """Seconds since 1970, as ``until``."""
     until: float
     results: Counter[shadow.Agreement]
     rejections: Counter[str]
+    """Pods whose real node one of the shadow's plugins rejects, by plugin."""
     preferences: Counter[str]
+    """Pods for which another node has a higher score, by the plugin that adds most to that."""
     placements: PlacementDiff
     broken: tuple[str, ...] = ()
+    """Positions of invalid lines."""
 
     def text_lines(self) -> Iterator[str]:
         """Yield the summary as text."""

@@ -220,18 +220,18 @@ _MOST: Final = 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The objects of an experiment, and its tables.
-
-    ``cluster``: everything that is there before the first pod, nodes in the order of the files.
-    ``pods`` arrive; ``others`` come with them (claims, pod groups). ``arrivals`` and ``ranks`` are
-    numbers of pods and of nodes, by column.
-    """
+    """The objects of an experiment, and its tables."""
 
     cluster: tuple[ApiObject, ...]
+    """Everything that is there before the first pod, nodes in the order of the files."""
     pods: tuple[Pod, ...]
+    """Those that arrive."""
     others: tuple[ApiObject, ...] = ()
+    """What comes with them: claims, pod groups."""
     arrivals: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Numbers of pods, by column."""
     ranks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Numbers of nodes, by column."""
 
 
 def read_inputs(loaded: LoadedExperiment, seeds: Sequence[int]) -> Inputs | None:

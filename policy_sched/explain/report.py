@@ -54,35 +54,34 @@ class NodeScore:
 
 @dataclass(frozen=True, slots=True)
 class PlacementStep:
-    """A domain in which the pod's group was tried as a whole.
-
-    ``placed`` of ``pods`` fit on its ``nodes``; ``feasible``: these are enough. ``score`` is the
-    sum of ``plugins``, 0 if the domain is not feasible.
-    """
+    """A domain in which the pod's group was tried as a whole."""
 
     name: str
     nodes: int
     placed: int
+    """Pods of the group, of ``pods``, that fit."""
     pods: int
     feasible: bool
+    """These are enough."""
     score: int
+    """The sum of ``plugins``, 0 if the domain is not feasible."""
     plugins: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A change that would change the decision.
-
-    ``kind``: ``filter`` or ``score`` (``name`` is a plugin or a rule), or ``resource`` (``name``
-    is a resource, and ``amount`` the reduction of the request). ``fits``: the number of nodes
-    that would be feasible; ``best``: the nodes with the highest total among them.
-    """
+    """A change that would change the decision."""
 
     kind: str
+    """filter, score or resource."""
     name: str
+    """A plugin, a rule or a resource."""
     fits: int
+    """The number of nodes that would be feasible."""
     best: tuple[str, ...]
+    """The nodes with the highest total among them."""
     amount: str = ""
+    """The reduction of a resource's request."""
 
 
 class Explanation(msgspec.Struct, rename="camel"):

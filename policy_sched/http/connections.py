@@ -98,20 +98,20 @@ Refuse = Callable[[ApiError], web.Response]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a server puts up with.
-
-    ``connections`` at the same time, fewer where the process may not have as many files;
-    ``header`` bytes of a header or of the first line of a request, ``headers`` of them,
-    ``body`` bytes. ``silent``: seconds for the first request, headers and all, and between two
-    requests of unknown clients; ``idle``: seconds between two requests.
-    """
+    """What a server puts up with."""
 
     connections: int
+    """Open ones at a time; fewer where the process may not have as many files."""
     header: int
+    """Bytes of a header, or of the first line of a request."""
     headers: int
+    """Headers of a request."""
     body: int
+    """Bytes of a body."""
     silent: float
+    """Seconds for the first request, and between two requests of unknown clients."""
     idle: float
+    """Seconds between two requests."""
 
 
 class Connection(RequestHandler):

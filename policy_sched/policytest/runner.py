@@ -59,23 +59,21 @@ from policy_sched.scheduler.setup import assemble, load_cluster, read
 
 @dataclass(frozen=True, slots=True)
 class ScenarioRun:
-    """What is to be compared, and the observers; by default all steps, and none.
-
-    ``wanted`` returns whether the step of a scenario's and a pod's name is compared; the other pods
-    are placed all the same, for those that follow. ``roots`` are directories below which tests may
-    name policies and configurations, beside those that `References` finds. ``max_cost_limit``: the
-    most that a policy's annotation may let its rules cost. ``checks_names``: nodes, pods, plugins
-    and rules that expectations name and that are not there are errors. ``saw`` is called with the
-    profiles of each scenario. ``exact``: steps of recorded lives are compared in everything.
-    """
+    """What is to be compared, and the observers; by default all steps, and none."""
 
     coverage: RuleCoverage | None = None
     wanted: Callable[[str, str], bool] = lambda _scenario, _pod: True
+    """Says whether the step of a scenario and a pod is compared; all pods are placed."""
     roots: tuple[str, ...] = ()
+    """Directories below which tests may name files, beside those that `References` finds."""
     max_cost_limit: int = MAX_ANNOTATED_COST
+    """The most that a policy's annotation may let its rules cost."""
     checks_names: bool = True
+    """Whether it is an error that nodes, pods, plugins or rules of expectations are not there."""
     saw: Callable[[Sequence[CompiledPlan]], None] = lambda _plans: None
+    """Called with the profiles of each scenario."""
     exact: bool = False
+    """Whether steps of recorded lives are compared in everything."""
 
 
 UNRECORDED: Final = frozenset({"DynamicResources", "NodeDeclaredFeatures"})

@@ -230,18 +230,18 @@ class WaitingTimes(msgspec.Struct, frozen=True):
 
 
 class Buckets(msgspec.Struct, frozen=True):
-    """Amounts over intervals of equal length; all of shape (k,).
-
-    ``edges``, shape (k + 1,): nanoseconds since 1970. ``pending`` is the maximum number of pods
-    in the queue, ``running`` the mean number of pods on nodes, ``used`` the mean and the maximum
-    amount by resource, ``percent`` the mean share of the allocatable amount.
-    """
+    """Amounts over intervals of equal length; all of shape (k,)."""
 
     edges: NDArray[np.int64]
+    """Nanoseconds since 1970; shape (k + 1,)."""
     pending: NDArray[np.int64]
+    """The maximum number of pods in the queue."""
     running: NDArray[np.float64]
+    """The mean number of pods on nodes."""
     used: dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]
+    """The mean and the maximum amount by resource."""
     percent: dict[str, NDArray[np.float64]]
+    """The mean share of the allocatable amount."""
 
     @staticmethod
     def of(result: TimelineResult) -> Buckets:

@@ -57,20 +57,20 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page. ``title``: its name in the navigation, "" if it is not there.
-
-    ``view(source, query, results)`` returns the values of the template. ``section`` is the path of
-    the entry of the navigation that is marked. ``needs``: "cluster", "results" or "".
-    ``actions``: other paths that belong to the page.
-    """
+    """A page of the console."""
 
     path: str
     title: str
+    """Its name in the navigation, empty if it is not there."""
     template: str
     view: Callable[[Any, Query, Results], View]
+    """Returns the values of the template."""
     section: str = ""
+    """The path of the entry of the navigation that is marked."""
     needs: str = "cluster"
+    """cluster, results or nothing."""
     actions: Mapping[str, Action] = field(default_factory=dict)
+    """Other paths that belong to the page."""
 
     def link(self, section: str) -> Link:
         """Return the entry of the navigation."""

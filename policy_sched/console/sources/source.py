@@ -75,20 +75,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """What a reader needs to know before the numbers.
-
-    ``kind``: "files", "live" or "instance"; ``name``: of the cluster. ``missing``: what is not
-    read yet, "" if everything is. ``fallback``: the policies have errors since the start, and the
-    default profile decides. ``progress``: what is being computed, "" if nothing is. ``failure``:
-    why it could not be computed.
-    """
+    """What a reader needs to know before the numbers."""
 
     kind: str
+    """files, live or instance."""
     name: str
+    """The name of the cluster."""
     missing: str = ""
+    """What is not read yet, empty if everything is."""
     fallback: bool = False
+    """The policies have errors since the start, and the default profile decides."""
     progress: str = ""
+    """What is being computed, empty if nothing is."""
     failure: str = ""
+    """Why it could not be computed."""
 
 
 class ClusterSource(ABC):
@@ -161,20 +161,18 @@ _COUNTED: Final = re.compile(r"(?:\A|, )(\d+) ")
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A pod without a node.
-
-    ``place``: where it is in the queue ("active", "backoff", "unschedulable", "gated", "in
-    flight"), or "" if it is in none. ``position`` counts from 1 in the order in which ready pods
-    are decided. ``message``: why it has no node, "" if it was not decided yet. ``node``: where a
-    simulation puts it.
-    """
+    """A pod without a node."""
 
     key: str
     uid: str
     place: str = ""
+    """Where it is in the queue: active, backoff, unschedulable, gated, in flight, or empty."""
     position: int | None = None
+    """From 1, in the order in which ready pods are decided."""
     message: str = ""
+    """Why it has no node, empty if it was not decided yet."""
     node: str = ""
+    """Where a simulation puts it."""
 
     @property
     def reason(self) -> str:

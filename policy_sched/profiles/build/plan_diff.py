@@ -41,24 +41,22 @@ RESTART: Final = (
 
 
 class PlanDiff(msgspec.Struct, frozen=True):
-    """What a new set changes; profiles by schedulerName, sorted.
-
-    ``policies``: names of the policies that were added, removed or changed; ``gone``: those that
-    no profile has any more. ``filters``:
-    profiles whose filters or other rejecting plugins differ, ``gates`` those whose PreEnqueue
-    plugins do. ``void``: by profile, the plugins whose rejections may not hold any more; None
-    instead of names: those of all plugins.
-    """
+    """What a new set changes; profiles by schedulerName, sorted."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
+    """Names of the policies that were added, removed or changed."""
     gone: tuple[str, ...] = ()
+    """Policies that no profile has any more."""
     filters: tuple[str, ...] = ()
+    """Profiles whose filters or other rejecting plugins differ."""
     gates: tuple[str, ...] = ()
+    """Profiles whose PreEnqueue plugins differ."""
     queue_sort: bool = False
     void: Mapping[str, frozenset[str] | None] = msgspec.field(default_factory=dict)
+    """By profile, the plugins whose rejections may not hold any more; None: all plugins."""
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)

@@ -42,18 +42,16 @@ class Compilation(msgspec.Struct, frozen=True):
 
 
 class PolicyFiles(msgspec.Struct, frozen=True):
-    """A configuration and the policies that it may name.
-
-    ``config``: a file, a configuration that is data already, or None: then every policy of
-    ``policies`` (files and directories) is enabled after the default plugins. ``max_cost_limit``:
-    the most that a policy's annotation may let its rules cost. ``feature_gates`` come before those
-    of the configuration.
-    """
+    """A configuration and the policies that it may name."""
 
     config: Config = None
+    """A file, data, or None: all policies are enabled after the default plugins."""
     policies: tuple[str, ...] = ()
+    """Files and directories."""
     max_cost_limit: int = MAX_ANNOTATED_COST
+    """The most that a policy's annotation may let its rules cost."""
     feature_gates: Mapping[str, bool] = msgspec.field(default_factory=dict)
+    """Those that come before the configuration's."""
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -62,21 +62,20 @@ class Reload(msgspec.Struct, frozen=True):
 
 
 class StoreStatus(msgspec.Struct, frozen=True):
-    """Status for operators; times are nanoseconds since 1970.
-
-    ``loaded_at``: since when the set is in force; ``succeeded_at``: when files last loaded without
-    an error, whether their content was new or not. ``problems`` are those of the last reload if
-    it was refused at ``refused_at``, else empty. ``restart``: settings of the files that wait for
-    a restart.
-    """
+    """Status for operators; times are nanoseconds since 1970."""
 
     generation: int
     content_hash: str
     loaded_at: int
+    """Since when the set is in force."""
     succeeded_at: int
+    """When files last loaded without an error, whether their content was new or not."""
     refused_at: int = 0
+    """When the last reload was refused, 0 if it was not."""
     problems: tuple[Diagnostic, ...] = ()
+    """Those of the last reload if it was refused."""
     restart: tuple[str, ...] = ()
+    """Settings of the files that wait for a restart."""
     counts: dict[ReloadResult, int] = msgspec.field(
         default_factory=lambda: dict.fromkeys(ReloadResult, 0)
     )
