@@ -4,15 +4,13 @@
 sends.
 """
 
-from policy_sched.deploy.contents import (
+from policy_sched.deploy.manifests import (
     IMAGE as IMAGE,
     NAME as NAME,
     SYSTEM as SYSTEM,
     Options as Options,
-    contents as contents,
-)
-from policy_sched.deploy.manifests import (
     as_json as as_json,
     as_yaml as as_yaml,
+    contents as contents,
     manifests as manifests,
 )

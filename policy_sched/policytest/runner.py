@@ -33,12 +33,13 @@ from policy_sched.policytest.expectations import ExpectedOutcome, PluginOutcome,
 from policy_sched.policytest.life import Life, load_lives, run_life
 from policy_sched.policytest.objects import pod_name
 from policy_sched.policytest.observed import (
+    GroupSteps,
+    as_recorded,
     claims_of_cluster,
     outcome_of,
     plugin_outcome,
     with_claims,
 )
-from policy_sched.policytest.pod_groups import GroupSteps, as_recorded
 from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.scenario import Scenario, decision_name, load_scenarios
 from policy_sched.profiles.build import CompiledPlan

@@ -9,9 +9,9 @@ from policy_sched.snapshot.collect import (
     Collected as Collected,
     check_path as check_path,
     collect as collect,
+    reduced as reduced,
     summary as summary,
     write_names as write_names,
     write_objects as write_objects,
 )
-from policy_sched.snapshot.reduce import reduced as reduced
 from policy_sched.snapshot.rename import Pseudonyms as Pseudonyms, renamed as renamed

@@ -10,7 +10,6 @@ Names and labels of clusters are hostile input: every text is escaped, and contr
 marks that change the direction of writing are shown as escapes.
 """
 
-from policy_sched.web.charts import Chart as Chart, Series as Series
 from policy_sched.web.components import (
     Badge as Badge,
     Bar as Bar,
@@ -18,6 +17,7 @@ from policy_sched.web.components import (
     Cell as Cell,
     CellGroup as CellGroup,
     Cells as Cells,
+    Chart as Chart,
     Column as Column,
     Fact as Fact,
     Facts as Facts,
@@ -28,6 +28,7 @@ from policy_sched.web.components import (
     Pager as Pager,
     Part as Part,
     Problem as Problem,
+    Series as Series,
     Table as Table,
     Text as Text,
     Tone as Tone,

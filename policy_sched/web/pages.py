@@ -16,8 +16,7 @@ import msgspec
 from policy_sched import __version__
 from policy_sched.errors import PolicySchedError
 from policy_sched.web import components
-from policy_sched.web.charts import Chart
-from policy_sched.web.components import json_for_script, pieces, visible, visible_lines
+from policy_sched.web.components import Chart, json_for_script, pieces, visible, visible_lines
 
 if TYPE_CHECKING:
     import jinja2

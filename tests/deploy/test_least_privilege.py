@@ -19,8 +19,7 @@ from policy_sched.cli.options.kubeconfig import connected
 from policy_sched.client.apimachinery.resources import EVENT, POD
 from policy_sched.client.kube import rbac_rules
 from policy_sched.client.kube.rest.errors import collection_path, object_path
-from policy_sched.deploy.contents import Contents, Options, contents
-from policy_sched.deploy.manifests import manifests
+from policy_sched.deploy.manifests import Contents, Options, contents, manifests
 from policy_sched.embedded.apiserver.security.rbac import Attributes, attributes_of
 from policy_sched.instance.app.cluster_instance import ClusterInstance
 from policy_sched.instance.observability.log import Record

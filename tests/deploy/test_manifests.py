@@ -18,8 +18,7 @@ from kubernetes import client
 
 from policy_sched import __version__
 from policy_sched.cli.main import run
-from policy_sched.deploy.contents import Options
-from policy_sched.deploy.manifests import alert_rules, dashboard
+from policy_sched.deploy.manifests import Options, alert_rules, dashboard
 from policy_sched.manifests import load
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from tests.shown import page

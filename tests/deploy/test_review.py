@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from policy_sched.cli.main import run
-from policy_sched.deploy.contents import Options
+from policy_sched.deploy.manifests import Options
 
 Plain = dict[str, Any]
 FORMS = (

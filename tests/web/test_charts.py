@@ -8,7 +8,7 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from policy_sched.web import Chart, Series, charts, json_for_script
+from policy_sched.web import Chart, Series, components, json_for_script
 from tests.web.gallery import chart
 
 NUMBERS = st.none() | st.floats(0, 1e12)
@@ -53,6 +53,14 @@ def test_whole_numbers_have_a_grid_of_whole_numbers() -> None:
     assert [tick.text for tick in found.y_ticks] == ["0", "1"]
 
 
+@pytest.mark.parametrize("value", [5e-324, 1e-310])
+def test_a_value_next_to_nothing_is_drawn_at_the_bottom(value: float) -> None:
+    """A curve with no value above 5e-324 divided by zero, and made the whole report fail."""
+    found = Chart("a", "a", "x", [0.0], [Series("s", [value])])
+    assert found.y_ticks[0].text == "0"
+    assert found.path(found.series[0])
+
+
 def test_ticks_are_round_numbers() -> None:
     """The grid has round numbers, from 0 up to the highest value or above it."""
     found = chart("queue")
@@ -69,9 +77,9 @@ def test_every_curve_can_be_drawn(values: list[tuple[float, float | None]], step
     places = [tick.at for tick in (*found.x_ticks, *found.y_ticks)]
     path = found.path(found.series[0]).replace("M", " ").replace("L", " ").replace("H", " ")
     places += [float(number) for number in path.replace("V", " ").split()]
-    assert all(-0.1 <= place <= max(charts.WIDTH, charts.HEIGHT) for place in places)
+    assert all(-0.1 <= place <= max(components.CHART_WIDTH, components.HEIGHT) for place in places)
     assert len(found.y_ticks) <= 8
-    assert len(found.table.rows) <= charts.TABLE_ROWS
+    assert len(found.table.rows) <= components.TABLE_ROWS
     json.loads(json_for_script(found.data))
 
 
@@ -87,7 +95,7 @@ def test_what_is_no_number_is_a_gap() -> None:
 )
 def test_numbers_are_short(value: float, text: str) -> None:
     """Four digits, and commas from a thousand up."""
-    assert charts.number_text(value) == text
+    assert components.number_text(value) == text
 
 
 @pytest.mark.parametrize(
@@ -95,7 +103,7 @@ def test_numbers_are_short(value: float, text: str) -> None:
 )
 def test_durations_have_two_units(value: float, text: str) -> None:
     """Times are written with their two largest units."""
-    assert charts.seconds_text(value) == text
+    assert components.seconds_text(value) == text
 
 
 def test_a_band_surrounds_its_curve() -> None:
