@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
@@ -21,7 +21,9 @@ from policy_sched.report import (
     yaml_text,
 )
 from policy_sched.source import write_file
-from policy_sched.web import Section, Summary, environment, report
+
+if TYPE_CHECKING:
+    from policy_sched.web import Section, Summary
 
 
 def write_report(report: Report, form: str) -> None:
@@ -56,11 +58,15 @@ def require_report(path: str | None) -> None:
         raise PolicySchedError(f"--report {path}: name a file that ends in .html")
     if Path(path).is_dir():
         raise PolicySchedError(f"--report {path}: is a directory")
+    from policy_sched.web import environment  # noqa: PLC0415  only reports need pages
+
     environment()
 
 
 def write_page(path: str, summary: Summary, origin: Section | None = None) -> None:
     """Write a report, and what it was made from. Raises OSError if that fails."""
+    from policy_sched.web import report  # noqa: PLC0415  as above
+
     sections = [*summary.sections, *([] if origin is None else [origin])]
     text = report(replace(summary, sections=sections))
     write_file(path, text.encode(), parents=True)
