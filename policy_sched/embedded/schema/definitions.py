@@ -24,12 +24,12 @@ from policy_sched.client.apimachinery import (
 )
 from policy_sched.embedded.schema import structural
 from policy_sched.embedded.schema.definition_checks import DEFINITION, check_definition, schema_of
-from policy_sched.embedded.schema.problems import Problems
+from policy_sched.embedded.schema.problems import Problems, check_metadata
 from policy_sched.embedded.schema.structural import MISSING
 from policy_sched.embedded.schema.types import fields_of, typed
 from policy_sched.embedded.schema.validation_rules import SchemaRules, unchecked
 from policy_sched.manifests import Plain
-from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, Kind
+from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, Kind, formats
 
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 """The finalizer of a definition whose objects are deleted first."""
@@ -104,6 +104,12 @@ class CustomVersion:
         """Raise ApiError with all that is wrong with an object; ``status``: of its status alone."""
         problems, schema = Problems(), self.schema
         before: Any = MISSING if old is None else old
+        meta = data["metadata"]
+        if not meta.get("name"):
+            problems.required("metadata.name", "name or generateName is required")
+        elif old is None:
+            problems.each("metadata.name", meta["name"], formats.subdomain(meta["name"]))
+        check_metadata(problems, meta)
         if not status:
             structural.validate(problems, schema, data, "", before)
         elif STATUS in data and STATUS in schema.properties:

@@ -329,7 +329,8 @@ class ObjectStore:
             base, seed = meta["generateName"][:58], f"{self.version + 1}"
             meta["name"] = f"{base}{suffix(base + seed)}"
         meta.setdefault("name", "")
-        admission.check_name(kind, meta["name"])
+        if not kind.custom:  # whose name is checked with all else
+            admission.check_name(kind, meta["name"])
         if kind.namespaced:
             meta["namespace"] = meta.get("namespace") or "default"
         else:

@@ -56,6 +56,9 @@ def test_objects_are_created_read_changed_and_deleted() -> None:
             'Shirt.stable.example.com "t" is invalid: spec.color: Unsupported value: "green":'
             ' supported values: "red", "blue"'
         )
+        status, refusal = await world.ask("POST", SHIRTS, shirt("A_b", size="x"))
+        fields = [cause["field"] for cause in refusal["details"]["causes"]]
+        assert fields == ["metadata.name", "spec.size"]
         changed = {**made, "spec": {**made["spec"], "color": "blue"}}
         status, updated = await world.ask("PUT", f"{SHIRTS}/s", changed)
         assert (status, updated["metadata"]["generation"]) == (200, 2)

@@ -17,17 +17,19 @@ _NAMES: Final = {"Namespace": formats.label, "Service": formats.rfc1035_label}
 
 
 def check_new(resource: Resource, data: Plain) -> None:
-    """Raise ApiError with all that is wrong with an object that is to be created."""
+    """Raise ApiError with all that is wrong with an object that is to be created.
+
+    The store checks custom objects as a whole.
+    """
+    if resource.custom:
+        return
     problems = Problems()
     name = data["metadata"].get("name") or ""
     if name and not resource.freely_named:
-        form = (
-            formats.subdomain if resource.custom else _NAMES.get(resource.kind, formats.subdomain)
-        )
+        form = _NAMES.get(resource.kind, formats.subdomain)
         problems.each("metadata.name", name, form(name))
     check_metadata(problems, data["metadata"])
-    if not resource.custom:
-        check_fields(problems, resource.kind, data)
+    check_fields(problems, resource.kind, data)
     if resource.key == POD and (data.get("spec") or {}).get("ephemeralContainers"):
         problems.forbidden("spec.ephemeralContainers", "cannot be set on create")
     if problems.causes:
@@ -37,8 +39,10 @@ def check_new(resource: Resource, data: Plain) -> None:
 def check_change(old: Stored, data: Plain, subresource: str) -> None:
     """Raise ApiError with all that is wrong with an object's next state; status is not checked."""
     problems, resource = Problems(), old.resource
+    if resource.custom:
+        return
     check_metadata(problems, data["metadata"])
-    if not subresource and not resource.custom:
+    if not subresource:
         check_fields(problems, resource.kind, data)
         if resource.kind in _CHANGES:
             _CHANGES[resource.kind](problems, old.data, data)
