@@ -100,7 +100,6 @@ class Totals(msgspec.Struct, frozen=True, gc=False):
         return cls(requests, non_zero, non_zero_added, key, non_zero_key, has_others)
 
 
-@lru_cache(maxsize=4096)
 def is_scalar_resource(name: str) -> bool:
     """Return whether kube-scheduler counts a resource besides cpu, memory and ephemeral storage.
 
@@ -108,11 +107,9 @@ def is_scalar_resource(name: str) -> bool:
     """
     if "kubernetes.io/" in name or name.startswith(("hugepages-", "attachable-volumes-")):
         return True
-    extended = "/" in name and not name.startswith("requests.")
-    return extended and is_qualified_name(f"requests.{name}")
+    return is_extended_resource(name)
 
 
-@lru_cache(maxsize=4096)
 def is_extended_resource(name: str) -> bool:
     """Tell whether a resource is one that device plugins, or devices, may serve."""
     if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):

@@ -85,7 +85,6 @@ class NodeOverlay:
         self._block: Block | None = None
         self._large: set[int] = set()
         """Rows whose sums are not simply added up."""
-        self._totals: dict[Key, int] = {}
 
     # A NodeView.
 
@@ -157,18 +156,12 @@ class NodeOverlay:
 
     def total_requested(self, resource: str) -> int:
         """Return the sum of a resource's requests over the pods on all nodes."""
-        return self._total(("requested", resource))
+        return sum_of(self.lookup(("requested", resource)).values)
 
     @property
     def pod_total(self) -> int:
         """Number of pods on all nodes."""
-        return self._total(_COUNT)
-
-    def _total(self, key: Key) -> int:
-        found = self._totals.get(key)
-        if found is None:
-            found = self._totals[key] = sum_of(self.lookup(key).values)
-        return found
+        return sum_of(self.lookup(_COUNT).values)
 
     # Blocks.
 
@@ -204,12 +197,10 @@ class NodeOverlay:
             self._sum_new(self._touched([level]))
             if not self._levels:
                 self._new.clear()
-        self._totals.clear()
 
     def _follow(self) -> None:
         """Copy what changed in the table."""
         table = self.table
-        self._totals.clear()
         self._large = table.usage.large_rows()
         if self._columns_made != table.eviction.made:
             self._renew_copies()
@@ -297,8 +288,8 @@ class NodeOverlay:
             self._count(row, pod, sign)
         if pod.host_ports:
             self._move_ports(row, pod, sign)
-        if self._totals or self._large:
-            self._changed((row,))
+        if self._large:
+            self._sum_large((row,))
 
     def _count(self, row: int, pod: PodInfo, sign: int) -> None:
         """Add a pod's amounts to a row's sums, or subtract them."""
@@ -337,7 +328,7 @@ class NodeOverlay:
         for row in added.ports:
             for pod in added.pods[row]:
                 self._move_ports(row, pod, 1)
-        self._changed(added.pods)
+        self._sum_large(added.pods)
 
     def remove_block(
         self,
@@ -362,7 +353,8 @@ class NodeOverlay:
                 copy.column.values[block.where] -= amounts[1] * copy.sign
         for step, places in block.ports.items():
             self._move_ports_at(step, places, -1)
-        self._changed(rows.tolist() if self._large else ())
+        if self._large:
+            self._sum_large(rows.tolist())
 
     @property
     def covers_all_rows(self) -> bool:
@@ -401,9 +393,7 @@ class NodeOverlay:
             holders = block.ports[step]
             self._move_ports_at(step, holders if places is None else holders & places, sign)
         if self._large:
-            self._changed((block.rows if places is None else block.rows[places]).tolist())
-        else:
-            self._changed(())
+            self._sum_large((block.rows if places is None else block.rows[places]).tolist())
 
     def _move_ports_at(self, step: int, places: NDArray[np.bool_], sign: int) -> None:
         block = self._block
@@ -421,12 +411,10 @@ class NodeOverlay:
             held.difference_update(pod.host_ports)
         column.view[row] = sets.set_id(tuple(sorted(held)))
 
-    def _changed(self, rows: Iterable[int]) -> None:
-        """Sum the changed rows anew where that is not done by adding."""
-        self._totals.clear()
-        if self._large:
-            for row in self._large.intersection(rows):
-                self._sum_row(row, self._sums)
+    def _sum_large(self, rows: Iterable[int]) -> None:
+        """Sum those of the rows anew whose amounts are not simply added up."""
+        for row in self._large.intersection(rows):
+            self._sum_row(row, self._sums)
 
     # Rows.
 
