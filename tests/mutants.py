@@ -421,8 +421,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         f"{COUNTS}/existing_terms.py",
-        "            self._resolved[terms] = found",
-        "            self._resolved[terms] = found[:1]",
+        "            self._resolved[terms] = listed",
+        "            self._resolved[terms] = listed[:1]",
         TERMS,
     ),
     # Sums by group of rows.

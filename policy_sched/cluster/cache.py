@@ -349,7 +349,7 @@ class Cache:
         if not strings.crowded:
             return
         columns = (*nodes.materialised.values(), *pods.materialised.values())
-        strings.tidy(one.values for one in columns if one.family.unit == CODE_UNIT)
+        strings.tidy(column.values for column in columns if column.family.unit == CODE_UNIT)
         nodes.note_all()  # nothing is computed from a code that was freed
         pods.version += 1
 

@@ -50,9 +50,9 @@ class ApiObjects:
         self._lists: dict[type[ApiObject], tuple[Any, ...]] = {}
         self._journal = journal
         self._listeners: dict[type[ApiObject], list[Listener]] = {}
-        for one in objects:
-            if isinstance(one, ApiObject) and not isinstance(one, _CACHED):
-                self.put(one)
+        for item in objects:
+            if isinstance(item, ApiObject) and not isinstance(item, _CACHED):
+                self.put(item)
 
     def of(self, kind: type[T]) -> Sequence[T]:
         """Return all objects of a kind, in order of arrival."""
@@ -67,32 +67,32 @@ class ApiObjects:
 
     def every(self) -> list[ApiObject]:
         """Return all objects, kind by kind, in order of arrival."""
-        return [one for known in self._kinds.values() for one in known.values()]
+        return [item for known in self._kinds.values() for item in known.values()]
 
     def named(self, kind: type[T], namespace: str, name: str) -> T | None:
         """Return one object, None if there is none; ``namespace`` is "" where the kind has none."""
         known = self._kinds.get(kind)
-        found: T | None = None if known is None else known.get((namespace, name))
-        return found
+        item: T | None = None if known is None else known.get((namespace, name))
+        return item
 
     def listen(self, kind: type[ApiObject], listener: Listener) -> None:
         """Tell a listener of every change of a kind from now on, after it was made."""
         self._listeners.setdefault(kind, []).append(listener)
 
-    def put(self, one: ApiObject) -> None:
+    def put(self, item: ApiObject) -> None:
         """Take an object in, or replace it by its newer form."""
-        kind, place = type(one), _place(one)
+        kind, place = type(item), _place(item)
         known = self._kinds.setdefault(kind, {})
         old = known.get(place)
-        known[place] = one
+        known[place] = item
         self._changed(kind)
         for listener in self._listeners.get(kind, ()):
-            listener(old, one)
+            listener(old, item)
 
-    def remove(self, one: ApiObject) -> None:
+    def remove(self, item: ApiObject) -> None:
         """Drop an object if it is known."""
-        kind = type(one)
-        old = self._kinds.get(kind, {}).pop(_place(one), None)
+        kind = type(item)
+        old = self._kinds.get(kind, {}).pop(_place(item), None)
         if old is not None:
             self._changed(kind)
             for listener in self._listeners.get(kind, ()):
@@ -107,7 +107,7 @@ class ApiObjects:
             self._journal.changed_everything()
 
 
-def _place(one: ApiObject) -> tuple[str, str]:
-    meta = one.metadata
-    namespace = "" if one.kind in CLUSTER_SCOPED else meta.namespace or "default"
+def _place(item: ApiObject) -> tuple[str, str]:
+    meta = item.metadata
+    namespace = "" if item.kind in CLUSTER_SCOPED else meta.namespace or "default"
     return namespace, meta.name

@@ -63,10 +63,10 @@ class PodOrder:
 
         ``depth`` is the greatest number of pods that one of the rows has.
         """
-        found = self.at(rows)
-        if found.every:
-            return found
-        return OrderedPods(self, rows, int(found.there.any(axis=1).sum()))
+        ordered = self.at(rows)
+        if ordered.every:
+            return ordered
+        return OrderedPods(self, rows, int(ordered.there.any(axis=1).sum()))
 
     def at(self, rows: NDArray[np.intp]) -> OrderedPods:
         """Do as `of`; the depth may be greater, and nothing is read that is not used."""
@@ -82,8 +82,8 @@ class PodOrder:
     def column(self, row: int) -> list[int]:
         """Return the pods of one live row: rows of the pod table, the most important first."""
         self._refresh()
-        found: list[int] = self._block[:, row].tolist()
-        return found[: found.index(-1)] if -1 in found else found
+        pods: list[int] = self._block[:, row].tolist()
+        return pods[: pods.index(-1)] if -1 in pods else pods
 
     @property
     def block(self) -> NDArray[np.intp]:
@@ -113,9 +113,9 @@ class PodOrder:
                 self._since = kept.version, *self._changed_since(kept.version)
             kept.values[:, self._since[1]] = _read(read, self._since[2])
             kept.version = self._version
-        found = kept.values[: self._depth]
-        found.flags.writeable = False
-        return found
+        values = kept.values[: self._depth]
+        values.flags.writeable = False
+        return values
 
     def _changed_since(self, version: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return the rows that changed after a version, and their columns of the block."""
@@ -153,8 +153,8 @@ class PodOrder:
     def _sort_one(self, row: int) -> None:
         """Sort the pods of one row again."""
         cache = self._cache
-        found = [cache.pod_row(uid) for uid in cache.nodes.pods_on(row)]
-        pods = np.array([one for one in found if one is not None], np.intp)
+        pod_rows = [cache.pod_row(uid) for uid in cache.nodes.pods_on(row)]
+        pods = np.array([pod_row for pod_row in pod_rows if pod_row is not None], np.intp)
         if pods.size > 1:
             pods = pods[np.lexsort(self._keys(pods)[::-1])]
         self._grow(pods.size, self._block.shape[1])
@@ -203,23 +203,23 @@ class OrderedPods(tables.PodRows):
 
     def of(self, key: tables.Key) -> NDArray[Any]:
         """Return a column of the pod table at the rows."""
-        found = self._columns.get(key)
-        if found is None:
+        values = self._columns.get(key)
+        if values is None:
             column = self.pods.lookup(key)
             if column.family.unit == tables.CODE_UNIT:  # codes of texts may be given to others
                 return super().of(key)
-            found = self._columns[key] = self.derived(key, column, lambda r: column.values[r])
-        return found
+            values = self._columns[key] = self.derived(key, column, lambda r: column.values[r])
+        return values
 
     def derived(self, key: Hashable, source: object, read: Read) -> NDArray[Any]:
         """Return what the order keeps; for a few rows, what it keeps already."""
         block = self._order.block
         many = self._nodes is None or self._nodes.size > thresholds.LOOP_ROWS
         if self._nodes is None or (many and 4 * block.nbytes <= KEPT_BYTES):
-            found = self._order.derived(key, source, read)
+            values = self._order.derived(key, source, read)
         else:
-            found = self._order.derived(key, source, None)
-        return super().derived(key, source, read) if found is None else self._part(found)
+            values = self._order.derived(key, source, None)
+        return super().derived(key, source, read) if values is None else self._part(values)
 
     def _part(self, block: NDArray[Any]) -> NDArray[Any]:
         """Return what a block of all rows has of these."""
@@ -228,9 +228,9 @@ class OrderedPods(tables.PodRows):
 
 
 def _read(read: Read, block: NDArray[np.intp]) -> NDArray[Any]:
-    found = read(block)
-    found[block < 0] = 0
-    return found
+    values = read(block)
+    values[block < 0] = 0
+    return values
 
 
 def _grown(block: NDArray[Any], shape: tuple[int, int], fill: int) -> NDArray[Any]:

@@ -124,7 +124,7 @@ def action_label(action: ActionType) -> str:
     known = _ACTION_LABELS.get(action)
     if known is not None:
         return known
-    parts = [_ACTION_LABELS.get(one) or str(one.name).title().replace("_", "") for one in action]
+    parts = [_ACTION_LABELS.get(flag) or str(flag.name).title().replace("_", "") for flag in action]
     return "|".join(parts)
 
 

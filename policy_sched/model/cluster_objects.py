@@ -133,32 +133,32 @@ class RejectedError(ValueError):
     """The reason why a pod is rejected, in the admission plugin's words."""
 
 
-def admit(spec: PodSpec, found: RuntimeClass) -> None:
+def admit(spec: PodSpec, runtime_class: RuntimeClass) -> None:
     """Merge a runtime class into a pod. Raises RejectedError if they conflict."""
-    if found.overhead is not None:
-        if spec.overhead and not _equal(spec.overhead, found.overhead.pod_fixed):
+    if runtime_class.overhead is not None:
+        if spec.overhead and not _equal(spec.overhead, runtime_class.overhead.pod_fixed):
             what = "Pod's Overhead doesn't match RuntimeClass's defined Overhead"
             raise RejectedError(f"pod rejected: {what}")
-        spec.overhead = dict(found.overhead.pod_fixed)
-    if found.scheduling is None:
+        spec.overhead = dict(runtime_class.overhead.pod_fixed)
+    if runtime_class.scheduling is None:
         return
-    for key, value in sorted(found.scheduling.node_selector.items()):
+    for key, value in sorted(runtime_class.scheduling.node_selector.items()):
         own = spec.node_selector.get(key, value)
         if own != value:
             wanted = f"runtimeClass.scheduling.nodeSelector[{key}] = {value}"
             raise RejectedError(f"conflict: {wanted}; pod.spec.nodeSelector[{key}] = {own}")
-    spec.node_selector = {**spec.node_selector, **found.scheduling.node_selector}
-    if found.scheduling.tolerations:
-        every = (*spec.tolerations, *found.scheduling.tolerations)
+    spec.node_selector = {**spec.node_selector, **runtime_class.scheduling.node_selector}
+    if runtime_class.scheduling.tolerations:
+        every = (*spec.tolerations, *runtime_class.scheduling.tolerations)
         if len(every) > MOST_TOLERATIONS:
             what = f"more than {MOST_TOLERATIONS} tolerations with those of the RuntimeClass"
             raise RejectedError(f"pod rejected: {what}")
         spec.tolerations = merged(every)
 
 
-def check_overhead(spec: PodSpec, found: RuntimeClass | None) -> None:
+def check_overhead(spec: PodSpec, runtime_class: RuntimeClass | None) -> None:
     """Raise RejectedError if a pod has an overhead that its runtime class does not set."""
-    if spec.overhead and (found is None or found.overhead is None):
+    if spec.overhead and (runtime_class is None or runtime_class.overhead is None):
         what = "Pod Overhead set without corresponding RuntimeClass defined Overhead"
         raise RejectedError(f"pod rejected: {what}")
 
@@ -166,35 +166,35 @@ def check_overhead(spec: PodSpec, found: RuntimeClass | None) -> None:
 def merged(every: tuple[meta.Toleration, ...]) -> tuple[meta.Toleration, ...]:
     """Return tolerations without those that another one covers; of equal ones the first."""
     kept: list[meta.Toleration] = []
-    for place, one in enumerate(every):
-        later = (other for other in every[place + 1 :] if other != one)
-        if not any(_includes(other, one) for other in (*kept, *later)):
-            kept.append(one)
+    for place, toleration in enumerate(every):
+        later = (other for other in every[place + 1 :] if other != toleration)
+        if not any(_includes(other, toleration) for other in (*kept, *later)):
+            kept.append(toleration)
     return tuple(kept)
 
 
-def _includes(wide: meta.Toleration, one: meta.Toleration) -> bool:
+def _includes(wide: meta.Toleration, toleration: meta.Toleration) -> bool:
     """Return whether a toleration covers another one."""
-    if wide == one:
+    if wide == toleration:
         return True
-    if one.key != wide.key and not (not wide.key and wide.operator == "Exists"):
+    if toleration.key != wide.key and not (not wide.key and wide.operator == "Exists"):
         return False
-    if wide.effect not in ("", one.effect):
+    if wide.effect not in ("", toleration.effect):
         return False
-    if one.effect == "NoExecute" and wide.toleration_seconds is not None:
-        seconds = one.toleration_seconds
+    if toleration.effect == "NoExecute" and wide.toleration_seconds is not None:
+        seconds = toleration.toleration_seconds
         if seconds is None or seconds > wide.toleration_seconds:
             return False
     if wide.operator in ("", "Equal"):
-        return one.operator in ("", "Equal") and one.value == wide.value
+        return toleration.operator in ("", "Equal") and toleration.value == wide.value
     return wide.operator == "Exists"
 
 
-def _equal(one: Mapping[str, Amount], other: Mapping[str, Amount]) -> bool:
+def _equal(amounts_given: Mapping[str, Amount], other: Mapping[str, Amount]) -> bool:
     def amounts(given: Mapping[str, Amount]) -> dict[str, int]:
         return {name: nanos(str(amount)) for name, amount in given.items()}
 
-    return amounts(one) == amounts(other)
+    return amounts(amounts_given) == amounts(other)
 
 
 class ServiceSpec(meta.ApiStruct):

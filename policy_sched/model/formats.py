@@ -51,7 +51,7 @@ def quoted(text: str) -> str:
 
 def _formed(words: str, form: str, *examples: str) -> str:
     """Return the message for a text that does not match, with examples in pairs."""
-    given = " or ".join(f"'{one}', " for one in examples)
+    given = " or ".join(f"'{example}', " for example in examples)
     return f"{words} (e.g. {given}regex used for validation is '{form}')"
 
 
@@ -188,12 +188,12 @@ def nanoseconds_of(text: str) -> int:
     if len(text) > _MAX_TEXT:
         raise ValueError(f"{text[:_SHOWN] + '...'!r} is not a duration: {len(text)} characters")
     if _NUMBER.fullmatch(text):
-        found = round(Decimal(text) * _UNITS["s"])
+        nanoseconds = round(Decimal(text) * _UNITS["s"])
     elif _DURATION.fullmatch(text):
         parts = _DURATION_PART.finditer(text)
-        found = sum(round(Decimal(part[1]) * _UNITS[part[2]]) for part in parts)
+        nanoseconds = sum(round(Decimal(part[1]) * _UNITS[part[2]]) for part in parts)
     else:
         raise ValueError(f'{text!r} is not a duration; write it as "90s", "1h30m" or "2.5"')
-    if found > _MAX_INT64:
+    if nanoseconds > _MAX_INT64:
         raise ValueError(f"{text!r} is longer than durations can be: 292 years")
-    return found
+    return nanoseconds

@@ -15,24 +15,24 @@ def open_indexes(done: Iterable[range], taken: Container[int], completions: int)
 
 def runs_of(text: str, completions: int) -> list[range]:
     """Return the ranges of "0-2,5" below a limit, in order; invalid parts are left out."""
-    found = []
+    runs = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
         last = last if dash else first
-        if all(one.isascii() and one.isdecimal() and len(one) < 10 for one in (first, last)):
-            found.append(range(int(first), min(int(last) + 1, completions)))
-    return _joined(found)
+        if all(end.isascii() and end.isdecimal() and len(end) < 10 for end in (first, last)):
+            runs.append(range(int(first), min(int(last) + 1, completions)))
+    return _joined(runs)
 
 
 def with_indexes(runs: Iterable[range], indexes: Iterable[int]) -> list[range]:
     """Return ranges with additional numbers."""
-    return _joined([*runs, *(range(one, one + 1) for one in indexes)])
+    return _joined([*runs, *(range(index, index + 1) for index in indexes)])
 
 
 def _joined(runs: list[range]) -> list[range]:
     """Return ranges in order; adjacent ones are joined."""
     joined: list[range] = []
-    for run in sorted((one for one in runs if one), key=lambda one: one.start):
+    for run in sorted((span for span in runs if span), key=lambda span: span.start):
         if joined and run.start <= joined[-1].stop:
             joined[-1] = range(joined[-1].start, max(joined[-1].stop, run.stop))
         else:

@@ -247,13 +247,13 @@ class _Index:
 
     def of(self, ports: Sequence[HostPort]) -> dict[tuple[str, int], set[str]]:
         """Return the addresses of some ports by protocol and number."""
-        known, found = self._last
+        known, ips = self._last
         if known is not ports:
-            found = {}
+            ips = {}
             for port in ports:
-                found.setdefault((port.protocol, port.port), set()).add(port.ip)
-            self._last = ports, found
-        return found
+                ips.setdefault((port.protocol, port.port), set()).add(port.ip)
+            self._last = ports, ips
+        return ips
 
 
 _INDEX: Final = _Index()

@@ -127,10 +127,10 @@ class SpreadConstraint(msgspec.Struct, frozen=True):
 
     def for_labels(self, labels: Mapping[str, str]) -> SpreadConstraint:
         """Return the constraint with the pod's values of matchLabelKeys added to the selector."""
-        found = {key: labels[key] for key in self.match_label_keys if key in labels}
-        if not found or self.selector.nothing:
+        pairs = {key: labels[key] for key in self.match_label_keys if key in labels}
+        if not pairs or self.selector.nothing:
             return self
-        merged = selectors.equality_selector(found).requirements + self.selector.requirements
+        merged = selectors.equality_selector(pairs).requirements + self.selector.requirements
         return msgspec.structs.replace(self, selector=selectors.Selector(merged))
 
 
@@ -164,11 +164,12 @@ def spread_constraints(constraints: tuple[meta.TopologySpreadConstraint, ...]) -
 @lru_cache(maxsize=8192)
 def _compiled_constraints(encoded: bytes) -> SpreadConstraints:
     try:
-        found = [_constraint(c) for c in _SPREAD_DECODER.decode(encoded)]
+        constraints = [_constraint(c) for c in _SPREAD_DECODER.decode(encoded)]
     except ValueError as error:
         return SpreadConstraints(error=str(error))
     return SpreadConstraints(
-        hard=tuple(c for c in found if c.hard), soft=tuple(c for c in found if not c.hard)
+        hard=tuple(c for c in constraints if c.hard),
+        soft=tuple(c for c in constraints if not c.hard),
     )
 
 

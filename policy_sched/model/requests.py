@@ -43,8 +43,8 @@ def qos_class(pod: Pod) -> str:
 
 def _positive(amounts: dict[str, Amount]) -> dict[str, int]:
     """Return the positive amounts of cpu and memory in nano-units."""
-    found = {name: nanos(amounts[name]) for name in ("cpu", "memory") if name in amounts}
-    return {name: amount for name, amount in found.items() if amount > 0}
+    positive = {name: nanos(amounts[name]) for name in ("cpu", "memory") if name in amounts}
+    return {name: amount for name, amount in positive.items() if amount > 0}
 
 
 def _guaranteed(parts: list[ResourceRequirements]) -> bool:
@@ -168,9 +168,9 @@ def _totals_of_one(*requested: Any) -> Totals:
 def _totals_of_each(each: Sequence[Nanos]) -> Totals:
     amounts = _sum(each)
     requested = _in_units(amounts)
-    if all(_DEFAULTS.keys() <= one.keys() for one in each):
+    if all(_DEFAULTS.keys() <= container.keys() for container in each):
         return Totals.of(requested, requested, requested)
-    non_zero = _in_units(_sum([_DEFAULTS | one for one in each]))
+    non_zero = _in_units(_sum([_DEFAULTS | container for container in each]))
     if non_zero == requested:
         return Totals.of(requested, requested, requested)
     return Totals.of(requested, non_zero, non_zero)
@@ -289,10 +289,10 @@ def _pod_level(amounts: Mapping[str, Amount]) -> Nanos:
 
 def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
     """Return the statuses of containers and sidecars by name; plain init containers have none."""
-    found = {status.name: status for status in pod.status.container_statuses}
+    statuses = {status.name: status for status in pod.status.container_statuses}
     sidecars = {c.name for c in pod.spec.init_containers if c.restart_policy == "Always"}
-    found |= {s.name: s for s in pod.status.init_container_statuses if s.name in sidecars}
-    return found
+    statuses |= {s.name: s for s in pod.status.init_container_statuses if s.name in sidecars}
+    return statuses
 
 
 def _resize_infeasible(pod: Pod) -> bool:
@@ -311,8 +311,8 @@ def _sum(each: Sequence[Nanos]) -> Nanos:
     if len(each) == 1:
         return each[0]
     total: Nanos = {}
-    for one in each:
-        _add(total, one)
+    for amounts in each:
+        _add(total, amounts)
     return total
 
 

@@ -108,25 +108,25 @@ def requirement_faults(
     if operator not in operators:
         known = ", ".join(f'"{name}"' for name in sorted(operators))
         return [f"{at}operator: Unsupported value: {quoted(operator)}: supported values: {known}"]
-    found = [f"{at}key: Invalid value: {quoted(key)}: {why}" for why in joined(qualified(key))]
+    faults = [f"{at}key: Invalid value: {quoted(key)}: {why}" for why in joined(qualified(key))]
     if operator in ("In", "NotIn"):
         if not values:
-            found.append(_wrong_values(at, values, "for 'in', 'notin' operators, " + NOT_EMPTY))
+            faults.append(_wrong_values(at, values, "for 'in', 'notin' operators, " + NOT_EMPTY))
     elif operator in ("Gt", "Lt"):
         words = "for 'Gt', 'Lt' operators, "
         if len(values) != 1:
-            found.append(_wrong_values(at, values, f"{words}exactly one value is required"))
+            faults.append(_wrong_values(at, values, f"{words}exactly one value is required"))
         for i, value in enumerate(values):
             if int64(value) is None:
                 place = f"{at}values[{i}]: Invalid value: {quoted(value)}: "
-                found.append(f"{place}{words}the value must be an integer")
+                faults.append(f"{place}{words}the value must be an integer")
     elif values:
         words = "values set must be empty for exists and does not exist"
-        found.append(_wrong_values(at, values, words))
+        faults.append(_wrong_values(at, values, words))
     for i, value in enumerate(values):
         place = f"{at}values[{i}][{key}]: Invalid value: {quoted(value)}"
-        found += [f"{place}: {why}" for why in joined(label_value(value))]
-    return found
+        faults += [f"{place}: {why}" for why in joined(label_value(value))]
+    return faults
 
 
 def _wrong_values(at: str, values: Sequence[str], why: str) -> str:
@@ -170,12 +170,14 @@ def label_selector(selector: meta.LabelSelector | None) -> Selector:
     """
     if selector is None:
         return NOTHING
-    found = [requirement(key, "In", (value,)) for key, value in selector.match_labels.items()]
-    found += [
+    requirements = [
+        requirement(key, "In", (value,)) for key, value in selector.match_labels.items()
+    ]
+    requirements += [
         requirement(r.key, r.operator, r.values, LABEL_OPERATORS)
         for r in selector.match_expressions
     ]
-    return Selector(tuple(sorted(found, key=lambda r: r.key)))
+    return Selector(tuple(sorted(requirements, key=lambda r: r.key)))
 
 
 def equality_selector(labels: Mapping[str, str]) -> Selector:
@@ -213,17 +215,17 @@ def node_term(term: meta.NodeSelectorTerm) -> NodePredicate | None:
 
 def term_faults(term: meta.NodeSelectorTerm, at: str = "") -> list[str]:
     """Return the problems of a node selector term, each with its path."""
-    found: list[str] = []
+    faults: list[str] = []
     for i, r in enumerate(term.match_expressions):
-        found += requirement_faults(r.key, r.operator, r.values, f"{at}matchExpressions[{i}].")
+        faults += requirement_faults(r.key, r.operator, r.values, f"{at}matchExpressions[{i}].")
     for i, r in enumerate(term.match_fields):
         here = f"{at}matchFields[{i}]."
         if r.operator not in ("In", "NotIn"):
             words = f"Unsupported value: {quoted(r.operator)}"
-            found.append(f'{here}operator: {words}: supported values: "In", "NotIn"')
+            faults.append(f'{here}operator: {words}: supported values: "In", "NotIn"')
         elif len(r.values) != 1:
-            found.append(_wrong_values(here, r.values, "must have one element"))
-    return found
+            faults.append(_wrong_values(here, r.values, "must have one element"))
+    return faults
 
 
 class NodeMatcher:
@@ -419,9 +421,9 @@ class _Parser:
 
 def _tokens(text: str) -> Iterator[str]:
     at = 0
-    while found := _TOKEN.match(text, at):
-        yield found[1]
-        at = found.end()
+    while token := _TOKEN.match(text, at):
+        yield token[1]
+        at = token.end()
 
 
 def _unexpected(token: str, wanted: str) -> ValueError:

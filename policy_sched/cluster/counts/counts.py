@@ -61,14 +61,14 @@ class Domain:
             self.complete = True
         else:
             codes = table.lookup(("label", key)).values[:n]
-            found, inverse = np.unique(codes, return_inverse=True)
-            missing = bool(found.size and found[0] == 0)
-            self.count = int(found.size) - missing
+            values, inverse = np.unique(codes, return_inverse=True)
+            missing = bool(values.size and values[0] == 0)
+            self.count = int(values.size) - missing
             ids = inverse.astype(np.intp) - missing
             ids[ids < 0] = self.count
             self.ids = ids
             self.complete = not bool((ids[table.live.values[:n]] == self.count).any())
-            place = np.flatnonzero(found == table.strings.code(""))
+            place = np.flatnonzero(values == table.strings.code(""))
             self.empty = int(place[0]) - missing if place.size else self.count
         self.id_view: memoryview[int] = self.ids.data
         self.in_order = self.count == n and bool((self.ids == np.arange(n)).all())

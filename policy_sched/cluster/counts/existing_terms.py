@@ -80,18 +80,18 @@ class TermCounts:
     def meaning(self, pod: PodInfo) -> tuple[Carried, ...]:
         """Return the terms that mean the pod; some may have nothing in their count."""
         place = (pod.namespace, pod.labels_key)
-        found = self._known.get(place)
-        if found is None:
+        terms = self._known.get(place)
+        if terms is None:
             if len(self._known) >= LABEL_SETS:
                 self._known.clear()
             namespace = self._namespaces.get(pod.namespace)
             labels = _NO_LABELS if namespace is None else namespace.metadata.labels
-            found = self._known[place] = tuple(
+            terms = self._known[place] = tuple(
                 carried
                 for carried in self._index.candidates(pod.labels)
                 if carried.term.matches(pod.namespace, pod.labels, labels)
             )
-        return found
+        return terms
 
     def forget_meanings(self) -> None:
         """Look every pod up anew: the labels of a namespace have changed."""
@@ -141,8 +141,8 @@ class CarriedTerms:
         weighted += [(self.preferred, term, weight) for weight, term in terms.preferred]
         for kind, term, amount in weighted:
             kind.add(term, row, sign * amount)
-        found = tuple((kind, kind.carried(term), amount) for kind, term, amount in weighted)
-        if all(carried.counts.by_row for _, carried, _ in found):  # no other is sure to be listed
+        listed = tuple((kind, kind.carried(term), amount) for kind, term, amount in weighted)
+        if all(carried.counts.by_row for _, carried, _ in listed):  # no other is sure to be listed
             if len(self._resolved) >= POD_TERMS:
                 self._resolved.clear()
-            self._resolved[terms] = found
+            self._resolved[terms] = listed

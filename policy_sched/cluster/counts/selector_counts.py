@@ -48,14 +48,14 @@ class SelectorIndex(Generic[T]):
 
     def candidates(self, labels: Mapping[str, str]) -> list[T]:
         """Return the items whose selector could select these labels; most will."""
-        found = list(self._anything)
+        items = list(self._anything)
         pairs, keys = self._pairs, self._keys
         for pair in labels.items():
             if pair in pairs:
-                found += pairs[pair]
+                items += pairs[pair]
             if pair[0] in keys:
-                found += keys[pair[0]]
-        return found
+                items += keys[pair[0]]
+        return items
 
 
 #: How many selectors are counted at most.
@@ -126,21 +126,21 @@ class SelectorCounts:
 
     def count(self, row: int, pod: PodInfo, sign: int) -> None:
         """Count a pod on a live row (``sign`` 1) or take it away (-1)."""
-        found = self._known.get((pod.namespace, pod.labels_key))
-        for counts, terminating in self._find(pod) if found is None else found:
+        counts_of = self._known.get((pod.namespace, pod.labels_key))
+        for counts, terminating in self._find(pod) if counts_of is None else counts_of:
             if terminating or not pod.terminating:
                 counts.add(row, sign)
 
     def _find(self, pod: PodInfo) -> tuple[tuple[Counts, bool], ...]:
         if len(self._known) >= LABEL_SETS:
             self._known.clear()
-        found = tuple(
+        counts_of = tuple(
             (self.by_match[match], match.terminating)
             for match in dict.fromkeys(self._index.candidates(pod.labels))
             if match.selects(pod)
         )
-        self._known[pod.namespace, pod.labels_key] = found
-        return found
+        self._known[pod.namespace, pod.labels_key] = counts_of
+        return counts_of
 
     def _start(self, match: PodMatch) -> Counts:
         if len(self.by_match) >= SELECTORS:
@@ -196,5 +196,5 @@ class SelectorCounts:
     ) -> NDArray[np.bool_]:
         values = self._pods.lookup(key).values[: self._pods.n]  # first: it may give new codes
         codes = [self._pods.strings.find(text) for text in texts]
-        found: NDArray[np.bool_] = values == codes[0] if len(codes) == 1 else np.isin(values, codes)
-        return found  # a comparison takes a tenth of the time of isin
+        flags: NDArray[np.bool_] = values == codes[0] if len(codes) == 1 else np.isin(values, codes)
+        return flags  # a comparison takes a tenth of the time of isin

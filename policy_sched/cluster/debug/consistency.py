@@ -32,18 +32,18 @@ Amounts = list[tuple[int, int]]
 def count_differences(counts: PodCounts, nodes: NodeTable, held: Held) -> list[str]:
     """Return one sentence per difference between the counts and what they should hold."""
     on = [(nodes.row_of[name], info) for info, name, _ in held.values() if name in nodes.row_of]
-    found: list[str] = []
+    differing: list[str] = []
     for match, kept in counts.selected:
         rows = [
             (row, 1)
             for row, pod in on
             if match.selects(pod) and (match.terminating or not pod.terminating)
         ]
-        found += _differences(f"selected {match.parts}", kept, rows, nodes)
-    found += _carried("anti-affinity", counts.carried.anti_affinity, on, nodes, _anti_affinity)
-    found += _carried("affinity", counts.carried.affinity, on, nodes, _affinity)
-    found += _carried("preferred", counts.carried.preferred, on, nodes, _weights)
-    return found
+        differing += _differences(f"selected {match.parts}", kept, rows, nodes)
+    differing += _carried("anti-affinity", counts.carried.anti_affinity, on, nodes, _anti_affinity)
+    differing += _carried("affinity", counts.carried.affinity, on, nodes, _affinity)
+    differing += _carried("preferred", counts.carried.preferred, on, nodes, _weights)
+    return differing
 
 
 def _carried(
@@ -92,11 +92,11 @@ def _differences(name: str, counts: Counts, amounts: Amounts, nodes: NodeTable) 
         grouped: Counter[str] = Counter()
         for row, number in by_row.items():
             grouped[_count_value(nodes, domain.key, row)] += number
-        found: Counter[str] = Counter()
+        counted: Counter[str] = Counter()
         for row in nodes.row_of.values():
-            found[_count_value(nodes, domain.key, row)] = int(totals[domain.ids[row]])
-        if {k: v for k, v in found.items() if v} != {k: v for k, v in grouped.items() if v}:
-            yield f"{name}: by {domain.key!r} {found}, should be {grouped}"
+            counted[_count_value(nodes, domain.key, row)] = int(totals[domain.ids[row]])
+        if {k: v for k, v in counted.items() if v} != {k: v for k, v in grouped.items() if v}:
+            yield f"{name}: by {domain.key!r} {counted}, should be {grouped}"
         if int(totals.sum()) != sum(by_row.values()):
             yield f"{name}: the totals by {domain.key!r} are {totals}"
 
@@ -233,8 +233,8 @@ def _totals(nodes: NodeTable) -> Iterator[str]:
         yield f"pod_total is {nodes.pod_total}"
     for key, column in list(nodes.materialised.items()):
         total = {"allocatable": nodes.total_allocatable, "requested": nodes.total_requested}
-        found = min(sum(column.values.tolist()), MAX_SUM)
-        if key[0] in total and total[key[0]](key[1]) != found:
+        amount = min(sum(column.values.tolist()), MAX_SUM)
+        if key[0] in total and total[key[0]](key[1]) != amount:
             yield f"the total of {key} is {total[key[0]](key[1])}"
 
 

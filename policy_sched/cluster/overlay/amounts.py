@@ -103,15 +103,15 @@ class Block:
     def amounts(self, key: Key) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Return an amount of each pod, shape (depth, m), and their sums; None if all are 0."""
         if key not in self._amounts:
-            found: NDArray[np.int64]
+            of_pods: NDArray[np.int64]
             if not key:
-                found = self.there.astype(np.int64)
+                of_pods = self.there.astype(np.int64)
             elif self.pods.is_part:
-                found = self.pods.of(key) * self.there
+                of_pods = self.pods.of(key) * self.there
             else:
-                found = self.pods.of(key)
-            sums = np.add.reduce(found, axis=0)
-            self._amounts[key] = (found, sums) if sums.any() else None
+                of_pods = self.pods.of(key)
+            sums = np.add.reduce(of_pods, axis=0)
+            self._amounts[key] = (of_pods, sums) if sums.any() else None
         return self._amounts[key]
 
     def follow(self, copy: Copy) -> None:

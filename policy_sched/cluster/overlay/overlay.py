@@ -126,15 +126,15 @@ class NodeOverlay:
         moved = self._moved.get(row)
         if not (gone or added or moved):
             return pods
-        found = {uid: pod for uid, pod in pods.items() if uid not in gone}
+        on_row = {uid: pod for uid, pod in pods.items() if uid not in gone}
         for some in added:
-            found |= {pod.uid: pod for pod in some}
+            on_row |= {pod.uid: pod for pod in some}
         for uid, pod in (moved or {}).items():
             if pod is None:
-                found.pop(uid, None)
+                on_row.pop(uid, None)
             else:
-                found[uid] = pod
-        return found
+                on_row[uid] = pod
+        return on_row
 
     def differences(self) -> Iterator[tuple[int, PodInfo]]:
         """Yield 1 and each pod that only this view has, -1 and each that only the table has."""
@@ -443,11 +443,11 @@ class NodeOverlay:
 
     def _touched(self, levels: Iterable[_Level]) -> set[int]:
         """Return the rows that the blocks changed."""
-        found: set[int] = set()
+        touched: set[int] = set()
         for level in levels:
             for rows, _ in level.saved:
-                found.update(np.atleast_1d(np.arange(self.n)[rows]).tolist())
-        return found
+                touched.update(np.atleast_1d(np.arange(self.n)[rows]).tolist())
+        return touched
 
     def _sum_new(self, rows: Iterable[int]) -> None:
         for row in rows:

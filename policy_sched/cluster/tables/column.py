@@ -96,14 +96,14 @@ def distinct(values: Values) -> Distinct:
     """Return the distinct values, none negative, in ascending order, and where each element is."""
     top = int(values.max()) + 1 if len(values) else 0
     if top > 8 * len(values) + 4096:
-        found, positions = np.unique(values, return_inverse=True)
-        return found.tolist(), positions
+        present, positions = np.unique(values, return_inverse=True)
+        return present.tolist(), positions
     seen = np.zeros(top, dtype=np.bool_)
     seen[values] = True
-    found = np.flatnonzero(seen)
+    present = np.flatnonzero(seen)
     position_of = np.empty(top, dtype=np.intp)
-    position_of[found] = np.arange(len(found))
-    return found.tolist(), position_of.take(values)
+    position_of[present] = np.arange(len(present))
+    return present.tolist(), position_of.take(values)
 
 
 def _view(values: Values) -> memoryview[int]:
@@ -136,14 +136,14 @@ class Eviction:
 
     def idle(self, columns: Mapping[Key, Column], always: Collection[str]) -> set[Key]:
         """Return the columns to give up; families ``always`` stay. A new round begins."""
-        found = {
+        idle_keys = {
             key
             for key, column in columns.items()
             if not (column.referenced or column.held or key[0] in always)
         }
         for column in columns.values():
             column.referenced = False
-        return found
+        return idle_keys
 
     def ended(self, columns: Collection[Key]) -> None:
         """Set the number of columns at which the next eviction is due."""

@@ -130,8 +130,8 @@ class Journal:
         far = self.version - version > few
         if far or version < self._dropped:
             differ = np.frombuffer(stamps, np.int64) != np.frombuffer(seen, np.int64)
-            found: list[int] = differ.nonzero()[0].tolist()
-            return found or [self._log[-1] >> _KIND_BITS]
+            differing: list[int] = differ.nonzero()[0].tolist()
+            return differing or [self._log[-1] >> _KIND_BITS]
         log, ends = self._log, self._ends
         start = bisect_right(ends, version)
         if start == len(log) - 1:

@@ -274,8 +274,10 @@ class NodeTable:
     def _evict(self) -> None:
         idle = self.eviction.idle(self._columns, _ALWAYS)
         self.usage.forget(idle)
-        self._readers = [one for one in self._readers if one[0].key not in idle]
-        self._image_columns = [one for one in self._image_columns if one[0].key not in idle]
+        self._readers = [reader for reader in self._readers if reader[0].key not in idle]
+        self._image_columns = [
+            reader for reader in self._image_columns if reader[0].key not in idle
+        ]
         for key in idle:
             del self._columns[key]
         self.usage.rewire()
@@ -362,13 +364,13 @@ class NodeTable:
 
     def refresh_devices(self, rows: Iterable[int] | None = None) -> None:
         """Read the columns of DEVICE_FAMILIES anew, on some rows or on all; nothing is noted."""
-        found = [one for one in self._readers if one[0].key[0] in DEVICE_FAMILIES]
-        if not found:
+        readers = [reader for reader in self._readers if reader[0].key[0] in DEVICE_FAMILIES]
+        if not readers:
             return
         for row in self.row_of.values() if rows is None else rows:
             node = self.nodes[row]
             assert node is not None, "only live rows have devices"
-            for column, read in found:
+            for column, read in readers:
                 column.put(row, read(node))
 
     def _name(self, node: Node) -> None:

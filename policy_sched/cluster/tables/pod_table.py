@@ -113,8 +113,8 @@ class PodTable:
         column = Column(key, schema.family_of(key, schema.POD_COLUMNS), self._capacity)
         self.eviction.numbered(column)
         read = pod_table_reader(key, self.strings)
-        found = [0 if info is None else read(info) for info in self.infos]
-        column.values[: len(found)] = found
+        values = [0 if info is None else read(info) for info in self.infos]
+        column.values[: len(values)] = values
         self._columns[key] = column
         self._readers.append((column, read))
         return column
@@ -127,7 +127,7 @@ class PodTable:
         if not eviction.due(self._columns):
             return
         idle = eviction.idle(self._columns, ("node",))
-        self._readers = [one for one in self._readers if one[0].key not in idle]
+        self._readers = [reader for reader in self._readers if reader[0].key not in idle]
         for key in idle:
             del self._columns[key]
         eviction.ended(self._columns)
@@ -223,16 +223,16 @@ class PodRows:
     @cached_property
     def there(self) -> NDArray[np.bool_]:
         """Return where there is a pod."""
-        found: NDArray[np.bool_] = self.rows >= 0
-        return found
+        present: NDArray[np.bool_] = self.rows >= 0
+        return present
 
     def of(self, key: schema.Key) -> NDArray[Any]:
         """Return a column of the pod table at the rows."""
-        found = self._columns.get(key)
-        if found is None:
-            found = self._columns[key] = self.pods.lookup(key).values[self.rows]
-            found[self.rows < 0] = 0
-        return found
+        values = self._columns.get(key)
+        if values is None:
+            values = self._columns[key] = self.pods.lookup(key).values[self.rows]
+            values[self.rows < 0] = 0
+        return values
 
     def derived(
         self,
@@ -244,23 +244,23 @@ class PodRows:
 
         What is kept under the key (see `PodOrder`) holds for one and the same ``source``.
         """
-        found = read(self.rows)
-        found[self.rows < 0] = 0
-        return found
+        values = read(self.rows)
+        values[self.rows < 0] = 0
+        return values
 
     def at(self, places: NDArray[np.intp]) -> PodRows:
         """Return some columns of rows of shape (depth, m)."""
-        found = PodRows(self.pods, self.rows.take(places, axis=1))
-        found.__dict__["there"] = self.there.take(places, axis=1)
-        found.is_part = self.is_part
-        return found
+        part = PodRows(self.pods, self.rows.take(places, axis=1))
+        part.__dict__["there"] = self.there.take(places, axis=1)
+        part.is_part = self.is_part
+        return part
 
     def holding(self, there: NDArray[np.bool_]) -> PodRows:
         """Return the same rows with no pods but some; the columns are as they were."""
-        found = copy(self)
-        found.__dict__["there"] = there
-        found.is_part = True
-        return found
+        part = copy(self)
+        part.__dict__["there"] = there
+        part.is_part = True
+        return part
 
 
 def pod_table_reader(key: schema.Key, strings: Strings) -> Reader:

@@ -30,8 +30,8 @@ def allocation_result(
     share_id: Callable[[], str],
 ) -> AllocationResult:
     """Return the result of one claim. Raises AllocationError."""
-    results = tuple([_result(one, share_id) for one in allocated])
-    chosen = {one.request.parent: one.request for one in allocated}
+    results = tuple([_result(device, share_id) for device in allocated])
+    chosen = {device.request.parent: device.request for device in allocated}
     config = _class_configs(chosen, classes)
     if claim.spec.devices.config:
         config += _claim_configs(claim, chosen)
@@ -41,16 +41,18 @@ def allocation_result(
     )
 
 
-def _result(one: AllocatedDevice, share_id: Callable[[], str]) -> DeviceRequestAllocationResult:
-    device, request, amounts = one.device.device, one.request, one.consumed
+def _result(
+    allocated: AllocatedDevice, share_id: Callable[[], str]
+) -> DeviceRequestAllocationResult:
+    device, request, amounts = allocated.device.device, allocated.request, allocated.consumed
     consumed: dict[str, Amount] = (
         {} if not amounts else {name: str(amount) for name, amount in amounts.items()}
     )
     return DeviceRequestAllocationResult(
         request=request.full_name,
-        driver=one.device.id.driver,
-        pool=one.device.id.pool,
-        device=one.device.id.device,
+        driver=allocated.device.id.driver,
+        pool=allocated.device.id.pool,
+        device=allocated.device.id.device,
         admin_access=request.admin_access,
         tolerations=request.tolerations,
         binding_conditions=device.binding_conditions or None,
@@ -67,36 +69,36 @@ def _class_configs(
     names: dict[str, list[str]] = {}
     for request in chosen.values():
         names.setdefault(request.class_name, []).append(request.full_name)
-    found: list[DeviceAllocationConfiguration] = []
+    configs: list[DeviceAllocationConfiguration] = []
     for class_name, requests in names.items():
         device_class = classes(class_name)
         if device_class is not None and device_class.spec.config:
-            found += [
+            configs += [
                 DeviceAllocationConfiguration(
                     source=FROM_CLASS, requests=tuple(requests), opaque=config.opaque
                 )
                 for config in device_class.spec.config
             ]
-    return found
+    return configs
 
 
 def _claim_configs(
     claim: ResourceClaim, chosen: Mapping[str, Request]
 ) -> list[DeviceAllocationConfiguration]:
-    found = []
+    configs = []
     for config in claim.spec.devices.config:
         entry = DeviceAllocationConfiguration(
             source=FROM_CLAIM, requests=config.requests, opaque=config.opaque
         )
         if not config.requests:
-            found.append(entry)
+            configs.append(entry)
             continue
-        for one in claim.spec.devices.requests:
-            request = chosen.get(one.name)
-            full = one.name if request is None else request.full_name
-            if one.name in config.requests or full in config.requests:
-                found.append(entry)
-    return found
+        for request_spec in claim.spec.devices.requests:
+            request = chosen.get(request_spec.name)
+            full = request_spec.name if request is None else request.full_name
+            if request_spec.name in config.requests or full in config.requests:
+                configs.append(entry)
+    return configs
 
 
 def _node_selector(
@@ -105,8 +107,8 @@ def _node_selector(
     """Return what keeps a pod with the claim on the nodes that reach its devices."""
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []
-    for one in allocated:
-        spec, device = one.device.slice.spec, one.device.device
+    for allocation in allocated:
+        spec, device = allocation.device.slice.spec, allocation.device.device
         place = device if spec.per_device_node_selection else spec
         if place.node_name is not None or device.binds_to_node:
             name = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
@@ -127,6 +129,11 @@ def _node_selector(
     return NodeSelector(node_selector_terms=(term,))
 
 
-def _add(found: list[NodeSelectorRequirement], more: Sequence[NodeSelectorRequirement]) -> None:
-    known = {(one.key, one.operator, frozenset(one.values)) for one in found}
-    found.extend(r for r in more if (r.key, r.operator, frozenset(r.values)) not in known)
+def _add(
+    requirements: list[NodeSelectorRequirement], more: Sequence[NodeSelectorRequirement]
+) -> None:
+    known = {
+        (requirement.key, requirement.operator, frozenset(requirement.values))
+        for requirement in requirements
+    }
+    requirements.extend(r for r in more if (r.key, r.operator, frozenset(r.values)) not in known)

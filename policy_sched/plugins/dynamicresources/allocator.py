@@ -141,8 +141,8 @@ class Allocator:
 
     def _all_of(self, plan: ClaimPlan) -> int:
         """Return how many devices are looked at for requests of all devices."""
-        requests = [one for alternatives in plan.requests for one in alternatives]
-        count = sum(isinstance(one, Request) and one.mode == ALL for one in requests)
+        requests = [request for alternatives in plan.requests for request in alternatives]
+        count = sum(isinstance(request, Request) and request.mode == ALL for request in requests)
         if not count:
             return 0
         return count * sum(len(view.devices) for pool in self.pools for view in pool.slices)
@@ -162,9 +162,11 @@ class Allocator:
         if request.count == 1:
             return self._first(request)
         constraints, devices = self._claims[0].constraints, self._usable(request)
-        if id(request) not in self._selected or any(one.consumed_counters for one, _ in devices):
+        if id(request) not in self._selected or any(
+            constraint.consumed_counters for constraint, _ in devices
+        ):
             return None
-        if not all(isinstance(one, MatchAttribute) for one in constraints):
+        if not all(isinstance(constraint, MatchAttribute) for constraint in constraints):
             return None
         return self._matching(request, devices)
 
@@ -178,9 +180,10 @@ class Allocator:
         self._look(0)
         self.spend(len(devices))
         names = [
-            one.name
-            for one in self._claims[0].constraints
-            if isinstance(one, MatchAttribute) and one.covers(request.parent, request.sub)
+            constraint.name
+            for constraint in self._claims[0].constraints
+            if isinstance(constraint, MatchAttribute)
+            and constraint.covers(request.parent, request.sub)
         ]
         groups: dict[tuple[Value, ...], list[Candidate]] = {}
         for candidate in devices:
@@ -338,7 +341,12 @@ class Allocator:
         if self.ranking is not None:
             return None  # rules may refuse devices, or fail, only when a request comes to them
         names: dict[str, None] = {}
-        wanted = [one for claim in self._claims for sub in claim.requests for one in sub]
+        wanted = [
+            wanted_request
+            for claim in self._claims
+            for sub in claim.requests
+            for wanted_request in sub
+        ]
         for claim in self._claims:
             for constraint in claim.constraints:
                 if not isinstance(constraint, MatchAttribute):
@@ -374,20 +382,24 @@ class Allocator:
 
     def _usable(self, request: Request) -> Sequence[Candidate]:
         """Return the devices that are tried for a request, in order."""
-        found = self._devices.get(id(request))
-        if found is None:
-            found = None if self.offered is None else self.offered(request)
-            if found is None:
+        candidates = self._devices.get(id(request))
+        if candidates is None:
+            candidates = None if self.offered is None else self.offered(request)
+            if candidates is None:
                 pools = self.pools if isinstance(self.pools, NodePools) else NodePools(self.pools)
-                found = pools.usable
+                candidates = pools.usable
             else:
                 self._selected.add(id(request))
             if self.ranking is not None:
                 if id(request) not in self._selected:
-                    found = [one for one in found if self._may_select(request, one[0])]
-                found = self.ranking.ranked(request, found)
-            self._devices[id(request)] = found
-        return found
+                    candidates = [
+                        candidate
+                        for candidate in candidates
+                        if self._may_select(request, candidate[0])
+                    ]
+                candidates = self.ranking.ranked(request, candidates)
+            self._devices[id(request)] = candidates
+        return candidates
 
     def _may_select(self, request: Request, device: DeviceView) -> bool:
         """Return whether a request selects a device; where that fails, the search will find it."""

@@ -53,7 +53,7 @@ def conditional(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
     """Return the devices of a claim that have binding conditions."""
     allocation = claim.status.allocation
     results = () if allocation is None else allocation.devices.results
-    return [one for one in results if one.binding_conditions]
+    return [result for result in results if result.binding_conditions]
 
 
 def check(claim: ResourceClaim) -> bool:
@@ -62,16 +62,16 @@ def check(claim: ResourceClaim) -> bool:
         return False
     ready = True
     for result in conditional(claim):
-        found = dict(_conditions(claim, result))
+        conditions = dict(_conditions(claim, result))
         for name in result.binding_failure_conditions:
-            status, reason, message = found.get(name, ("", "", ""))
+            status, reason, message = conditions.get(name, ("", "", ""))
             if status == "True":
                 raise BindingError(
                     f"device binding failed: claim={claim.metadata.name}, reason={reason}, "
                     f'message="{message}"'
                 )
         ready = ready and all(
-            found.get(name, ("",))[0] == "True" for name in result.binding_conditions or ()
+            conditions.get(name, ("",))[0] == "True" for name in result.binding_conditions or ()
         )
     return ready
 
@@ -85,8 +85,8 @@ def _conditions(
             result.pool,
             result.device,
         ):
-            for one in device.conditions:
-                yield one.type, (one.status, one.reason, one.message)
+            for condition in device.conditions:
+                yield condition.type, (condition.status, condition.reason, condition.message)
 
 
 def timed_out(claim: ResourceClaim, now: int, timeout: int) -> bool:
@@ -94,7 +94,7 @@ def timed_out(claim: ResourceClaim, now: int, timeout: int) -> bool:
     allocation = claim.status.allocation
     if allocation is None or allocation.allocation_timestamp is None:
         return False
-    if all(one.binding_conditions is None for one in allocation.devices.results):
+    if all(result.binding_conditions is None for result in allocation.devices.results):
         return False
     return nanoseconds(allocation.allocation_timestamp) + timeout < now
 
@@ -145,8 +145,8 @@ class Reservation:
 
     def result(self, claim: ResourceClaim) -> AllocationResult | None:
         """Return what a claim got; None if it was allocated before."""
-        found = self._results.get(uid_of(claim))
-        return None if found is None else found[1]
+        claim_result = self._results.get(uid_of(claim))
+        return None if claim_result is None else claim_result[1]
 
 
 class ClaimCounts:
@@ -205,12 +205,14 @@ class Binding:
                         continue
                     result = reservation.result(claim)
                     now = self._handle.now()
-                    found = yield from written(current, pod, result, now, reservation.shared)
-                    self._claims.assume(found)
+                    claim_written = yield from written(
+                        current, pod, result, now, reservation.shared
+                    )
+                    self._claims.assume(claim_written)
                     self._claims.release(claim)
                 finally:
                     self._claims.release(claim, pod)
-                reservation.user[index] = found
+                reservation.user[index] = claim_written
             if reservation.extended_claim is not None:
                 yield from self._write_extended_claim(reservation, pod)
         except ClusterError as error:
@@ -239,13 +241,13 @@ class Binding:
             else:
                 made = extended_claim
             result = reservation.result(extended_claim)
-            found = yield from written(made, pod, result, self._handle.now())
-            self._claims.assume(found)
-            reservation.extended_claim = found
+            claim_written = yield from written(made, pod, result, self._handle.now())
+            self._claims.assume(claim_written)
+            reservation.extended_claim = claim_written
         finally:
             self._claims.release(extended_claim, pod)
         try:
-            yield mapping(pod, found, variant)
+            yield mapping(pod, claim_written, variant)
         except ClusterError as error:
             text = f"update pod {pod.key} ExtendedResourceClaimStatus: {error}"
             raise ClusterError(text) from error
@@ -265,10 +267,10 @@ class Binding:
         begun = self._handle.now()
 
         def poll() -> Status | None:
-            found = self._ready(claims, begun)
-            if found is not None:
-                self._count(claims, pod.scheduler_name, found[0], begun)
-            return None if found is None else found[1]
+            ending = self._ready(claims, begun)
+            if ending is not None:
+                self._count(claims, pod.scheduler_name, ending[0], begun)
+            return None if ending is None else ending[1]
 
         return poll() or PendingStatus(poll)
 
@@ -276,11 +278,11 @@ class Binding:
         """Count how the wait for the conditions of a pod's claims ended."""
         seconds = (self._handle.now() - begun) / 1e9
         for claim in claims:
-            for one in conditional(claim):
-                self._counts.allocations[profile, one.driver, result] += 1
+            for device in conditional(claim):
+                self._counts.allocations[profile, device.driver, result] += 1
             allocation = claim.status.allocation
-            for one in () if allocation is None else allocation.devices.results:
-                self._counts.waits[profile, one.driver, result].append(seconds)
+            for device in () if allocation is None else allocation.devices.results:
+                self._counts.waits[profile, device.driver, result].append(seconds)
 
     def _ready(self, claims: list[ResourceClaim], begun: int) -> tuple[str, Status] | None:
         """Return the result and the status, None while conditions are waited for.

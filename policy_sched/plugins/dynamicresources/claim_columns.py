@@ -63,15 +63,15 @@ class Statuses:
 
     def number(self, status: Status) -> int:
         """Return the number of a status."""
-        found = self.known.get(status)
-        if found is None:
+        code = self.known.get(status)
+        if code is None:
             if len(self.listed) >= _MAX_CODES:
                 self.known.clear()
                 del self.listed[1:]
                 self.epoch += 1
-            found = self.known[status] = len(self.listed)
+            code = self.known[status] = len(self.listed)
             self.listed.append(status)
-        return found
+        return code
 
     def describe(self, _rows: NDArray[np.intp], codes: Codes) -> list[Status]:
         """Return the statuses of numbers."""
@@ -147,7 +147,7 @@ class ClaimColumns:
 
     # Filter.
 
-    def codes(self, found: ClaimStore, rows: Rows, unavailable: set[str] | None = None) -> Codes:
+    def codes(self, store: ClaimStore, rows: Rows, unavailable: set[str] | None = None) -> Codes:
         """Return the numbers of Filter's statuses, of all rows or of some.
 
         ``unavailable`` takes the UIDs of allocated claims that keep the pod from a node.
@@ -155,9 +155,9 @@ class ClaimColumns:
         table = self._table
         self._devices.sync()
         searched = np.flatnonzero(table.live.values[: table.n]) if rows is None else rows
-        begun = self._search.begin(found)
-        codes = self._allocated(begun, found, searched)
-        for claim in found.user:
+        begun = self._search.begin(store)
+        codes = self._allocated(begun, store, searched)
+        for claim in store.user:
             if claim.status.allocation is None:
                 continue
             kept_off = (codes == 0) & ~self._usable(begun, claim, searched)
@@ -171,25 +171,25 @@ class ClaimColumns:
         spread[searched] = codes
         return spread
 
-    def _allocated(self, begun: PodSearch, found: ClaimStore, searched: Numbers) -> Codes:
+    def _allocated(self, begun: PodSearch, store: ClaimStore, searched: Numbers) -> Codes:
         """Return the numbers of the statuses as far as claims are to be allocated."""
-        if not found.plans and found.extended_claim is None:
+        if not store.plans and store.extended_claim is None:
             return np.zeros(searched.size, np.int16)
-        column = self._column(self._shape(found) if self._ruled else found.plans_shape)
+        column = self._column(self._shape(store) if self._ruled else store.plans_shape)
         generation = self._devices.generation
         stale = searched
         if self._steady:
             stale = searched[column.seen[searched] != generation[searched]]
         if stale.size:
-            self._refresh(column, begun, found, stale)
+            self._refresh(column, begun, store, stale)
         return column.values[searched]
 
-    def _shape(self, found: ClaimStore) -> Hashable:
+    def _shape(self, store: ClaimStore) -> Hashable:
         """Return what results depend on besides nodes and devices; None where nothing is kept."""
         rules = self._search.rules
-        if rules is None or found.plans_shape is None:
-            return found.plans_shape
-        return found.plans_shape, rules.key(found.pod)
+        if rules is None or store.plans_shape is None:
+            return store.plans_shape
+        return store.plans_shape, rules.key(store.pod)
 
     def _column(self, shape: Hashable) -> _Shape:
         """Return what is kept for a shape; of None nothing is."""
@@ -205,12 +205,12 @@ class ClaimColumns:
             column.fit(self._table.n)
         return column
 
-    def _refresh(self, column: _Shape, begun: PodSearch, found: ClaimStore, stale: Numbers) -> None:
+    def _refresh(self, column: _Shape, begun: PodSearch, store: ClaimStore, stale: Numbers) -> None:
         """Evaluate rows anew."""
         budget, cancelled = self._search.budget, bool(self._search.cancelled())
         try:
             budget.spend(1 + stale.size // _ROWS_PER_UNIT)
-            bounds = self._bounds(column, found)
+            bounds = self._bounds(column, store)
         except DeadlineExceeded:
             bounds = None  # no row can be paid for
         if bounds is None or stale.size <= thresholds.LOOP_ROWS:
@@ -263,13 +263,13 @@ class ClaimColumns:
 
     # Without a search.
 
-    def _bounds(self, column: _Shape, found: ClaimStore) -> _Bounds | None:
+    def _bounds(self, column: _Shape, store: ClaimStore) -> _Bounds | None:
         """Return how many devices a node needs; None where a claim is more than that."""
         devices = self._devices
         layout = devices.epoch, len(devices.views)
         if column.layout != layout:
-            requests = self._requests(found)
-            column.bounds = None if requests is None else _bounds(requests, found)
+            requests = self._requests(store)
+            column.bounds = None if requests is None else _bounds(requests, store)
             column.layout = layout
         if column.bounds is not None:
             for requested in column.bounds.columns:
@@ -277,15 +277,15 @@ class ClaimColumns:
                     requested.refresh()
         return column.bounds
 
-    def _requests(self, found: ClaimStore) -> list[Alternatives] | None:
+    def _requests(self, store: ClaimStore) -> list[Alternatives] | None:
         """Return the alternatives of each request with their columns.
 
         None where there is more to a claim than so many devices for each request.
         """
-        if found.extended_claim is not None or self._must_search:
+        if store.extended_claim is not None or self._must_search:
             return None
         requests: list[Alternatives] = []
-        for plan in found.plans:
+        for plan in store.plans:
             if plan.fixed is None or plan.fixed > MAX_DEVICES:
                 return None
             for alternatives in plan.requests:
@@ -316,12 +316,12 @@ class ClaimColumns:
         devices = self._devices
         if devices.searched[row]:
             return False
-        for one in bounds.failing:
-            if devices.partial[row] or one.on(row, one.failing).size:
+        for requested in bounds.failing:
+            if devices.partial[row] or requested.on(row, requested.failing).size:
                 return False
         enough = True
-        for one, count in bounds.wanted:
-            if one.on(row, one.suits).size < count:
+        for requested, count in bounds.wanted:
+            if requested.on(row, requested.suits).size < count:
                 enough = False
         for alternatives in bounds.alternatives:
             enough = enough and any(c.on(row, c.suits).size >= count for c, count in alternatives)
@@ -334,19 +334,19 @@ class ClaimColumns:
         column.seen[row] = devices.generation[row]
         return True
 
-    def passes(self, found: ClaimStore, row: int) -> bool:
+    def passes(self, store: ClaimStore, row: int) -> bool:
         """Return whether Filter accepts a row."""
         search = self._search
         search.budget.enter(len(search.row_of), search.filter_timeout)
-        if found.shape is None:
-            return not self.codes(found, np.array([row], np.intp)).any()
+        if store.shape is None:
+            return not self.codes(store, np.array([row], np.intp)).any()
         devices = self._devices
         devices.sync()
-        column = self._column(self._shape(found) if self._ruled else found.plans_shape)
+        column = self._column(self._shape(store) if self._ruled else store.plans_shape)
         if not self._steady or column.seen[row] != devices.generation[row]:
-            bounds = self._bounds(column, found)
+            bounds = self._bounds(column, store)
             if bounds is None or not self._evaluate_row(column, bounds, row):
-                self._search_row(column, PodSearch(self._search, found), row)
+                self._search_row(column, PodSearch(self._search, store), row)
         return not column.values[row]
 
     # Allocated claims.
@@ -385,7 +385,7 @@ class ClaimColumns:
 
     # One node.
 
-    def find(self, found: ClaimStore, row: int, *, anew: bool = False) -> NodeAllocation | None:
+    def find(self, store: ClaimStore, row: int, *, anew: bool = False) -> NodeAllocation | None:
         """Return what a node gives, None if it has not enough; ``anew``: as the node is now.
 
         Raises AllocationError, DeadlineExceeded and ExtendedResourceError.
@@ -393,46 +393,50 @@ class ClaimColumns:
         search = self._search
         search.budget.enter(len(search.row_of), search.filter_timeout)
         self._devices.sync()
-        column = self._column(self._shape(found) if self._ruled else found.plans_shape)
+        column = self._column(self._shape(store) if self._ruled else store.plans_shape)
         generation = int(self._devices.generation[row])
         kept = None if anew else column.allocations.get(row)
         if kept is not None and kept[0] == generation and kept[1].variant is None:
-            return NodeAllocation([plan.claim for plan in found.plans], kept[1].devices)
-        bounds = None if self._search.rules is not None else self._bounds(column, found)
+            return NodeAllocation([plan.claim for plan in store.plans], kept[1].devices)
+        bounds = None if self._search.rules is not None else self._bounds(column, store)
         got = None
         if bounds is not None and bounds.only is not None and not bounds.failing:
-            got = self._search.first(found.plans[0], bounds.only, row)
+            got = self._search.first(store.plans[0], bounds.only, row)
         if got is None:
-            got = PodSearch(self._search, found).find(row)
+            got = PodSearch(self._search, store).find(row)
         if got is not None:
             column.allocations[row] = generation, got
         return got
 
-    def names(self, found: ClaimStore, row: int) -> list[frozenset[str]]:
+    def names(self, store: ClaimStore, row: int) -> list[frozenset[str]]:
         """Return of each of the user's claims the requests with devices on a node, in order.
 
         Raises AllocationError and ExtendedResourceError where the node does not suit.
         """
-        got = self.find(found, row)
+        got = self.find(store, row)
         fresh = iter([] if got is None else got.devices)
         names = []
-        for claim in found.user:
+        for claim in store.user:
             allocation = claim.status.allocation
             if allocation is not None:
-                names.append(frozenset(one.request for one in allocation.devices.results))
+                names.append(frozenset(device.request for device in allocation.devices.results))
             else:
-                names.append(frozenset(one.request.full_name for one in next(fresh, [])))
+                names.append(frozenset(device.request.full_name for device in next(fresh, [])))
         return names
 
-    def keeping_from(self, found: ClaimStore, rows: Sequence[int]) -> set[str]:
+    def keeping_from(self, store: ClaimStore, rows: Sequence[int]) -> set[str]:
         """Return the UIDs of the allocated claims that some of these nodes cannot use."""
         self._devices.sync()
-        begun, searched = self._search.begin(found), np.array(rows, np.intp)
-        allocated = (claim for claim in found.user if claim.status.allocation is not None)
-        return {uid_of(one) for one in allocated if not self._usable(begun, one, searched).all()}
+        begun, searched = self._search.begin(store), np.array(rows, np.intp)
+        allocated = (claim for claim in store.user if claim.status.allocation is not None)
+        return {
+            uid_of(user_claim)
+            for user_claim in allocated
+            if not self._usable(begun, user_claim, searched).all()
+        }
 
 
-def _bounds(requests: Sequence[Alternatives], found: ClaimStore) -> _Bounds:
+def _bounds(requests: Sequence[Alternatives], store: ClaimStore) -> _Bounds:
     """Return the bounds of requests.
 
     Enough devices are a result where no two requests want one device, whatever is taken.
@@ -445,13 +449,13 @@ def _bounds(requests: Sequence[Alternatives], found: ClaimStore) -> _Bounds:
         else:
             alike.setdefault(id(alternatives[0][0]), []).append(alternatives[0])
     wanted = []
-    simple = not several and not any(p.claim.spec.devices.constraints for p in found.plans)
+    simple = not several and not any(p.claim.spec.devices.constraints for p in store.plans)
     for group in alike.values():
         column, counts = group[0][0], [count for _, count in group]
         simple = simple and not column.counts and (len(group) == 1 or column.exclusive)
         wanted.append((column, sum(counts) if column.exclusive else max(counts)))
-    for one, other in combinations([column for column, _ in wanted], 2):
-        simple = simple and not (one.selected & other.selected).any()
+    for first, other in combinations([column for column, _ in wanted], 2):
+        simple = simple and not (first.selected & other.selected).any()
     columns = tuple(
         {id(column): column for alternatives in requests for column, _ in alternatives}.values()
     )
@@ -468,7 +472,7 @@ def _bounds(requests: Sequence[Alternatives], found: ClaimStore) -> _Bounds:
 def named_nodes(selector: NodeSelector) -> tuple[str, ...] | None:
     """Return the nodes that a selector names, None where it says something else."""
     match selector.node_selector_terms:
-        case (NodeSelectorTerm(match_expressions=(), match_fields=(one,)),):
-            if one.key == "metadata.name" and one.operator == "In":
-                return one.values
+        case (NodeSelectorTerm(match_expressions=(), match_fields=(requirement,)),):
+            if requirement.key == "metadata.name" and requirement.operator == "In":
+                return requirement.values
     return None

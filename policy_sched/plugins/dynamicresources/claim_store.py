@@ -190,8 +190,8 @@ class ClaimStores:
                 {request.name: request.exactly.device_class_name}
                 if request.exactly is not None
                 else {
-                    f"{request.name}/{one.name}": one.device_class_name
-                    for one in request.first_available
+                    f"{request.name}/{alternative.name}": alternative.device_class_name
+                    for alternative in request.first_available
                 }
             )
             for label, device_class in classes.items():

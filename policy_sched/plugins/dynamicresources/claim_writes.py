@@ -180,12 +180,12 @@ def written(
         if attempt > 1:
             namespace, short = key_of(claim)
             try:
-                found = yield ObjectRequest("get", ResourceClaim, namespace, short)
+                response = yield ObjectRequest("get", ResourceClaim, namespace, short)
             except ClusterError as error:
                 text = f"get updated claim {claim_name(claim)} after conflict: {error}"
                 raise WriteError(text) from error
-            assert isinstance(found, ResourceClaim), "the request was for a claim"
-            current = found
+            assert isinstance(response, ResourceClaim), "the request was for a claim"
+            current = response
         if current.metadata.deletion_timestamp is not None:
             raise WriteError(f"claim {claim_name(claim)} got deleted in the meantime")
         allocation = current.status.allocation
@@ -198,9 +198,9 @@ def written(
             if result is not None and FINALIZER not in current.metadata.finalizers:
                 what = "add finalizer"
                 finalizers = (*current.metadata.finalizers, FINALIZER)
-                found = yield with_finalizers(current, finalizers)
-                assert isinstance(found, ResourceClaim), "it was patched"
-                current = found
+                response = yield with_finalizers(current, finalizers)
+                assert isinstance(response, ResourceClaim), "it was patched"
+                current = response
             if result is None and current.status.allocation is None:
                 raise WriteError(
                     f"claim {claim_name(claim)} got deallocated elsewhere in the meantime"
@@ -208,15 +208,15 @@ def written(
             if current.status.reserved_for and is_reserved(current, pod):
                 return current
             what = "add reservation" if result is None else "add allocation and reservation"
-            found = yield _reservation(current, pod, result, now)
+            response = yield _reservation(current, pod, result, now)
         except ClusterError as error:
             if not what or isinstance(error, WriteError):
                 raise
             if attempt == TRIES or not _is_conflict(error):
                 raise WriteError(f"{what} to claim {claim_name(claim)}: {error}") from error
         else:
-            assert isinstance(found, ResourceClaim), "it was patched"
-            return found
+            assert isinstance(response, ResourceClaim), "it was patched"
+            return response
     raise AssertionError("the last try returns or raises")
 
 
@@ -233,10 +233,10 @@ def given_back(claim: ResourceClaim, pod: PodInfo) -> Writing[Status]:
             except ClusterError as error:
                 if attempt == TRIES or not _is_conflict(error):
                     raise
-            found = yield ObjectRequest("get", ResourceClaim, *key_of(claim))
-            assert isinstance(found, ResourceClaim), "it was requested"
-            claim = found
-            if any(one.uid != pod.uid for one in claim.status.reserved_for):
+            response = yield ObjectRequest("get", ResourceClaim, *key_of(claim))
+            assert isinstance(response, ResourceClaim), "it was requested"
+            claim = response
+            if any(user.uid != pod.uid for user in claim.status.reserved_for):
                 break
     except ClusterError as error:
         return Status(Code.ERROR, (str(error),))

@@ -117,10 +117,10 @@ class Allocations:
     def __init__(self, _handle: Handle) -> None:
         self._found: dict[str, dict[str, Allocating]] = {}
 
-    def put(self, profile: str, rules: str, one: Allocating) -> None:
+    def put(self, profile: str, rules: str, allocating: Allocating) -> None:
         """Note what allocates by rules; of a profile, those in force and those before are kept."""
         before = list(self._found.get(profile, {}).items())[-1:]
-        self._found[profile] = {**dict(before), rules: one}
+        self._found[profile] = {**dict(before), rules: allocating}
 
     def get(self, profile: str, rules: str) -> Allocating | None:
         """Return what allocates by rules, None if nothing does."""
@@ -143,11 +143,11 @@ class Ratings:
         if self.count > _MOST_RATED:
             self.kept.clear()
             self.count = 0
-        found = self.kept.get(key)
-        if found is None:
-            found = self.kept[key] = {}
+        verdicts = self.kept.get(key)
+        if verdicts is None:
+            verdicts = self.kept[key] = {}
             self.count += 1
-        return found
+        return verdicts
 
 
 class Ranking:
@@ -165,24 +165,24 @@ class Ranking:
         self._ratings = ratings
         self._pod = pod
         self._row = row
-        self._facts = {id(one.view): one.facts for one in devices}
+        self._facts = {id(device.view): device.facts for device in devices}
         self._rater: Rate | None = None
         self._scores: dict[tuple[str, str], dict[DeviceId, float]] = {}
 
     def ranked(self, request: Request, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return the candidates that rules allow, the best first. Raises AllocationError."""
         facts, kept = as_facts(request), self._kept(request)
-        found: list[tuple[float, Candidate]] = []
-        for one in candidates:
-            device = self._facts.get(id(one[0]))
+        allowed: list[tuple[float, Candidate]] = []
+        for candidate in candidates:
+            device = self._facts.get(id(candidate[0]))
             if device is not None:
                 verdict = self._verdict(request, facts, device, kept)
                 if not verdict.refused_by:
-                    found.append((verdict.score, one))
-        found.sort(key=_best_first)
-        scores = {one[0].id: score for score, one in found}
+                    allowed.append((verdict.score, candidate))
+        allowed.sort(key=_best_first)
+        scores = {candidate[0].id: score for score, candidate in allowed}
         self._scores[request.claim, request.full_name] = scores
-        return [one for _, one in found]
+        return [candidate for _, candidate in allowed]
 
     def score(self, request: Request, device: DeviceId) -> float:
         """Return the score of a device for a request, 0 where nothing was ranked for it."""
@@ -284,19 +284,19 @@ def allocation_facts(
     allocated: Sequence[Sequence[DeviceAllocation]], devices: Sequence[NodeDevice]
 ) -> AllocationFacts:
     """Return an allocation as rules see it; ``devices``: those of the node."""
-    known = {one.view.id: one.facts for one in devices}
+    known = {device.view.id: device.facts for device in devices}
     return AllocationFacts(
         tuple(
             AllocatedDeviceFacts(
-                request=one.request.full_name,
-                device=known.get(one.device.id, NO_DEVICE),
-                score=one.score,
+                request=device.request.full_name,
+                device=known.get(device.device.id, NO_DEVICE),
+                score=device.score,
                 consumed_capacity=QualifiedNames(
-                    one.device.id.driver,
-                    {name: amount.units(name) for name, amount in (one.consumed or {}).items()},
+                    device.device.id.driver,
+                    {name: amount.units(name) for name, amount in (device.consumed or {}).items()},
                 ),
             )
             for claim in allocated
-            for one in claim
+            for device in claim
         )
     )

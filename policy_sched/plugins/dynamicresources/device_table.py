@@ -199,17 +199,19 @@ class DeviceTable:
             self.invalid[row] |= bool(pool.invalid)
             if pool.incomplete or pool.invalid:
                 continue
-            for one in pool.slices:
-                if not one.devices:
+            for slice_view in pool.slices:
+                if not slice_view.devices:
                     continue
-                if one.first < 0:
-                    self._number(one)
-                    fresh.append(one)
-                part = np.arange(one.first, one.first + len(one.devices), dtype=np.intp)
-                if one.slice.spec.per_device_node_selection:
+                if slice_view.first < 0:
+                    self._number(slice_view)
+                    fresh.append(slice_view)
+                part = np.arange(
+                    slice_view.first, slice_view.first + len(slice_view.devices), dtype=np.intp
+                )
+                if slice_view.slice.spec.per_device_node_selection:
                     self.partial[row] = True
                     try:
-                        part = part[[device.on_node(view) for device in one.devices]]
+                        part = part[[device.on_node(view) for device in slice_view.devices]]
                     except ValueError:
                         self.searched[row] = True
                 parts.append(part)
@@ -278,8 +280,8 @@ class DeviceTable:
             self._flat = np.concatenate(self.candidates), ends
         numbers, ends = self._flat
         sums = np.concatenate((_ZERO, np.cumsum(devices[numbers], dtype=np.intp)))
-        found: NDArray[np.intp] = (sums[ends[1:]] - sums[ends[:-1]])[rows]
-        return found
+        counts: NDArray[np.intp] = (sums[ends[1:]] - sums[ends[:-1]])[rows]
+        return counts
 
 
 _ZERO: Final = np.zeros(1, np.intp)
@@ -313,9 +315,9 @@ class NodeDevices:
         pools = table.pools(row)
         views = [table.views[number] for number in table.candidates[row].tolist()]
         before = () if known is None else known[1]
-        found = _devices([(view, pools.of(view)) for view in views], self._state, before)
-        self._found[row] = generation, found
-        return found
+        devices = _devices([(view, pools.of(view)) for view in views], self._state, before)
+        self._found[row] = generation, devices
+        return devices
 
 
 def _devices(
@@ -324,8 +326,8 @@ def _devices(
     before: Sequence[NodeDevice],
 ) -> tuple[NodeDevice, ...]:
     """Return devices; the facts of one that is as it was ``before`` are taken over."""
-    known = {id(one.view): one for one in before}
-    found: list[NodeDevice] = []
+    known = {id(device.view): device for device in before}
+    devices: list[NodeDevice] = []
     for index, (view, pool) in enumerate(candidates):
         old = known.get(id(view))
         whole, shares = view.id in state.devices, state.shared.get(view.id, 0)
@@ -335,15 +337,15 @@ def _devices(
             facts = old.facts
         else:
             facts = _facts(view, index, whole=whole, shares=shares, used=used)
-        found.append(NodeDevice(view, pool, use, facts))
-    return tuple(found)
+        devices.append(NodeDevice(view, pool, use, facts))
+    return tuple(devices)
 
 
 def _facts(
     view: DeviceView, index: int, *, whole: bool, shares: int, used: Mapping[str, int]
 ) -> DeviceFacts:
     driver = view.id.driver
-    capacity = {name: _nanos(one.value) for name, one in view.capacity.items()}
+    capacity = {name: _nanos(amount.value) for name, amount in view.capacity.items()}
     consumed = capacity if whole else used
     return DeviceFacts(
         driver=driver,
@@ -354,7 +356,10 @@ def _facts(
         capacity=QualifiedNames(driver, _rounded_up(capacity)),
         free=QualifiedNames(
             driver,
-            {name: _down(name, one - consumed.get(name, 0)) for name, one in capacity.items()},
+            {
+                name: _down(name, amount - consumed.get(name, 0))
+                for name, amount in capacity.items()
+            },
         ),
         consumed=QualifiedNames(driver, _rounded_up(consumed)),
         allow_multiple_allocations=view.shareable,
@@ -384,7 +389,7 @@ def _down(name: str, amount: int) -> int:
 def _attributes(given: Mapping[str, DeviceAttribute]) -> dict[str, AttributeFacts]:
     return {
         name: AttributeFacts(
-            one.string or "", one.int_value or 0, bool(one.bool_value), one.version or ""
+            value.string or "", value.int_value or 0, bool(value.bool_value), value.version or ""
         )
-        for name, one in given.items()
+        for name, value in given.items()
     }

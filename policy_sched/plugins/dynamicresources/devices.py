@@ -81,13 +81,15 @@ class DeviceView:
         self.capacity: Mapping[str, DeviceCapacity] = device.capacity
         self.blocking = tuple(taint for taint in device.taints if taint.effect in BLOCKING)
         self.consumed_counters = tuple(
-            (one.counter_set, name, nanos(counter.value))
-            for one in device.consumes_counters
-            for name, counter in one.counters.items()
+            (counters.counter_set, name, nanos(counter.value))
+            for counters in device.consumes_counters
+            for name, counter in counters.counters.items()
         )
         self.number = -1
         """The number of the device in the `DeviceTable`, once it has one."""
-        self._may_fail = tuple(one for one in device.attributes.items() if _may_fail(one[1]))
+        self._may_fail = tuple(
+            counters for counters in device.attributes.items() if _may_fail(counters[1])
+        )
         """The attributes that may be an error, whichever one a selector reads."""
         self._record: Record | CelError | None = None
         self.selected: dict[str, bool | str] = {}
@@ -114,7 +116,7 @@ class DeviceView:
         if names is None:
             attributes, capacity = device.attributes.items(), device.capacity.items()
             return driver, device.allow_multiple_allocations, tuple(attributes), tuple(capacity)
-        found: list[object] = [driver, device.allow_multiple_allocations, *self._may_fail]
+        values_read: list[object] = [driver, device.allow_multiple_allocations, *self._may_fail]
         for kind, name in names:
             values: Mapping[str, object] = (
                 device.attributes if kind == "attributes" else device.capacity
@@ -122,24 +124,24 @@ class DeviceView:
             domain, _, short = name.partition("/")
             # Of two with one name the later one counts.
             keys = (name, short) if domain == driver else (name,)
-            found += [(key, value) for key, value in values.items() if key in keys]
-        return tuple(found)
+            values_read += [(key, value) for key, value in values.items() if key in keys]
+        return tuple(values_read)
 
     def attribute(self, name: str) -> Value | None:
         """Return an attribute by its full name, None if the device has none or of another kind."""
         if name in self._values:
             return self._values[name]
-        found = self._values[name] = self._attribute(name)
-        return found
+        value = self._values[name] = self._attribute(name)
+        return value
 
     def _attribute(self, name: str) -> Value | None:
         attributes = self.device.attributes
-        found = attributes.get(name)
-        if found is None:
+        value = attributes.get(name)
+        if value is None:
             domain, _, short = name.partition("/")
             if domain == self.slice.spec.driver:
-                found = attributes.get(short)
-        return None if found is None else _valued(found)
+                value = attributes.get(short)
+        return None if value is None else _valued(value)
 
     def on_node(self, node: NodeView) -> bool:
         """Tell whether a device that has nodes of its own is on one. Raises ValueError."""
@@ -158,7 +160,7 @@ def as_record(driver: str, device: Device) -> Record:
     return device_record(
         driver,
         {name: _plain(value) for name, value in device.attributes.items()},
-        {name: one.value for name, one in device.capacity.items()},
+        {name: capacity.value for name, capacity in device.capacity.items()},
         allow_multiple_allocations=device.allow_multiple_allocations,
     )
 
@@ -166,9 +168,9 @@ def as_record(driver: str, device: Device) -> Record:
 def _plain(value: DeviceAttribute) -> int | bool | str | tuple[str, str] | None:
     if value.version is not None:
         return ("version", value.version)
-    for one in (value.int_value, value.bool_value, value.string):
-        if one is not None:
-            return one
+    for plain in (value.int_value, value.bool_value, value.string):
+        if plain is not None:
+            return plain
     return None
 
 
@@ -224,15 +226,15 @@ def consumption(
     if any(name not in device.capacity for name in requests):
         return None
     before = used or _NOTHING
-    found: dict[str, Quantity] = {}
+    amounts: dict[str, Quantity] = {}
     for name, capacity in device.capacity.items():
         consumed = _consumed(requests.get(name), capacity)
         if _violates(consumed, capacity.request_policy):
             return None
         if before.get(name, 0) + consumed.nanos > quantity(capacity.value).nanos:
             return None
-        found[name] = consumed
-    return found
+        amounts[name] = consumed
+    return amounts
 
 
 def _consumed(request: Amount | None, capacity: DeviceCapacity) -> Quantity:
@@ -254,9 +256,9 @@ def _consumed(request: Amount | None, capacity: DeviceCapacity) -> Quantity:
             steps = -(-over // step) if step else 0
             return Quantity((least.value() + steps * step) * NANO, Format.BINARY_SI)
         return requested
-    for one in map(quantity, policy.valid_values):
-        if one.nanos >= requested.nanos:
-            return one
+    for valid in map(quantity, policy.valid_values):
+        if valid.nanos >= requested.nanos:
+            return valid
     return requested
 
 
@@ -271,7 +273,7 @@ def _violates(consumed: Quantity, policy: CapacityRequestPolicy | None) -> bool:
             return True
         step = 0 if limits.step is None else quantity(limits.step).value()
         return bool(step and (consumed.value() - quantity(limits.min or 0).value()) % step)
-    values = [quantity(one).nanos for one in policy.valid_values]
+    values = [quantity(value).nanos for value in policy.valid_values]
     return bool(values) and consumed.nanos not in values
 
 
@@ -294,18 +296,18 @@ def reads_of(expression: str) -> Reads | None:
     tree = cel.compile_selector(expression).tree
     if tree is None:
         return frozenset()  # the same error for every device
-    found = set()
+    reads = set()
     stack = [tree]
     while stack:
         node = stack.pop()
         read = _constant_read(node)
         if read is not None:
-            found.add(read)
+            reads.add(read)
         elif isinstance(node, ast.Ident) and node.name == "device":
             return None
         elif not _simple_read(node):
             stack.extend(children(node))
-    return frozenset(found)
+    return frozenset(reads)
 
 
 def _simple_read(node: ast.Node) -> bool:

@@ -48,14 +48,14 @@ class ExtendedResources:
     def __init__(self, handle: Handle) -> None:
         self._objects = objects = handle.objects
         self._classes: dict[str, DeviceClass] = {}
-        for one in objects.of(DeviceClass):
-            self._seen(None, one)
+        for device_class in objects.of(DeviceClass):
+            self._seen(None, device_class)
         objects.listen(DeviceClass, self._seen)
 
     def class_of(self, resource: str) -> str | None:
         """Return the name of the class that serves a resource."""
-        found = self._classes.get(resource)
-        return None if found is None else found.metadata.name
+        device_class = self._classes.get(resource)
+        return None if device_class is None else device_class.metadata.name
 
     def device_class(self, name: str) -> DeviceClass | None:
         """Return a class by its own name."""
@@ -78,18 +78,18 @@ class ExtendedResources:
             self._classes.pop(before or "", None)
             self._classes.pop(DEVICE_CLASS_PREFIX + old.metadata.name, None)
 
-    def _add(self, one: DeviceClass, name: str | None) -> None:
+    def _add(self, device_class: DeviceClass, name: str | None) -> None:
         if name:
             winner = self._classes.get(name)
-            if winner is not None and not _wins(one, winner):
+            if winner is not None and not _wins(device_class, winner):
                 return
-            self._classes[name] = one
-        self._classes[DEVICE_CLASS_PREFIX + one.metadata.name] = one
+            self._classes[name] = device_class
+        self._classes[DEVICE_CLASS_PREFIX + device_class.metadata.name] = device_class
 
 
-def _wins(one: DeviceClass, other: DeviceClass) -> bool:
-    mine, its = (nanoseconds(c.metadata.creation_timestamp) for c in (one, other))
-    return mine > its or (mine == its and one.metadata.name < other.metadata.name)
+def _wins(device_class: DeviceClass, other: DeviceClass) -> bool:
+    mine, its = (nanoseconds(c.metadata.creation_timestamp) for c in (device_class, other))
+    return mine > its or (mine == its and device_class.metadata.name < other.metadata.name)
 
 
 def eligible(resource: str) -> bool:
@@ -199,19 +199,19 @@ def _serve(
         if short:
             starting.append((index, container, count))
             continue
-        one = _Request(index, _name(index, container, resource), count)
-        long_lived.append(one)
-        mappings.append(_mapping(container, resource, one.name))
+        request = _Request(index, _name(index, container, resource), count)
+        long_lived.append(request)
+        mappings.append(_mapping(container, resource, request.name))
     largest: _Request | None = None
     own: list[int] = []
     for index, container, count in starting:
         missing = count
-        for one in long_lived:
+        for request in long_lived:
             if missing <= 0:
                 break
-            if one.index >= index:
-                mappings.append(_mapping(container, resource, one.name))
-                missing -= one.count
+            if request.index >= index:
+                mappings.append(_mapping(container, resource, request.name))
+                missing -= request.count
         if missing > 0:
             extra = _Request(index, _name(index, container, resource), missing)
             own.append(len(mappings))
@@ -222,9 +222,9 @@ def _serve(
         for place in own:
             mappings[place] = replace(mappings[place], request_name=largest.name)
         long_lived.append(largest)
-    for one in long_lived:
-        requests[one.name] = ExactDeviceRequest(
-            device_class_name=device_class, allocation_mode=_EXACT_COUNT, count=one.count
+    for request in long_lived:
+        requests[request.name] = ExactDeviceRequest(
+            device_class_name=device_class, allocation_mode=_EXACT_COUNT, count=request.count
         )
 
 

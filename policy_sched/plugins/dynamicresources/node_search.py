@@ -99,10 +99,10 @@ class NodeSearch:
             allocated.append(AllocatedDevice(request, device, amounts))
         return NodeAllocation([plan.claim], [allocated])
 
-    def begin(self, found: ClaimStore) -> PodSearch:
+    def begin(self, store: ClaimStore) -> PodSearch:
         """Begin the search for a pod."""
         self.budget.enter(len(self.row_of), self.filter_timeout)
-        return PodSearch(self, found)
+        return PodSearch(self, store)
 
 
 class PodSearch:
@@ -111,12 +111,12 @@ class PodSearch:
     ``columns`` is False where each device is looked at: the results are the same.
     """
 
-    def __init__(self, search: NodeSearch, found: ClaimStore, *, columns: bool = True) -> None:
+    def __init__(self, search: NodeSearch, store: ClaimStore, *, columns: bool = True) -> None:
         self._search = search
-        self._found = found
+        self._found = store
         self._table = search.handle.nodes
         self._state = search.claims.state
-        self._now = search.handle.now() if found.clocked else 0
+        self._now = search.handle.now() if store.clocked else 0
         self._columns = columns
 
     def status(self, row: int) -> Status:
@@ -177,11 +177,11 @@ class PodSearch:
         resources cannot be served.
         """
         node, view = self._view(row)
-        found = self._found
-        plans, claims, variant = found.plans, [plan.claim for plan in found.plans], None
-        if found.extended_claim is not None:
+        store = self._found
+        plans, claims, variant = store.plans, [plan.claim for plan in store.plans], None
+        if store.extended_claim is not None:
             variant = extended_resources.variant_on(
-                node, found.extended_claim, found.pod, self._search.extended
+                node, store.extended_claim, store.pod, self._search.extended
             )
             if variant is not None:
                 plans = [*plans, self._plan(variant.claim)]

@@ -19,37 +19,11 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
-from policy_sched import model
+from policy_sched import framework, model
 from policy_sched.cluster.tables import NodeView
-from policy_sched.framework import (
-    NO_CODE,
-    SKIP,
-    SUCCESS,
-    Code,
-    CycleState,
-    DeadlineExceeded,
-    Diagnosis,
-    FilterResult,
-    Gate,
-    Handle,
-    PendingStatus,
-    PodGroupCycle,
-    PodGroupMember,
-    PodKey,
-    PostFilterResult,
-    PreFilterResult,
-    RawScores,
-    RowKernel,
-    RowRule,
-    Rows,
-    Scope,
-    Scores,
-    Signature,
-    Status,
-    hookimpl,
-)
+from policy_sched.errors import PluginError
+from policy_sched.framework import NO_CODE, SKIP, SUCCESS, Code, Status
 from policy_sched.language import values
-from policy_sched.plugins.dynamicresources import events
 from policy_sched.plugins.dynamicresources.allocation_result import allocation_result
 from policy_sched.plugins.dynamicresources.binding import Binding, Reservation
 from policy_sched.plugins.dynamicresources.claim_columns import ClaimColumns, Statuses
@@ -81,16 +55,19 @@ from policy_sched.plugins.dynamicresources.extended_resources import (
 from policy_sched.plugins.dynamicresources.node_search import NOT_AVAILABLE, TIMED_OUT, NodeSearch
 from policy_sched.plugins.dynamicresources.requests import AllocationError
 from policy_sched.plugins.dynamicresources.resource_claims import (
+    ClaimError,
+    Lookup,
     ResourceClaims,
+    claims_of,
     is_reserved,
     uid_of,
 )
 
 _NOTHING_NEW: Final = "no new claims to deallocate"
-_PASSED: Final = PreFilterResult()
-_SKIPPED: Final = PreFilterResult(SKIP)
-_NO_CLAIMS: Final = PostFilterResult(Status(Code.UNSCHEDULABLE, (_NOTHING_NEW,)))
-_NOT_FOUND: Final = PostFilterResult(Status(Code.ERROR, ("not found",)))
+_PASSED: Final = framework.PreFilterResult()
+_SKIPPED: Final = framework.PreFilterResult(SKIP)
+_NO_CLAIMS: Final = framework.PostFilterResult(Status(Code.UNSCHEDULABLE, (_NOTHING_NEW,)))
+_NOT_FOUND: Final = framework.PostFilterResult(Status(Code.ERROR, ("not found",)))
 _BEST: Final = 8
 """What the first alternative of a request scores."""
 
@@ -117,19 +94,21 @@ class DynamicResources:
     def __init__(
         self,
         args: Mapping[str, object],
-        handle: Handle,
+        handle: framework.Handle,
         rules: DeviceRules | None = None,
         serves: tuple[str, str] | None = None,
     ) -> None:
         """Take the rules over devices of a profile; ``serves``: the profile, and their hash."""
         self._handle = handle
         self._rules = rules
-        self.scope = Scope.NODE if rules is None else max(Scope.NODE, rules.scope)
+        self.scope = (
+            framework.Scope.NODE if rules is None else max(framework.Scope.NODE, rules.scope)
+        )
         """How far a change can reach what a pod gets on a node."""
         self._table = handle.nodes
         self._claims = handle.shared(ResourceClaims)
         self._extended = handle.shared(ExtendedResources)
-        self.claims_key = PodKey(self._claims_key, "may_use_devices")
+        self.claims_key = framework.PodKey(self._claims_key, "may_use_devices")
         """What of a pod decides what its claims get on a node."""
         self._claim_stores = ClaimStores(handle.objects, self._claims, self._extended)
         self._search = NodeSearch(
@@ -153,65 +132,67 @@ class DynamicResources:
         Each with how often an attempt could not pay for it: the next one gets further.
         """
 
-    @hookimpl
-    def sign_pod(self) -> Signature:
+    @framework.hookimpl
+    def sign_pod(self) -> framework.Signature:
         """Pods whose claims are alike have equal results; a node's devices are its own."""
-        return Signature(
+        return framework.Signature(
             frozenset(),
             self.scope,
             proved=True,
             keys=(self.claims_key,),
-            gate=Gate(_has_claims, frozenset({("has_claims",)})),
-            kernel=RowKernel(RowRule(self._code), node_by_node=True),
+            gate=framework.Gate(_has_claims, frozenset({("has_claims",)})),
+            kernel=framework.RowKernel(framework.RowRule(self._code), node_by_node=True),
         )
 
-    @hookimpl
+    @framework.hookimpl
     def events_to_register(self) -> tuple[model.ClusterEventWithHint, ...]:
         """Name what can make a rejected pod fit."""
-        found = events.of(self._claims.get)
-        return found if self._rules is None else (*found, *self._rules.events)
+        own = _events(self._claims.get)
+        return own if self._rules is None else (*own, *self._rules.events)
 
     def _claims_key(self, pod: model.PodInfo) -> Hashable:
         if not pod.has_claims and not self._claim_stores.concerns(pod):
             return None
-        found = self._claim_stores.of(pod)
-        late = self._named.get(found.shape)
-        if found.shape is not None and late is None:
-            return found.shape if self._rules is None else (found.shape, self._rules.key(pod))
-        time = self._handle.now() if found.clocked else 0
+        store = self._claim_stores.of(pod)
+        late = self._named.get(store.shape)
+        if store.shape is not None and late is None:
+            return store.shape if self._rules is None else (store.shape, self._rules.key(pod))
+        time = self._handle.now() if store.clocked else 0
         return (pod.uid, self._claims.version, time, late)
 
-    @hookimpl
+    @framework.hookimpl
     def pre_enqueue(self, pod: model.PodInfo) -> Status:
         """Let a pod wait outside of the queue until its claims are there."""
         return self._claim_stores.missing(pod) if pod.has_claims else SUCCESS
 
-    @hookimpl
-    def pre_filter(self, state: CycleState, pod: model.PodInfo) -> PreFilterResult:
+    @framework.hookimpl
+    def pre_filter(
+        self, state: framework.CycleState, pod: model.PodInfo
+    ) -> framework.PreFilterResult:
         """Look the claims up; reject the pod where one cannot be allocated anywhere."""
         if not pod.may_use_devices or not self._claim_stores.concerns(pod):
             state.write(_UNCONCERNED)
             return _SKIPPED
         mark = PodClaims()
         state.write(mark)
-        found = self._claim_stores.of(pod)
-        if not found.status.ok:
-            return PreFilterResult(found.status)
-        if found.empty:
+        store = self._claim_stores.of(pod)
+        if not store.status.ok:
+            return framework.PreFilterResult(store.status)
+        if store.empty:
             return _SKIPPED
         mark.passed = True
         return _PASSED
 
-    @hookimpl
+    @framework.hookimpl
     def filter(
-        self, state: CycleState, pod: model.PodInfo, rows: Rows, nodes: NodeView
-    ) -> FilterResult:
+        self, state: framework.CycleState, pod: model.PodInfo, rows: framework.Rows, nodes: NodeView
+    ) -> framework.FilterResult:
         """Refuse nodes that do not reach an allocated claim, or lack devices for another."""
-        found = self._claim_stores.of(pod)
+        store = self._claim_stores.of(pod)
         mark = state.read(PodClaims)
         dry_run = nodes is not self._table
         unavailable = mark.unavailable if mark is not None and dry_run else None
-        codes = self._columns.codes(found, rows, unavailable)
+        codes = self._columns.codes(store, rows, unavailable)
         fatal: set[int] = set()
         if codes.any():
             listed = self._statuses.listed
@@ -219,9 +200,9 @@ class DynamicResources:
             if fatal:
                 if len(self._named) >= MOST_SPECS:
                     self._named.clear()
-                late = self._named.get(found.shape, 0)
-                self._named[found.shape] = late + self._search.budget.exceeded
-        return FilterResult(
+                late = self._named.get(store.shape, 0)
+                self._named[store.shape] = late + self._search.budget.exceeded
+        return framework.FilterResult(
             codes, self._statuses.describe, fatal=frozenset(fatal), names_node=False
         )
 
@@ -229,23 +210,23 @@ class DynamicResources:
         """Return 0 if Filter passes a row, else that Filter itself has to say more."""
         try:
             return 0 if self._columns.passes(self._claim_stores.of(pod), row) else NO_CODE
-        except DeadlineExceeded:
+        except framework.DeadlineExceeded:
             return NO_CODE
 
-    @hookimpl
+    @framework.hookimpl
     def post_filter(
-        self, state: CycleState, pod: model.PodInfo, diagnosis: Diagnosis
-    ) -> PostFilterResult:
+        self, state: framework.CycleState, pod: model.PodInfo, diagnosis: framework.Diagnosis
+    ) -> framework.PostFilterResult:
         """Give back the devices of one unused claim that keeps the pod from fitting."""
         mark = state.read(PodClaims)
         if mark is None:
             return _NOT_FOUND
         if not mark.passed or not self._claim_stores.concerns(pod):
             return _NO_CLAIMS
-        found = self._claim_stores.of(pod)
-        if found.empty:
+        store = self._claim_stores.of(pod)
+        if store.empty:
             return _NO_CLAIMS
-        extended_claim = found.extended_claim
+        extended_claim = store.extended_claim
         if extended_claim is not None and extended_claim.metadata.name != IN_MEMORY:
             return _done(
                 "deletion of ResourceClaim completed", partial(self._delete, extended_claim)
@@ -255,75 +236,75 @@ class DynamicResources:
             for row, status in diagnosis.statuses.items()
             if status.plugin == "DynamicResources" and status.reasons == (NOT_AVAILABLE,)
         ]
-        unavailable = mark.unavailable | self._columns.keeping_from(found, rows)
+        unavailable = mark.unavailable | self._columns.keeping_from(store, rows)
         free = [
             claim
-            for claim in found.user
+            for claim in store.user
             if uid_of(claim) in unavailable
-            and all(one.uid == pod.uid for one in claim.status.reserved_for)
+            and all(user.uid == pod.uid for user in claim.status.reserved_for)
         ]
         if not free:
             return _done("still not schedulable")
         claim = free[0] if len(free) == 1 else self._handle.random.choice(free)
         return _done(DEALLOCATED, Run(self._handle.client, given_back(claim, pod)).start)
 
-    @hookimpl
+    @framework.hookimpl
     def pre_score(self, pod: model.PodInfo) -> Status:
         """Leave scoring out where no request has alternatives: all scores are 0 then."""
         if not self._claim_stores.concerns(pod):
             return SKIP
-        found = self._claim_stores.of(pod)
-        if not found.unallocated:
+        store = self._claim_stores.of(pod)
+        if not store.unallocated:
             return SKIP
-        for claim in found.user:
+        for claim in store.user:
             if any(request.first_available for request in claim.spec.devices.requests):
                 return SUCCESS
         return SKIP
 
-    @hookimpl
-    def score(self, pod: model.PodInfo, rows: Rows) -> RawScores:
+    @framework.hookimpl
+    def score(self, pod: model.PodInfo, rows: framework.Rows) -> framework.RawScores:
         """Prefer nodes on which requests get their first alternatives."""
-        found = self._claim_stores.of(pod)
+        store = self._claim_stores.of(pod)
         searched = self._table.row_of.values() if rows is None else rows.tolist()
         scores = np.zeros(self._table.n if rows is None else rows.size, np.int64)
         for place, row in enumerate(searched):
             try:
-                allocations = self._columns.names(found, row)
+                allocations = self._columns.names(store, row)
             except (AllocationError, ExtendedResourceError):
                 continue  # a row that Filter has rejected
-            scores[row if rows is None else place] = _score(found, allocations)
+            scores[row if rows is None else place] = _score(store, allocations)
         return scores
 
-    @hookimpl
-    def normalize_score(self, scores: RawScores) -> Scores:
+    @framework.hookimpl
+    def normalize_score(self, scores: framework.RawScores) -> framework.Scores:
         """The best node gets 100."""
         most = int(scores.max()) if scores.size else 0
-        normalized: Scores = scores.astype(np.int64)
+        normalized: framework.Scores = scores.astype(np.int64)
         return normalized * 100 // most if most else normalized
 
-    @hookimpl
-    def reserve(self, state: CycleState, pod: model.PodInfo, node: str) -> Status:
+    @framework.hookimpl
+    def reserve(self, state: framework.CycleState, pod: model.PodInfo, node: str) -> Status:
         """Allocate devices on the node for the claims that have none."""
         if not self._claim_stores.concerns(pod):
             return SUCCESS
-        found = self._claim_stores.of(pod)
-        if found.empty or not found.status.ok:
-            return found.status
+        store = self._claim_stores.of(pod)
+        if store.empty or not store.status.ok:
+            return store.status
         try:
-            reservation = self._allocated(found, node)
-        except DeadlineExceeded:
+            reservation = self._allocated(store, node)
+        except framework.DeadlineExceeded:
             return Status(Code.ERROR, (f"node {node}: {TIMED_OUT}",))
         except AllocationError as error:
             return Status(Code.ERROR, (str(error),))
         if reservation is None:
             return Status(Code.ERROR, ("claim allocation not found for node",))
         state.write(reservation)
-        marks = state.read(PodGroupCycle), state.read(PodGroupMember)
+        marks = state.read(framework.PodGroupCycle), state.read(framework.PodGroupMember)
         grouped = marks != (None, None)
         for claim, result in reservation.results:
             self._claims.reserve(_reserved_form(claim, result), pod, grouped=grouped)
         reservation.shared = grouped
-        for claim in found.user:
+        for claim in store.user:
             allocation = claim.status.allocation
             if allocation is not None and self._claims.pending(claim, pod) is claim:
                 self._claims.reserve(claim, pod)
@@ -331,16 +312,16 @@ class DynamicResources:
                 reservation.shared = True
         return SUCCESS
 
-    def _allocated(self, found: ClaimStore, node: str) -> Reservation | None:
+    def _allocated(self, store: ClaimStore, node: str) -> Reservation | None:
         """Return what a pod gets on a node, None if that has gone.
 
-        Raises AllocationError and DeadlineExceeded.
+        Raises AllocationError and framework.DeadlineExceeded.
         """
         row = self._table.row_of.get(node)
-        reservation = Reservation(found.pod.uid, found.user, found.extended_claim)
-        if row is None or not found.unallocated:
+        reservation = Reservation(store.pod.uid, store.user, store.extended_claim)
+        if row is None or not store.unallocated:
             return reservation if row is not None else None
-        got = self._columns.find(found, row)
+        got = self._columns.find(store, row)
         if got is None:
             return None
         reservation.variant = got.variant
@@ -355,12 +336,12 @@ class DynamicResources:
         """Return what a pod would get on a node; nothing where its claims cannot be allocated."""
         if not pod.may_use_devices or not self._claim_stores.concerns(pod):
             return values.NO_ALLOCATION
-        found = self._claim_stores.of(pod)
-        if not found.status.ok or not found.unallocated or self._table.nodes[row] is None:
+        store = self._claim_stores.of(pod)
+        if not store.status.ok or not store.unallocated or self._table.nodes[row] is None:
             return values.NO_ALLOCATION
         anew = self._rules is not None and not self._rules.steady
         try:
-            got = self._columns.find(found, row, anew=anew)
+            got = self._columns.find(store, row, anew=anew)
         except (AllocationError, ExtendedResourceError):
             return values.NO_ALLOCATION
         devices = self._claims.node_devices.on(row)
@@ -373,13 +354,13 @@ class DynamicResources:
         node = self._table.nodes[row]
         if not pod.may_use_devices or not self._claim_stores.concerns(pod) or node is None:
             return
-        found, view = (
+        store, view = (
             self._claim_stores.of(pod),
             DeviceNode(node.metadata.name, node.metadata.labels),
         )
         requests = [
             request
-            for plan in found.plans
+            for plan in store.plans
             for alternatives in plan.requests
             for request in alternatives
             if not isinstance(request, AllocationError)
@@ -387,10 +368,10 @@ class DynamicResources:
         in_use = self._claims.state.devices
         with suppress(AllocationError):
             for request in requests:
-                for one in self._claims.node_devices.on(row):
-                    free = request.admin_access or one.view.id not in in_use
-                    if free and request.selects(one.view, view, self._claims.selectors):
-                        yield as_facts(request), one.facts
+                for device in self._claims.node_devices.on(row):
+                    free = request.admin_access or device.view.id not in in_use
+                    if free and request.selects(device.view, view, self._claims.selectors):
+                        yield as_facts(request), device.facts
 
     def ranking(self, pod: model.PodInfo, row: int) -> Ranking | None:
         """Return what rules make of the devices of a row's node, None without rules."""
@@ -400,7 +381,10 @@ class DynamicResources:
         """Return what rules say about the devices of a row's node; nothing without rules."""
         if self._rules is None:
             return []
-        got = {(one.request, one.device) for one in self.would_allocate(pod, row).devices}
+        got = {
+            (allocated.request, allocated.device)
+            for allocated in self.would_allocate(pod, row).devices
+        }
         try:
             rate = self._rules.rater(pod, row)
             return [
@@ -413,8 +397,8 @@ class DynamicResources:
     def _share_id(self) -> str:
         return str(uuid.UUID(int=self._handle.random.getrandbits(128), version=4))
 
-    @hookimpl
-    def unreserve(self, state: CycleState, pod: model.PodInfo) -> None:
+    @framework.hookimpl
+    def unreserve(self, state: framework.CycleState, pod: model.PodInfo) -> None:
         """Take back what was reserved; an allocation that was written stays in its claim."""
         reservation = state.read(Reservation)
         if reservation is None or reservation.pod != pod.uid:
@@ -439,7 +423,9 @@ class DynamicResources:
         """Delete a claim for extended resources."""
         client = self._handle.client
         current = self._claims.get(claim.metadata.namespace, claim.metadata.name) or claim
-        left = tuple(one for one in current.metadata.finalizers if one != FINALIZER)
+        left = tuple(
+            finalizer for finalizer in current.metadata.finalizers if finalizer != FINALIZER
+        )
 
         def delete(_response: model.ApiObject | None) -> None:
             drop(client, deletion(current), lambda _: self._claims.forget(current))
@@ -449,14 +435,16 @@ class DynamicResources:
         else:
             delete(None)
 
-    @hookimpl
-    def pre_bind_pre_flight(self, state: CycleState, pod: model.PodInfo) -> Status:
+    @framework.hookimpl
+    def pre_bind_pre_flight(self, state: framework.CycleState, pod: model.PodInfo) -> Status:
         """Say whether anything was reserved."""
         reservation = state.read(Reservation)
         return SKIP if reservation is None or reservation.pod != pod.uid else SUCCESS
 
-    @hookimpl
-    def pre_bind(self, state: CycleState, pod: model.PodInfo, node: str) -> Status | PendingStatus:
+    @framework.hookimpl
+    def pre_bind(
+        self, state: framework.CycleState, pod: model.PodInfo, node: str
+    ) -> Status | framework.PendingStatus:
         """Write allocations and reservations, and wait for binding conditions."""
         reservation = state.read(Reservation)
         if reservation is None or reservation.pod != pod.uid:
@@ -470,9 +458,9 @@ def _duration(value: object, default: int) -> int:
     return value if isinstance(value, int) else model.nanoseconds_of(str(value))
 
 
-def _done(text: str, write: Callable[[], object] | None = None) -> PostFilterResult:
+def _done(text: str, write: Callable[[], object] | None = None) -> framework.PostFilterResult:
     """Return a result whose write waits until plugins that preempt have made their dry runs."""
-    return PostFilterResult(Status(Code.UNSCHEDULABLE, (text,)), then=write)
+    return framework.PostFilterResult(Status(Code.UNSCHEDULABLE, (text,)), then=write)
 
 
 def _reserved_form(
@@ -488,15 +476,71 @@ def _reserved_form(
     )
 
 
-def _score(found: ClaimStore, allocations: Sequence[frozenset[str]]) -> int:
+def _score(store: ClaimStore, allocations: Sequence[frozenset[str]]) -> int:
     """Add up what the alternatives score that were chosen, claim by claim."""
     score = 0
-    for claim, names in zip(found.user, allocations, strict=False):
+    for claim, names in zip(store.user, allocations, strict=False):
         for request in claim.spec.devices.requests:
-            for index, one in enumerate(request.first_available):
-                if f"{request.name}/{one.name}" in names:
+            for index, alternative in enumerate(request.first_available):
+                if f"{request.name}/{alternative.name}" in names:
                     score += _BEST - index
     return score
 
 
 _has_claims: Final[Callable[[model.PodInfo], bool]] = attrgetter("has_claims")
+
+
+_CHANGE: Final = model.ActionType.ADD | model.ActionType.UPDATE_OTHER
+_NODE: Final = (
+    model.ActionType.ADD
+    | model.ActionType.UPDATE_NODE_LABEL
+    | model.ActionType.UPDATE_NODE_ALLOCATABLE
+)
+
+
+def _events(lookup: Lookup) -> tuple[model.ClusterEventWithHint, ...]:
+    """Return what can make a rejected pod fit, with hints; ``lookup`` finds claims."""
+
+    def claim_changed(pod: model.PodInfo, old: object, new: object) -> model.QueueingHint:
+        """A claim came or changed: one of the pod's, or one that gave its devices back."""
+        if not isinstance(new, model.ResourceClaim):
+            raise PluginError(f"expected a ResourceClaim, got {type(new).__name__}")
+        try:
+            claims = claims_of(pod, lookup)
+        except ClaimError:
+            return model.QueueingHint.SKIP
+        before = old if isinstance(old, model.ResourceClaim) else None
+        if before is not None and before.status.allocation and not new.status.allocation:
+            return model.QueueingHint.QUEUE
+        if all(uid_of(claim) != uid_of(new) for claim in claims):
+            return model.QueueingHint.SKIP
+        return (
+            model.QueueingHint.SKIP
+            if before is not None and before.status == new.status
+            else model.QueueingHint.QUEUE
+        )
+
+    def pod_changed(pod: model.PodInfo, _old: object, new: object) -> model.QueueingHint:
+        """The pod's own claims were made."""
+        if not isinstance(new, model.PodInfo) or new.uid != pod.uid:
+            return model.QueueingHint.SKIP
+        try:
+            claims_of(new, lookup)
+        except ClaimError:
+            return model.QueueingHint.SKIP
+        return model.QueueingHint.QUEUE
+
+    def on(resource: model.EventResource, action: model.ActionType) -> model.ClusterEvent:
+        return model.ClusterEvent(resource, action)
+
+    return (
+        model.ClusterEventWithHint(on(model.EventResource.NODE, _NODE)),
+        model.NODE_TAINT_UPDATE,
+        model.ClusterEventWithHint(on(model.EventResource.RESOURCE_CLAIM, _CHANGE), claim_changed),
+        model.ClusterEventWithHint(
+            on(model.EventResource.POD, model.ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM),
+            pod_changed,
+        ),
+        model.ClusterEventWithHint(on(model.EventResource.DEVICE_CLASS, _CHANGE)),
+        model.ClusterEventWithHint(on(model.EventResource.RESOURCE_SLICE, _CHANGE)),
+    )

@@ -46,22 +46,22 @@ class Pool:
 
     def devices(self) -> Iterator[DeviceView]:
         """Yield the devices that the node may reach."""
-        for one in self.slices:
-            yield from one.devices
+        for slice_view in self.slices:
+            yield from slice_view.devices
 
     def everywhere(self) -> Iterator[DeviceView]:
         """Yield all devices of the pool that are known."""
         yield from self.devices()
-        for one in self.elsewhere:
-            yield from one.devices
+        for slice_view in self.elsewhere:
+            yield from slice_view.devices
 
     def counters(self) -> dict[str, dict[str, int]]:
         """Return the amounts of the shared counters, by set and name."""
         if self._counters is None:
             self._counters = {
-                one.name: {name: nanos(c.value) for name, c in one.counters.items()}
+                counter_set.name: {name: nanos(c.value) for name, c in counter_set.counters.items()}
                 for view in (*self.slices, *self.elsewhere)
-                for one in view.slice.spec.shared_counters
+                for counter_set in view.slice.spec.shared_counters
             }
         return self._counters
 
@@ -73,7 +73,9 @@ class Pool:
                 for counters, amounts in self.counters().items()
                 for name, amount in amounts.items()
             }
-            self._consumers = [one for one in self.everywhere() if one.consumed_counters]
+            self._consumers = [
+                consumer for consumer in self.everywhere() if consumer.consumed_counters
+            ]
         left = self._limits.copy()
         whole, shared, consumed = state.devices, state.shared, state.consumed
         for device in self._consumers:
@@ -106,7 +108,9 @@ class SliceView:
             return True
         if spec.node_selector is not None:
             return selects(spec.node_selector, node)
-        return spec.per_device_node_selection and any(one.on_node(node) for one in self.devices)
+        return spec.per_device_node_selection and any(
+            device.on_node(node) for device in self.devices
+        )
 
 
 class NodePools(list[Pool]):
@@ -152,8 +156,8 @@ class SliceIndex:
         self._nodes_of: dict[PoolId, set[str]] = {}
         """By pool, the nodes in `_gathered` that have slices of it."""
         self._only_node: dict[PoolId, str | None] = {}
-        for one in slices:
-            self._add(SliceView(one, parsed(one)), None)
+        for resource_slice in slices:
+            self._add(SliceView(resource_slice, parsed(resource_slice)), None)
         self._flagged: dict[PoolId, Pool] = {}
         for pool_id in self._counters:
             self._flag(pool_id)
@@ -213,13 +217,13 @@ class SliceIndex:
         """Add a slice, in the place of its older form where both belong to one list."""
         self.views[id(view.slice)] = view
         for views in self._places(view):
-            known = before is not None and any(one is before for one in views)
-            at = [one is before for one in views].index(True) if known else len(views)
+            known = before is not None and any(other is before for other in views)
+            at = [other is before for other in views].index(True) if known else len(views)
             views.insert(at, view)
 
     def _remove(self, view: SliceView) -> None:
         for views in self._places(view):
-            views[:] = [one for one in views if one is not view]
+            views[:] = [other for other in views if other is not view]
         for known in (self.pools, self._counters):
             if not known.get(view.pool, [view]):
                 del known[view.pool]
@@ -274,16 +278,16 @@ class SliceIndex:
                     f"failed to perform node selection for slice {name}: "
                     f"failed to parse node selector: {error}"
                 ) from None
-        found = NodePools(p for pool_id, p in self._flagged.items() if pool_id not in pools)
+        gathered = NodePools(p for pool_id, p in self._flagged.items() if pool_id not in pools)
         for pool_id, views in pools.items():
             pool = self._pool(pool_id, [*views, *self._counters.get(pool_id, ())])
             if pool is not None:
-                found.append(pool)
-        found.sort(key=_order)
-        self._gathered[node.name] = node.labels, found, tuple(pools)
+                gathered.append(pool)
+        gathered.sort(key=_order)
+        self._gathered[node.name] = node.labels, gathered, tuple(pools)
         for pool_id in pools:
             self._nodes_of.setdefault(pool_id, set()).add(node.name)
-        return found
+        return gathered
 
     def _pool(self, pool_id: PoolId, views: list[SliceView]) -> Pool | None:
         newest = max(view.slice.spec.pool.generation for view in views)
@@ -320,17 +324,17 @@ def _is_wide(view: SliceView) -> bool:
 
 
 def _order(pool: Pool) -> tuple[bool, bytes, bytes]:
-    waits = any(one.device.binding_conditions for one in pool.devices())
+    waits = any(device.device.binding_conditions for device in pool.devices())
     return waits, pool.id[0].encode(), pool.id[1].encode()
 
 
 def _invalid(pool: Pool) -> str:
     """Return why a pool cannot be used, "" if it can."""
     names: set[str] = set()
-    for one in pool.devices():
-        if one.id.device in names:
-            return f"duplicate device name {one.id.device}"
-        names.add(one.id.device)
+    for device in pool.devices():
+        if device.id.device in names:
+            return f"duplicate device name {device.id.device}"
+        names.add(device.id.device)
     sets: set[str] = set()
     for view in (*pool.slices, *pool.elsewhere):
         for counters in view.slice.spec.shared_counters:
@@ -338,8 +342,8 @@ def _invalid(pool: Pool) -> str:
                 return f"duplicate counter set name {counters.name}"
             sets.add(counters.name)
     known = pool.counters()
-    for one in pool.everywhere():
-        for consumed in one.device.consumes_counters:
+    for device in pool.everywhere():
+        for consumed in device.device.consumes_counters:
             if consumed.counter_set not in known:
                 return f"counter set {consumed.counter_set} not found"
             for name in consumed.counters:

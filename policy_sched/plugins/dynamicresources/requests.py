@@ -28,12 +28,12 @@ class Constraint(Protocol):
         """Forget a device that was added."""
 
 
-def constraint_of(one: model.DeviceConstraint) -> Constraint | None:
+def constraint_of(constraint: model.DeviceConstraint) -> Constraint | None:
     """Return what remembers the devices of a constraint; None if it is of no kind known."""
-    if one.match_attribute is not None:
-        return MatchAttribute(frozenset(one.requests), one.match_attribute)
-    if one.distinct_attribute is not None:
-        return DistinctAttribute(frozenset(one.requests), one.distinct_attribute)
+    if constraint.match_attribute is not None:
+        return MatchAttribute(frozenset(constraint.requests), constraint.match_attribute)
+    if constraint.distinct_attribute is not None:
+        return DistinctAttribute(frozenset(constraint.requests), constraint.distinct_attribute)
     return None
 
 
@@ -168,7 +168,10 @@ class Request:
     def tolerates(self, device: DeviceView) -> bool:
         """Return whether the request tolerates every taint of a device."""
         return all(
-            any(one.tolerates(taint.key, taint.value, taint.effect) for one in self.tolerations)
+            any(
+                toleration.tolerates(taint.key, taint.value, taint.effect)
+                for toleration in self.tolerations
+            )
             for taint in device.blocking
         )
 
@@ -218,17 +221,17 @@ class ClaimPlan:
         """Return the plan of a claim."""
         requests: list[list[Request | AllocationError]] = [
             [
-                _checked(claim, one, wanted, classes)
-                for wanted in one.first_available or (one.exactly,)
+                _checked(claim, request, wanted, classes)
+                for wanted in request.first_available or (request.exactly,)
             ]
-            for one in claim.spec.devices.requests
+            for request in claim.spec.devices.requests
         ]
         fixed: int | None = 0
         for alternatives in requests:
             counts = [
-                one.count
-                for one in alternatives
-                if isinstance(one, Request) and one.mode == EXACT_COUNT
+                request.count
+                for request in alternatives
+                if isinstance(request, Request) and request.mode == EXACT_COUNT
             ]
             whole = fixed is not None and len(counts) == len(alternatives)
             fixed = fixed + min(counts) if whole and fixed is not None else None
@@ -253,7 +256,7 @@ class ClaimPlan:
                 if request.mode == ALL:
                     devices = _all_devices(request, node, pools, capacity_left, results)
                     if allows is not None:
-                        devices = [one for one in devices if allows(request, one[0])]
+                        devices = [device for device in devices if allows(request, device[0])]
                     request = replace(request, all_devices=devices, count=len(devices))  # noqa: PLW2901 - the node's
                 ready.append(request)
             requests.append(ready)
@@ -275,24 +278,24 @@ class ClaimPlan:
 
 def _checked(
     claim: model.ResourceClaim,
-    one: model.DeviceRequest,
+    request: model.DeviceRequest,
     wanted: model.ExactDeviceRequest | model.DeviceSubRequest | None,
     classes: Classes,
 ) -> Request | AllocationError:
     try:
-        return _request(claim, one, wanted, classes)
+        return _request(claim, request, wanted, classes)
     except AllocationError as error:
         return error
 
 
 def _request(
     claim: model.ResourceClaim,
-    one: model.DeviceRequest,
+    request: model.DeviceRequest,
     wanted: model.ExactDeviceRequest | model.DeviceSubRequest | None,
     classes: Classes,
 ) -> Request:
     sub = wanted.name if isinstance(wanted, model.DeviceSubRequest) else ""
-    where = f"claim {claim_name(claim)}, request {sub or one.name}"
+    where = f"claim {claim_name(claim)}, request {sub or request.name}"
     if wanted is not None:
         for index, selector in enumerate(wanted.selectors):
             if selector.cel is None:
@@ -300,8 +303,8 @@ def _request(
                 raise AllocationError(f"{where}, selector #{index}: {why}")
     if wanted is None or not wanted.device_class_name:
         raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
-    found = classes(wanted.device_class_name)
-    if found is None:
+    device_class = classes(wanted.device_class_name)
+    if device_class is None:
         named = wanted.device_class_name
         why = f'deviceclass.resource.k8s.io "{named}" not found'
         raise AllocationError(f"{where}: could not retrieve device class {named}: {why}")
@@ -309,12 +312,12 @@ def _request(
         raise AllocationError(f"{where}: unsupported count mode {wanted.allocation_mode}")
     return Request(
         claim=claim_name(claim),
-        parent=one.name,
+        parent=request.name,
         sub=sub,
         mode=wanted.allocation_mode,
         count=wanted.count,
         class_name=wanted.device_class_name,
-        expressions=_expressions(claim, wanted, found),
+        expressions=_expressions(claim, wanted, device_class),
         tolerations=wanted.tolerations,
         capacity=_NO_AMOUNTS if wanted.capacity is None else wanted.capacity.requests,
         admin_access=isinstance(wanted, model.ExactDeviceRequest) and wanted.admin_access,
@@ -324,13 +327,16 @@ def _request(
 def _expressions(
     claim: model.ResourceClaim,
     wanted: model.ExactDeviceRequest | model.DeviceSubRequest,
-    found: model.DeviceClass,
+    device_class: model.DeviceClass,
 ) -> tuple[tuple[str, str], ...]:
-    of_class = f"class {found.metadata.name}"
+    of_class = f"class {device_class.metadata.name}"
     of_claim = f"claim {claim_name(claim)}"
     return tuple(
         (f"{place}: selector #{index}", "" if selector.cel is None else selector.cel.expression)
-        for place, selectors in ((of_class, found.spec.selectors), (of_claim, wanted.selectors))
+        for place, selectors in (
+            (of_class, device_class.spec.selectors),
+            (of_claim, wanted.selectors),
+        )
         for index, selector in enumerate(selectors)
     )
 

@@ -51,7 +51,7 @@ class ClaimError(PolicySchedError):
 
 def claims_of(pod: PodInfo, lookup: Lookup) -> list[ResourceClaim]:
     """Return the claims of a pod in order. Raises ClaimError with the first thing wrong."""
-    found = []
+    claims = []
     for entry in pod.pod.spec.resource_claims:
         named = entry.resource_claim_name or _name(pod, entry)
         if named is None:
@@ -66,8 +66,8 @@ def claims_of(pod: PodInfo, lookup: Lookup) -> list[ResourceClaim]:
                 f"ResourceClaim {claim_name(claim)} was not created for Pod {pod.key} "
                 "(Pod is not owner)"
             )
-        found.append(claim)
-    return found
+        claims.append(claim)
+    return claims
 
 
 def _name(pod: PodInfo, entry: PodResourceClaim) -> str | None:
@@ -93,7 +93,7 @@ def is_owned(claim: ResourceClaim, pod: PodInfo) -> bool:
 
 def is_reserved(claim: ResourceClaim, pod: PodInfo) -> bool:
     """Tell whether a pod may use a claim already."""
-    return any(one.uid == pod.uid for one in claim.status.reserved_for)
+    return any(user.uid == pod.uid for user in claim.status.reserved_for)
 
 
 Key = tuple[str, str]
@@ -205,8 +205,8 @@ class ResourceClaims(Devices):
 
     def all(self) -> list[ResourceClaim]:
         """Return all claims."""
-        found = {key_of(claim): claim for claim in self._objects.of(ResourceClaim)}
-        return list({**found, **self._assumed}.values())
+        claims = {key_of(claim): claim for claim in self._objects.of(ResourceClaim)}
+        return list({**claims, **self._assumed}.values())
 
     def assumed(self) -> list[ResourceClaim]:
         """Return the claims that the watch has not shown as they were written."""
@@ -302,7 +302,7 @@ class ResourceClaims(Devices):
             self._allocated.change(before, -1)
         changed = {*use.devices, *before.devices}
         if use.shares or before.shares:
-            changed.update(device for one in (use, before) for device, _ in one.shares)
+            changed.update(device for claim_use in (use, before) for device, _ in claim_use.shares)
         self._note(changed)
 
     def _slice_seen(self, old: ApiObject | None, new: ApiObject | None) -> None:
@@ -337,7 +337,7 @@ class ResourceClaims(Devices):
     def facts_of(self, node: Node) -> list[DeviceFacts]:
         """Return the devices of a node as rules see them."""
         row = self._table.row_of.get(node.metadata.name)
-        return [] if row is None else [one.facts for one in self.node_devices.on(row)]
+        return [] if row is None else [device.facts for device in self.node_devices.on(row)]
 
     def amount(self, family: str, resource: str, node: Node) -> int:
         """Return how many devices of a node serve an extended resource, or are in use of them."""
@@ -345,7 +345,11 @@ class ResourceClaims(Devices):
         served = None if name is None else self._extended.device_class(name)
         if served is None:
             return 0
-        expressions = [one.cel.expression for one in served.spec.selectors if one.cel is not None]
+        expressions = [
+            selector.cel.expression
+            for selector in served.spec.selectors
+            if selector.cel is not None
+        ]
         view = NodeView(node.metadata.name, node.metadata.labels)
         state = self.state if family == "deviceRequested" else None
         return sum(
@@ -356,7 +360,7 @@ class ResourceClaims(Devices):
     def _matches(self, device: DeviceView, expressions: Sequence[str]) -> bool:
         """Tell whether a class takes a device; one for which a selector fails it does not."""
         try:
-            return all(self._of_classes.selected(one, device) for one in expressions)
+            return all(self._of_classes.selected(expression, device) for expression in expressions)
         except SelectorError:
             return False
 
@@ -372,9 +376,9 @@ def uid_of(claim: ResourceClaim) -> str:
     return claim.metadata.uid or "/".join(key_of(claim))
 
 
-def _newer(one: ResourceClaim, other: ResourceClaim) -> bool:
+def _newer(claim: ResourceClaim, other: ResourceClaim) -> bool:
     """Tell whether a claim was written after another; without versions it was not."""
-    mine, its = one.metadata.resource_version, other.metadata.resource_version
+    mine, its = claim.metadata.resource_version, other.metadata.resource_version
     if mine.isdecimal() and its.isdecimal():
         return int(mine) > int(its)
     return False
