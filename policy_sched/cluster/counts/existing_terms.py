@@ -39,19 +39,17 @@ Resolved: TypeAlias = tuple[tuple["TermCounts", Carried, int], ...]
 
 
 class TermCounts:
-    """Terms of one kind, found by the pods that they mean.
-
-    ``live``: how many terms have a count on any row. ``version`` rises when another term has one,
-    or none any more, and when a term may mean other pods. ``resolved`` is cleared when terms are
-    dropped.
-    """
+    """Terms of one kind, found by the pods that they mean."""
 
     def __init__(
         self, namespaces: Mapping[str, Namespace], resolved: dict[PodTerms, Resolved]
     ) -> None:
         self._resolved = resolved
+        """Cleared when terms are dropped."""
         self.live = 0
+        """How many terms have a count on any row."""
         self.version = 0
+        """Rises when another term has a count, or none any more, or may mean other pods."""
         self._namespaces = namespaces
         self._terms: dict[AffinityTerm, Carried] = {}
         self._index: SelectorIndex[Carried] = SelectorIndex()

@@ -41,9 +41,6 @@ class Column:
 
     ``values`` is a one-dimensional array of the family's dtype as long as the table's capacity;
     slice it to the table's ``n``. Both ``values`` and ``view`` are replaced when the table grows.
-    ``version`` rises when a value of a static column changes; dynamic columns leave it and append
-    to the journal. ``referenced``: whether it was looked up since the last eviction. ``held``:
-    whether it is never given up.
     """
 
     __slots__ = (
@@ -62,8 +59,11 @@ class Column:
         self.family = family
         self.static = family.kind is Kind.STATIC
         self.version = 0
+        """Rises when a value of a static column changes; dynamic ones append to the journal."""
         self.referenced = True
+        """Whether it was looked up since the last eviction."""
         self.held = False
+        """Whether it is never given up."""
         self.values: Values = np.full(capacity, fill, dtype=family.dtype)
         self.view = _view(self.values)
 

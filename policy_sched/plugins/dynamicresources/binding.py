@@ -121,17 +121,15 @@ _LATE: Final = "device binding timeout: context deadline exceeded"
 
 @dataclass(slots=True)
 class Reservation:
-    """The claims of a pod, by UID, that was reserved.
-
-    ``variant`` is the node's for extended resources. ``shared``: other pods of the pod's group may
-    have reserved the same allocations, and any of them writes them.
-    """
+    """The claims of a pod that was reserved, and what they got."""
 
     pod: str
     user: list[ResourceClaim]
     extended_claim: ResourceClaim | None = None
     variant: Variant | None = None
+    """The node's claim for extended resources."""
     shared: bool = False
+    """Whether other pods of its group may have reserved the same allocations: any writes them."""
     _results: dict[str, tuple[ResourceClaim, AllocationResult]] = field(default_factory=dict)
 
     def add(self, claim: ResourceClaim, result: AllocationResult) -> None:
@@ -150,16 +148,15 @@ class Reservation:
 
 
 class ClaimCounts:
-    """What metrics are made of: ``creates`` by status, and waits for binding conditions.
-
-    ``allocations``: by profile, driver and status, devices with conditions. ``waits``: likewise,
-    the seconds waited, once for each device of each claim.
-    """
+    """What metrics of claims are made of."""
 
     def __init__(self, _handle: Handle) -> None:
         self.creates: Counter[str] = Counter()
+        """How many claims were created, by status."""
         self.allocations: Counter[tuple[str, str, str]] = Counter()
+        """Devices with binding conditions, by profile, driver and status."""
         self.waits: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
+        """Likewise the seconds waited for conditions, once for each device of each claim."""
 
 
 class Binding:

@@ -52,14 +52,12 @@ Numbers = NDArray[np.intp]
 
 @dataclass(slots=True)
 class Statuses:
-    """The statuses of rows by number; a number keeps its meaning while results with it live.
-
-    ``epoch`` rises when numbers get other meanings.
-    """
+    """The statuses of rows by number."""
 
     known: dict[Status, int] = field(default_factory=dict)
     listed: list[Status] = field(default_factory=lambda: [SUCCESS])
     epoch: int = 0
+    """Rises when numbers get other meanings."""
 
     def number(self, status: Status) -> int:
         """Return the number of a status."""
@@ -79,19 +77,19 @@ class Statuses:
 
 
 class _Bounds(msgspec.Struct, frozen=True):
-    """How many devices claims of a shape need at least.
-
-    ``wanted``: columns with how many of their devices; ``alternatives``: of which one is enough.
-    ``failing``: the columns of selectors that fail somewhere. ``simple``: whether enough devices
-    are a result; ``only`` is the request then, where there is one alone.
-    """
+    """How many devices claims of a shape need at least."""
 
     columns: tuple[RequestColumn, ...]
     wanted: tuple[tuple[RequestColumn, int], ...]
+    """Columns, each with how many of its devices."""
     alternatives: tuple[tuple[tuple[RequestColumn, int], ...], ...]
+    """The same where one of several is enough."""
     failing: tuple[RequestColumn, ...]
+    """The columns of selectors that fail somewhere."""
     simple: bool
+    """Whether enough devices are a result."""
     only: RequestColumn | None
+    """The only request where there is one alone, and enough devices are a result."""
 
 
 class _Column:

@@ -30,20 +30,21 @@ MOST_SPECS: Final = 4096
 
 @dataclass(slots=True)
 class ClaimStore:
-    """A pod's claims: the user's, in order, and the claim for its extended resources.
-
-    ``status`` is PreFilter's result. ``shape`` is equal for pods whose claims are alike and all
-    to be allocated; None where nothing is known of another pod from this one. ``plans_shape`` is
-    equal where the claims that are to be allocated are alike.
-    """
+    """A pod's claims: the user's, in order, and the claim for its extended resources."""
 
     pod: PodInfo
     status: Status = SUCCESS
+    """PreFilter's result."""
     user: list[ResourceClaim] = field(default_factory=list)
     extended_claim: ResourceClaim | None = None
     plans: list[ClaimPlan] = field(default_factory=list)
     shape: Hashable = None
+    """Equal for pods whose claims are alike and all to be allocated.
+
+    None where the result for this pod says nothing of another one's.
+    """
     plans_shape: Hashable = None
+    """Equal where the claims that are to be allocated are alike."""
     clocked: bool = False
     """Whether the result depends on the time, too."""
 

@@ -37,18 +37,7 @@ _MOST_NOTED: Final = 10_000
 
 
 class DeviceTable:
-    """Columns over devices and over rows; call `sync` before reading.
-
-    Over devices: ``views`` are the devices; ``free`` is whether no claim has one as a whole;
-    ``blocked`` is whether a taint keeps claims away that do not tolerate it; ``counting`` is
-    whether it consumes counters; ``row`` is the only row that reaches it, NO_ROW where there may be
-    several. The journal ``capacities`` says which devices have other capacities left.
-    Over rows: ``generation``; ``candidates`` are the numbers of the devices that may be tried
-    there, in upstream's order; ``searched`` is whether the node's pools cannot be gathered without
-    an error, so that it must be searched; ``invalid`` is whether one of its pools is invalid;
-    ``partial`` is whether it reaches a slice with devices of other nodes: these are looked at,
-    too, so a selector may fail there.
-    """
+    """Columns over devices, by number, and over rows; call `sync` before reading."""
 
     def __init__(self, nodes: NodeTable, slices: SliceIndex, allocated: AllocatedState) -> None:
         self._nodes = nodes
@@ -62,19 +51,30 @@ class DeviceTable:
         self.epoch += 1
         for view in self._slices.views.values():
             view.first = NO_ROW
+        # Over devices.
         self.views: list[DeviceView] = []
         self.free: NDArray[np.bool_] = np.empty(0, np.bool_)
+        """Whether no claim has the device as a whole."""
         self.blocked: NDArray[np.bool_] = np.empty(0, np.bool_)
+        """Whether a taint keeps claims away that do not tolerate it."""
         self.counting: NDArray[np.bool_] = np.empty(0, np.bool_)
+        """Whether it consumes counters."""
         self.row: NDArray[np.intp] = np.empty(0, np.intp)
-        self.generation: NDArray[np.int64] = np.empty(0, np.int64)
-        self.searched: NDArray[np.bool_] = np.empty(0, np.bool_)
-        self.invalid: NDArray[np.bool_] = np.empty(0, np.bool_)
-        self.partial: NDArray[np.bool_] = np.empty(0, np.bool_)
+        """The only row that reaches it, NO_ROW where there may be several."""
         self.capacities = Journal()
+        """Which devices have other capacities left than before."""
+        # Over rows.
+        self.generation: NDArray[np.int64] = np.empty(0, np.int64)
+        self.candidates: list[NDArray[np.intp]] = []
+        """The numbers of the devices that may be tried there, in upstream's order."""
+        self.searched: NDArray[np.bool_] = np.empty(0, np.bool_)
+        """Whether gathering the node's pools fails, so that it must be searched for the error."""
+        self.invalid: NDArray[np.bool_] = np.empty(0, np.bool_)
+        """Whether one of its pools is invalid."""
+        self.partial: NDArray[np.bool_] = np.empty(0, np.bool_)
+        """Whether it reaches a slice with devices of other nodes, for which a selector may fail."""
         self._numbers: dict[DeviceId, tuple[int, ...]] = {}
         self._known: list[Node | None] = []
-        self.candidates: list[NDArray[np.intp]] = []
         self._pools: list[NodePools] = []
         self._rows_of_pool: dict[PoolId, set[int]] = {}
         self._flat: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None

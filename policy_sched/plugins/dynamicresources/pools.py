@@ -26,17 +26,15 @@ class PoolError(Exception):
 
 @dataclass(slots=True)
 class Pool:
-    """A pool as one node sees it.
-
-    ``elsewhere``: slices of the pool that the node does not reach, where those are known.
-    ``invalid`` says why no device of the pool may be taken.
-    """
+    """A pool as one node sees it."""
 
     id: PoolId
     slices: list[SliceView] = field(default_factory=list)
     elsewhere: list[SliceView] = field(default_factory=list)
+    """Slices of the pool that the node does not reach, where those are known."""
     incomplete: bool = False
     invalid: str = ""
+    """Why no device of the pool may be taken, "" if they may."""
     _counters: dict[str, dict[str, int]] | None = None
     _limits: dict[CounterId, int] | None = None
     _consumers: list[DeviceView] | None = None
@@ -354,15 +352,14 @@ def _invalid(pool: Pool) -> str:
 
 @dataclass(slots=True)
 class AllocatedState:
-    """Devices that are in use.
-
-    ``devices`` are taken as a whole; ``shared`` counts the shares of devices that may have
-    several; ``consumed`` are the amounts taken of their capacities, in nano-units.
-    """
+    """Devices that are in use."""
 
     devices: Container[DeviceId] = frozenset()
+    """Those that are taken as a whole."""
     shared: Mapping[DeviceId, int] = field(default_factory=dict)
+    """How many shares of a device are taken, where it may have several."""
     consumed: Mapping[DeviceId, Mapping[str, int]] = field(default_factory=dict)
+    """What is taken of the capacities of such devices, in nano-units."""
 
     def uses(self, device: DeviceId) -> bool:
         """Tell whether a device is in use in any way."""

@@ -331,3 +331,25 @@ def test_a_status_keeps_its_meaning_when_numbers_are_used_again() -> None:
             machine.plugin._statuses.number(Status(Code.ERROR, (str(number),)))
 
     play(published("n0", {}), fail)
+
+
+def test_two_requests_for_one_device_are_searched_once_it_has_capacity_again() -> None:
+    """While nothing was left of it, they seemed to want different ones; then both were to get it.
+
+    The pod's attempts ended in Reserve, again and again.
+    """
+    whole = {"capacity": {"memory": {"value": "8Gi"}}, "allowMultipleAllocations": True}
+
+    def give_back(machine: Columns) -> None:
+        for claim in machine.objects.of(ResourceClaim):
+            if "taken" in claim.metadata.name:
+                machine.plugin._claims.release(claim)
+                machine.objects.remove(claim)
+
+    play(
+        published("n0", {"attributes": {"big": {"bool": True}}, **whole}),
+        lambda m: m.take("share", 0, written=False),
+        lambda m: m.take("share", 0, written=False),
+        lambda m: m.reclass(big=True),
+        give_back,
+    )
