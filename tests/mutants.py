@@ -223,12 +223,6 @@ MUTANTS: Final = (
         ("tests/framework/evaluate/test_sampling.py",),
     ),
     # Dry runs of filters, rules.
-    Mutant(
-        "plugins/rules/plugin.py",
-        "self._helped_at, self._helped = at, {}",
-        "self._helped_at = at",
-        ("tests/plugins/rules/test_rule_hints.py",),
-    ),
     # Columns and counts of rules.
     Mutant(
         "language/runtime/incremental.py",

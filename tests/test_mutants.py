@@ -6,7 +6,18 @@ import ast
 
 import pytest
 
-from tests.mutants import MUTANTS, Mutant
+from tests.mutants import MUTANTS, ROOT, Mutant
+
+
+def test_every_mechanism_of_the_documentation_has_mutants() -> None:
+    """A reader of the page found mechanisms without mutants, and mutants of none of them."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.split("| what is kept | where |")[1].split("\n\n")[0]
+    rows = [line.split("|")[2].replace("`", "").split() for line in table.splitlines()[2:]]
+    files = {mutant.file for mutant in MUTANTS}
+    assert [row for row in rows if not any(file.startswith(tuple(row)) for file in files)] == []
+    every = tuple(path for row in rows for path in row)
+    assert [file for file in files if not file.startswith(every)] == []
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)

@@ -44,7 +44,7 @@ from policy_sched.framework import (
     Status,
     hookimpl,
 )
-from policy_sched.framework.evaluate import Key, key_getter
+from policy_sched.framework.evaluate import key_getter
 from policy_sched.framework.runtime import broken
 from policy_sched.language import CompiledPolicy, Unit
 from policy_sched.language.ir import field_of_column
@@ -143,8 +143,6 @@ class _Rules:
         self._moves = policy.reads.scope is Scope.VOLATILE
         self._several = policy.sections.filter is not None and len(policy.sections.rules) > 1
         self._like = key_getter(self.sign_pod())
-        self._helped: dict[Key, bool] = {}
-        self._helped_at: tuple[int, str] = (-1, "")
         self._sorts_groups = ("podGroup",) in policy.sort_reads.pod
         gates = policy.gate_reads
         self._gates_move = gates.scope is Scope.VOLATILE or ("podGroup",) in gates.pod
@@ -349,26 +347,7 @@ class _Rules:
         return self._bound.normalize(scores, pod, cycle, rows)
 
     def _helps(self, pod: model.PodInfo, node: str) -> bool:
-        """Return whether the rules have nothing against the pod on one node, as it is now.
-
-        An event on a node concerns every rejected pod; of pods that the rules cannot distinguish
-        one is evaluated.
-        """
-        at = self._handle.nodes.journal.version, node
-        if self._helped_at != at:
-            self._helped_at, self._helped = at, {}
-        key = self._like(pod)
-        known = self._helped.get(key)
-        if known is None:
-            known = self._helped[key] = self._passes(pod, node)
-        return known
-
-    def _alike(self, pod: model.PodInfo) -> Hashable:
-        """Return a key of pods for which `_helps` and `Preempting` return the same."""
-        nominated = pod.uid in self._handle.nominator.node_by_uid
-        return self._like(pod), pod.priority, pod.pod.spec.preemption_policy, nominated
-
-    def _passes(self, pod: model.PodInfo, node: str) -> bool:
+        """Return whether the rules have nothing against the pod on one node, as it is now."""
         table, bound = self._handle.nodes, self._bound
         row = table.row_of.get(node)
         if row is None:
@@ -380,6 +359,11 @@ class _Rules:
             return False
         codes = bound.filter(pod, self._still, np.array([row], np.intp))
         return codes is None or codes.item() == 0 or codes.item() in bound.aborting
+
+    def _alike(self, pod: model.PodInfo) -> Hashable:
+        """Return a key of pods for which `_helps` and `Preempting` return the same."""
+        nominated = pod.uid in self._handle.nominator.node_by_uid
+        return self._like(pod), pod.priority, pod.pod.spec.preemption_policy, nominated
 
     def _own_hint(self, unit: Unit, kind: str, action: str) -> model.ClusterEventWithHint:
         """Return an event with a hint of the policy's own about what happens to a kind."""
