@@ -244,13 +244,13 @@ MUTANTS: Final = (
         "language/runtime/incremental.py",
         "        self.total += change\n        self._totals.clear()\n",
         "        self.total += change\n",
-        ("tests/language/runtime/test_incremental_counts.py",),
+        ("tests/language/runtime/test_incremental.py",),
     ),
     Mutant(
         "language/runtime/incremental.py",
         "if kept is not None and kept[0] is domain:",
         "if kept is not None:",
-        ("tests/language/runtime/test_incremental_counts.py",),
+        ("tests/language/runtime/test_incremental.py",),
     ),
     # Tables and journal.
     Mutant(

@@ -20,6 +20,12 @@ def test_every_mechanism_of_the_documentation_has_mutants() -> None:
     assert [file for file in files if not file.startswith(every)] == []
 
 
+def test_the_tests_that_mutants_name_exist() -> None:
+    """Files of tests were renamed, and a whole run of mutants ended at the first of them."""
+    named = {path for mutant in MUTANTS for path in mutant.tests}
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_the_text_of_a_mutant_occurs_once_and_its_program_is_another(mutant: Mutant) -> None:
     """A line was rewritten, its mutant stayed as it was, and a whole run ended at it."""

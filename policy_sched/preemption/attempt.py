@@ -62,11 +62,11 @@ class Victims(msgspec.Struct, frozen=True):
         They are pairs of a line and a row of the pod table.
         """
         pods, there = self.pods.rows[:, place].tolist(), self.pods.there[:, place].tolist()
-        found = [(line, pod) for line, pod in enumerate(pods) if there[line]]
+        victims = [(line, pod) for line, pod in enumerate(pods) if there[line]]
         if self.breaking is not None:
             first = self.breaking[:, place].tolist()
-            found.sort(key=lambda one: not first[one[0]])
-        return found
+            victims.sort(key=lambda victim: not first[victim[0]])
+        return victims
 
     def in_order_of_reprieve(self) -> PodRows:
         """Return the pods in the order in which they are reprieved."""
@@ -115,15 +115,15 @@ class _InOrderOfReprieve(PodRows):
 
     def of(self, key: Key) -> NDArray[Any]:
         """Return a column of the pod table."""
-        found = self._columns.get(key)
-        if found is None:
-            found = self._columns[key] = self._moved(self._pods.of(key), 0)
-        return found
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = self._moved(self._pods.of(key), 0)
+        return column
 
     def back(self, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return flags of these pods in the order of importance."""
-        found: NDArray[np.bool_] = np.append(flags, [False]).take(self._place)
-        return found.reshape(flags.shape)
+        flagged: NDArray[np.bool_] = np.append(flags, [False]).take(self._place)
+        return flagged.reshape(flags.shape)
 
     def _moved(self, values: NDArray[Any], fill: int) -> NDArray[Any]:
         moved = np.full(values.size + 1, fill, values.dtype)
@@ -151,5 +151,5 @@ class DryRunResult(msgspec.Struct, frozen=True):
 def count_down(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return how many flags of each column are set."""
     narrow = np.uint8 if flags.shape[0] < 256 else np.int64
-    found: NDArray[np.int64] = np.add.reduce(flags.view(np.uint8), 0, narrow).astype(np.int64)
-    return found
+    count: NDArray[np.int64] = np.add.reduce(flags.view(np.uint8), 0, narrow).astype(np.int64)
+    return count

@@ -100,7 +100,7 @@ class Budgets:
     def violating_on(self, victims: Sequence[PodInfo | None]) -> list[bool]:
         """Do as `violating` for the victims of one node, the most important first."""
         self._refresh()
-        found = [False] * len(victims)
+        violating = [False] * len(victims)
         left: dict[int, int] = {}
         for place, pod in enumerate(victims):
             if pod is not None:
@@ -108,8 +108,8 @@ class Budgets:
                     budget = self._budgets[number]
                     if budget.covers(pod):
                         left[number] = left.get(number, budget.allowed) - 1
-                        found[place] = found[place] or left[number] < 0
-        return found
+                        violating[place] = violating[place] or left[number] < 0
+        return violating
 
     def _possible(self, pod: PodInfo) -> Iterator[int]:
         """Yield the numbers of the budgets that may cover a pod, each once."""
@@ -175,10 +175,10 @@ class Budgets:
     ) -> NDArray[np.bool_]:
         values = self._pods.lookup(key).values[block]  # first: it may give new codes
         codes = [self._pods.strings.find(text) for text in texts]
-        found: NDArray[np.bool_] = values == codes[0]
+        among: NDArray[np.bool_] = values == codes[0]
         for code in codes[1:]:
-            found |= values == code
-        return found
+            among |= values == code
+        return among
 
 
 def running_count(flags: NDArray[np.bool_]) -> NDArray[np.integer[Any]]:
@@ -192,17 +192,17 @@ def running_count(flags: NDArray[np.bool_]) -> NDArray[np.integer[Any]]:
     return counts
 
 
-def _budget(one: PodDisruptionBudget) -> Budget | None:
+def _budget(budget: PodDisruptionBudget) -> Budget | None:
     """Return a budget that can select something; an empty or broken selector selects nothing."""
     try:
-        selector = label_selector(one.spec.selector)
+        selector = label_selector(budget.spec.selector)
     except ValueError:
         return None
     if selector.nothing or not selector.requirements:
         return None
     return Budget(
-        one.metadata.namespace or "default",
+        budget.metadata.namespace or "default",
         selector,
-        one.status.disruptions_allowed,
-        tuple(sorted(one.status.disrupted_pods)),
+        budget.status.disruptions_allowed,
+        tuple(sorted(budget.status.disrupted_pods)),
     )

@@ -32,12 +32,12 @@ def search_each(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
     for place, row in enumerate(victims.rows.tolist()):
         column = victims.column(place)
         pods = [pod for _, i in column if (pod := infos[i]) is not None]
-        found = _OneNode(attempt, row, promised.get(row, ())).reprieve(pods)
-        if isinstance(found, Status):
-            statuses[row] = found
+        reprieved = _OneNode(attempt, row, promised.get(row, ())).reprieve(pods)
+        if isinstance(reprieved, Status):
+            statuses[row] = reprieved
         else:
             fits[place] = True
-            gone[[column[i][0] for i in found], place] = True
+            gone[[column[i][0] for i in reprieved], place] = True
     return DryRunResult(fits, gone, statuses)
 
 
@@ -75,10 +75,10 @@ class _OneNode:
     def _rejection(self) -> Status | None:
         """Return why the pod does not fit, with its nominated pods or without them."""
         attempt = self._attempt
-        found = self._with_nominated_pods() or attempt.filter_dry_run.rejections(
+        rejections = self._with_nominated_pods() or attempt.filter_dry_run.rejections(
             self._nodes, self._state, attempt.pod, np.array([self._row], np.intp)
         )
-        return found[self._row][1] if found else None
+        return rejections[self._row][1] if rejections else None
 
     def _fits(self) -> bool:
         attempt = self._attempt
@@ -166,10 +166,10 @@ def why_not(attempt: PreemptionAttempt, victims: Victims) -> dict[int, Status]:
     with attempt.cache.overlay as nodes:
         nodes.remove_block(rows, victims.pods)
         promised = attempt.nominations.nominated_pods_on(pod, rows.tolist())
-        found = filter_dry_run.rejections_with(nodes, state, pod, promised)
-        rest = rows[~np.isin(rows, list(found))] if found else rows
-        found |= filter_dry_run.rejections(nodes, state, pod, rest)
-    return {row: status for row, (_, status) in found.items()}
+        rejections = filter_dry_run.rejections_with(nodes, state, pod, promised)
+        rest = rows[~np.isin(rows, list(rejections))] if rejections else rows
+        rejections |= filter_dry_run.rejections(nodes, state, pod, rest)
+    return {row: status for row, (_, status) in rejections.items()}
 
 
 class _Feasibility:

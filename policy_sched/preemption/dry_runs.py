@@ -109,13 +109,15 @@ class Search:
         column = self.order(pod).column(row)
         pods = PodRows(self.cache.pods, np.array(column, np.intp))
         evictable = self._rules.victim(pod, pods).tolist()
-        found = [one for one, chosen in zip(enumerate(column), evictable, strict=True) if chosen]
+        victims = [
+            victim for victim, chosen in zip(enumerate(column), evictable, strict=True) if chosen
+        ]
         if not self.budgets:
-            return found, 0
+            return victims, 0
         infos = self.cache.pods.infos
-        broken = self.budgets.violating_on([infos[place] for _, place in found])
-        first = [one for one, breaks in zip(found, broken, strict=True) if breaks]
-        rest = [one for one, breaks in zip(found, broken, strict=True) if not breaks]
+        broken = self.budgets.violating_on([infos[place] for _, place in victims])
+        first = [victim for victim, breaks in zip(victims, broken, strict=True) if breaks]
+        rest = [victim for victim, breaks in zip(victims, broken, strict=True) if not breaks]
         return [*first, *rest], len(first)
 
     def victims(self, pod: PodInfo, rows: NDArray[np.intp]) -> Victims:
@@ -229,8 +231,8 @@ class DryRun:
 
     def hopeless(self) -> bool:
         """Return whether all rows that were looked at are no candidates."""
-        found = self._found
-        return bool((found == INFEASIBLE).any()) and not (found == CANDIDATE).any()
+        states = self._found
+        return bool((states == INFEASIBLE).any()) and not (states == CANDIDATE).any()
 
     def first(self, rows: NDArray[np.intp], wanted: int) -> tuple[NDArray[np.intp], int, int]:
         """Return the first candidates among the rows that are enough, and where to look for more.
@@ -243,10 +245,10 @@ class DryRun:
         self._compared = None
         near = NEAR * wanted
         for part in (rows[:near], rows) if near < rows.size else (rows,):
-            found = self._found[part]
-            start = int(found.argmin())
-            start = start - start % wanted if found.item(start) == UNKNOWN else part.size
-            candidates = part[:start][found[:start] == CANDIDATE]
+            states = self._found[part]
+            start = int(states.argmin())
+            start = start - start % wanted if states.item(start) == UNKNOWN else part.size
+            candidates = part[:start][states[:start] == CANDIDATE]
             if not self._breaks_budgets:
                 chosen, enough = candidates[:wanted], candidates.size >= wanted
             else:
@@ -255,7 +257,7 @@ class DryRun:
             if enough:
                 return chosen, rows.size, rows.size
             if start < part.size:
-                possible = (found <= CANDIDATE).cumsum()
+                possible = (states <= CANDIDATE).cumsum()
                 blocks = int(possible.searchsorted(wanted)) // wanted + 1
                 end = max(start + wanted, blocks * wanted)  # one more block if all break a budget
                 if end <= part.size:
@@ -453,17 +455,17 @@ def _together(attempt: PreemptionAttempt, victims: Victims) -> NDArray[np.bool_]
     infos = attempt.cache.pods.infos
     rows = victims.rows.tolist()
     promised = attempt.nominations.nominated_pods_on(attempt.pod, rows)
-    found = np.zeros(victims.rows.size, np.bool_)
+    together = np.zeros(victims.rows.size, np.bool_)
     for place, row in enumerate(rows):
         leaving = (infos[i] for _, i in victims.column(place))
-        found[place] = filter_dry_run.is_unaffected_by(
+        together[place] = filter_dry_run.is_unaffected_by(
             attempt.state,
             attempt.pod,
             row,
             (pod for pod in leaving if pod is not None),
             promised.get(row, ()),
         )
-    return found
+    return together
 
 
 class DryRuns:

@@ -131,5 +131,5 @@ class EvictableRows:
 
     def _evictable(self, pod: PodInfo, pods: PodRows) -> NDArray[np.bool_]:
         evictable = self._rules.victim(pod, pods) & pods.there
-        found: NDArray[np.bool_] = np.logical_or.reduce(evictable, axis=0)
-        return found
+        evictable_rows: NDArray[np.bool_] = np.logical_or.reduce(evictable, axis=0)
+        return evictable_rows

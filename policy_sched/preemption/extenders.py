@@ -44,14 +44,14 @@ def consulted(
 def candidates_of(victims: Mapping[str, NodeVictims], cache: Cache) -> Candidates:
     """Return victims by node as candidates, in the mapping's order."""
     rows = [cache.nodes.row_of[name] for name in victims]
-    depth = max((len(found.pods) for found in victims.values()), default=0)
+    depth = max((len(victim.pods) for victim in victims.values()), default=0)
     block = np.full((depth, len(rows)), -1, np.intp)
-    for place, found in enumerate(victims.values()):
-        for line, pod in enumerate(found.pods):
+    for place, victim in enumerate(victims.values()):
+        for line, pod in enumerate(victim.pods):
             row = cache.pod_row(pod.uid)
             assert row is not None, "victims are pods of the cache"
             block[line, place] = row
-    violations = [found.violations for found in victims.values()]
+    violations = [victim.violations for victim in victims.values()]
     victims_of_all = PodRows(cache.pods, block)
     return Candidates(np.array(rows, np.intp), victims_of_all, np.array(violations, np.int64))
 
@@ -60,7 +60,7 @@ def _resolved(
     extender: Extender, response: Mapping[str, NamedVictims], cache: Cache
 ) -> dict[str, NodeVictims]:
     """Return the pods that the extender names."""
-    found: dict[str, NodeVictims] = {}
+    resolved: dict[str, NodeVictims] = {}
     for name, named in response.items():
         row = cache.nodes.row_of.get(name)
         if row is None:
@@ -72,13 +72,13 @@ def _resolved(
                     f"extender: {extender.name} claims to preempt pod (UID: {uid}) on node: "
                     f"{name}, but the pod is not found on that node"
                 )
-        found[name] = NodeVictims(tuple(there[uid] for uid in named.uids), named.violations)
-    return found
+        resolved[name] = NodeVictims(tuple(there[uid] for uid in named.uids), named.violations)
+    return resolved
 
 
-def _accepted(extender: Extender, found: dict[str, NodeVictims]) -> dict[str, NodeVictims]:
+def _accepted(extender: Extender, proposed: dict[str, NodeVictims]) -> dict[str, NodeVictims]:
     """Return the nodes that have victims; one without is an error, or ignored with its extender."""
-    empty = [name for name, victims in found.items() if not victims.pods]
+    empty = [name for name, victims in proposed.items() if not victims.pods]
     if empty and not extender.ignorable:
         raise PluginError(f'expected at least one victim pod on node "{empty[0]}"')
-    return {name: victims for name, victims in found.items() if victims.pods}
+    return {name: victims for name, victims in proposed.items() if victims.pods}

@@ -50,14 +50,14 @@ def units_below(cache: Cache, objects: ApiObjects, priority: int, now: int) -> l
     whole = {
         _key(one): one for one in objects.of(PodGroup) if one.spec.disruption_mode == WHOLE_GROUP
     }
-    found: dict[object, list[PodInfo]] = {}
+    by_unit: dict[object, list[PodInfo]] = {}
     for pod in _pods_on_nodes(cache):
         key = _group_of(pod)
         group = None if key is None else whole.get(key)
         if (pod.priority if group is None else group.priority) < priority:
-            found.setdefault(pod.uid if group is None else key, []).append(pod)
+            by_unit.setdefault(pod.uid if group is None else key, []).append(pod)
     units = []
-    for pods in found.values():
+    for pods in by_unit.values():
         key = _group_of(pods[0])
         group = None if key is None else whole.get(key)
         own = pods[0].priority if group is None else group.priority

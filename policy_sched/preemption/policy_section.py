@@ -135,11 +135,11 @@ class _BoundChoice:
             pods.there.reshape(-1).tolist(),
             strict=True,
         )
-        found = [
+        keys = [
             self.one(pod, Case(now, infos[row]), node) if there else None
             for row, node, there in places
         ]
-        return _array(found).reshape(rows.shape)
+        return _array(keys).reshape(rows.shape)
 
     def node_key(self, pod: PodInfo, now: int, nodes: CandidateNodes) -> Keys:
         """Return the keys of nodes."""
@@ -149,13 +149,13 @@ class _BoundChoice:
             value, error = self._together(pod, Case(now), scope)
             if error is None or not np.any(error):
                 return self.ordered(self._numbers(value, shape))
-        found = [
+        keys = [
             self.one(pod, Case(now, None, nodes.listed(place), violations), row)
             for place, (row, violations) in enumerate(
                 zip(nodes.rows.tolist(), nodes.violations.tolist(), strict=True)
             )
         ]
-        return self.ordered(_array(found))
+        return self.ordered(_array(keys))
 
     def _numbers(self, value: Any, shape: tuple[int, ...]) -> Keys:
         if self._rep == "s":

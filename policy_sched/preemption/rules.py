@@ -49,8 +49,8 @@ class Candidates(msgspec.Struct, frozen=True):
     def victims_at(self, place: int) -> list[int]:
         """Return the victims at one place: rows of the pod table."""
         rows, there = self.victims.rows[:, place], self.victims.there[:, place]
-        found: list[int] = rows[there].tolist()
-        return found
+        victims: list[int] = rows[there].tolist()
+        return victims
 
 
 Order: TypeAlias = Callable[[PodInfo | None], Keys]

@@ -96,11 +96,11 @@ class PreemptionSearch:
             rng.randrange(rows.size)  # as the search does, so that what follows is the same
             return dry_runs.nothing_to_evict(rows, self._cache.nodes.n)
         pod, run = attempt.pod, self._runs.of(attempt)
-        found = self._candidates(run, attempt, rows, rng)
-        if not found.size:
+        candidate_rows = self._candidates(run, attempt, rows, rng)
+        if not candidate_rows.size:
             return run.rejections(attempt, rows)
         if self._extenders:
-            candidates = run.candidates(pod, found)
+            candidates = run.candidates(pod, candidate_rows)
             try:
                 named = self._consult(pod, candidates)
             except PluginError as error:
@@ -109,7 +109,7 @@ class PreemptionSearch:
                 return NO_CANDIDATE
             if named is not candidates:
                 return self._best_of(pod, named)
-        best = self._best(found, partial(run.key, pod))
+        best = self._best(candidate_rows, partial(run.key, pod))
         return Eviction(best, run.victims_of(pod, best))
 
     def elsewhere(
@@ -176,12 +176,12 @@ class PreemptionSearch:
         offset = rng.randrange(rows.size)
         turned = np.concatenate((rows[offset:], rows[:offset]))
         while True:
-            found, start, end = run.first(turned, wanted)
+            candidates, start, end = run.first(turned, wanted)
             if start == rows.size:
-                return found
-            if not found.size and (start or run.hopeless()):
+                return candidates
+            if not candidates.size and (start or run.hopeless()):
                 _look_ahead(run, attempt, rows)
-            elif found.size >= wanted and not attempt.filter_dry_run.node_by_node:
+            elif candidates.size >= wanted and not attempt.filter_dry_run.node_by_node:
                 _look_ahead(run, attempt, turned[start : AHEAD * start])  # all break a budget
             run.look(attempt, turned[start:end])
 
@@ -189,8 +189,8 @@ class PreemptionSearch:
         """Return the candidates among the rows, ascending, and why the others are none."""
         run = self._runs.of(attempt)
         run.look(attempt, rows)
-        found = run.candidates(attempt.pod, rows)
-        return Found(found, run.rejections(attempt, np.setdiff1d(rows, found.rows)))
+        candidates = run.candidates(attempt.pod, rows)
+        return Found(candidates, run.rejections(attempt, np.setdiff1d(rows, candidates.rows)))
 
     def _best(
         self, left: NDArray[np.intp], key: Callable[[int, NDArray[np.intp]], NDArray[Any]]

@@ -296,7 +296,9 @@ class Entry:
         copy.fatal, copy.filters, copy.active = dict(self.fatal), self.filters, self.active
         copy.fixed[rows] = copy.first[rows] = copy.by_plugins[rows] = NOT_ASKED
         left_out = set(rows.tolist()) if self.overrides else set()
-        copy.overrides = {r: one for r, one in self.overrides.items() if r not in left_out}
+        copy.overrides = {
+            r: rejection for r, rejection in self.overrides.items() if r not in left_out
+        }
         copy.call_all_plugins()
         filtering = replace(
             self.result.filtering,

@@ -127,36 +127,36 @@ class Evaluator:
         Raises PluginError if a plugin breaks.
         """
         entry = self._current(pod) if domain is None else self._current_in(domain, pod)
-        found = entry.result
-        rejection = found.filtering.rejection
+        evaluation = entry.result
+        rejection = evaluation.filtering.rejection
         if rejection is not None:
             if rejection.code is Code.ERROR:
                 raise PluginError(broken("pre_filter", rejection.plugin, rejection.message()))
-            return found
+            return evaluation
         extenders = interested(self._extenders, pod) if self._extenders else ()
         nominations = self._nominations
         if nominations is not None and nominations.nodes:
             own = nominations.row_of(pod)
             if own is not None and (domain is None or own not in domain.outside):
-                override, fits = self._on_nominated_node(found, pod, own)
+                override, fits = self._on_nominated_node(evaluation, pod, own)
                 if fits:
-                    alone = _only_row(found, own)
+                    alone = _only_row(evaluation, own)
                     if not extenders:
                         return alone
                     extended = self._extended(alone, pod, extenders, strict=False)
                     if extended is not None:
                         return extended
-                found = self._with_row(found, pod, own, override)
+                evaluation = self._with_row(evaluation, pod, own, override)
         if self._sample is not None:
-            found = self._restricted(found, pod, self._sample.of(found.filtering))
+            evaluation = self._restricted(evaluation, pod, self._sample.of(evaluation.filtering))
         if extenders:
-            extended = self._extended(found, pod, extenders, strict=True)
+            extended = self._extended(evaluation, pod, extenders, strict=True)
             assert extended is not None, "a failure is raised"
-            found = extended
-        failure = found.filtering.failure(self._runner) if found.filtering.fatal else None
-        if failure is not None or found.broken is not None:
-            raise failure or cast("PluginError", found.broken)
-        return found
+            evaluation = extended
+        failure = evaluation.filtering.failure(self._runner) if evaluation.filtering.fatal else None
+        if failure is not None or evaluation.broken is not None:
+            raise failure or cast("PluginError", evaluation.broken)
+        return evaluation
 
     # The cache.
 
@@ -267,22 +267,24 @@ class Evaluator:
         return copy
 
     def _restricted(
-        self, found: Evaluation, pod: PodInfo, filtering: results.FilteredNodes
+        self, evaluation: Evaluation, pod: PodInfo, filtering: results.FilteredNodes
     ) -> Evaluation:
         """Return a copy with other feasible rows; a single one is not scored again."""
-        if filtering is found.filtering:
-            return found
-        state = found.state.clone()
+        if filtering is evaluation.filtering:
+            return evaluation
+        state = evaluation.state.clone()
         left = filtering.feasible_rows()
-        if left.size == 1 and found.scoring is not None:
-            return Evaluation(state, filtering, found.scoring.restricted(left.item()), found.broken)
+        if left.size == 1 and evaluation.scoring is not None:
+            return Evaluation(
+                state, filtering, evaluation.scoring.restricted(left.item()), evaluation.broken
+            )
         return self._passes.scored_again(Evaluation(state, filtering), pod)
 
     def _with_row(
-        self, found: Evaluation, pod: PodInfo, row: int, rejection: results.Override | None
+        self, evaluation: Evaluation, pod: PodInfo, row: int, rejection: results.Override | None
     ) -> Evaluation:
         """Return a copy with another rejection of one row, whatever PreFilter returned."""
-        filtering = found.filtering
+        filtering = evaluation.filtering
         overrides = {r: override for r, override in filtering.overrides.items() if r != row}
         first = filtering.first.copy()
         first[row] = filtering.by_plugins[row]
@@ -300,11 +302,11 @@ class Evaluator:
             plugin = filtering.views[first[row] - 1].hook.plugin
             copy = replace(copy, narrowing=(*filtering.narrowing, plugin))
         if (first[row] == FEASIBLE) == (filtering.first[row] == FEASIBLE):
-            return replace(found, filtering=copy)
-        return self._passes.scored_again(Evaluation(found.state.clone(), copy), pod)
+            return replace(evaluation, filtering=copy)
+        return self._passes.scored_again(Evaluation(evaluation.state.clone(), copy), pod)
 
     def _on_nominated_node(
-        self, found: Evaluation, pod: PodInfo, row: int
+        self, evaluation: Evaluation, pod: PodInfo, row: int
     ) -> tuple[results.Override | None, bool]:
         """Evaluate the pod's own nominated row first; return what rejects it there, and if it fits.
 
@@ -312,7 +314,7 @@ class Evaluator:
         breaks there is not called a second time.
         """
         assert self._nominations is not None, "the pod is nominated"
-        filtering, state = found.filtering, found.state
+        filtering, state = evaluation.filtering, evaluation.state
         others = self._nominations.nominated_pods_on(pod, (row,))
         outside = filtering.by_plugins[row] == OUTSIDE
         rejection = None
@@ -332,7 +334,7 @@ class Evaluator:
         return rejection, rejection is None and feasible
 
     def _extended(
-        self, found: Evaluation, pod: PodInfo, extenders: Sequence[Extender], *, strict: bool
+        self, evaluation: Evaluation, pod: PodInfo, extenders: Sequence[Extender], *, strict: bool
     ) -> Evaluation | None:
         """Return a copy after the interested extenders have filtered and scored.
 
@@ -340,28 +342,28 @@ class Evaluator:
         or if no row is left; the extender is called again, for all nodes.
         """
         try:
-            filtering = passing(extenders, pod, found.filtering, self._table)
-            found = self._restricted(found, pod, filtering)
-            rows = found.filtering.feasible_rows()
-            if found.scoring is not None and rows.size >= 2:
+            filtering = passing(extenders, pod, evaluation.filtering, self._table)
+            evaluation = self._restricted(evaluation, pod, filtering)
+            rows = evaluation.filtering.feasible_rows()
+            if evaluation.scoring is not None and rows.size >= 2:
                 shares = preferences(extenders, pod, rows, self._table)
                 if shares:
-                    total = sum(shares.values(), found.scoring.total)
-                    total = np.where(found.scoring.total < 0, results.NOWHERE, total)
-                    scoring = replace(found.scoring, total=total, shares=shares, totals=None)
-                    found = replace(found, scoring=scoring)
+                    total = sum(shares.values(), evaluation.scoring.total)
+                    total = np.where(evaluation.scoring.total < 0, results.NOWHERE, total)
+                    scoring = replace(evaluation.scoring, total=total, shares=shares, totals=None)
+                    evaluation = replace(evaluation, scoring=scoring)
         except PluginError:
             if strict:
                 raise
             return None
-        return found if strict or found.scoring is not None else None
+        return evaluation if strict or evaluation.scoring is not None else None
 
 
-def _only_row(found: Evaluation, row: int) -> Evaluation:
+def _only_row(evaluation: Evaluation, row: int) -> Evaluation:
     """Return a copy in which only `row` was evaluated; it is not scored, as there is no choice."""
-    filtering = found.filtering
+    filtering = evaluation.filtering
     first = np.full(filtering.by_plugins.size, NOT_ASKED, np.int16)
     first[filtering.by_plugins == NO_NODE] = NO_NODE
     first[row] = FEASIBLE
     scoring = results.Scoring.of_one(row, first.size)
-    return Evaluation(found.state, filtering.restricted(first, overrides={}), scoring)
+    return Evaluation(evaluation.state, filtering.restricted(first, overrides={}), scoring)

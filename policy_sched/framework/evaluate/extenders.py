@@ -49,7 +49,11 @@ def skip(extender: Extender, error: PluginError) -> None:
 
 def skipped(extenders: Sequence[Extender]) -> dict[str, tuple[int, str]]:
     """Return by name how often each extender was skipped so far, and its last error."""
-    return {one.name: (one.skips.count, one.skips.error) for one in extenders if one.skips.count}
+    return {
+        extender.name: (extender.skips.count, extender.skips.error)
+        for extender in extenders
+        if extender.skips.count
+    }
 
 
 def passing(
@@ -113,7 +117,7 @@ def preferences(
             skip(extender, error)
             return None
 
-    found: dict[str, Scores] = {}
+    by_name: dict[str, Scores] = {}
     priorities = _side_by_side(prioritize, prioritizers) if prioritizers else []
     for extender, scores in zip(prioritizers, priorities, strict=True):
         if scores is None:
@@ -122,9 +126,9 @@ def preferences(
         share = np.zeros(table.n, np.int64)
         np.add.at(share, [row for row, _ in known], [score for _, score in known])
         share = share * extender.weight * SCALE
-        earlier = found.get(extender.name)
-        found[extender.name] = share if earlier is None else earlier + share
-    return found
+        earlier = by_name.get(extender.name)
+        by_name[extender.name] = share if earlier is None else earlier + share
+    return by_name
 
 
 def _side_by_side(

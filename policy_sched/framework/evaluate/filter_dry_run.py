@@ -56,14 +56,16 @@ class FilterDryRun:
             hook for hook, scope in zip(filters, scopes, strict=True) if scope is not Scope.STATIC
         )
         signatures = runner.pipeline.signatures
-        self._by_node = {name for name, one in signatures.items() if one.kernel.node_by_node}
+        self._by_node = {
+            name for name, overlay in signatures.items() if overlay.kernel.node_by_node
+        }
         self._add = runner.active("add_pod", skipped)
         self._remove = runner.active("remove_pod", skipped)
         cluster_scoped = {
             hook.plugin for hook, scope in zip(filters, scopes, strict=True) if scope > Scope.NODE
         }
         self._overlays = self._overlay_filters()
-        self._overlay = next((one.nodes for one in self._overlays.values()), None)
+        self._overlay = next((overlay.nodes for overlay in self._overlays.values()), None)
         """The overlay over which filters are functions; None if one of them is none."""
         self._rejection = self._first_rejection()
         self.reads = cache(self._may_read)
@@ -89,24 +91,24 @@ class FilterDryRun:
         """
         hooks = self._dynamic if moved else self.plugins
         count = nodes.n if rows is None else rows.size
-        found = np.ones(count, np.bool_) if among is None else among.copy()
-        if rows is None and moved and self._pass_together(nodes, pod, found):
-            return found
+        passed = np.ones(count, np.bool_) if among is None else among.copy()
+        if rows is None and moved and self._pass_together(nodes, pod, passed):
+            return passed
         for hook in hooks:
-            left = hook.plugin in self._by_node and not found.all()  # it looks at no other node
-            verdict = self._filter(hook, state, pod, _chosen(rows, found) if left else rows, nodes)
+            left = hook.plugin in self._by_node and not passed.all()  # it looks at no other node
+            verdict = self._filter(hook, state, pod, _chosen(rows, passed) if left else rows, nodes)
             codes = verdict.codes
             if codes is None:
                 continue
             if verdict.fatal and verdict.names_node:
-                self._check(hook, verdict, _chosen(rows, found), codes if left else codes[found])
+                self._check(hook, verdict, _chosen(rows, passed), codes if left else codes[passed])
             if left:
-                found[found] = codes == 0
+                passed[passed] = codes == 0
             else:
-                found &= codes == 0
-        return found
+                passed &= codes == 0
+        return passed
 
-    def _pass_together(self, nodes: NodeView, pod: PodInfo, found: NDArray[np.bool_]) -> bool:
+    def _pass_together(self, nodes: NodeView, pod: PodInfo, passed: NDArray[np.bool_]) -> bool:
         """Clear the flags of the rows on which a filter that reads pods rejects the pod.
 
         Return False, with no flag cleared, where the filters must run one by one.
@@ -114,11 +116,11 @@ class FilterDryRun:
         if self._runner.sampling or (self._dynamic and nodes is not self._overlay):
             return False
         try:
-            flags = [one.flags(pod) for one in self._overlays.values()]
+            flags = [own.flags(pod) for own in self._overlays.values()]
         except Exception:  # noqa: BLE001 - the plugins, one by one, say which of them broke
             return False
-        for one in flags:
-            found &= one
+        for own in flags:
+            passed &= own
         return True
 
     def static_fits(
@@ -128,15 +130,15 @@ class FilterDryRun:
 
         None where one of them can end the attempt: it is to run for the rows in question alone.
         """
-        found = np.ones(nodes.n, np.bool_)
+        passed = np.ones(nodes.n, np.bool_)
         for hook in self.plugins:
             if hook not in self._dynamic:
                 verdict = self._filter(hook, state, pod, None, nodes)
                 if verdict.fatal:
                     return None
                 if verdict.codes is not None:
-                    found &= verdict.codes == 0
-        return found
+                    passed &= verdict.codes == 0
+        return passed
 
     def first_rejection(self, nodes: NodeView) -> FirstRejection | None:
         """Return the filters that read pods as a function of the pod and a row of a view.
@@ -171,10 +173,12 @@ class FilterDryRun:
 
     def _may_read(self, key: ColumnKey) -> bool:
         signatures = self._runner.pipeline.signatures
-        found = [signatures.get(hook.plugin) for hook in self._dynamic]
+        promises = [signatures.get(hook.plugin) for hook in self._dynamic]
         return any(
-            one is None or one.kernel.filter_reads is None or one.kernel.filter_reads(key)
-            for one in found
+            signature is None
+            or signature.kernel.filter_reads is None
+            or signature.kernel.filter_reads(key)
+            for signature in promises
         )
 
     def rejections(

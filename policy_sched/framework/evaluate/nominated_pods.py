@@ -49,12 +49,12 @@ class Nominations:
         """Return, by row, the other pods that it gives way to on some live rows."""
         if not self.nodes:
             return {}
-        found = {}
+        by_row = {}
         for row, pods in self.nominated_pods(pod.priority).on(rows).items():
             others = tuple([other for other in pods if other.uid != pod.uid])
             if others:
-                found[row] = others
-        return found
+                by_row[row] = others
+        return by_row
 
 
 class NominatedPods:
@@ -94,11 +94,11 @@ class NominatedPods:
             wanted = None if rows is None else set(rows)
             there = [nodes.row_of.get(node) for node in by_node]
             rows = [row for row in there if row is not None and (wanted is None or row in wanted)]
-        found: dict[int, tuple[PodInfo, ...]] = {}
+        by_row: dict[int, tuple[PodInfo, ...]] = {}
         for row in rows:
             pods = by_node.get(nodes.names[row])
             if pods is not None:
                 nominated = tuple([pod for pod in pods.values() if pod.priority >= least])
                 if nominated:
-                    found[row] = nominated
-        return found
+                    by_row[row] = nominated
+        return by_row

@@ -145,9 +145,9 @@ class PluginSets:
             ScorePlugin.of(hook, self._normalizers.get(hook.plugin), self._runner)
             for hook in self._runner.active("score", skipped)
         )
-        dynamic = [i for i, one in enumerate(plugins) if one.durability is not Scope.STATIC]
+        dynamic = [i for i, plugin in enumerate(plugins) if plugin.durability is not Scope.STATIC]
         rules = self._runner.pipeline.rules
-        names = [one.hook.plugin for one in plugins]
+        names = [plugin.hook.plugin for plugin in plugins]
         return Scorers(plugins, dynamic, None if rules is None else rules.scores(names))
 
     def _row_functions(

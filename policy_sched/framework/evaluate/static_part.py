@@ -116,18 +116,18 @@ class StaticPart(msgspec.Struct, eq=False):
 
 def _asked_taints(pipeline: Pipeline) -> frozenset[Taint] | None:
     """Return the taints of no node that static plugins ask for; None if they read more."""
-    found: frozenset[Taint] = frozenset()
-    for one in pipeline.signatures.values():
-        if one.scope is Scope.STATIC and _TOLERATIONS in one.fields:
-            if one.kernel.asked_taints is None:
+    asked: frozenset[Taint] = frozenset()
+    for signature in pipeline.signatures.values():
+        if signature.scope is Scope.STATIC and _TOLERATIONS in signature.fields:
+            if signature.kernel.asked_taints is None:
                 return None
-            found |= one.kernel.asked_taints
-    return found
+            asked |= signature.kernel.asked_taints
+    return asked
 
 
 def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
     key, value, effect = taint.key, taint.value, taint.effect
-    return any(one.tolerates(key, value, effect) for one in tolerations)
+    return any(toleration.tolerates(key, value, effect) for toleration in tolerations)
 
 
 class StaticParts:
@@ -150,7 +150,9 @@ class StaticParts:
         self._keys: frozenset[str] = frozenset()
         """The keys of these taints: a toleration of another key tolerates none of them."""
         self._plugins = frozenset(
-            name for name, one in pipeline.signatures.items() if one.scope is Scope.STATIC
+            name
+            for name, signature in pipeline.signatures.items()
+            if signature.scope is Scope.STATIC
         )
 
     def of(self, key: Key, pod: PodInfo) -> StaticPart | None:
@@ -170,7 +172,11 @@ class StaticParts:
             return place, pod.tolerations
         if not taints or not pod.tolerations:
             return place, ()
-        wanted = [one for one in pod.tolerations if not one.key or one.key in self._keys]
+        wanted = [
+            toleration
+            for toleration in pod.tolerations
+            if not toleration.key or toleration.key in self._keys
+        ]
         if not wanted:
             return place, ()
         return place, tuple([taint for taint in taints if _tolerated(taint, wanted)])
@@ -183,12 +189,12 @@ class StaticParts:
             return None
         table = self._table
         numbers = table.lookup(("taints",)).values[: table.n]
-        found = set(self._asked)
+        taints = set(self._asked)
         for number in np.bincount(numbers[table.live.values[: table.n]]).nonzero()[0].tolist():
-            found.update(table.taint_sets.members(number))
-            if len(found) > thresholds.FEW_ROWS:
+            taints.update(table.taint_sets.members(number))
+            if len(taints) > thresholds.FEW_ROWS:
                 return None
-        return tuple(found)
+        return tuple(taints)
 
     def learn(self, key: Key, entry: Entry, pod: PodInfo) -> None:
         """Keep what static plugins returned in an evaluation of all nodes."""

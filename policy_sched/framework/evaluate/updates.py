@@ -158,7 +158,11 @@ class Updates:
         if rejections != _ALL_PASS:
             changed = np.array(rows, np.intp)
             if rejections is not None and entry.put_rejections(rows, rejections):
-                passed = [row for row, one in zip(rows, rejections, strict=True) if one is None]
+                passed = [
+                    row
+                    for row, rejection in zip(rows, rejections, strict=True)
+                    if rejection is None
+                ]
             else:
                 for place in filters.node_scoped:
                     hook = filters.plugins[place]

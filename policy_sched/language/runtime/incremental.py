@@ -239,9 +239,9 @@ class IncrementalCount:
 
     def rows(self, rows: slice | npt.NDArray[np.intp]) -> Numbers:
         """Return the numbers of rows as a read-only array."""
-        found = self.by_row[rows]
-        found.flags.writeable = False
-        return found
+        counts = self.by_row[rows]
+        counts.flags.writeable = False
+        return counts
 
     def domain_rows(self, key: str, rows: slice | npt.NDArray[np.intp]) -> Numbers:
         """Return for each row the number of its domain's pods; 0 where it has no such label."""
@@ -323,8 +323,8 @@ class IncrementalCounts:
     ) -> IncrementalCount:
         nodes = self._nodes
         if self._pods is not None:
-            found = self._chosen(self._pods, condition, test, values)
-            numbers = np.bincount(found, minlength=nodes.n).astype(np.int64)
+            rows = self._chosen(self._pods, condition, test, values)
+            numbers = np.bincount(rows, minlength=nodes.n).astype(np.int64)
         else:
             numbers = np.zeros(nodes.n, np.int64)
             for row in nodes.row_of.values():
@@ -355,7 +355,7 @@ def _passing(infos: Iterable[PodInfo | None], test: Test, values: tuple[Any, ...
 def _hashable(value: Any) -> Any:
     """Return a hashable key for a value: lists and mappings are equal to no other type's."""
     if isinstance(value, Mapping):
-        return Mapping, frozenset((key, _hashable(one)) for key, one in value.items())
+        return Mapping, frozenset((key, _hashable(item)) for key, item in value.items())
     if isinstance(value, list | tuple):
         return list, tuple(map(_hashable, value))
     return value
