@@ -34,7 +34,7 @@ def test_all_unknown_names_are_reported_at_once() -> None:
         policy_paths(["gnag", "gang", "zzzzzzzz"])
     lines = str(error.value).splitlines()
     assert lines[0].endswith('did you mean "gang"?')
-    assert "shipped are data-locality, " in lines[1]
+    assert "shipped are allocatable, " in lines[1]
     assert len(lines) == 2
 
 
@@ -57,7 +57,8 @@ def test_two_policies_of_one_name_are_one_problem(
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"), [("gnag", 'did you mean "gang"?'), ("zzzzzz", "shipped are default, data-")]
+    ("name", "hint"),
+    [("gnag", 'did you mean "gang"?'), ("zzzzzz", "shipped are default, allocatable, ")],
 )
 def test_diff_of_an_unknown_policy_set_suggests_names(
     name: str, hint: str, capsys: pytest.CaptureFixture[str]
