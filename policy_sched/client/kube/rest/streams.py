@@ -124,7 +124,7 @@ class Stream(Socket):
             try:
                 take(pieces[0] if len(pieces) == 1 else b"".join(pieces))
             except Exception as error:  # noqa: BLE001 - the reader raises it
-                self._ended = error
+                self._ended, self._complete = error, False
                 self.close()
         if self._held > HELD:
             self.pause()
@@ -135,7 +135,7 @@ class Stream(Socket):
         """Note the end of a response that has no other end, or that the rest does not come."""
         if isinstance(error, OSError):
             self._ended = self._ended or disconnected(error)
-        elif self._begun and not self._framed:
+        elif self._begun and not self._framed and self._ended is None:
             self._complete = True
         self._wake()
 

@@ -59,14 +59,15 @@ async def read(api: Api, silence: float, taken: Callable[[LineStream], None]) ->
             pass
 
 
-def test_what_a_function_raises_ends_the_stream() -> None:
-    """The reader gets it, as if it had read the line itself."""
+@pytest.mark.parametrize("end", [b"", b"0\r\n\r\n"])
+def test_what_a_function_raises_ends_the_stream(end: bytes) -> None:
+    """The reader gets it, also where the end came with the line, as that of a watch too old."""
     ready = asyncio.Event()
 
     async def script(asked: Asked, wire: Wire) -> None:
         await wire.begin()
         await ready.wait()
-        await wire.chunk(b"first\n")
+        await wire.raw(b"6\r\nfirst\n\r\n" + end)
 
     def take(lines: list[bytes]) -> None:
         raise LookupError(lines[0].decode())
