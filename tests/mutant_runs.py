@@ -94,10 +94,12 @@ def recorded(seed: int) -> str:
 def tested(tests: Sequence[str]) -> str:
     """Run tests; return which they are if one of them fails, otherwise nothing."""
     with Path(os.devnull).open("w") as null, redirect_stdout(null), redirect_stderr(null):
+        options = ["-x", "-q", "-p", "no:cacheprovider"]
         # The first example that fails is enough: to look for a smaller one takes minutes.
-        code = pytest.main(
-            ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=mutants", *tests]
-        )
+        options.append("--hypothesis-profile=mutants")
+        # The histories have imported hypothesis by then.
+        options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        code = pytest.main([*options, *tests])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         raise AssertionError(f"pytest ends with {code!r}")
     return " ".join(tests) if code else ""
