@@ -170,7 +170,7 @@ class Socket(asyncio.BufferedProtocol):
         if self._handshake is not None and not self._handshake.done():
             reset = ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
             self._handshake.set_exception(error or reset)
-            self._handshake.exception()  # nobody may wait for it any more
+            self._handshake.exception()  # it may have no waiter any more
         self.lost(error)
 
     # Inside.
