@@ -23,6 +23,29 @@ class GroupChange(NamedTuple):
 _UNCHANGED: Final = GroupChange(0, 0, "", 0)
 
 
+class GroupTotals:
+    """What the pods of a group come to; ``gated``: how many of them have scheduling gates."""
+
+    __slots__ = ("gated", "requested")
+
+    def __init__(self) -> None:
+        self.requested: dict[str, int] = {}
+        self.gated = 0
+
+    def count(self, pod: PodInfo, sign: int) -> None:
+        """Count a pod that comes (1) or goes (-1); a resource that nobody requests is left out."""
+        self.gated += sign * bool(pod.scheduling_gates)
+        for resource, amount in pod.requests.items():
+            total = self.requested.get(resource, 0) + sign * amount
+            if total:
+                self.requested[resource] = total
+            else:
+                self.requested.pop(resource, None)
+
+
+_NONE: Final = GroupTotals()
+
+
 class GroupIndex:
     """Pods by namespace and name of their group, then by UID; pods without a group are left out.
 
@@ -33,6 +56,7 @@ class GroupIndex:
         self.version = 0
         self._groups: dict[GroupKey, dict[str, PodInfo]] = {}
         self._changes: dict[GroupKey, GroupChange] = {}
+        self._totals: dict[GroupKey, GroupTotals] = {}
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -44,6 +68,10 @@ class GroupIndex:
     def pods(self, key: GroupKey) -> Mapping[str, PodInfo]:
         """Return the pods of a group by UID."""
         return self._groups.get(key, _NO_PODS)
+
+    def totals(self, key: GroupKey) -> GroupTotals:
+        """Return what a group's pods come to; to be read only, and until the next change."""
+        return self._totals.get(key, _NONE)
 
     def version_of(self, key: GroupKey) -> int:
         """Return a number that is another after every change of a group; 0 without pods."""
@@ -58,7 +86,11 @@ class GroupIndex:
         if pod.pod_group:
             key = (pod.namespace, pod.pod_group)
             group = self._groups.setdefault(key, {})
-            self._change(key, pod.uid, int(pod.uid not in group))
+            before, totals = group.get(pod.uid), self._totals.setdefault(key, GroupTotals())
+            if before is not None:
+                totals.count(before, -1)
+            totals.count(pod, 1)
+            self._change(key, pod.uid, int(before is None))
             group[pod.uid] = pod
 
     def remove(self, pod: PodInfo) -> None:
@@ -67,11 +99,13 @@ class GroupIndex:
             return
         key = (pod.namespace, pod.pod_group)
         group = self._groups.get(key)
-        if group is not None and group.pop(pod.uid, None) is not None:
+        before = None if group is None else group.pop(pod.uid, None)
+        if group is not None and before is not None:
+            self._totals[key].count(before, -1)
             self._change(key, pod.uid, -1)
             if not group:
                 del self._groups[key]
-                del self._changes[key]
+                del self._changes[key], self._totals[key]
 
     def _change(self, key: GroupKey, uid: str, more: int) -> None:
         self.version += 1

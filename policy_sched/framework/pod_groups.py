@@ -3,18 +3,44 @@
 Theory of operation: pods on nodes are counted by the cache and those that wait for permission are
 the handle's; this module keeps only the pods that were added while pending. A pod
 that got its node stays among these until it is gone: it is one member all the same.
+
+What became of a group's attempts is told by the scheduler as it executes decisions (`tried`,
+`failed`, `sent_back`); a group that has no pods any more has no history.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from policy_sched.cluster import ApiObjects, Cache, GroupIndex
 from policy_sched.framework.waiting_pods import WaitingPods
-from policy_sched.model import NO_GROUP, CoschedulingGroup, GroupCounts, GroupKey, PodGroup, PodInfo
+from policy_sched.model import (
+    NO_GROUP,
+    CoschedulingGroup,
+    GroupCounts,
+    GroupKey,
+    PodGroup,
+    PodInfo,
+    nanoseconds,
+)
 
 _State = tuple[int, int, int]
 """The versions of the pods with nodes, of the pending pods, and of the objects."""
+
+
+@dataclass(slots=True)
+class _History:
+    """What became of a group's attempts; times are ns since 1970.
+
+    ``held``: the UID of the first pod that waited at the last failure, empty if none did.
+    """
+
+    tried_since: int | None = None
+    failed_at: int | None = None
+    failures: int = 0
+    held: str = ""
 
 
 class PodGroups:
@@ -27,6 +53,52 @@ class PodGroups:
         self._pending = GroupIndex()
         self._pods: dict[str, PodInfo] = {}
         self._known: dict[GroupKey, tuple[_State, GroupCounts]] = {}
+        self._histories: dict[GroupKey, _History] = {}
+        self._most_histories = _SWEEP_FROM
+
+    def tried(self, pod: PodInfo, now: int) -> None:
+        """A pod of a group was tried on nodes: no PreFilter plugin kept it from them."""
+        history = self._history(pod)
+        if history.tried_since is None:
+            history.tried_since = now
+
+    def failed(self, pod: PodInfo, now: int, *, as_group: bool = True) -> None:
+        """A pod of a group found no node; ``as_group``: the group failed with it.
+
+        Failures count from when the first of the group's pods that wait began to, or, while none
+        waits, from when the last of them waited.
+        """
+        history, held = self._history(pod), self._held((pod.namespace, pod.pod_group))
+        if history.held != held:
+            history.held, history.failures = held, 0
+        history.failures += 1
+        if as_group:
+            history.failed_at, history.tried_since = now, None
+
+    def sent_back(self, pod: PodInfo, now: int, *, rejected: bool) -> None:
+        """A pod of a group lost its node before it was bound; ``rejected``: it may not have it."""
+        history = self._history(pod)
+        history.tried_since = None
+        if rejected:
+            history.failed_at = now
+
+    def _history(self, pod: PodInfo) -> _History:
+        key = (pod.namespace, pod.pod_group)
+        history = self._histories.get(key)
+        if history is None:
+            histories = self._histories
+            if len(histories) >= self._most_histories:
+                for other in [key for key in histories if not self._has_pods(key)]:
+                    del histories[other]
+                self._most_histories = max(_SWEEP_FROM, 2 * len(histories))
+            history = histories[key] = _History()
+        return history
+
+    def _has_pods(self, key: GroupKey) -> bool:
+        return bool(self._pending.pods(key) or self._cache.groups.pods(key))
+
+    def _held(self, key: GroupKey) -> str:
+        return next(iter(self._waiting.of_group(key)), "")
 
     def seen(self, pod: PodInfo) -> None:
         """A pending pod came, or changed."""
@@ -43,6 +115,9 @@ class PodGroups:
         pod = self._pods.pop(uid, None)
         if pod is not None:
             self._pending.remove(pod)
+            key = (pod.namespace, pod.pod_group)
+            if key in self._histories and not self._has_pods(key):
+                del self._histories[key]
 
     def siblings(self, pod: PodInfo) -> list[str]:
         """Return the UIDs of the pending pods of the pod's group that have no node yet."""
@@ -71,7 +146,19 @@ class PodGroups:
             return found
         waiting = pod.uid in self._waiting.of_group(key)
         placed = not waiting and pod.uid in self._cache.groups.pods(key)
-        return replace(found, scheduled=found.scheduled - placed, waiting=found.waiting - waiting)
+        if not waiting and not placed:
+            return found
+        requested = {
+            name: left
+            for name, amount in found.requested.items()
+            if (left := amount - pod.requests.get(name, 0))
+        }
+        return replace(
+            found,
+            scheduled=found.scheduled - placed,
+            waiting=found.waiting - waiting,
+            requested=requested,
+        )
 
     def of(self, key: GroupKey) -> GroupCounts:
         """Return the counts of a group.
@@ -79,7 +166,7 @@ class PodGroups:
         Pods that wait for Permit do not count as scheduled. A group without an object has a least
         number of 0.
         """
-        waiting = len(self._waiting.of_group(key))
+        waiting = self._waiting.of_group(key)
         placed_version, pending_version = (
             index.version_of(key) for index in (self._cache.groups, self._pending)
         )
@@ -92,9 +179,20 @@ class PodGroups:
                 self._known.clear()
             self._known[key] = known = (state, counts)
         found = known[1]
-        if not waiting:
+        history = self._histories.get(key)
+        if not waiting and history is None:
             return found
-        return replace(found, scheduled=found.scheduled - waiting, waiting=waiting)
+        history = history or _NO_HISTORY
+        first = next(iter(waiting.values()), None)
+        return replace(
+            found,
+            scheduled=found.scheduled - len(waiting),
+            waiting=len(waiting),
+            waiting_since=None if first is None else first.started,
+            tried_since=history.tried_since,
+            failed_at=history.failed_at,
+            failures=history.failures if history.held == self._held(key) else 0,
+        )
 
     def _members(self, key: GroupKey, known: tuple[_State, GroupCounts] | None) -> int:
         """Return how many pods a group has; ``known``: the counts of an earlier state.
@@ -118,13 +216,19 @@ class PodGroups:
     def _counted(self, key: GroupKey, members: int, placed: int) -> GroupCounts:
         objects = self._objects
         group = objects.named(PodGroup, *key) or objects.named(CoschedulingGroup, *key)
+        gated = self._pending.totals(key).gated
+        requested = dict(self._cache.groups.totals(key).requested)
         if group is None:
-            return GroupCounts(key[1], 0, members, placed)
+            return GroupCounts(key[1], 0, members, placed, gated=gated, requested=requested)
         return GroupCounts(
             key[1],
             group.min_count,
             members,
             placed,
+            gated=gated,
+            requested=requested,
+            min_resources=group.min_resources,
+            creation_time=nanoseconds(group.metadata.creation_timestamp),
             topology_key=group.topology_key,
             schedule_timeout=group.schedule_timeout,
             exists=True,
@@ -133,3 +237,6 @@ class PodGroups:
 
 #: Groups whose counts are kept.
 _LIMIT = 10_000
+#: With so many histories, those of groups without pods are looked for.
+_SWEEP_FROM = 64
+_NO_HISTORY = _History()

@@ -7,12 +7,15 @@ has a minimum number of members). The group is in the pod's namespace in both ca
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import field
 
 from policy_sched.model import meta
+from policy_sched.model.quantity import Amount, units
 
 SCHEDULING_VERSION: Final = "scheduling.k8s.io/v1alpha2"
 """The version of PodGroup and Workload; Kubernetes 1.37 replaces it."""
@@ -98,12 +101,18 @@ class PodGroup(meta.ApiObject):
         """The timeout for waiting pods in ns; None, since this kind of group has none."""
         return None
 
+    @property
+    def min_resources(self) -> dict[str, int]:
+        """What the group needs in all, in units; this kind of group does not say."""
+        return {}
+
 
 class CoschedulingSpec(meta.ApiStruct):
     """The configuration of a group of the coscheduling plugin."""
 
     min_member: meta.Int32 = 0
     schedule_timeout_seconds: meta.Int32 | None = None
+    min_resources: dict[str, Amount] = field(default_factory=dict)
 
 
 class CoschedulingGroup(meta.ApiObject):
@@ -127,12 +136,19 @@ class CoschedulingGroup(meta.ApiObject):
         seconds = self.spec.schedule_timeout_seconds
         return None if seconds is None else seconds * 1_000_000_000
 
+    @property
+    def min_resources(self) -> dict[str, int]:
+        """What the group needs in all, in units; empty if it does not say."""
+        return {name: units(name, amount) for name, amount in self.spec.min_resources.items()}
+
 
 class GroupCounts(msgspec.Struct, frozen=True):
-    """A group in rules: its required pods, and the numbers of existing, running and pending ones.
+    """A group in rules: its required pods, the numbers of others, and what became of them.
 
     ``exists``: whether there is a PodGroup of that name; ``topology_key``: the label whose value
     its nodes share, or empty; ``schedule_timeout``: the timeout for waiting pods in ns, or None.
+    Times are ns since 1970, or None. ``requested``: of the pods that have nodes, in units;
+    ``failures``: see `PodGroups.failed`.
     """
 
     name: str = ""
@@ -143,6 +159,14 @@ class GroupCounts(msgspec.Struct, frozen=True):
     topology_key: str = ""
     schedule_timeout: int | None = None
     exists: bool = False
+    gated: int = 0
+    requested: Mapping[str, int] = MappingProxyType({})
+    min_resources: Mapping[str, int] = MappingProxyType({})
+    creation_time: int | None = None
+    waiting_since: int | None = None
+    tried_since: int | None = None
+    failed_at: int | None = None
+    failures: int = 0
 
 
 NO_GROUP: Final = GroupCounts()

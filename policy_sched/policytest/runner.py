@@ -46,6 +46,7 @@ from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.models import NOT_BUILT
 from policy_sched.scheduler import (
     Attempt,
+    Decision,
     GroupPlan,
     Preempt,
     Scheduler,
@@ -53,6 +54,7 @@ from policy_sched.scheduler import (
     decide,
     dry_run_group,
     member_decision,
+    note_group_failure,
     pod_gone,
 )
 from policy_sched.scheduler.setup import assemble, load_cluster, read
@@ -200,6 +202,7 @@ def _step(
     if watch is not None and observed.outcome.feasible == ():
         watch.fits_nowhere(info)
     node = observed.assume(expected)
+    observed.note_group(node)
     if observed.waits_on:
         waits[info.uid] = observed
     _end_waits(scheduler, waits)
@@ -246,6 +249,7 @@ class Observation:
         self._scheduler = scheduler
         self._info = PodInfo.of(pod)
         self._state = framework.CycleState()
+        self._decision: Decision | None = None
         self.waits_on = ""
         """The node where the pod waits for permission, empty if it does not."""
         self.outcome = self._decide()
@@ -282,11 +286,24 @@ class Observation:
             self.give_up(node)
         return node
 
+    def note_group(self, node: str) -> None:
+        """Note what became of a pod of a group: it was tried on a node, or found none."""
+        if not self._info.pod_group:
+            return
+        handle = self._scheduler.handle
+        if node:
+            handle.groups.tried(self._info, handle.now())
+        else:
+            note_group_failure(self._info, self._decision, handle)
+
     def give_up(self, node: str) -> None:
         """Take back what Reserve did, and the pod from its node."""
+        handle = self._scheduler.handle
         runner = self._scheduler.profiles[self._info.scheduler_name].runner
         runner.undo("reserve", self._state, self._info, node)
         self._scheduler.cache.forget(self._info.uid)
+        if self._info.pod_group:
+            handle.groups.sent_back(self._info, handle.now(), rejected=True)
 
     def _binding(self, runner: Runner, node: str) -> framework.Status:
         """Run Reserve and Permit, and PreBind where the scenario binds pods; note what they say."""
@@ -394,7 +411,7 @@ class Observation:
         table = self._scheduler.handle.nodes
         # Ties are looked at, not broken: any source of randomness will do.
         decision = decide(attempt, table, Random(0))  # noqa: S311 - no secret
-        self._state = attempt.state
+        self._state, self._decision = attempt.state, decision
         if self._bind and isinstance(decision, Preempt):
             # Records of preemption are made of several runs of PostFilter in one cycle: plugins
             # see what dry runs of the first left in the state.
@@ -404,7 +421,7 @@ class Observation:
     def _decided_together(self, plan: GroupPlan) -> ExpectedOutcome:
         """Return what a plan for its whole group means for the pod."""
         member = member_decision(plan, self._info.uid)
-        self._state = member.attempt.state
+        self._state, self._decision = member.attempt.state, member.decision
         scores = {result.name: result.total if result.status.ok else None for result in plan.tried}
         chosen = "" if plan.best is None else plan.best.name
         outcome = outcome_of(self._info, member.decision, self._scheduler.handle.nodes)

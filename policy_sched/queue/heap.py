@@ -4,6 +4,9 @@ Theory of operation. An entry is (key, ticket, pod), and a pod knows the ticket 
 entry: an entry with another ticket is stale and skipped. Tickets are unique over all heaps that
 share a counter, so a pod may move from one heap to another. When more than half of the entries
 are stale they are swept out. Equal keys leave in the order in which they came.
+
+A key may say when the pod's group failed last, which is later the next time: such a key only grows,
+so it is looked at again when the pod comes up.
 """
 
 from __future__ import annotations
@@ -25,7 +28,10 @@ MANY = 256
 
 
 class PodHeap:
-    """A heap of pods; ``key`` is computed once, when a pod is added or updated."""
+    """A heap of pods; ``key`` is computed when a pod is added or updated.
+
+    A key may become greater while a pod of a group is here.
+    """
 
     def __init__(
         self, key: Callable[[QueuedPod], tuple[object, ...]], tickets: Iterator[int]
@@ -61,8 +67,11 @@ class PodHeap:
         """Take the pod with the smallest key out; None if there is none."""
         entries = self._entries
         while entries:
-            _, ticket, queued = heapq.heappop(entries)
+            entry = heapq.heappop(entries)
+            _, ticket, queued = entry
             if queued.ticket == ticket:
+                if queued.info.pod_group and self._has_grown(entry):
+                    continue
                 queued.ticket = 0
                 self._count -= 1
                 return queued
@@ -113,7 +122,20 @@ class PodHeap:
 
     def ordered(self) -> list[QueuedPod]:
         """Return all pods, smallest key first."""
-        return [entry[2] for entry in sorted(self._valid())]
+        entries = [
+            (self._key(queued) if queued.info.pod_group else key, ticket, queued)
+            for key, ticket, queued in self._valid()
+        ]
+        return [queued for _, _, queued in sorted(entries)]
+
+    def _has_grown(self, entry: Entry) -> bool:
+        """Return whether an entry's key is greater now; it then has its place by that."""
+        before, ticket, queued = entry
+        key = self._key(queued)
+        if key > before:
+            heapq.heappush(self._entries, (key, ticket, queued))
+            return True
+        return False
 
     def rekey(self, key: Callable[[QueuedPod], tuple[object, ...]]) -> None:
         """Order the pods by another key from now on."""

@@ -29,6 +29,7 @@ from policy_sched.scheduler.event_handlers import (
 )
 from policy_sched.scheduler.eviction import clear_lower_nominations as clear_lower_nominations
 from policy_sched.scheduler.failure import (
+    note_group_failure as note_group_failure,
     record_no_profile as record_no_profile,
     rejectors as rejectors,
 )

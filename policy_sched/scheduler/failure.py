@@ -9,7 +9,7 @@ from policy_sched.errors import ClusterError
 from policy_sched.framework import Code, Handle, Status
 from policy_sched.model import NO_PLUGINS, PodInfo
 from policy_sched.scheduler.api_calls import pod_unschedulable, record_event
-from policy_sched.scheduler.attempt import Preempt, Reject
+from policy_sched.scheduler.attempt import Decision, Preempt, Reject
 from policy_sched.scheduler.queueing_hints import no_profile
 
 LOG: Final = logging.getLogger(__name__)
@@ -39,6 +39,16 @@ def handle_scheduling_failure(
         handle.client.send(request)
     except ClusterError as error:
         LOG.warning("cannot write the condition of pod %s: %s", pod.key, error)
+
+
+def note_group_failure(pod: PodInfo, decision: Decision | None, handle: Handle) -> None:
+    """Note that a pod of a group found no node, if that is what was decided."""
+    if not isinstance(decision, Reject) or not decision.status.rejected:
+        return
+    now = handle.now()
+    if decision.diagnosis is None or decision.diagnosis.pre_filter is None:
+        handle.groups.tried(pod, now)
+    handle.groups.failed(pod, now)
 
 
 def record_no_profile(pod: PodInfo, handle: Handle) -> None:

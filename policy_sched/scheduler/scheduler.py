@@ -38,7 +38,12 @@ from policy_sched.scheduler.attempt import (
     Reject,
 )
 from policy_sched.scheduler.eviction import evict_for_group, prepare_candidate
-from policy_sched.scheduler.failure import handle_scheduling_failure, record_no_profile, rejectors
+from policy_sched.scheduler.failure import (
+    handle_scheduling_failure,
+    note_group_failure,
+    record_no_profile,
+    rejectors,
+)
 from policy_sched.scheduler.pod_group_cycle import (
     GroupDecision,
     MemberDecision,
@@ -214,6 +219,9 @@ class Scheduler:
         attempt.state, attempt.hooks = evaluation.state.clone(), evaluation.filtering.hooks
         if grouped:
             attempt.state.write(PodGroupMember())
+        pod = attempt.queued.info
+        if pod.pod_group:
+            self.handle.groups.tried(pod, self.handle.now())
         status, waiting = binding_cycle.reserve_and_permit(attempt, decision.node, self.handle)
         if status.code is not Code.SUCCESS:
             return self._handle_binding_failure(attempt, decision, status)
@@ -229,7 +237,7 @@ class Scheduler:
             self._activate(wanted)
         if ended is not None:
             return self._end(attempt, decision, ended)
-        pod, pipeline = attempt.queued.info, attempt.profile.pipeline
+        pipeline = attempt.profile.pipeline
         return Outcome(pod, decision, decision.node, "", WAIT, True, pipeline, attempt)
 
     def _evict(self, pod: model.PodInfo, decision: Preempt) -> str:
@@ -246,6 +254,7 @@ class Scheduler:
         if isinstance(decision, Bind):
             return self._bind(attempt, decision, grouped=True)
         node = member.nominated
+        note_group_failure(attempt.queued.info, decision, self.handle)
         if isinstance(decision, Preempt):
             error = self._evict(attempt.queued.info, decision)
             if error:
@@ -276,6 +285,8 @@ class Scheduler:
                 node = decision.node
         elif not decision.nominated:
             node = ""
+        if pod.pod_group:
+            note_group_failure(pod, decision, self.handle)
         rejected_by = rejectors(decision)
         return self._queue_again(attempt, decision, decision.status, rejected_by, message, node)
 
@@ -402,6 +413,9 @@ class Scheduler:
         can make a pod unschedulable, and it is tried again after a backoff.
         """
         message, rejected_by = status.message(), _BROKEN
+        pod = attempt.queued.info
+        if pod.pod_group:
+            self.handle.groups.sent_back(pod, self.handle.now(), rejected=status.rejected)
         if not attempt.permitted:
             rejected_by = rejectors(status)
             if status.rejected:

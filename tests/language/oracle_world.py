@@ -197,7 +197,8 @@ def pod_field(pod: PodInfo, name: str) -> Any:
 
 def group_field(group: GroupCounts, name: str) -> Any:
     """Return a field of `podGroup`."""
-    return group.min_count if name == "minCount" else getattr(group, name)
+    value = getattr(group, re.sub(r"(?<=[a-z])([A-Z]+)", r"_\1", name).lower())
+    return Resources(value) if name in {"requested", "minResources"} else value
 
 
 def namespace_field(record: NamespaceRecord, name: str) -> Any:

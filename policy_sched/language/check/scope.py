@@ -202,10 +202,20 @@ def silent(span: Span) -> ast.Core:
     return ast.Const(value=None, type=types.ERROR, span=span)
 
 
+#: What changes of a group as its pods come, go and are tried; `failedAt` moves only on, and a
+#: pod that comes up in the queue is sorted anew by it.
+_MOVING = frozenset(
+    {
+        *("members", "scheduled", "waiting", "gated", "requested"),
+        *("waitingSince", "triedSince", "failures"),
+    }
+)
+
+
 def unstable(name: str) -> bool:
     """Return whether what is read under ``name`` may change while a pod waits in the queue."""
     root, _, part = name.partition(".")
-    return root == "now" or (root == "podGroup" and part in ("members", "scheduled", "waiting"))
+    return root == "now" or (root == "podGroup" and part in _MOVING)
 
 
 def unstable_key(name: str, span: Span, what: str) -> tuple[str, Span, str, str]:
