@@ -78,7 +78,7 @@ def explain(  # noqa: PLR0913  # the options of the verb
     require_cluster("explain", cluster, kubeconfig)
     require_report(report)
     files, clocked = (policy or PolicyFlags()).files(), clock(now, kubeconfig)
-    cluster_files = read_files(cluster, kubeconfig=kubeconfig)
+    cluster_files = read_files(cluster, kubeconfig=kubeconfig, custom=files.input_kinds())
     plans, warnings = read_policies(files)
     write_diagnostics([*cluster_files.problems, *warnings], sys.stderr)
     contents = simulate.contents_of(cluster_files.objects) if report is not None else None

@@ -76,7 +76,7 @@ def fit(  # noqa: PLR0913  # the options of the verb
         raise PolicySchedError("standard input is either the pod or the cluster, not both")
     files = (policy or PolicyFlags()).files()
     clocked = clock(now, kubeconfig)
-    cluster_files = read_files(cluster, nodes, kubeconfig)
+    cluster_files = read_files(cluster, nodes, kubeconfig, files.input_kinds())
     manifests = load([pod], sys.stdin, cluster=cluster_files.objects)
     raise_errors(manifests.diagnostics)
     unit = unit_of(manifests, cluster_files.objects, pod)

@@ -35,6 +35,7 @@ _ARGUMENTS: Final = {
     "field": "architecture",
     "resource": "cpu",
     "image name": "docker.io/library/redis:7",
+    "identity of an input": "numa",
 }
 """Arguments of columns, for examples."""
 

@@ -114,7 +114,7 @@ def simulate(  # noqa: PLR0913  # the options of the verb
     if now is not None and timeline:
         raise PolicySchedError("--now does not go with --timeline, whose time runs")
     times = _Times.of(bucket, until, clock(now, kubeconfig), timeline=timeline)
-    cluster = read_files(paths, nodes, kubeconfig)
+    cluster = read_files(paths, nodes, kubeconfig, files.input_kinds())
     objects = cluster.objects
     if not any(map(waits, objects)):
         diagnostics.write_hints(

@@ -12,5 +12,10 @@ from policy_sched.cluster.cache import (
     TakenOff as TakenOff,
 )
 from policy_sched.cluster.group_index import GroupIndex as GroupIndex
+from policy_sched.cluster.inputs import (
+    DeclaredInput as DeclaredInput,
+    InputProblem as InputProblem,
+    Inputs as Inputs,
+)
 from policy_sched.cluster.listers import ApiObjects as ApiObjects
 from policy_sched.cluster.pods_by_importance import Keys as Keys, PodOrder as PodOrder

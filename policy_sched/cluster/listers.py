@@ -15,7 +15,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 from policy_sched.cluster.tables import Journal
 from policy_sched.model import (
     CLUSTER_SCOPED,
+    KINDS,
     ApiObject,
+    CustomObject,
+    Kind,
     Namespace,
     Node,
     Pod,
@@ -38,6 +41,10 @@ Listener: TypeAlias = Callable[[ApiObject | None, ApiObject | None], None]
 """Called with an object before and after a change; None if it did not exist, or was deleted."""
 
 
+_Key: TypeAlias = type[ApiObject] | Kind
+"""A type, or the apiVersion and kind of objects that rules alone read."""
+
+
 class ApiObjects:
     """API objects by kind, then by namespace ("" where the kind has none) and name.
 
@@ -46,10 +53,10 @@ class ApiObjects:
 
     def __init__(self, objects: Iterable[object] = (), journal: Journal | None = None) -> None:
         self.version = self.changes = 0
-        self._kinds: dict[type[ApiObject], dict[tuple[str, str], Any]] = {}
+        self._kinds: dict[_Key, dict[tuple[str, str], Any]] = {}
         self._lists: dict[type[ApiObject], tuple[Any, ...]] = {}
         self._journal = journal
-        self._listeners: dict[type[ApiObject], list[Listener]] = {}
+        self._listeners: dict[_Key, list[Listener]] = {}
         for item in objects:
             if isinstance(item, ApiObject) and not isinstance(item, _CACHED):
                 self.put(item)
@@ -60,6 +67,10 @@ class ApiObjects:
         if listed is None:
             listed = self._lists[kind] = tuple(self._kinds.get(kind, {}).values())
         return listed
+
+    def of_kind(self, kind: Kind) -> list[ApiObject]:
+        """Return all objects of an apiVersion and kind, in order of arrival."""
+        return list(self._kinds.get(KINDS.get(kind, kind), {}).values())
 
     def known(self, kind: type[ApiObject]) -> Sized:
         """Return the collection of a kind's objects; it stays current."""
@@ -75,13 +86,14 @@ class ApiObjects:
         item: T | None = None if known is None else known.get((namespace, name))
         return item
 
-    def listen(self, kind: type[ApiObject], listener: Listener) -> None:
+    def listen(self, kind: type[ApiObject] | Kind, listener: Listener) -> None:
         """Tell a listener of every change of a kind from now on, after it was made."""
-        self._listeners.setdefault(kind, []).append(listener)
+        key = KINDS.get(kind, kind) if isinstance(kind, tuple) else kind
+        self._listeners.setdefault(key, []).append(listener)
 
     def put(self, item: ApiObject) -> None:
         """Take an object in, or replace it by its newer form."""
-        kind, place = type(item), _place(item)
+        kind, place = _key(item), _place(item)
         known = self._kinds.setdefault(kind, {})
         old = known.get(place)
         known[place] = item
@@ -91,20 +103,26 @@ class ApiObjects:
 
     def remove(self, item: ApiObject) -> None:
         """Drop an object if it is known."""
-        kind = type(item)
+        kind = _key(item)
         old = self._kinds.get(kind, {}).pop(_place(item), None)
         if old is not None:
             self._changed(kind)
             for listener in self._listeners.get(kind, ()):
                 listener(old, None)
 
-    def _changed(self, kind: type[ApiObject]) -> None:
-        self._lists.pop(kind, None)
+    def _changed(self, kind: _Key) -> None:
         self.changes += 1
+        if isinstance(kind, tuple):
+            return  # rules alone read it: see `Inputs`
+        self._lists.pop(kind, None)
         if kind not in _OF_CLAIMS:
             self.version += 1
         if self._journal is not None and kind not in _OF_NO_ROW:
             self._journal.changed_everything()
+
+
+def _key(item: ApiObject) -> _Key:
+    return (item.api_version, item.kind) if isinstance(item, CustomObject) else type(item)
 
 
 def _place(item: ApiObject) -> tuple[str, str]:

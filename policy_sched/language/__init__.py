@@ -44,6 +44,7 @@ from policy_sched.language.sections import (
     CompiledPolicy as CompiledPolicy,
     FilterRule as FilterRule,
     GateRule as GateRule,
+    Input as Input,
     LifeCycle as LifeCycle,
     PlacementRules as PlacementRules,
     PreemptionChoices as PreemptionChoices,

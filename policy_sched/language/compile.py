@@ -20,6 +20,7 @@ from policy_sched.language.sections import (
     DeviceFilter,
     FilterRule,
     GateRule,
+    Input,
     LifeCycle,
     PlacementRules,
     PreemptionChoices,
@@ -101,6 +102,7 @@ class PolicyCompiler:
         descending = tuple([key.order == "Descending" for key in policy.queue_sort])
         return Sections(
             name=policy.name,
+            inputs=tuple(map(self._input, policy.inputs)),
             match=self._unit(policy.match_conditions),
             score_match=self._unit(policy.score.match_conditions if policy.score else ()),
             pre_enqueue=tuple(
@@ -189,6 +191,20 @@ class PolicyCompiler:
         return unset
 
     # Sections.
+
+    def _input(self, checked: check.CheckedInput) -> Input:
+        given, key = checked.source, self.policy.keys.get(checked.name)
+        return Input(
+            checked.type,
+            given.api_version,
+            given.kind,
+            checked.namespaced,
+            None if key is None else self._unit([key]),
+            given.optional,
+            given.poll,
+            given.url,
+            given.items,
+        )
 
     def _gate(self, index: int, rule: diagnostics.Rule[check.Checked]) -> GateRule | None:
         unit = self._unit([rule.expression])

@@ -212,10 +212,34 @@ class DeviceChoices(msgspec.Struct, frozen=True):
         return reduce(or_, (unit.reads for unit in units), Reads())
 
 
+class Input(msgspec.Struct, frozen=True):
+    """An input of a policy: what its objects are, and how they are looked up.
+
+    ``key`` computes an object's key; None: namespace/name, or the name of one without namespace.
+    ``namespaced``: objects without a namespace are in the default one. ``poll`` is in ns.
+    """
+
+    type: values.types.InputType
+    api_version: str = ""
+    kind: str = ""
+    namespaced: bool = False
+    key: Unit | None = None
+    optional: bool = False
+    poll: int = 0
+    url: str = ""
+    items: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name by which rules read it."""
+        return self.type.name.removeprefix("inputs.")
+
+
 class Sections(msgspec.Struct, frozen=True):
     """The units of a policy, by section; what the policy has not is None or empty."""
 
     name: str = ""
+    inputs: tuple[Input, ...] = ()
     match: Unit | None = None
     score_match: Unit | None = None
     pre_enqueue: tuple[GateRule, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -27,16 +27,33 @@ _OWN_KINDS: Final = {
 """Kinds of files that are not manifests, and the options they belong to."""
 
 
-def decode_object(value: object, report: Report) -> model.ApiObject | None:
+def decode_object(
+    value: object, report: Report, custom: Collection[model.Kind] = ()
+) -> model.ApiObject | None:
     """Return the API object that plain data (of JSON or YAML) describes.
 
     None if scheduling does not read its kind, or after its problems were reported, each with its
-    path inside the object.
+    path inside the object. ``custom``: further kinds, which inputs of policies declare.
     """
-    kind = kind_of(value, report)
-    if kind is None or kind in model.SKIPPED_KINDS:
+    kind = kind_of(value, report, custom)
+    if kind is None:
+        return None
+    if kind not in model.KINDS and kind in custom:
+        return decode_custom(value, report)
+    if kind in model.SKIPPED_KINDS:
         return None
     return decode_as(value, model.KINDS[kind], report)
+
+
+def decode_custom(value: object, report: Report) -> model.CustomObject | None:
+    """Return an object of a kind that rules alone read; None after its problems were reported."""
+    assert isinstance(value, dict), "it has a kind"
+    head = {key: value[key] for key in ("apiVersion", "kind", "metadata") if key in value}
+    decoded = decode_as(head, model.CustomObject, report)
+    if isinstance(decoded, model.CustomObject):
+        decoded.content = value
+        return decoded
+    return None
 
 
 def decode_as(value: object, kind: type[model.ApiObject], report: Report) -> model.ApiObject | None:
@@ -142,7 +159,9 @@ def _size_problem(decoded: model.ApiObject) -> Problem | None:
     return path, BAD_VALUE, message, ""
 
 
-def kind_of(value: object, report: Report) -> tuple[str, str] | None:
+def kind_of(
+    value: object, report: Report, custom: Collection[model.Kind] = ()
+) -> tuple[str, str] | None:
     """Return apiVersion and kind if they are known together; None after reporting the problem."""
     if not isinstance(value, dict):
         report((), WRONG_TYPE, "an object must be a mapping with apiVersion and kind", "")
@@ -156,7 +175,7 @@ def kind_of(value: object, report: Report) -> tuple[str, str] | None:
             report((field,), WRONG_TYPE, f"{field} must be text", "")
             return None
     version, kind = value["apiVersion"], value["kind"]
-    if (version, kind) in model.KINDS or (version, kind) in model.SKIPPED_KINDS:
+    if any((version, kind) in kinds for kinds in (model.KINDS, model.SKIPPED_KINDS, custom)):
         return version, kind
     report(*_unknown_kind(version, kind))
     return None

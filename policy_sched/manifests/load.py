@@ -10,7 +10,7 @@ all the same.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Final, TextIO
 
@@ -23,7 +23,7 @@ from policy_sched.manifests import decode
 from policy_sched.manifests.admission import Admission
 from policy_sched.manifests.decode import decode_object
 from policy_sched.manifests.struct_errors import LocatedManifest, ManifestPosition, Path, Report
-from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject
+from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, Kind
 
 __all__ = ["ApiObject", "Manifests", "Report", "decode_object", "load"]
 
@@ -61,16 +61,18 @@ def load(
     *,
     defaults: bool = True,
     cluster: Sequence[ApiObject] = (),
+    custom: Collection[Kind] = (),
     advance: Callable[[int], None] = lambda _more: None,
 ) -> Manifests:
     """Read API objects from files, directories (recursively, sorted) and "-" for ``stdin``.
 
     Files end in .yaml, .yml, .json or .jsonl, or one of these and .gz; each may hold many
     objects. With ``defaults``, objects get what the API server sets (`Admission`), with the
-    priority and runtime classes of the files and of ``cluster``. ``advance`` is called with the
+    priority and runtime classes of the files and of ``cluster``. ``custom``: kinds that are read
+    besides those that scheduling reads, as inputs of policies. ``advance`` is called with the
     number of objects after each `STEP` of them.
     """
-    loading = _Loading(advance)
+    loading = _Loading(advance, custom)
     for path in paths:
         for name in _files(path, loading):
             data = _read(name, stdin, loading)
@@ -160,14 +162,17 @@ def _implied(head: _Head) -> _Head:
     return _Head(head.apiVersion, kind) if kind else _NO_HEAD
 
 
-def _fast(record: bytes | msgspec.Raw, implied: _Head = _NO_HEAD) -> ApiObject | None:
+def _fast(
+    record: bytes | msgspec.Raw, implied: _Head, custom: Collection[Kind]
+) -> ApiObject | None:
     """Decode one JSON record straight into its struct; None if it needs the slow path."""
     try:
         head = _head.decode(record)
         kind = (head.apiVersion or implied.apiVersion, head.kind or implied.kind)
         struct = KINDS.get(kind)
         if struct is None:
-            return _SKIPPED if kind in SKIPPED_KINDS else None
+            skipped = kind in SKIPPED_KINDS and kind not in custom
+            return _SKIPPED if skipped else None
         decoded = decode.decode_json(record, struct)
     except (msgspec.DecodeError, RecursionError):
         return None
@@ -182,8 +187,9 @@ def _fast(record: bytes | msgspec.Raw, implied: _Head = _NO_HEAD) -> ApiObject |
 class _Loading:
     """One load in progress."""
 
-    def __init__(self, advance: Callable[[int], None]) -> None:
+    def __init__(self, advance: Callable[[int], None], custom: Collection[Kind]) -> None:
         self.advance = advance
+        self.custom = custom
         self.objects: list[ApiObject] = []
         self.diagnostics: list[Diagnostic] = []
         self.hints: list[str] = []
@@ -285,7 +291,7 @@ class _Loading:
 
         ``nested``: it is the item of a list, and ``implied`` is the kind that the list implies.
         """
-        decoded = None if record is None else _fast(record, implied)
+        decoded = None if record is None else _fast(record, implied, self.custom)
         if decoded is _SKIPPED:
             self.skipped += 1
         elif decoded is not None and decode.object_key(decoded) not in self.places:
@@ -347,13 +353,13 @@ class _Loading:
         def report(path: Path, code: str, message: str, hint: str) -> None:
             self._report(document, (*prefix, *path), code, message, hint)
 
-        kind = decode.kind_of(document.value, report)
+        kind = decode.kind_of(document.value, report, self.custom)
         if kind is None:
             return
-        if kind in SKIPPED_KINDS:
+        if kind in SKIPPED_KINDS and kind not in self.custom:
             self.skipped += 1
             return
-        decoded = decode.decode_as(document.value, KINDS[kind], report)
+        decoded = decode_object(document.value, report, self.custom)
         if decoded is None:
             return
         if document.marked is not None:

@@ -72,6 +72,7 @@ from policy_sched.model.meta import (
     ApiValue as ApiValue,
     Condition as Condition,
     Container as Container,
+    CustomObject as CustomObject,
     HostPort as HostPort,
     Int32 as Int32,
     Int64 as Int64,

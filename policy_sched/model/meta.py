@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import field
@@ -86,6 +86,15 @@ class ApiObject(ApiStruct):
     api_version: str = ""
     kind: str = ""
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
+
+
+class CustomObject(ApiObject):
+    """An object of a kind that rules alone read, as an input.
+
+    ``content``: all of it, as JSON has it.
+    """
+
+    content: Any = None
 
 
 def datetime_of(time: int) -> datetime:

@@ -5,7 +5,7 @@ Devices of nodes and claims of pods may be written in short forms, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,6 +24,9 @@ from policy_sched.policytest.reader import (
 from policy_sched.profiles.models import ClaimEntry, DeviceEntry, keys_of
 from policy_sched.source import shortened
 
+ObjectPlace = tuple[str, str, str]
+"""Kind, namespace ("" for none) and name of an object."""
+
 _Read = tuple[ApiObject, Report]
 """An object, and what notes its problems."""
 
@@ -37,17 +40,42 @@ class TestObjects:
     objects: tuple[ApiObject, ...] = ()
     pending: tuple[model.Pod, ...] = ()
     unread: set[str] = field(default_factory=set)
+    places: dict[ObjectPlace, FieldPath] = field(default_factory=dict)
+    """Where the objects stand that are neither pods nor nodes."""
 
     def hides(self, name: str) -> bool:
         """Return whether an object that cannot be read may have this name (a pod's is full)."""
         return name in self.unread or "" in self.unread
 
 
-def read_objects(reader: Reader, fields: Plain, *, admitted: bool) -> TestObjects:
-    """Return the objects of a document. ``admitted``: they are as an API server had them."""
-    short, read = ShortDevices(), TestObjects()
-    stated = list(_objects(reader, fields, "objects", short, read.unread))
-    waiting = list(_pods(reader, fields, short, read.unread))
+class _AnyKind(Collection[model.Kind]):
+    """Every kind: a recorded cluster has objects that no policy reads."""
+
+    def __contains__(self, kind: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[model.Kind]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def read_objects(
+    reader: Reader,
+    fields: Plain,
+    *,
+    admitted: bool,
+    inputs: Mapping[str, model.Kind] | None = None,
+) -> TestObjects:
+    """Return the objects of a document. ``admitted``: they are as an API server had them.
+
+    ``inputs``: the kinds that inputs of its policies read, by the input's name.
+    """
+    short, read = ShortDevices(inputs=inputs or {}), TestObjects()
+    short.custom = _AnyKind() if admitted else frozenset(short.inputs.values())
+    stated = list(_objects(reader, fields, "objects", short, read))
+    waiting = list(_pods(reader, fields, short, read))
     stated += _of_devices(reader, [obj for obj, _ in stated], short)
     admission = Admission(obj for obj, _ in stated)
     for obj, report in (*stated, *waiting):
@@ -79,26 +107,34 @@ def _of_devices(
 
 
 def _objects(
-    reader: Reader, fields: Plain, key: str, short: ShortDevices, unread: set[str]
+    reader: Reader, fields: Plain, key: str, short: ShortDevices, read: TestObjects
 ) -> Iterator[_Read]:
-    """Yield the objects of a list; the names of those that cannot be read go into ``unread``."""
-    seen: set[tuple[type, str, str]] = set()
+    """Yield the objects of a list; ``read`` gets their places, and the names of wrong ones."""
+    seen: set[tuple[str, str, str]] = set()
     for i, value in enumerate(reader.items(fields.get(key), (key,))):
         at = (key, i)
         before = len(reader.problems)
-        manifest = expand(reader, value, at)
+        manifest = expand(reader, value, at, short.inputs)
         short.complete(reader, value, manifest, at)
         report = _reporter(reader, at, value)
-        decoded = decode_object(manifest, report) if len(reader.problems) == before else None
+        decoded = None
+        if len(reader.problems) == before:
+            decoded = decode_object(manifest, report, short.custom)
         if decoded is None:
             if len(reader.problems) > before:
-                unread.update(_names(manifest))
+                read.unread.update(_names(manifest))
             continue
         name, namespace = decoded.metadata.name, decoded.metadata.namespace
-        if (type(decoded), namespace, name) in seen:
-            reader.problem(at, DUPLICATE, f"{type(decoded).__name__} {name} is there twice")
-        seen.add((type(decoded), namespace, name))
+        if (_kind(decoded), namespace, name) in seen:
+            reader.problem(at, DUPLICATE, f"{_kind(decoded)} {name} is there twice")
+        seen.add((_kind(decoded), namespace, name))
+        if not isinstance(decoded, model.Pod | model.Node):
+            read.places[_kind(decoded), namespace, name] = at
         yield decoded, report
+
+
+def _kind(decoded: ApiObject) -> str:
+    return decoded.kind if isinstance(decoded, model.CustomObject) else type(decoded).__name__
 
 
 def _names(manifest: Plain) -> Iterator[str]:
@@ -129,8 +165,8 @@ def _reporter(reader: Reader, at: FieldPath, written: object) -> Report:
     return report
 
 
-def _pods(reader: Reader, fields: Plain, short: ShortDevices, unread: set[str]) -> Iterator[_Read]:
-    for obj, report in _objects(reader, fields, "pending", short, unread):
+def _pods(reader: Reader, fields: Plain, short: ShortDevices, read: TestObjects) -> Iterator[_Read]:
+    for obj, report in _objects(reader, fields, "pending", short, read):
         if isinstance(obj, model.Pod):
             yield obj, report
         else:
@@ -151,8 +187,13 @@ CLAIM_KEYS: Final = keys_of(ClaimEntry)
 
 @dataclass(slots=True)
 class ShortDevices:
-    """What short forms say of devices, over all objects of a test."""
+    """What short forms say of devices, over all objects of a test, and what they may begin with.
 
+    ``inputs``: the kinds of inputs, by name; ``custom``: kinds that rules alone read.
+    """
+
+    inputs: Mapping[str, model.Kind] = field(default_factory=dict)
+    custom: Collection[model.Kind] = ()
     devices: dict[tuple[str, str], tuple[str, Plain]] = field(default_factory=dict)
     """By node and name, the driver and the device of a slice."""
     classes: dict[str, FieldPath] = field(default_factory=dict)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Final
 
+from policy_sched import model
 from policy_sched.errors import Diagnostic
 from policy_sched.profiles import models
 from policy_sched.profiles.load import files_below
@@ -141,8 +142,13 @@ NODE_DEFAULTS: Final = {"cpu": "4", "memory": "32Gi", "pods": "110"}
 POD_IMAGE: Final = "registry.example/app:1"
 
 
-def expand(reader: Reader, value: object, path: FieldPath) -> Plain:
-    """Return the manifest of a short or full form at ``path``."""
+def expand(
+    reader: Reader, value: object, path: FieldPath, inputs: Mapping[str, model.Kind] | None = None
+) -> Plain:
+    """Return the manifest of a short or full form at ``path``.
+
+    ``inputs``: the kinds of inputs, by the name with which the short form of an object begins.
+    """
     if isinstance(value, str):
         return _pod(reader, {"pod": value}, path)
     if not isinstance(value, dict) or "kind" in value:
@@ -151,6 +157,9 @@ def expand(reader: Reader, value: object, path: FieldPath) -> Plain:
         return _pod(reader, reader.mapping(value, path, POD_KEYS), path)
     if "node" in value:
         return _node(reader, reader.mapping(value, path, NODE_KEYS), path)
+    first = next(iter(value))
+    if inputs and first in inputs:
+        return _of_input(reader, value, path, first, inputs[first])
     if "namespace" in value:
         return _namespace(reader, reader.mapping(value, path, NAMESPACE_KEYS), path)
     reader.problem(
@@ -160,6 +169,18 @@ def expand(reader: Reader, value: object, path: FieldPath) -> Plain:
         hint="a manifest has apiVersion and kind; a short form begins with node, pod or namespace",
     )
     return {}
+
+
+def _of_input(reader: Reader, short: Plain, path: FieldPath, word: str, kind: model.Kind) -> Plain:
+    """Return the manifest of ``{INPUT: NAME, namespace: ..., spec: ...}``."""
+    stated = reader.mapping(short, path)
+    metadata: Plain = {"name": reader.text(stated.get(word), (*path, word))}
+    metadata |= _only(stated, "namespace", "labels", "annotations")
+    if "created" in stated:
+        metadata["creationTimestamp"] = stated["created"]
+    of_meta = (word, "namespace", "labels", "annotations", "created")
+    rest = {key: value for key, value in stated.items() if key not in of_meta}
+    return {"apiVersion": kind[0], "kind": kind[1], "metadata": metadata, **rest}
 
 
 def full_name(name: str) -> str:

@@ -26,6 +26,7 @@ from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import Pod, PodInfo, QueuedPod
 from policy_sched.plugins.dynamicresources import Reservation
+from policy_sched.plugins.rules import inputs_of
 from policy_sched.policytest import sequence
 from policy_sched.policytest.comparison import Strictness, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
@@ -107,6 +108,7 @@ def observe_scenario(
     )
     set_creation_times([*scenario.objects, *scenario.pending], scenario.now)
     load_cluster(scheduler.cache, scenario.objects)
+    _raise_input_problems(scenario, scheduler)
     coverage = run.coverage
     watch = None if coverage is None else coverage.watch(scenario, plans, scheduler)
     results: list[StepResult] = []
@@ -149,6 +151,18 @@ def observe_scenario(
             step = StepResult(scenario.file, scenario.name, name, differences, outcome, seconds)
             results.append(step)
     return results, seen
+
+
+def _raise_input_problems(scenario: Scenario, scheduler: Scheduler) -> None:
+    """Raise PolicyError if inputs cannot have objects of a test."""
+    problems = []
+    for problem in scheduler.handle.shared(inputs_of).problems.values():
+        blank = scenario.places.get((problem.kind[1], *problem.place))
+        if blank is not None:
+            message = f"input {problem.input}: {problem.message}"
+            problems.append(replace(blank, code="PS805", message=message))
+    if problems:
+        raise errors.PolicyError(problems)
 
 
 def _plans(scenario: Scenario, run: ScenarioRun) -> tuple[CompiledPlan, ...]:

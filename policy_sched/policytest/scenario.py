@@ -19,7 +19,7 @@ import msgspec
 from policy_sched import source
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.manifests import ApiObject
-from policy_sched.model import Node, Pod
+from policy_sched.model import Kind, Node, Pod
 from policy_sched.policytest.expectations import (
     ExpectedOutcome,
     PlanMention,
@@ -27,7 +27,7 @@ from policy_sched.policytest.expectations import (
     no_such,
     read_outcome,
 )
-from policy_sched.policytest.objects import TestObjects, pod_name, read_objects
+from policy_sched.policytest.objects import ObjectPlace, TestObjects, pod_name, read_objects
 from policy_sched.policytest.reader import (
     MAX_SUGGESTIONS,
     MISSING_KEY,
@@ -40,7 +40,7 @@ from policy_sched.policytest.reader import (
     full_name,
 )
 from policy_sched.profiles import models
-from policy_sched.profiles.load import problems_of_config
+from policy_sched.profiles.load import load_policies, problems_of_config
 from policy_sched.scheduler.setup import EPOCH
 
 KIND: Final = "PolicyTest"
@@ -108,6 +108,8 @@ class Scenario:
     """The plugins and rules that expectations name."""
     untested: tuple[Diagnostic, ...] = ()
     """Expectations that state nothing, and so test nothing; `update_file` completes them."""
+    places: Mapping[ObjectPlace, Diagnostic] = field(default_factory=dict)
+    """Where the objects stand that inputs may read, without words; none of a record's."""
 
 
 def decision_name(pod: str, number: int) -> str:
@@ -224,7 +226,8 @@ def _scenario(
     for i, policy in enumerate(policies):
         single = isinstance(fields.get("policies"), str)
         _check_reference(reader, references, policy, ("policies",) if single else ("policies", i))
-    stated = read_objects(reader, fields, admitted=complete)
+    inputs = _inputs([references.path(p) for p in policies if references.fault(p) is None])
+    stated = read_objects(reader, fields, admitted=complete, inputs=inputs)
     ops = _operations(reader, fields, stated)
     nodes = sum(isinstance(obj, Node) for obj in stated.objects)
     if nodes * len(ops) > MAX_WORK:
@@ -250,7 +253,30 @@ def _scenario(
         unknown=unknown,
         mentions=mentioned,
         untested=tuple(_untested(reader, fields, complete=complete)),
+        places=_places(reader, stated, inputs, complete=complete),
     )
+
+
+def _inputs(policies: Sequence[str]) -> dict[str, Kind]:
+    """Return the kinds that inputs of policies read, by the input's name."""
+    return {
+        given.name: (given.api_version, given.kind)
+        for policy in load_policies(policies)[0]
+        for given in policy.model.spec.inputs
+        if given.kind
+    }
+
+
+def _places(
+    reader: Reader, stated: TestObjects, inputs: Mapping[str, Kind], *, complete: bool
+) -> dict[ObjectPlace, Diagnostic]:
+    """Return where the objects stand that inputs read; none of a record's."""
+    kinds = {kind for _, kind in inputs.values()}
+    return {
+        place: reader.blank(at, False)
+        for place, at in stated.places.items()
+        if not complete and place[0] in kinds
+    }
 
 
 def _gates(reader: Reader, fields: Plain) -> Mapping[str, bool]:

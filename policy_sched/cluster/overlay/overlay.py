@@ -106,12 +106,12 @@ class NodeOverlay:
     def column(self, key: Key) -> Column:
         """Return a column to be held; the table holds its own, too."""
         column = self.table.column(key)
-        return column if column.static else self._copy(key, column)
+        return column if column.shared else self._copy(key, column)
 
     def lookup(self, key: Key) -> Column:
         """Return a column to be used now; see `NodeTable.lookup`."""
         column = self.table.lookup(key)
-        if column.static:
+        if column.shared:
             return column
         known = self._copies.get(key)
         if known is not None and known.source is column:
@@ -230,7 +230,7 @@ class NodeOverlay:
             del self._copies[key]
             self._by_amount = None
         for key, column in there.items():
-            if not column.static:
+            if not column.shared:
                 self._copy(key, column)
         for copy in self._copies.values():
             if copy.column.values.size != copy.source.values.size:

@@ -10,6 +10,7 @@ from policy_sched.cluster.tables.column import (
     sum_of as sum_of,
 )
 from policy_sched.cluster.tables.image_states import names_of as names_of
+from policy_sched.cluster.tables.inputs import NO_OBJECTS as NO_OBJECTS, InputTable as InputTable
 from policy_sched.cluster.tables.interning import Strings as Strings
 from policy_sched.cluster.tables.journal import (
     DYNAMIC as DYNAMIC,

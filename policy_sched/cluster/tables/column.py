@@ -48,6 +48,7 @@ class Column:
         "held",
         "key",
         "referenced",
+        "shared",
         "static",
         "values",
         "version",
@@ -58,6 +59,8 @@ class Column:
         self.key = key
         self.family = family
         self.static = family.kind is Kind.STATIC
+        self.shared = self.static or family.name == "input"
+        """Whether no pod changes it, so that an overlay needs no copy."""
         self.version = 0
         """Rises when a value of a static column changes; dynamic ones append to the journal."""
         self.referenced = True

@@ -21,6 +21,7 @@ from typing import Any, Final
 from policy_sched.cluster.tables import schema
 from policy_sched.cluster.tables.column import FIRST_CAPACITY, NO_VERSION, Column, Eviction, sum_of
 from policy_sched.cluster.tables.image_states import Images
+from policy_sched.cluster.tables.inputs import NO_OBJECTS, InputTable
 from policy_sched.cluster.tables.interning import Sets, Strings
 from policy_sched.cluster.tables.journal import DYNAMIC, STATIC, STRUCTURE, Journal
 from policy_sched.cluster.tables.node_readers import Reader, reader, visible
@@ -73,6 +74,8 @@ class NodeTable:
         self.pods_without_node: dict[str, dict[str, PodInfo]] = {}
         self.devices = Devices()
         """The devices of the cluster; the plugin that allocates them puts its own in place."""
+        self.inputs: dict[str, InputTable] = {}
+        """The inputs of policies, by identity; `Inputs` changes them."""
         self._pods: list[dict[str, PodInfo]] = []
         self.pods_on: Callable[[int], Mapping[str, PodInfo]] = self._pods.__getitem__
         """Returns the pods on a row by uid, in order of arrival; the mapping stays current."""
@@ -333,8 +336,10 @@ class NodeTable:
             return column
         if family.argument == "image name":
             return self._new_image_column(key)
-        if name in DEVICE_FAMILIES:
-            read: Reader = partial(self._device_amount, name, argument)  # of the devices then
+        if name == "input":
+            read: Reader = partial(self._input_number, argument)
+        elif name in DEVICE_FAMILIES:
+            read = partial(self._device_amount, name, argument)  # of the devices then
         else:
             read = reader(key, self.strings, self.taint_sets)
         column = self._new_column(key)
@@ -372,6 +377,25 @@ class NodeTable:
             assert node is not None, "only live rows have devices"
             for column, read in readers:
                 column.put(row, read(node))
+
+    def input_table(self, identity: str) -> InputTable:
+        """Return the objects of an input; none where nobody declared it."""
+        return self.inputs.get(identity, NO_OBJECTS)
+
+    def _input_number(self, identity: str, node: Node) -> int:
+        return self.input_table(identity).number(node.metadata.name)
+
+    def input_changed(self, identity: str, key: str, *, everywhere: bool) -> None:
+        """Note that a key of an input has another object, or none any more.
+
+        ``everywhere``: rules read it otherwise than by the name of the node.
+        """
+        column, row = self._columns.get(("input", identity)), self.row_of.get(key)
+        if column is not None and row is not None:
+            column.view[row] = self.inputs[identity].number(key)
+            self.journal.append(row, DYNAMIC)
+        if everywhere:
+            self.journal.changed_everything()
 
     def _name(self, node: Node) -> None:
         self._named["label"].update(node.metadata.labels)

@@ -144,6 +144,10 @@ NODE_COLUMNS: Final = _by_name(
         "The host ports that the node's pods hold.",
     ),
     Family(
+        "input", "identity of an input", np.intp, Kind.DYNAMIC, "number of an object; 0 = none", 0,
+        MAX_CODE, "The object of an input that has the node's name as its key.",
+    ),
+    Family(
         "imageSize", "image name", np.int64, Kind.STATIC, "bytes", 0, MAX_IMAGE,
         "The size of an image if the node has it, as the first node to report it states; else 0.",
     ),

@@ -10,6 +10,7 @@ from policy_sched.language.check.expressions import (
     type_depth as type_depth,
     walk as walk,
 )
+from policy_sched.language.check.inputs import CheckedInput as CheckedInput
 from policy_sched.language.check.policy import (
     CheckedPolicy as CheckedPolicy,
     check_beside as check_beside,

@@ -68,6 +68,8 @@ def method(node: ast.MethodExpr, scope: Scope) -> ast.Core:
             return macros.bind(node, scope)
         if dotted in environment.functions or target.name in environment.namespaces:
             return _dotted(dotted, node, scope)
+    if node.name == "all" and not node.args:
+        return _all_of_an_input(node, scope)
     if macros.is_macro(node, scope):
         return macros.expand(node, scope)
     if node.name not in environment.methods and node.name in environment.unsupported:
@@ -83,6 +85,20 @@ def method(node: ast.MethodExpr, scope: Scope) -> ast.Core:
     macro = len(node.args) > 1 and habit_hint(node.name, environment, args=len(node.args)) != ""
     args = [receiver, *(() if macro else _arguments(node, scope))]
     return _no_method(receiver, args, node, scope)
+
+
+def _all_of_an_input(node: ast.MethodExpr, scope: Scope) -> ast.Core:
+    """Check ``inputs.NAME.all()``."""
+    receiver = scope.infer(node.target)
+    kind = receiver.type
+    if not isinstance(kind, types.InputType):
+        return macros.expand(node, scope)
+    if not kind.most:
+        hint = "state in the input how many there may be, such as `most: 100`"
+        message = f"{kind}.all() reads all objects, and nothing says how many there may be"
+        return scope.wrong("PS806", node.name_span, message, hint)
+    result = types.list_of(kind.record)
+    return ast.Field(operand=receiver, name="all", type=result, span=node.span)
 
 
 def _no_method(

@@ -11,6 +11,7 @@ import msgspec
 
 from policy_sched.language import diagnostics, syntax
 from policy_sched.language.check.expressions import check_tree
+from policy_sched.language.check.inputs import CheckedInput, objects_of
 from policy_sched.language.check.scope import Definition, Definitions, Local
 from policy_sched.language.stdlib import DEFINITION, Environment
 from policy_sched.language.syntax import ast
@@ -53,8 +54,11 @@ def check_definitions(
     params: types.RecordType,
     add: Add,
     scores: Mapping[str, types.Type],
+    inputs: Sequence[CheckedInput] = (),
 ) -> tuple[Definitions, tuple[tuple[str, Checked], ...]]:
-    """Check functions and variables; report through ``add``. ``scores`` as in `Definitions`.
+    """Check functions and variables; report through ``add``.
+
+    ``scores`` as in `Definitions`, ``inputs`` what has types already.
 
     Returns what is defined (a definition with a mistake has type ERROR) and the variables that
     are good, in their order.
@@ -66,9 +70,11 @@ def check_definitions(
     definitions = Definitions(
         environment,
         params,
+        types.RecordType("inputs", tuple([(entry.name, entry.type) for entry in inputs])),
         declared_functions={f.name: i for i, f in functions},
         declared_variables={v.name: i for i, v in variables},
         scores=scores,
+        objects=objects_of(inputs),
     )
     checked: dict[str, Checked] = {}
     both: list[tuple[int, diagnostics.FunctionSource | diagnostics.VariableSource]] = [
@@ -210,7 +216,9 @@ def _parameters(
         problem = None
         kind: types.Type = types.ERROR
         try:
-            kind = types.parse_type(type_text, records=environment.records)
+            kind = types.parse_type(
+                type_text, records=environment.records, objects=definitions.objects
+            )
         except ValueError as error:
             close = diagnostics.did_you_mean(
                 type_text, (*types.SCALARS, *environment.records, "list", "map", "optional")
@@ -218,7 +226,7 @@ def _parameters(
             problem = ("PS101", f"{where}: {error}{close}")
         if not _NAME.fullmatch(name) or name in syntax.KEYWORDS | syntax.RESERVED:
             problem = ("PS005", f"{where}: `{name}` cannot be a name")
-        elif name in environment.variables or name in ("params", "variables"):
+        elif name in environment.variables or name in ("params", "variables", "inputs"):
             problem = ("PS109", f"{where} hides another variable of that name")
         if problem is not None:
             add([diagnostics.Problem(0, 1, *problem)], source.expression)

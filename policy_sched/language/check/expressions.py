@@ -180,6 +180,8 @@ def type_depth(kind: types.Type) -> int:
             return 1 + type_depth(kind.element)
         case types.MapType():
             return 1 + type_depth(kind.value)
+        case types.ObjectType():
+            return 1
         case types.RecordType():
             return 1 + max((type_depth(inner) for _, inner in kind.fields), default=0)
     return 1

@@ -11,7 +11,7 @@ their own text; a `Text` turns those into places of a file.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -21,6 +21,7 @@ from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language import stdlib
 from policy_sched.language.check.definitions import Checked, check_definitions, params_type
 from policy_sched.language.check.expressions import check_tree
+from policy_sched.language.check.inputs import CheckedInput, check_inputs
 from policy_sched.language.check.scope import Definitions
 from policy_sched.language.diagnostics import (
     MAX_PROBLEMS,
@@ -56,6 +57,9 @@ class CheckedPolicy(msgspec.Struct, frozen=True):
     name: str
     params: Mapping[str, object]
     params_type: types.RecordType
+    inputs: tuple[CheckedInput, ...] = ()
+    keys: Mapping[str, Checked] = msgspec.field(default_factory=dict)
+    """The keys of inputs that state one, by the input's name."""
     functions: Mapping[str, ast.UserFunction] = msgspec.field(default_factory=dict)
     variables: tuple[tuple[str, Checked], ...] = ()
     match_conditions: tuple[Checked, ...] = ()
@@ -102,14 +106,17 @@ def _check_policy(
 ) -> tuple[CheckedPolicy | None, list[Diagnostic]]:
     """Check a policy; ``scores``: the types of `score` and `scores` where they are no ints."""
     report = _Report(source.name)
+    inputs = check_inputs(source.inputs, report.add)
     definitions, variables = check_definitions(
-        source, stdlib.policy_environment(), params_type(source.params), report.add, scores
+        source, stdlib.policy_environment(), params_type(source.params), report.add, scores, inputs
     )
     check = _Checker(definitions, report)
     policy = CheckedPolicy(
         name=source.name,
         params=source.params,
         params_type=definitions.params,
+        inputs=inputs,
+        keys=check.input_keys(inputs),
         functions={n: d.function for n, d in definitions.functions.items() if d.function},
         variables=variables,
         match_conditions=check.texts(source.match_conditions, "matchConditions"),
@@ -182,8 +189,9 @@ def check_beside(
     Returns a policy of these definitions, with the expression as its one matchCondition.
     """
     report = _Report(source.name)
+    inputs = check_inputs(source.inputs, report.add)
     definitions, variables = check_definitions(
-        source, stdlib.policy_environment(), params_type(source.params), report.add, {}
+        source, stdlib.policy_environment(), params_type(source.params), report.add, {}, inputs
     )
     checked = _Checker(definitions, report).text(text, section)
     diagnostics = report.sorted()
@@ -194,6 +202,7 @@ def check_beside(
         name=source.name,
         params=source.params,
         params_type=definitions.params,
+        inputs=inputs,
         functions=functions,
         variables=variables,
         match_conditions=(checked,),
@@ -260,6 +269,19 @@ class _Checker:
         tree, unit = check_tree(node, section, self.definitions)
         self.report.add(unit.problems, text, _expected(section))
         return None if tree.type == types.ERROR else Checked(tree, text)
+
+    def input_keys(self, inputs: Sequence[CheckedInput]) -> dict[str, Checked]:
+        """Check the keys of inputs, each over objects of its own."""
+        keys = {}
+        for entry in inputs:
+            if entry.source.key is None:
+                continue
+            own = {"object": entry.type.record}
+            definitions = dataclasses.replace(self.definitions, scores=own)
+            checked = _Checker(definitions, self.report).text(entry.source.key, "inputs.key")
+            if checked is not None:
+                keys[entry.name] = checked
+        return keys
 
     def optional(self, text: Text | None, section: str) -> Checked | None:
         return None if text is None else self.text(text, section)

@@ -69,22 +69,28 @@ class Definition(msgspec.Struct, frozen=True):
     depth: int = 0
 
 
+_NO_INPUTS: Final = types.RecordType("inputs")
+
+
 @dataclass(slots=True)
 class Definitions:
     """The environment, and what a policy defines besides.
 
     ``declared_...`` also list what is not checked yet, by its index. ``scores`` are the types of
-    `score` and `scores` where the raw score is a double.
+    `score` and `scores` where the raw score is a double, and of `object`. ``inputs`` has the type
+    of each input, ``objects`` the record types of their objects and of the parts, by name.
     """
 
     environment: Environment
     params: types.RecordType
+    inputs: types.RecordType = _NO_INPUTS
     variables: dict[str, Definition] = field(default_factory=dict)
     functions: dict[str, Definition] = field(default_factory=dict)
     declared_variables: Mapping[str, int] = field(default_factory=dict)
     declared_functions: Mapping[str, int] = field(default_factory=dict)
     fresh: Iterator[int] = field(default_factory=itertools.count)
     scores: Mapping[str, types.Type] = field(default_factory=dict)
+    objects: Mapping[str, types.ObjectType] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -240,6 +246,10 @@ def ident(node: ast.Ident, scope: Scope) -> ast.Core:
     if name == "variables" and name in section.visible:
         hint = "write `variables.` and a name"
         return scope.wrong("PS101", node.span, "`variables` is not a value by itself", hint)
+    inputs = scope.unit.definitions.inputs
+    if name == "inputs" and name in section.visible and inputs.fields:
+        scope.unit.reads.add(name)
+        return ast.Var(name=name, type=inputs, span=node.span)
     if name in variables and name in section.visible:
         scope.unit.reads.add(name)
         kind = scope.unit.definitions.scores.get(name, variables[name].type)
@@ -276,6 +286,12 @@ def _unknown_name(node: ast.Ident, scope: Scope) -> ast.Core:
     elif name in environment.elsewhere:
         hint = environment.elsewhere[name]
     message = f"no variable is called `{name}`"
+    if name == "inputs":
+        message, hint = "the policy has no inputs", "declare them in spec.inputs"
+        if definitions.inputs.fields:
+            where = ", ".join(environment.sections_with(name))
+            message = f"`inputs` is not available in {scope.unit.section.name}"
+            return scope.wrong("PS104", node.span, message, f"it is available in {where}")
     if not hint:
         close = did_you_mean(name, visible) or did_you_mean(
             name, {*variables, *definitions.declared_variables}
@@ -355,6 +371,8 @@ def select_from(operand: ast.Core, node: ast.Select, scope: Scope) -> ast.Core:
         return ast.Index(
             operand=operand, index=key, optional=node.optional, type=result, span=node.span
         )
+    if isinstance(kind, types.InputType):
+        return _of_input(operand, kind, node, scope)
     field_type = _field_type(kind, node, scope)
     if field_type is None:
         return silent(node.span)
@@ -365,6 +383,18 @@ def select_from(operand: ast.Core, node: ast.Select, scope: Scope) -> ast.Core:
             return scope.wrong(*unstable_key(full, node.span, "the key reads"))
     tree = ast.Field(operand=operand, name=node.name, type=field_type, span=node.span)
     return _present(tree, node) if node.optional else tree
+
+
+def _of_input(operand: ast.Core, kind: types.InputType, node: ast.Select, scope: Scope) -> ast.Core:
+    """Check ``inputs.NAME.root``: what a polled answer says beside its items."""
+    if node.name == "root" and kind.root is not None:
+        tree = ast.Field(operand=operand, name="root", type=kind.root, span=node.span)
+        return _present(tree, node) if node.optional else tree
+    message = f"{kind} has no field '{node.name}'"
+    hint = f"write {kind}[?KEY].optMap(o, o.{node.name}...), with the key of an object"
+    if node.name == "root":
+        hint = "only what is polled from a url has one"
+    return scope.wrong("PS103", node.name_span, message, hint)
 
 
 def _field_of_unknown(operand: ast.Core, node: ast.Select, scope: Scope) -> ast.Core:
@@ -422,6 +452,13 @@ def _field_type(kind: types.Type, node: ast.Select, scope: Scope) -> types.Type 
         what = "params"
     message = f"{what} has no field '{name}'{did_you_mean(name, fields)}"
     hint, at = "", _before_dot(node)
+    if isinstance(kind, types.ObjectType):
+        _no_such_part(kind, node, scope)
+        return None
+    if kind == scope.unit.definitions.inputs and isinstance(node.operand, ast.Ident):
+        message = f"no input is called '{name}'{did_you_mean(name, fields)}"
+        scope.report("PS101", node.name_span, message, f"declared: {', '.join(fields)}")
+        return None
     if name in _API_LEVELS:
         hint = "records have no spec, status or metadata: write the field directly"
     elif name in scope.environment.methods:
@@ -431,6 +468,22 @@ def _field_type(kind: types.Type, node: ast.Select, scope: Scope) -> types.Type 
     cel = f"undefined field '{name}'"
     scope.report("PS102", node.name_span, message, hint, cel=cel, at=at)
     return None
+
+
+def _no_such_part(kind: types.ObjectType, node: ast.Select, scope: Scope) -> None:
+    """Report a field that objects of an input have not, or that has no type."""
+    name, fields = node.name, dict(kind.fields)
+    if name in kind.untyped:
+        path = ".".join([*kind.name.split(".")[2:], name])
+        message = f"the schema does not state the type of {kind}.{name}"
+        hint = f"state it in the input: `fields: {{{path}: TYPE}}`"
+        scope.report("PS803", node.name_span, message, hint)
+        return
+    close = did_you_mean(name, (*fields, *kind.untyped))
+    hint = "" if close else f"its fields: {', '.join(fields)}"
+    if name == "metadata":
+        hint = "metadata is read directly: name, namespace, labels, annotations, creationTime"
+    scope.report("PS802", node.name_span, f"{kind} has no field '{name}'{close}", hint)
 
 
 def _before_dot(node: ast.Select) -> int:
@@ -521,6 +574,8 @@ def _value_type(
             expected, value = kind.key, kind.value
         case _ if kind == types.RESOURCES:
             expected, value = types.STRING, types.quantity_of(_dimension(key))
+        case types.InputType():
+            expected, value = types.STRING, kind.record
         case _:
             hint = "write its fields with a dot" if isinstance(kind, types.RecordType) else ""
             message = f"{kind} has no elements to index"

@@ -272,11 +272,36 @@ class DeviceRules(msgspec.Struct, Generic[E], frozen=True):
     score_on_error: str | None = None
 
 
+class InputSource(msgspec.Struct, frozen=True):
+    """An entry of ``inputs``: a kind of objects, or what is polled from ``url``.
+
+    ``name`` and ``schema`` have their places in the policy's file; ``content`` is that of ``file``,
+    which ``schema`` names, ``refused`` why it cannot be read. ``fields`` are paths and the texts of
+    their types. ``poll`` is in ns.
+    """
+
+    name: Text
+    api_version: str = ""
+    kind: str = ""
+    schema: Text | None = None
+    file: str = ""
+    content: str = ""
+    refused: str = ""
+    key: Text | None = None
+    optional: bool = False
+    fields: tuple[tuple[str, Text], ...] = ()
+    most: int = 0
+    poll: int = 0
+    url: str = ""
+    items: str = ""
+
+
 class PolicySource(msgspec.Struct, frozen=True):
     """One policy with its effective parameters."""
 
     name: str
     params: Mapping[str, object] = msgspec.field(default_factory=dict)
+    inputs: tuple[InputSource, ...] = ()
     functions: tuple[FunctionSource, ...] = ()
     variables: tuple[VariableSource, ...] = ()
     match_conditions: tuple[Text, ...] = ()

@@ -43,9 +43,10 @@ _OF_FACTS: Final = {
 _DYNAMIC: Final = frozenset(
     {
         *("requested", "nonZeroRequested", "free", "podCount", "usedPorts", "pods"),
-        *("deviceAllocatable", "deviceRequested", "devices", "allocation"),
+        *("deviceAllocatable", "deviceRequested", "devices", "allocation", "input"),
     }
 )
+_OF_INPUTS: Final = (ops.INPUT, ops.INPUT_ALL, ops.INPUT_ROOT)
 #: What of an attempt changes without any change of a node: the time, and how many wait.
 _MOVING: Final = frozenset({"now", "pod_group"})
 
@@ -73,6 +74,8 @@ class Reads(msgspec.Struct, frozen=True):
     """Whether the pod's tolerations are read for more than whether they tolerate a node's taints
     and ``taints``."""
     taints: frozenset[Taint] = frozenset()
+    inputs: frozenset[str] = frozenset()
+    """Inputs, by identity, of which more is read than the object of a node's name."""
 
     def __or__(self, other: Reads) -> Reads:
         """Return the union of two read sets."""
@@ -85,6 +88,7 @@ class Reads(msgspec.Struct, frozen=True):
             self.preferred or other.preferred,
             self.tolerations or other.tolerations,
             self.taints | other.taints,
+            self.inputs | other.inputs,
         )
 
 
@@ -93,7 +97,7 @@ def find_reads(roots: Iterable[graph.Op]) -> Reads:
     pod: set[tuple[str, ...]] = set()
     node: set[str] = set()
     scope, clock, columns_only, preferred = Scope.STATIC, False, True, False
-    tolerations, taints = False, set()
+    tolerations, taints, inputs = False, set(), set()
     todo, seen = list(roots), set()
     of_node = _taints_of_node(todo)
     while todo:
@@ -120,6 +124,8 @@ def find_reads(roots: Iterable[graph.Op]) -> Reads:
             scope = max(scope, Scope.NODE)
         if op.kind is ops.FACTS_AT or (op.kind is ops.RUNTIME_OF and op.data == "image_nodes"):
             node.add("nodes")  # how many of them have an image
+        if op.kind in _OF_INPUTS:
+            inputs.add(str(op.data))
         if op.kind is ops.FITS:
             node.add("deviceResources")
         todo.extend(a.args[0] if _is_part_of_node(op, a) else a for a in op.args)
@@ -145,6 +151,7 @@ def find_reads(roots: Iterable[graph.Op]) -> Reads:
         preferred,
         tolerations,
         frozenset(taints),
+        frozenset(inputs),
     )
 
 

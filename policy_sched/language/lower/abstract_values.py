@@ -190,6 +190,8 @@ def default_of(kind: types.Type) -> Any:
             return ()
         case types.MapType():
             return {}
+        case types.ObjectType():
+            return values.BlankObject({name: default_of(of) for name, of in kind.fields})
         case types.RecordType() if kind.fields:
             return {name: default_of(of) for name, of in kind.fields}
         case types.RecordType():

@@ -29,6 +29,7 @@ _OBJECTS = {
     "victim": (ops.OF_CTX, "victim"),
     "victims": (ops.OF_CTX, "victims"),
     "pdbViolations": (ops.OF_CTX, "pdb_violations"),
+    "object": (ops.OF_CTX, "object"),
     "device": (ops.OF_CTX, "device"),
     "request": (ops.OF_CTX, "request"),
     "now": (ops.OF_CTX, "now"),
@@ -119,6 +120,8 @@ def _variable(low: Lowering, core: ast.Var, env: Env) -> abstract_values.Abstrac
                 raise
             message = f"{refusal.message} (in {core.name})"
             raise Refusal(refusal.code, message, core.span, refusal.hint) from None
+    if core.name == "inputs":
+        return abstract_values.Constant(None, core.type)
     if core.name == "node":
         return abstract_values.NodeRecord(core.type)
     if core.name == "allocation":

@@ -27,7 +27,14 @@ from policy_sched.language.lower.context import Lowering, Refusal
 from policy_sched.language.lower.logic import combine, with_error
 from policy_sched.language.lower.loops import over
 from policy_sched.language.syntax import Span
-from policy_sched.language.values import NO_SUCH_KEY, NO_VALUE, OUT_OF_RANGE, Interval, types
+from policy_sched.language.values import (
+    ATTRIBUTE,
+    NO_SUCH_KEY,
+    NO_VALUE,
+    OUT_OF_RANGE,
+    Interval,
+    types,
+)
 
 #: Names of attributes that are not the field's name in snake case.
 _ATTRIBUTES: Final = {
@@ -74,12 +81,17 @@ def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: S
             return _image_field(low, value, name, result)
         case Constant() if isinstance(value.value, dict):
             return Constant(value.value.get(name, default_of(result)), result)
+    if isinstance(result, types.InputType):
+        op = low.op(ops.INPUT, rep="o", data=result.identity)
+        return Value(op, None, result)
     operand = low.val(value)
     kind = operand.type
+    if isinstance(kind, types.InputType):
+        return _whole_input(low, kind, name, result, span)
     if kind == types.UNKNOWN:  # of an element that cannot be there
         return with_error(low, low.failing(NO_VALUE, "", span, result), operand.err)
     assert isinstance(kind, types.RecordType), (kind, name)
-    if kind.fields:
+    if kind.fields and not isinstance(kind, types.ObjectType):
         key = low.val(Constant(name, types.STRING))
         return low.call(stdlib.value_at, [operand, key, _default(low, result)], result, span)
     return attribute(low, operand, kind.name, name, result)
@@ -93,6 +105,8 @@ def attribute(low: Lowering, owner: Value, record: str, name: str, result: types
     if declared is not None and declared.range is not None:
         interval = Interval(*declared.range)
     path = snake(record, name)
+    if record == "Object" or record.startswith("inputs."):
+        path = ATTRIBUTE + name
     if record == "Cluster" and isinstance(result, types.ListType):
         return over(low, Value(low.op(ops.ATTR, owner.op, rep="o", data=path), owner.err, result))
     optional = isinstance(result, types.OptionalType)
@@ -183,6 +197,8 @@ def lookup(
 ) -> Opt | Value | Constant:
     """Return what ``value[key]`` is: an Opt where it may be missing, else the value itself."""
     kind = value.type
+    if isinstance(kind, types.InputType) and _is_name_of_node(key):
+        return _input_of_node(low, kind, result)
     if isinstance(value, NodeMap):
         return _node_lookup(low, value, key, result, span)
     if kind == types.RESOURCES:
@@ -203,6 +219,32 @@ def lookup(
     got = low.call(stdlib.value_at, [mapping, by, _default(low, result)], result, span)
     inside = Value(got.op, None, result, _values_range(value, result))
     return Opt(truth(present.op), inside, error, types.optional_of(result))
+
+
+def _is_name_of_node(key: Abstract) -> bool:
+    """Return whether a key is `node.name`, so that each row has an object of its own, or none."""
+    return isinstance(key, Value) and key.op.kind is ops.COLUMN and key.op.data == ("name",)
+
+
+def _whole_input(
+    low: Lowering, kind: types.InputType, name: str, result: types.Type, span: Span
+) -> Value:
+    """Return all objects of an input, or what a polled answer says beside its items."""
+    data = kind.identity
+    if name == "root":
+        root = low.op(ops.INPUT_ROOT, _default(low, result).op, rep="o", data=data)
+        return Value(root, None, result)
+    exceeds = low.op(ops.INPUT_EXCEEDS, rep="b", data=data)
+    error = low.error_if(exceeds, low.build.site(OUT_OF_RANGE, f"more than {kind.most}", span))
+    return Value(low.op(ops.INPUT_ALL, rep="o", data=data), error, result)
+
+
+def _input_of_node(low: Lowering, kind: types.InputType, result: types.Type) -> Opt:
+    """Return the object of an input that has the node's name as its key: a column."""
+    number = _column(low, ("input", kind.identity), "k")
+    there = low.op(ops.NE, number, low.build.const(0, "i"), rep="b")
+    got = low.op(ops.INPUT_AT, number, _default(low, result).op, rep="o", data=kind.identity)
+    return Opt(truth(there), Value(got, None, result), None, types.optional_of(result))
 
 
 def _values_range(value: Abstract, result: types.Type) -> Interval:

@@ -112,6 +112,31 @@ class Runtime:
         """Return how many nodes have an image."""
         return self.table.image_nodes(name)
 
+    def input(self, identity: str) -> Mapping[str, Any]:
+        """Return the objects of an input by key."""
+        return self.table.table.input_table(identity).by_key
+
+    def input_at(self, identity: str, number: int, default: Any) -> Any:
+        """Return the object of a number, else ``default``; see `InputTable`."""
+        record = self.table.table.input_table(identity).records[number]
+        return default if record is None else record
+
+    def input_all(self, identity: str) -> Sequence[Any]:
+        """Return the objects of an input; none if there are more than it states."""
+        if self.input_exceeds(identity):
+            return ()
+        return tuple(self.table.table.input_table(identity).by_key.values())
+
+    def input_exceeds(self, identity: str) -> bool:
+        """Return whether an input has more objects than a rule may read at once."""
+        table = self.table.table.input_table(identity)
+        return len(table.by_key) > table.most
+
+    def input_root(self, identity: str, default: Any) -> Any:
+        """Return what a polled answer says beside its items, else ``default``."""
+        root = self.table.table.input_table(identity).root
+        return default if root is None else root
+
     def namespace(self, name: str) -> model.Namespace:
         """Return a namespace; one without labels if it is not known."""
         cached = self.table.namespaces.get(name)

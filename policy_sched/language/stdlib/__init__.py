@@ -69,6 +69,7 @@ from policy_sched.language.stdlib.environment import (
     selector_environment as selector_environment,
     settle as settle,
 )
+from policy_sched.language.stdlib.input_kinds import kinds_of_inputs as kinds_of_inputs
 from policy_sched.language.stdlib.value_printer import (
     value_data as value_data,
     value_text as value_text,

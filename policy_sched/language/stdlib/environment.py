@@ -390,7 +390,7 @@ class Environment:
         """Return a record's fields with their types, or None if the type is not a record."""
         if not isinstance(kind, types.RecordType):
             return None
-        if kind.name in self.records:
+        if kind.name in self.records and not kind.fields:
             fields = self.records[kind.name].fields
             return {name: field.type for name, field in fields.items()} or None
         return dict(kind.fields)
@@ -448,7 +448,9 @@ def _read_fields(rows: Mapping[str, Any], records: Collection[str]) -> dict[str,
 
 
 def _read_section(name: str, row: Mapping[str, Any]) -> Section:
-    visible = frozenset(row["sees"] if row.get("alone") else ("params", "variables", *row["sees"]))
+    inputs = ("inputs",) if "pod" in row["sees"] and name not in OF_EXPERIMENTS else ()
+    common = ("params", "variables", *inputs)
+    visible = frozenset(row["sees"] if row.get("alone") else (*common, *row["sees"]))
     if row["results"] == "ordered":
         return Section(name, visible, _ORDERED, "an ordered type", row["example"])
     results = tuple(map(types.parse_type, row["results"]))

@@ -37,6 +37,11 @@ from policy_sched.language.values.limits import (
     spend_of_total as spend_of_total,
     weigh as weigh,
 )
+from policy_sched.language.values.objects import (
+    ATTRIBUTE as ATTRIBUTE,
+    BlankObject as BlankObject,
+    ObjectReader as ObjectReader,
+)
 from policy_sched.language.values.records import (
     NO_ALLOCATION as NO_ALLOCATION,
     NO_DEVICE as NO_DEVICE,

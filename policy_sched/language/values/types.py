@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -72,6 +72,36 @@ class RecordType(Type, frozen=True):
     def __str__(self) -> str:
         if self.fields:
             return "{" + ", ".join(f"{k}: {t}" for k, t in self.fields) + "}"
+        return self.name
+
+
+class ObjectType(RecordType, frozen=True):
+    """A record of an object that an input has, or of a part of it.
+
+    ``name`` is ``inputs.NAME``, with the path of the part. ``untyped``: fields whose type the
+    schema does not state.
+    """
+
+    untyped: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class InputType(Type, frozen=True):
+    """An input: the record that it has by key; ``root`` is what a polled answer says beside.
+
+    ``identity`` names what a scheduler keeps of it: equal ones are kept once. ``most``: how many
+    objects ``all()`` may return; 0: it is not called.
+    """
+
+    name: str
+    record: ObjectType
+    root: ObjectType | None = None
+    identity: str = ""
+    most: int = 0
+
+    def __str__(self) -> str:
         return self.name
 
 
@@ -179,13 +209,20 @@ _TOKEN: Final = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|[(){},:]|\S)")
 _MAX_DEPTH: Final = 16
 
 
-def parse_type(text: str, *, records: Collection[str] = (), variables: bool = False) -> Type:
+def parse_type(
+    text: str,
+    *,
+    records: Collection[str] = (),
+    variables: bool = False,
+    objects: Mapping[str, ObjectType] | None = None,
+) -> Type:
     """Return the type that ``text`` names.
 
     ``records`` are the names of record types; ``variables`` also reads the type variables of
-    functions.toml (T, K, V...). Raises ValueError with a sentence for the author.
+    functions.toml (T, K, V...); ``objects`` are those of inputs, by name. Raises ValueError with a
+    sentence for the author.
     """
-    reader = _Reader(_TOKEN.findall(text), records, variables)
+    reader = _Reader(_TOKEN.findall(text), records, variables, objects or {})
     result = reader.type(0)
     if reader.at < len(reader.tokens):
         raise ValueError(f"unexpected {reader.tokens[reader.at]!r} after the type {result}")
@@ -195,11 +232,18 @@ def parse_type(text: str, *, records: Collection[str] = (), variables: bool = Fa
 class _Reader:
     """A recursive descent over the tokens of one type."""
 
-    def __init__(self, tokens: list[str], records: Collection[str], variables: bool) -> None:
+    def __init__(
+        self,
+        tokens: list[str],
+        records: Collection[str],
+        variables: bool,
+        objects: Mapping[str, ObjectType],
+    ) -> None:
         self.tokens = tokens
         self.at = 0
         self.records = records
         self.variables = variables
+        self.objects = objects
 
     def next(self) -> str:
         if self.at >= len(self.tokens):
@@ -222,6 +266,8 @@ class _Reader:
             return self.parametrised(name, depth)
         if name in SCALARS:
             return SCALARS[name]
+        if name == "inputs" and self.objects:
+            return self.object()
         if name in self.records:
             return record(name)
         if self.variables and name in TYPE_VARIABLES:
@@ -231,6 +277,16 @@ class _Reader:
         if self.variables and name == "raw":
             return RAW
         raise ValueError(f"no type is called {name!r}")
+
+    def object(self) -> ObjectType:
+        """Read the name of an input, or of a part of its objects, after the word ``inputs``."""
+        name = "inputs"
+        while self.tokens[self.at : self.at + 1] == ["."]:
+            self.at += 1
+            name = f"{name}.{self.next()}"
+        if name not in self.objects:
+            raise ValueError(f"no type is called {name!r}")
+        return self.objects[name]
 
     def parametrised(self, name: str, depth: int) -> Type:
         self.expect("(")
@@ -275,6 +331,8 @@ def join(a: Type, b: Type) -> Type | None:
         return b if a == UNKNOWN else a
     if a == b:
         return a
+    if isinstance(a, ObjectType) or isinstance(b, ObjectType):
+        return None  # parts of two objects are never of one type
     if DYN in (a, b):
         return DYN
     if NULL in (a, b):
@@ -350,7 +408,11 @@ def _from_params(arg: Type) -> bool:
     return (
         arg in (RAW, UNKNOWN, ERROR)
         or isinstance(arg, MapType)
-        or bool(isinstance(arg, RecordType) and (arg.fields or arg.name == "record"))
+        or bool(
+            isinstance(arg, RecordType)
+            and not isinstance(arg, ObjectType)
+            and (arg.fields or arg.name == "record")
+        )
     )
 
 
@@ -376,6 +438,8 @@ def parts(kind: Type) -> Iterator[Type]:
         case MapType():
             yield from parts(kind.key)
             yield from parts(kind.value)
+        case ObjectType():
+            return  # may have thousands
         case RecordType():
             for _, inner in kind.fields:
                 yield from parts(inner)

@@ -15,4 +15,5 @@ from policy_sched.plugins.rules.fused_rules import (
     BoundFusedRules as BoundFusedRules,
     fuse_policies as fuse_policies,
 )
+from policy_sched.plugins.rules.inputs import inputs_of as inputs_of
 from policy_sched.plugins.rules.plugin import rule_plugin as rule_plugin

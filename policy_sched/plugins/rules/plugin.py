@@ -56,6 +56,7 @@ from policy_sched.plugins.rules.bound_filter import BoundFilter, Explanation
 from policy_sched.plugins.rules.bound_policy import BoundPolicy, bind
 from policy_sched.plugins.rules.events import events_of, newly_served
 from policy_sched.plugins.rules.fused_rules import PolicyRules
+from policy_sched.plugins.rules.inputs import declare_inputs
 from policy_sched.plugins.rules.life_cycle_hooks import life_cycle_hooks
 from policy_sched.plugins.rules.placement_hooks import placement_hooks
 
@@ -77,6 +78,7 @@ def rule_plugin(
     """
     if "devices" in policy.reads.node:
         handle.shared(ResourceClaims)  # which knows them
+    declare_inputs(policy, handle)
     bound = bind(policy, handle.nodes, handle.pods)
     rules = _Rules(policy, bound, handle, profile, allocating)
     hooks: dict[str, Callable[..., object]] = {
@@ -234,7 +236,7 @@ class _Rules:
         """Return whether the preEnqueue rules read nothing but the pod."""
         reads = self._policy.gate_reads
         others = _OF_THE_ATTEMPT | {"namespaceObject"}
-        static = reads.scope is Scope.STATIC and not reads.node and not reads.clock
+        static = reads.scope is Scope.STATIC and not (reads.node or reads.clock or reads.inputs)
         return static and all(path[0] not in others for path in reads.pod)
 
     def _gates(self, pod: model.PodInfo) -> bool:

@@ -46,6 +46,7 @@ from policy_sched.profiles.load.policies import (
     beyond_ceiling as beyond_ceiling,
     duplicate_names as duplicate_names,
     experiment_shape as experiment_shape,
+    input_kinds as input_kinds,
     merge_over as merge_over,
     merge_params as merge_params,
     problems_of_config as problems_of_config,

@@ -31,6 +31,7 @@ from policy_sched.language.diagnostics import (
 )
 from policy_sched.language.syntax import comments
 from policy_sched.language.values import types
+from policy_sched.model import Kind
 from policy_sched.profiles import models
 from policy_sched.profiles.load import document
 from policy_sched.profiles.load.configuration import load_config_document
@@ -56,6 +57,7 @@ _RULE_KEYS: Final = frozenset(
         "timeout",
         "hint",
         "every",
+        "key",
     }
 )
 _DURATION_KEYS: Final = frozenset({"timeout", "every"})
@@ -245,6 +247,8 @@ def check_policy_model(policy: models.Policy) -> Iterator[models.ModelProblem]:
         text = f'metadata.annotations[{ANNOTATION}]: Invalid value: "{stated}": must be a number'
         text += f" from 1 to {MAX_ANNOTATED_COST}, the nanoseconds for each node"
         yield models.ModelProblem(("metadata", "annotations", ANNOTATION), models.BAD_VALUE, text)
+    for i, given in enumerate(spec.inputs):
+        yield from _input_problems(given, ("spec", "inputs", i))
     placement = spec.placement
     if placement is not None and placement.domain is None and placement.score is None:
         why = "Required value: domain, score, or both"
@@ -260,6 +264,39 @@ def check_policy_model(policy: models.Policy) -> Iterator[models.ModelProblem]:
         step = getattr(spec, to_snake(section))
         if isinstance(step, models.VetoRule | models.Permit):
             yield from _one_message(step, ("spec", section))
+
+
+def input_kinds(policies: Iterable[LoadedPolicy]) -> frozenset[Kind]:
+    """Return the kinds of objects that inputs of policies declare."""
+    return frozenset(
+        (given.api_version, given.kind)
+        for policy in policies
+        for given in policy.model.spec.inputs
+        if given.kind
+    )
+
+
+def _input_problems(given: models.Input, path: models.Path) -> Iterator[models.ModelProblem]:
+    """Yield what is missing in an input, or is there beside what excludes it."""
+    if given.url:
+        for key, value in (("apiVersion", given.api_version), ("kind", given.kind)):
+            if value:
+                why = "Forbidden: the input has a url"
+                hint = "state the url, or apiVersion and kind"
+                yield models.problem_at((*path, key), why, hint=hint, on_key=True)
+        if not given.schema_file:
+            yield models.required((*path, "schema"))
+        if given.poll is None:
+            yield models.required((*path, "poll"))
+    else:
+        for key, value in (("apiVersion", given.api_version), ("kind", given.kind)):
+            if not value:
+                yield models.required((*path, key))
+        if given.items:
+            why = "Forbidden: the input has no url"
+            yield models.problem_at((*path, "items"), why, on_key=True)
+    if given.poll is not None and given.poll < models.SECOND:
+        yield models.problem_at((*path, "poll"), "Invalid value: must be at least 1s")
 
 
 def beyond_ceiling(policies: Iterable[LoadedPolicy], ceiling: int) -> list[Diagnostic]:

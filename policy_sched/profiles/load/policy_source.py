@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path as FilePath
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
@@ -19,6 +20,7 @@ from policy_sched.profiles.load.policies import (
     cost_limit,
     merge_params,
 )
+from policy_sched.source import leads_out, read_bytes, root_of, shortened
 
 #: Forms that are kept; far more than the policies of a process.
 LIMIT: Final = 512
@@ -48,19 +50,72 @@ def source_with(loaded: LoadedPolicy, params: Mapping[str, Any]) -> diagnostics.
 
     The same policy, as it was read, with the same params gives the same object.
     """
-    key = content_hash(params)
+    schemas = [_schema(loaded, given) for given in loaded.model.spec.inputs]
+    key = content_hash((params, schemas) if schemas else params)
     source = loaded.sources.get(key)
     if source is None:
-        source = loaded.sources[key] = _source_of(loaded, params)
+        source = loaded.sources[key] = _source_of(loaded, params, schemas)
     return source
 
 
-def _source_of(loaded: LoadedPolicy, params: Mapping[str, Any]) -> diagnostics.PolicySource:
+_Schema = tuple[str, str, str]
+"""The file of a schema, its content, and why it cannot be read."""
+
+
+def _schema(loaded: LoadedPolicy, given: models.Input) -> _Schema:
+    """Read the schema of an input, which is beside the policy or below its repository."""
+    if not given.schema_file:
+        return "", "", ""
+    path = FilePath(loaded.place.name).parent / given.schema_file
+    shown = shortened(given.schema_file)
+    try:
+        if leads_out(path, (root_of(loaded.place.name), FilePath(loaded.place.name).parent)):
+            return str(path), "", f"{shown} leads out of the policy's repository"
+        return str(path), read_bytes(str(path)).decode(), ""
+    except UnicodeDecodeError:
+        return str(path), "", f"{shown} is not UTF-8"
+    except (OSError, ValueError, EOFError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        return str(path), "", f"{shown} cannot be read: {why}"
+
+
+def _inputs(
+    text: _Texts, given: Sequence[models.Input], schemas: Sequence[_Schema]
+) -> tuple[diagnostics.InputSource, ...]:
+    """Return the inputs of a policy, each with the content of its schema."""
+    inputs = []
+    for i, (one, (file, content, refused)) in enumerate(zip(given, schemas, strict=True)):
+        at = ("inputs", i)
+        inputs.append(
+            diagnostics.InputSource(
+                text(*at, "name"),
+                one.api_version,
+                one.kind,
+                text(*at, "schema") if one.schema_file else None,
+                file,
+                content,
+                refused,
+                None if one.key is None else text(*at, "key"),
+                one.optional,
+                tuple((path, text(*at, "fields", path)) for path in one.fields),
+                one.most,
+                one.poll or 0,
+                one.url,
+                one.items,
+            )
+        )
+    return tuple(inputs)
+
+
+def _source_of(
+    loaded: LoadedPolicy, params: Mapping[str, Any], schemas: Sequence[_Schema]
+) -> diagnostics.PolicySource:
     spec = loaded.model.spec
     text = _Texts(loaded)
     return diagnostics.PolicySource(
         name=loaded.name,
         params=dict(params),
+        inputs=_inputs(text, spec.inputs, schemas),
         functions=tuple(
             diagnostics.FunctionSource(
                 f.name, tuple(f.params.items()), text("functions", i, "expression")

@@ -72,6 +72,7 @@ from policy_sched.profiles.models.policy import (
     TEST_KINDS as TEST_KINDS,
     Devices as Devices,
     FilterRule as FilterRule,
+    Input as Input,
     NormalizeExpression as NormalizeExpression,
     Permit as Permit,
     Policy as Policy,

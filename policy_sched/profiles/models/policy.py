@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator
 from pydantic_core import PydanticCustomError
 
-from policy_sched.profiles.models.types import Document, Expression, Many
+from policy_sched.profiles.models.types import Document, Duration, Expression, Many
 
 
 class Placement(Document):
@@ -211,6 +211,34 @@ class Metadata(Document):
     """
 
 
+class Input(Document):
+    """Objects of a kind, or what an API or a URL answers, that rules look up by a key."""
+
+    name: Identifier
+    """Rules read it as inputs.NAME."""
+    api_version: str = ""
+    """Version of the objects' API, such as scheduling.k8s.io/v1."""
+    kind: str = ""
+    """Their kind, such as PriorityClass."""
+    schema_file: str = Field(default="", alias="schema")
+    """A CustomResourceDefinition, or a JSON schema of the fields that rules read: a file beside
+    this one. Kinds that scheduling reads, and a few others, need none."""
+    key: Expression | None = None
+    """The key of an object: a rule over object. Absent: namespace/name, or the name."""
+    optional: bool = False
+    """Whether the scheduler starts where the cluster has no such kind."""
+    fields: dict[str, str] = Field(default_factory=dict)
+    """Types of fields, by path, whose types the schema does not state."""
+    most: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """How many objects there may be where a rule reads them all."""
+    poll: Duration | None = None
+    """How often the API, which cannot be watched, or the URL is asked."""
+    url: str = ""
+    """Where the answer comes from, in place of apiVersion and kind."""
+    items: str = ""
+    """The path to the list or map of objects in the answer of the URL."""
+
+
 class Function(Document):
     """A function of this policy; not recursive."""
 
@@ -339,6 +367,8 @@ class PolicySpec(Document):
 
     params: dict[str, Any] = Field(default_factory=dict)
     """Parameters and their default values; a profile's pluginConfig sets them."""
+    inputs: Many[Input] = ()
+    """Objects that rules look up by a key."""
     functions: Many[Function] = ()
     """Functions of this policy."""
     variables: Many[Variable] = ()

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic, PolicySchedError, Severity
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource
+from policy_sched.model import Kind
 from policy_sched.profiles import load, models
 from policy_sched.profiles.build import CompiledPlan, compile_profiles, raise_errors
 from policy_sched.profiles.check import config_errors, rule_errors
@@ -62,6 +63,10 @@ class PolicyFiles(msgspec.Struct, frozen=True):
     def fingerprint(self) -> load.Fingerprint:
         """Return the state of the files."""
         return load.fingerprint(self.paths)
+
+    def input_kinds(self) -> frozenset[Kind]:
+        """Return the kinds of objects that inputs of the policies declare."""
+        return load.input_kinds(load.load_policies(self.policies)[0])
 
     def compile(self) -> Compilation:
         """Load, resolve and compile everything; every problem of every file is reported."""

@@ -42,7 +42,10 @@ def test_records_refer_to_records() -> None:
 def test_sections_see_what_exists(name: str) -> None:
     """A section sees variables of the table, the parameters and the policy's variables."""
     visible = ENVIRONMENT.section(name).visible
-    assert visible <= {*ENVIRONMENT.variables, "params", "variables"}
+    assert visible <= {*ENVIRONMENT.variables, "params", "variables", "inputs"}
+    if name == "inputs.key":
+        assert visible == {"object"}
+        return
     assert {"params", "variables"} <= visible
     assert "pod" in visible or name in ("requeue.every", "measures")
 

@@ -1,0 +1,194 @@
+"""The inputs of policies: objects of declared kinds as records, looked up by key.
+
+Theory of operation. A policy declares an input when it is bound; policies that declare the same
+share it. Objects reach `ApiObjects` from watches, manifests, tests and snapshots alike, and a
+listener reads each as the input's record. Of two objects with one key the older counts. A change
+is noted in the journal: on the row of the node that has the key as its name, if rules read the
+input by `node.name`; as a change of everything, if any rule reads it in another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.cluster.listers import ApiObjects
+from policy_sched.cluster.tables import InputTable, NodeTable
+from policy_sched.model import ApiObject, Kind, Namespace
+
+MAX_OBJECTS: Final = 100_000
+"""Objects of a kind that an input has; later ones are left out."""
+
+Place = tuple[str, str]
+"""Namespace ("" for none) and name of an object."""
+
+
+class DeclaredInput(msgspec.Struct, frozen=True, eq=False):
+    """An input, as the objects of its kind become records.
+
+    ``read`` returns the record of an object that arrived at a time (ns); it raises ValueError.
+    ``key`` returns a record's key, None if the rule of the key fails. ``everywhere``: a rule reads
+    more than the object of a node's name. ``most``: see `InputTable`.
+    """
+
+    identity: str
+    name: str
+    kind: Kind
+    read: Callable[[ApiObject, int], Any]
+    key: Callable[[Any], str | None]
+    everywhere: bool
+    most: int = 0
+
+
+class InputProblem(msgspec.Struct, frozen=True):
+    """An object that an input cannot have: why, and where in the object."""
+
+    input: str
+    kind: Kind
+    place: Place
+    message: str
+
+
+class Inputs:
+    """All inputs of one scheduler; ``now`` returns ns since 1970."""
+
+    def __init__(self, nodes: NodeTable, objects: ApiObjects, now: Callable[[], int]) -> None:
+        self._nodes = nodes
+        self._objects = objects
+        self._now = now
+        self._declared: dict[str, _Input] = {}
+        self.problems: dict[tuple[str, Place], InputProblem] = {}
+        """Objects that are left out, by the input's identity and their place."""
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of objects that are read."""
+        return frozenset(one.given.kind for one in self._declared.values())
+
+    def declare(self, given: DeclaredInput) -> None:
+        """Keep an input from now on, with the objects of its kind that are there."""
+        one = self._declared.get(given.identity)
+        if one is not None:
+            one.everywhere = one.everywhere or given.everywhere
+            return
+        one = _Input(given, self._nodes, self.problems)
+        self._declared[given.identity] = one
+        if given.kind == ("v1", "Namespace"):
+            one.table.by_key = _Namespaces(self._nodes.namespaces, given)
+            return
+        for item in self._objects.of_kind(given.kind):
+            one.put(item, self._now())
+        self._objects.listen(given.kind, self._listener(one))
+
+    def _listener(self, one: _Input) -> Callable[[ApiObject | None, ApiObject | None], None]:
+        def changed(old: ApiObject | None, new: ApiObject | None) -> None:
+            if new is not None:
+                one.put(new, self._now())
+            elif old is not None:
+                one.remove(old)
+
+        return changed
+
+
+class _Input:
+    """One input: which object has which key."""
+
+    def __init__(
+        self,
+        given: DeclaredInput,
+        nodes: NodeTable,
+        problems: dict[tuple[str, Place], InputProblem],
+    ) -> None:
+        self.given = given
+        self.everywhere = given.everywhere
+        self.table = nodes.inputs[given.identity] = InputTable(given.most)
+        self._nodes = nodes
+        self._problems = problems
+        self._keys: dict[Place, str] = {}
+        self._holders: dict[str, dict[Place, Any]] = {}
+        """By key, the records that have it."""
+
+    def put(self, item: ApiObject, now: int) -> None:
+        """Take an object in, or replace it; one that cannot be read leaves what was there."""
+        place = (item.metadata.namespace, item.metadata.name)
+        if place not in self._keys and len(self._keys) >= MAX_OBJECTS:
+            self._refuse(place, f"more than {MAX_OBJECTS} objects")
+            return
+        try:
+            record = self.given.read(item, now)
+        except ValueError as error:
+            self._refuse(place, str(error))
+            return
+        key = self.given.key(record)
+        if key is None:
+            self._refuse(place, "the rule of the input's key fails")
+            return
+        self._problems.pop((self.given.identity, place), None)
+        before = self._keys.get(place)
+        self._keys[place] = key
+        if before is not None and before != key:
+            self._drop(before, place)
+        self._holders.setdefault(key, {})[place] = record
+        self._settle(key)
+
+    def remove(self, item: ApiObject) -> None:
+        """Leave an object out that was deleted."""
+        place = (item.metadata.namespace, item.metadata.name)
+        self._problems.pop((self.given.identity, place), None)
+        key = self._keys.pop(place, None)
+        if key is not None:
+            self._drop(key, place)
+
+    def _refuse(self, place: Place, why: str) -> None:
+        given = self.given
+        problem = InputProblem(given.name, given.kind, place, why)
+        self._problems[given.identity, place] = problem
+
+    def _drop(self, key: str, place: Place) -> None:
+        holders = self._holders[key]
+        del holders[place]
+        if not holders:
+            del self._holders[key]
+        self._settle(key)
+
+    def _settle(self, key: str) -> None:
+        """Let the oldest object of a key count, and note the change."""
+        holders, table = self._holders.get(key), self.table
+        if holders is None:
+            table.remove(key)
+        else:
+            places = sorted(holders, key=lambda place: (holders[place].f_creationTime, place))
+            record, first = holders[places[0]], "/".join(filter(None, places[0]))
+            self._problems.pop((self.given.identity, places[0]), None)
+            for place in places[1:]:
+                self._refuse(place, f"{first} has the key {key!r}, too, and is older")
+            if table.by_key.get(key) is record:
+                return
+            table.put(key, record)
+        self._nodes.input_changed(self.given.identity, key, everywhere=self.everywhere)
+
+
+class _Namespaces(dict[str, Any]):
+    """Namespaces as records, by name: the cache has the objects."""
+
+    def __init__(self, known: Mapping[str, Namespace], given: DeclaredInput) -> None:
+        super().__init__()
+        self._known = known
+        self._given = given
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the record of a namespace."""
+        item = self._known.get(name)
+        return default if item is None else self._given.read(item, 0)
+
+    def values(self) -> Iterator[Any]:  # type: ignore[override]  # read once, in order
+        """Yield the records of all namespaces."""
+        return (self._given.read(item, 0) for item in self._known.values())

@@ -1,0 +1,54 @@
+"""The objects of one input, by key and by number; a column of the node table holds the numbers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+
+class InputTable:
+    """What rules look up: ``by_key`` has one record for each key.
+
+    ``records`` has them by number; 0 is none. A changed record has another number than before, so
+    that a column shows the change. ``most``: how many a rule may read at once. ``root`` is what a
+    polled answer says beside its items, None before there was one.
+    """
+
+    __slots__ = ("_free", "_numbers", "by_key", "most", "records", "root")
+
+    def __init__(self, most: int = 0) -> None:
+        self.by_key: dict[str, Any] = {}
+        self.records: list[Any] = [None]
+        self.root: Any = None
+        self.most = most
+        self._numbers: dict[str, int] = {}
+        self._free: list[int] = []
+
+    def number(self, key: str) -> int:
+        """Return the number of the record that a key has, 0 if there is none."""
+        return self._numbers.get(key, 0)
+
+    def put(self, key: str, record: Any) -> None:
+        """Give a key a record, or another one."""
+        self.by_key[key] = record
+        if self._free:
+            number = self._free.pop()
+            self.records[number] = record
+        else:
+            number = len(self.records)
+            self.records.append(record)
+        self._release(self._numbers.get(key, 0))
+        self._numbers[key] = number
+
+    def remove(self, key: str) -> None:
+        """Take away a key that has a record."""
+        del self.by_key[key]
+        self._release(self._numbers.pop(key))
+
+    def _release(self, number: int) -> None:
+        if number:
+            self.records[number] = None
+            self._free.append(number)
+
+
+NO_OBJECTS: Final = InputTable()
+"""The table of an input that nobody declared; it stays empty."""

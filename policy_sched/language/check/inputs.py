@@ -1,0 +1,350 @@
+"""Types the objects of a policy's inputs by their schemas.
+
+A schema is a CustomResourceDefinition, or a JSON schema with the fields that rules read; those of
+kinds that Kubernetes defines are in stdlib/inputs.toml. Only what a schema says of types counts:
+an API server has validated the objects already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from policy_sched import source
+from policy_sched.language import stdlib, syntax
+from policy_sched.language.diagnostics import InputSource, Problem, Text, did_you_mean
+from policy_sched.language.values import types
+
+CRD: Final = "CustomResourceDefinition"
+NO_SCHEMA: Final = "PS801"
+MISSPELT: Final = "PS802"
+UNTYPED: Final = "PS803"
+MAX_INPUTS: Final = 20
+MAX_SCHEMA_BYTES: Final = 1 << 20
+MAX_SCHEMA_FIELDS: Final = 5_000
+MAX_SCHEMA_DEPTH: Final = 32
+
+META: Final[Mapping[str, types.Type]] = {
+    "name": types.STRING,
+    "namespace": types.STRING,
+    "labels": types.map_of(types.STRING, types.STRING),
+    "annotations": types.map_of(types.STRING, types.STRING),
+    "creationTime": types.TIMESTAMP,
+    "seenAt": types.TIMESTAMP,
+}
+"""What every object has besides the fields of its schema."""
+_NOT_READ: Final = frozenset({"apiVersion", "kind", "metadata", *META})
+_SCALARS: Final = {
+    "integer": types.INT,
+    "number": types.DOUBLE,
+    "boolean": types.BOOL,
+}
+_FREE: Final = types.quantity_of("free")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+Path = tuple[str | int, ...]
+Add = Callable[[Sequence[Problem], Text], None]
+
+
+class CheckedInput(msgspec.Struct, frozen=True):
+    """An input whose objects have types; ``namespaced``: their kind has namespaces."""
+
+    source: InputSource
+    type: types.InputType
+    namespaced: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name by which rules read it."""
+        return self.source.name.text
+
+
+class _RefusedError(Exception):
+    """A schema that cannot be used: the path in it, what is wrong, and the fix."""
+
+    def __init__(self, path: Path, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.path, self.code, self.message, self.hint = path, code, message, hint
+
+
+def check_inputs(sources: Sequence[InputSource], add: Add) -> tuple[CheckedInput, ...]:
+    """Return the inputs that are right; report all others."""
+    checked: dict[str, CheckedInput] = {}
+    for number, given in enumerate(sources):
+        name = given.name
+        problem = None
+        if name.text in checked:
+            problem = ("PS111", f"two inputs are called `{name.text}`", "")
+        elif name.text in syntax.KEYWORDS:
+            problem = ("PS005", f"`{name.text}` is a reserved word and cannot name an input", "")
+        elif number >= MAX_INPUTS:
+            problem = ("PS501", f"more than {MAX_INPUTS} inputs", "")
+        if problem is not None:
+            add([_whole(name, *problem)], name)
+            continue
+        entry = _checked(given, add)
+        if entry is not None:
+            checked[name.text] = replace(entry, type=_identified(entry))
+    return tuple(checked.values())
+
+
+def _identified(entry: CheckedInput) -> types.InputType:
+    """Return an input's type with what tells it from all others of a scheduler."""
+    given, kind = entry.source, entry.type
+    key = "" if given.key is None else given.key.text
+    parts = (given.api_version, given.kind, given.url, given.items, given.poll, key, repr(kind))
+    digest = hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:16]
+    return replace(kind, identity=f"{entry.name}-{digest}", most=given.most)
+
+
+def objects_of(inputs: Sequence[CheckedInput]) -> dict[str, types.ObjectType]:
+    """Return the record types of the inputs' objects and of their parts, by name."""
+    found: dict[str, types.ObjectType] = {}
+    todo: list[types.Type] = []
+    for entry in inputs:
+        todo += [entry.type.record, *([entry.type.root] if entry.type.root else ())]
+    while todo:
+        kind = todo.pop()
+        match kind:
+            case types.ListType() | types.OptionalType():
+                todo.append(kind.element)
+            case types.MapType():
+                todo.append(kind.value)
+            case types.ObjectType():
+                found[kind.name] = kind
+                todo += [inner for _, inner in kind.fields]
+    return found
+
+
+def _whole(text: Text, code: str, message: str, hint: str = "") -> Problem:
+    return Problem(0, max(1, len(text.text)), code, message, hint)
+
+
+def _checked(given: InputSource, add: Add) -> CheckedInput | None:
+    if given.schema is None and not given.refused:
+        shape = stdlib.kinds_of_inputs().get((given.api_version, given.kind))
+        if shape is None:
+            add([_no_schema(given)], given.name)
+            return None
+        record = _of_shape(shape.type, f"inputs.{given.name.text}", META)
+        return CheckedInput(given, types.InputType(record.name, record), shape.namespaced)
+    place = given.schema or given.name
+    if given.refused:
+        add([_whole(place, NO_SCHEMA, given.refused, _where_from(given))], place)
+        return None
+    if len(given.content.encode(errors="replace")) > MAX_SCHEMA_BYTES:
+        message = f"the schema is larger than {MAX_SCHEMA_BYTES >> 20} MiB"
+        add([_whole(place, "PS501", message, "state the fields that rules read, alone")], place)
+        return None
+    file = source.SourceFile(given.file, given.content)
+    try:
+        return _by_schema(given, _document(file), add)
+    except _RefusedError as refused:
+        text = Text(given.content, given.file)
+        start, end = _span(file, refused.path)
+        problem = Problem(start, max(end, start + 1), refused.code, refused.message, refused.hint)
+        add([problem], text)
+        return None
+
+
+def _no_schema(given: InputSource) -> Problem:
+    what = f"{given.kind} of {given.api_version}" if given.kind else given.url
+    close = did_you_mean(given.kind, [kind for _, kind in stdlib.kinds_of_inputs()])
+    message = f"there is no schema for {what}{close}"
+    return _whole(given.name, NO_SCHEMA, message, _where_from(given))
+
+
+def _where_from(given: InputSource) -> str:
+    if given.url:
+        return "write `schema: FILE`, a JSON schema with the fields that rules read"
+    group = given.api_version.partition("/")[0]
+    return (
+        f"write `schema: FILE`; `kubectl get crd -o yaml` of the kind in {group} prints it, or"
+        " write a JSON schema with the fields that rules read"
+    )
+
+
+def _document(file: source.SourceFile) -> Any:
+    """Return the one document of a schema's file. Raises _RefusedError."""
+    try:
+        return msgspec.json.decode(file.text)
+    except (msgspec.DecodeError, RecursionError):
+        pass  # it is YAML
+    documents, problems = source.plain_documents(file)
+    values = []
+    for document in documents:
+        text = None if document.refused else document.json()
+        if text is None:
+            raise _RefusedError((), "PS701", "the schema is not valid YAML")
+        values.append(msgspec.json.decode(text))
+    if problems:
+        raise _RefusedError((), problems[0].code, problems[0].message, problems[0].hint)
+    values = [value for value in values if value is not None]
+    if len(values) != 1 or not isinstance(values[0], dict):
+        raise _RefusedError((), NO_SCHEMA, "a schema is one document, a mapping")
+    return values[0]
+
+
+def _span(file: source.SourceFile, path: Path) -> tuple[int, int]:
+    """Return where a part of a schema stands; its key where it has one."""
+    documents, _ = source.parse_documents(file, None)
+    return documents[0].key_span(path) if documents else (0, 1)
+
+
+def _by_schema(given: InputSource, document: dict[str, Any], add: Add) -> CheckedInput:
+    """Return the input with the types of its schema. Raises _RefusedError."""
+    name = f"inputs.{given.name.text}"
+    namespaced = False
+    root: Path = ()
+    schema: Any = document
+    if document.get("kind") == CRD:
+        root, namespaced = _of_definition(given, document)
+        for step in root:
+            schema = schema[step]
+    types_of = _Types(given, _stated(given, add))
+    if not given.url:
+        record = types_of.object(schema, root, name, META)
+        return CheckedInput(given, types.InputType(name, record), namespaced)
+    whole = types_of.object(schema, root, f"{name}.root", {})
+    item: types.Type = whole
+    for step in given.items.split(".") if given.items else ():
+        fields = dict(item.fields) if isinstance(item, types.ObjectType) else {}
+        if step not in fields:
+            message = f"the schema has no `{given.items}`{did_you_mean(step, fields)}"
+            raise _RefusedError(root, NO_SCHEMA, message, "write it as in the answer")
+        item = fields[step]
+    inner = item.value if isinstance(item, types.MapType) else getattr(item, "element", item)
+    if not isinstance(inner, types.ObjectType):
+        message = f"`{given.items}` of the answer is {item}, not a list or a map of objects"
+        raise _RefusedError(root, NO_SCHEMA, message)
+    fields = {**dict(inner.fields), **META}
+    record = types.ObjectType(name, tuple(fields.items()), inner.untyped)
+    return CheckedInput(given, types.InputType(name, record, whole))
+
+
+def _of_definition(given: InputSource, document: dict[str, Any]) -> tuple[Path, bool]:
+    """Return where a CustomResourceDefinition has the schema of the input's version."""
+    spec = document.get("spec")
+    spec = spec if isinstance(spec, dict) else {}
+    names = spec.get("names")
+    kind = names.get("kind") if isinstance(names, dict) else None
+    group, _, version = given.api_version.rpartition("/")
+    if kind != given.kind:
+        message = f"the CustomResourceDefinition is of kind {kind}, the input of {given.kind}"
+        raise _RefusedError(("spec", "names", "kind"), NO_SCHEMA, message)
+    if spec.get("group") != group:
+        message = f"the CustomResourceDefinition is of {spec.get('group')}, the input of {group}"
+        raise _RefusedError(("spec", "group"), NO_SCHEMA, message)
+    versions = spec.get("versions")
+    there = []
+    for i, entry in enumerate(versions if isinstance(versions, list) else ()):
+        if not isinstance(entry, dict):
+            continue
+        there.append(str(entry.get("name")))
+        schema = entry.get("schema")
+        if entry.get("name") == version and isinstance(schema, dict):
+            if isinstance(schema.get("openAPIV3Schema"), dict):
+                path: Path = ("spec", "versions", i, "schema", "openAPIV3Schema")
+                return path, spec.get("scope") == "Namespaced"
+            raise _RefusedError(("spec", "versions", i), NO_SCHEMA, "the version has no schema")
+    message = f"the CustomResourceDefinition has no version {version}{did_you_mean(version, there)}"
+    raise _RefusedError(("spec", "versions"), NO_SCHEMA, message, f"it has {', '.join(there)}")
+
+
+def _stated(given: InputSource, add: Add) -> dict[str, types.Type]:
+    """Return the types of fields that are written by hand, by path."""
+    stated = {}
+    for path, text in given.fields:
+        try:
+            stated[path] = types.parse_type(text.text)
+        except ValueError as error:
+            add([_whole(text, UNTYPED, f"type of `{path}`: {error}")], text)
+    return stated
+
+
+@dataclass(slots=True)
+class _Types:
+    """Turns the parts of one schema into types; counts its fields."""
+
+    given: InputSource
+    stated: Mapping[str, types.Type]
+    fields: int = field(default=0)
+
+    def object(
+        self, schema: Any, path: Path, name: str, more: Mapping[str, types.Type]
+    ) -> types.ObjectType:
+        """Return the record of a schema with properties; ``more`` are fields besides."""
+        if len(path) > 2 * MAX_SCHEMA_DEPTH:
+            message = f"the schema is nested more than {MAX_SCHEMA_DEPTH} deep"
+            raise _RefusedError(path, "PS501", message, "leave out what no rule reads")
+        properties = schema.get("properties") if isinstance(schema, dict) else None
+        typed: dict[str, types.Type] = {}
+        untyped = []
+        for key, inner in properties.items() if isinstance(properties, dict) else ():
+            if (more and key in _NOT_READ) or not _NAME.fullmatch(key):
+                continue
+            self.fields += 1
+            if self.fields > MAX_SCHEMA_FIELDS:
+                message = f"the schema has more than {MAX_SCHEMA_FIELDS} fields"
+                raise _RefusedError(path, "PS501", message, "leave out what no rule reads")
+            kind = self.part(inner, (*path, "properties", key), f"{name}.{key}")
+            if kind is None:
+                untyped.append(key)
+            else:
+                typed[key] = kind
+        return types.ObjectType(name, (*typed.items(), *more.items()), tuple(untyped))
+
+    def part(self, schema: Any, path: Path, name: str) -> types.Type | None:
+        """Return the type of a part, None where the schema does not state it."""
+        stated = self.stated.get(name.removeprefix(f"inputs.{self.given.name.text}."))
+        if stated is not None or not isinstance(schema, dict):
+            return stated
+        kind = schema.get("type")
+        if schema.get("x-kubernetes-int-or-string") or schema.get("format") == "quantity":
+            return _FREE if "pattern" in schema or "format" in schema else None
+        if kind == "string":
+            return types.TIMESTAMP if schema.get("format") == "date-time" else types.STRING
+        if kind == "array":
+            element = self.part(schema.get("items"), (*path, "items"), name)
+            return None if element is None else types.list_of(element)
+        if kind == "object" or (kind is None and "properties" in schema):
+            return self._mapping(schema, path, name)
+        return _SCALARS.get(kind) if isinstance(kind, str) else None
+
+    def _mapping(self, schema: dict[str, Any], path: Path, name: str) -> types.Type | None:
+        if isinstance(schema.get("properties"), dict):
+            return self.object(schema, path, name, {})
+        if isinstance(schema.get("additionalProperties"), dict):
+            at = (*path, "additionalProperties")
+            value = self.part(schema["additionalProperties"], at, name)
+            if value == _FREE:
+                return types.RESOURCES
+            return None if value is None else types.map_of(types.STRING, value)
+        return None
+
+
+def _of_shape(
+    kind: types.RecordType, name: str, more: Mapping[str, types.Type]
+) -> types.ObjectType:
+    """Return the record of a kind that Kubernetes defines."""
+    typed = [(key, _named(inner, f"{name}.{key}")) for key, inner in kind.fields]
+    return types.ObjectType(name, (*typed, *more.items()))
+
+
+def _named(kind: types.Type, name: str) -> types.Type:
+    match kind:
+        case types.ListType():
+            return types.list_of(_named(kind.element, name))
+        case types.MapType():
+            return types.map_of(kind.key, _named(kind.value, name))
+        case types.QuantityType():
+            return _FREE
+        case types.RecordType():
+            return _of_shape(kind, name, {})
+    return kind

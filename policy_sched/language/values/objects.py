@@ -1,0 +1,176 @@
+"""Objects of inputs as records: structs with the fields of their types, read as attributes.
+
+A field that an object has not, or that is null, has the zero of its type. Amounts are exact
+fractions, resources ints in the scheduler's units by name, times ns since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from fractions import Fraction
+from functools import cache
+from types import GenericAlias
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched import model
+from policy_sched.language.values import types
+
+ATTRIBUTE: Final = "f_"
+"""What attributes of fields begin with: a field may be called as a keyword of Python is."""
+_OF_META: Final = "metadata."
+"""What the names of fields of the metadata begin with where JSON is decoded: no key of a schema
+has a dot."""
+
+
+class _Amount(Fraction):
+    """An amount of a manifest; where it is decoded msgspec asks for a class of its own."""
+
+    def __reduce__(self) -> tuple[type[Fraction], tuple[int, int]]:
+        return Fraction, (self.numerator, self.denominator)
+
+
+class _Resources(dict[str, int]):
+    """Amounts by resource, in the scheduler's units."""
+
+
+class _Time(int):
+    """A time in ns since 1970."""
+
+
+class ObjectRecord(msgspec.Struct):
+    """A record of an object, or of a part of it; false where every field has its zero."""
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in self.__struct_fields__)
+
+
+class BlankObject:
+    """A record of an object that is not there: every field has its zero. Never changed."""
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        for name, value in fields.items():
+            setattr(self, ATTRIBUTE + name, value)
+
+    def __bool__(self) -> bool:
+        return False
+
+
+def _decoded(kind: type, value: Any) -> Any:
+    """Return a value of one of our classes. Raises ValueError, which msgspec gives a path."""
+    if kind is _Amount:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError("must be a quantity")
+        return _Amount(model.nanos(value), 1_000_000_000)
+    if kind is _Resources:
+        if not isinstance(value, dict):
+            raise ValueError("must be a mapping of quantities")
+        return _Resources({name: model.units(name, amount) for name, amount in value.items()})
+    try:
+        return _Time(model.nanoseconds(msgspec.convert(value, datetime, strict=False)))
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
+
+
+@cache
+def struct_of(kind: types.ObjectType) -> type[Any]:
+    """Return the struct of a record; its attributes are the fields' names after `ATTRIBUTE`."""
+    fields: list[tuple[str, Any, Any]] = []
+    names: dict[str, str] = {}
+    meta = kind.name.count(".") == 1
+    for name, inner in kind.fields:
+        form, zero = _form(inner)
+        fields.append((ATTRIBUTE + name, form, zero))
+        names[ATTRIBUTE + name] = f"{_OF_META}{name}" if meta and name in META else name
+    return msgspec.defstruct("Object", fields, bases=(ObjectRecord,), rename=names, gc=False)
+
+
+def _form(kind: types.Type) -> tuple[Any, Any]:
+    """Return the annotation of a field in a struct, and its default."""
+    match kind:
+        case types.ObjectType():
+            struct = struct_of(kind)
+            return struct, msgspec.field(default_factory=struct)
+        case types.ListType():
+            return GenericAlias(tuple, (_form(kind.element)[0], ...)), ()
+        case types.MapType():
+            mapping = GenericAlias(dict, (str, _form(kind.value)[0]))
+            return mapping, msgspec.field(default_factory=dict)
+        case types.QuantityType():
+            return _Amount, _Amount(0)
+        case types.RecordType():
+            raise AssertionError(kind)
+    return _SCALARS[kind]
+
+
+_SCALARS: Final[dict[types.Type, tuple[Any, Any]]] = {
+    types.BOOL: (bool, False),
+    types.INT: (model.Int64, 0),
+    types.DOUBLE: (float, 0.0),
+    types.STRING: (str, ""),
+    types.TIMESTAMP: (_Time, _Time(0)),
+    types.RESOURCES: (_Resources, msgspec.field(default_factory=_Resources)),
+}
+META: Final = frozenset({"name", "namespace", "labels", "annotations", "creationTime", "seenAt"})
+"""Fields that come from an object's metadata, and from when it was seen."""
+
+
+class ObjectReader:
+    """Reads the objects of an input as records of one type."""
+
+    def __init__(self, kind: types.ObjectType) -> None:
+        self._kind = kind
+        self._struct = struct_of(kind)
+
+    def read(self, item: model.ApiObject, seen_at: int) -> Any:
+        """Return the record of an object. Raises ValueError with the path of what does not fit."""
+        if isinstance(item, model.CustomObject):
+            record = self.plain(item.content)
+        else:
+            record = _of_struct(item, self._kind)
+        meta = item.metadata
+        record.f_name, record.f_namespace = meta.name, meta.namespace
+        record.f_labels, record.f_annotations = meta.labels, meta.annotations
+        record.f_creationTime, record.f_seenAt = model.nanoseconds(meta.creation_timestamp), seen_at
+        return record
+
+    def plain(self, content: Any) -> Any:
+        """Return the record of plain data. Raises ValueError."""
+        try:
+            return msgspec.convert(content, self._struct, dec_hook=_decoded)
+        except msgspec.ValidationError:
+            return msgspec.convert(_without_nulls(content), self._struct, dec_hook=_decoded)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _of_struct(item: Any, kind: types.ObjectType) -> Any:
+    """Return the record of an object that is decoded already."""
+    own = dict(zip(item.__struct_encode_fields__, item.__struct_fields__, strict=True))
+    fields = {}
+    for name, inner in kind.fields:
+        value = getattr(item, own[name]) if name in own else None
+        if value is not None:
+            fields[ATTRIBUTE + name] = _converted(value, inner)
+    return struct_of(kind)(**fields)
+
+
+def _converted(value: Any, kind: types.Type) -> Any:
+    match kind:
+        case types.ObjectType():
+            return _of_struct(value, kind)
+        case types.ListType():
+            return tuple(_converted(item, kind.element) for item in value)
+        case types.MapType():
+            return {key: _converted(item, kind.value) for key, item in value.items()}
+        case types.QuantityType():
+            return _decoded(_Amount, value)
+    if kind == types.RESOURCES:
+        return _decoded(_Resources, value)
+    return _Time(model.nanoseconds(value)) if kind == types.TIMESTAMP else value

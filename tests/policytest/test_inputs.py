@@ -1,0 +1,170 @@
+"""Promises of tests whose policies read inputs: objects of any kind, short forms, mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from policy_sched.cli.main import run
+
+SCHEMA = """\
+{
+  "type": "object",
+  "properties": {
+    "spec": {"type": "object", "properties": {
+      "max": {"type": "object", "additionalProperties": {"type": "string", "format": "quantity"}},
+      "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+    }}
+  }
+}
+"""
+POLICY = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Quota}
+spec:
+  inputs:
+  - {name: quota, apiVersion: example.com/v1, kind: Quota, schema: quota.json, key: object.namespace}
+  filter:
+  - expression: |-
+      inputs.quota[?pod.namespace].optMap(q, pod.requests["cpu"] <= q.spec.max["cpu"]).orValue(true)
+    message: over quota
+    onError: Reject
+"""  # noqa: E501 - an input on a line
+HEAD = """\
+apiVersion: policysched.dev/v1alpha1
+kind: PolicyTest
+name: quotas
+policies: [policy.yaml]
+"""
+
+
+def told(
+    folder: Path, capsys: pytest.CaptureFixture[str], test: str, policy: str = POLICY
+) -> tuple[int, str]:
+    """Run a test beside the policy; return the exit code and all that was written."""
+    (folder / "quota.json").write_text(SCHEMA, encoding="utf-8")
+    (folder / "policy.yaml").write_text(policy, encoding="utf-8")
+    file = folder / "test.yaml"
+    file.write_text(HEAD + test, encoding="utf-8")
+    code = run(["test", str(file)])
+    written = capsys.readouterr()
+    return code, (written.out + written.err).replace(f"{folder}/", "")
+
+
+OBJECTS = """\
+objects:
+- {node: n1, cpu: 8}
+- {quota: a, namespace: team-a, spec: {max: {cpu: 2}}}
+- apiVersion: example.com/v1
+  kind: Quota
+  metadata: {name: b, namespace: team-b}
+  spec: {max: {cpu: 500m}}
+"""
+
+
+def test_objects_are_read_in_both_forms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A test could not hold a quota: its kind was unknown (PS706)."""
+    code, said = told(
+        tmp_path,
+        capsys,
+        OBJECTS
+        + """\
+pending:
+- {pod: team-a/fits, cpu: 2}
+- {pod: team-a/large, cpu: 3}
+- {pod: team-b/large, cpu: 1}
+- {pod: team-c/free, cpu: 1}
+expect:
+- {pod: team-a/fits, chosen: n1}
+- {pod: team-a/large, feasible: [], rejected: {n1: {plugin: Quota, reasons: [over quota]}}}
+- {pod: team-b/large, feasible: []}
+- {pod: team-c/free, chosen: n1}
+""",
+    )
+    assert (code, said.splitlines()[-1]) == (0, "4 of 4 steps as expected")
+
+
+def test_ps805_is_told_with_place_for_each_object(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An object that an input cannot have is an error of the test, where the object stands."""
+    code, said = told(
+        tmp_path,
+        capsys,
+        """\
+objects:
+- {node: n1}
+- {quota: a, namespace: team-a, spec: {max: {cpu: 2}}}
+- {quota: b, namespace: team-a, spec: {max: {cpu: 3}}}
+- {quota: c, namespace: team-c, spec: {max: {cpu: many}}}
+- {quota: d, namespace: team-d, spec: 7}
+pending: [{pod: p}]
+expect: [{pod: p, chosen: n1}]
+""",
+    )
+    assert code == 1
+    assert "test.yaml:8:3: error PS805: input quota: team-a/a has the key 'team-a', too" in said
+    assert "test.yaml:9:3: error PS805: input quota: quantities must match" in said
+    assert "test.yaml:10:3: error PS805: input quota: Expected `object`, got `int`" in said
+
+
+def test_other_kinds_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A kind that no input declares is as unknown as before, and a misspelt one suggested."""
+    code, said = told(
+        tmp_path,
+        capsys,
+        """\
+objects:
+- {node: n1}
+- {apiVersion: example.com/v1, kind: Quotas, metadata: {name: a}}
+pending: [{pod: p}]
+expect: [{pod: p, chosen: n1}]
+""",
+    )
+    assert code == 1
+    assert "test.yaml:7:38: error PS706: unknown kind 'Quotas' of 'example.com/v1'" in said
+
+
+def test_ps803_names_what_has_no_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A field whose type the schema leaves open says how to state it, and is read then."""
+    reads = POLICY.replace('q.spec.max["cpu"]', 'quantity(q.spec.any["cpu"])')
+    test = OBJECTS.replace("spec: {max: {cpu: 2}}", "spec: {any: {cpu: '2'}}")
+    test += "pending: [{pod: team-a/p, cpu: 3}]\nexpect: [{pod: team-a/p, feasible: []}]\n"
+    code, said = told(tmp_path, capsys, test, reads)
+    assert code == 1
+    assert "error PS803: the schema does not state the type of inputs.quota.spec.any" in said
+    assert "state it in the input: `fields: {spec.any: TYPE}`" in said
+    stated = reads.replace("key: object", "fields: {spec.any: 'map(string, string)'}, key: object")
+    assert told(tmp_path, capsys, test, stated)[0] == 0
+
+
+def test_simulate_reads_declared_kinds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`simulate` refused manifests of custom kinds; it reads those that a policy declares."""
+    (tmp_path / "quota.json").write_text(SCHEMA, encoding="utf-8")
+    (tmp_path / "policy.yaml").write_text(POLICY, encoding="utf-8")
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(
+        """\
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: 8, memory: 8Gi, pods: 10}}
+---
+apiVersion: example.com/v1
+kind: Quota
+metadata: {name: a, namespace: team-a}
+spec: {max: {cpu: 1}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p, namespace: team-a}
+spec: {containers: [{name: c, resources: {requests: {cpu: 2}}}]}
+""",
+        encoding="utf-8",
+    )
+    run(["simulate", str(cluster), "--policies", str(tmp_path / "policy.yaml")])
+    assert "0/1 nodes are available: 1 over quota." in capsys.readouterr().out
+    run(["simulate", str(cluster)])
+    assert "PS706: unknown kind 'Quota'" in capsys.readouterr().err
