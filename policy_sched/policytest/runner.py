@@ -106,9 +106,7 @@ def observe_scenario(
         objects=scenario.objects,
         now=lambda: scenario.now,
     )
-    set_creation_times([*scenario.objects, *scenario.pending], scenario.now)
-    load_cluster(scheduler.cache, scenario.objects)
-    _raise_input_problems(scenario, scheduler)
+    _fill(scheduler, scenario)
     coverage = run.coverage
     watch = None if coverage is None else coverage.watch(scenario, plans, scheduler)
     results: list[StepResult] = []
@@ -153,8 +151,10 @@ def observe_scenario(
     return results, seen
 
 
-def _raise_input_problems(scenario: Scenario, scheduler: Scheduler) -> None:
-    """Raise PolicyError if inputs cannot have objects of a test."""
+def _fill(scheduler: Scheduler, scenario: Scenario) -> None:
+    """Load the cluster of a scenario. Raises PolicyError for objects that inputs cannot have."""
+    set_creation_times([*scenario.objects, *scenario.pending], scenario.now)
+    load_cluster(scheduler.cache, scenario.objects)
     problems = []
     for problem in scheduler.handle.shared(inputs_of).problems.values():
         blank = scenario.places.get((problem.kind[1], *problem.place))
