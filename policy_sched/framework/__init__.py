@@ -68,6 +68,7 @@ from policy_sched.framework.results import (
     Elsewhere as Elsewhere,
     Feasible as Feasible,
     FilterResult as FilterResult,
+    GroupFailure as GroupFailure,
     Masked as Masked,
     NodeEviction as NodeEviction,
     PermitResult as PermitResult,

@@ -156,6 +156,12 @@ class PodGroupCycle(msgspec.Struct, frozen=True):
     no_preemption: str = ""
 
 
+class GroupFailure(msgspec.Struct, frozen=True):
+    """What a PostFilter plugin says of a pod that found no node: whether its group failed."""
+
+    failed: bool
+
+
 class PodGroupMember(msgspec.Struct, frozen=True):
     """Marks the cycle state of a pod whose group was decided as a whole, and is bound now."""
 

@@ -299,6 +299,7 @@ class PolicyCompiler:
     def _life_cycle(self) -> LifeCycle:
         policy, requeue = self.policy, self.policy.requeue
         return LifeCycle(
+            post_filter=self._step("postFilter", policy.post_filter),
             reserve=self._step("reserve", policy.reserve),
             permit=self._step("permit", policy.permit),
             pre_bind=self._step("preBind", policy.pre_bind),
@@ -330,7 +331,25 @@ class PolicyCompiler:
         name = f"{self.policy.name}.{section}"
         if unit is None:
             return None
-        return Step(name, unit, step.message, explain, step.on_error or "Abort", timeout)
+        return Step(
+            name,
+            unit,
+            step.message,
+            explain,
+            step.on_error or "Abort",
+            timeout,
+            self._rejection(step),
+            self._unit([step.activate] if step.activate else ()),
+        )
+
+    def _rejection(self, step: diagnostics.StepRule[check.Checked]) -> Step | None:
+        """Return the rule that sends waiting pods back."""
+        if step.reject is None or (unit := self._unit([step.reject])) is None:
+            return None
+        words = step.reject_message_expression
+        explain = self._unit([words] if words else ())
+        name = f"{self.policy.name}.permit.reject"
+        return Step(name, unit, step.reject_message, explain, step.on_error or "Abort")
 
     def _every(self, checked: check.Checked) -> int:
         value = self._lowered(checked)

@@ -121,7 +121,8 @@ class Step(msgspec.Struct, frozen=True):
     """A rule that runs after a node was chosen, for that node: ``reserve``, ``permit`` and so on.
 
     ``explain`` computes the message where it is not constant, ``timeout`` how long ``permit``
-    lets a pod wait, in ns; without it the pod does not wait.
+    lets a pod wait, in ns; without it the pod does not wait. ``reject``: what sends it back;
+    ``activate``: whether others of its group are tried then.
     """
 
     name: str
@@ -130,11 +131,13 @@ class Step(msgspec.Struct, frozen=True):
     explain: Unit | None
     on_error: str
     timeout: Unit | None = None
+    reject: Step | None = None
+    activate: Unit | None = None
 
     @property
     def reads(self) -> Reads:
         """What decides, the wording of the message included."""
-        parts = (self.unit, self.explain, self.timeout)
+        parts = (self.unit, self.explain, self.timeout, self.activate, self.reject)
         return reduce(or_, (part.reads for part in parts if part is not None))
 
 
@@ -147,12 +150,13 @@ class StatedEvents(msgspec.Struct, frozen=True):
 
 
 class LifeCycle(msgspec.Struct, frozen=True):
-    """The rules that run after a node was chosen, and when a rejected pod is tried again.
+    """The rules that run after a node was chosen or none was, and when a pod is tried again.
 
     ``events``: those that may help it; None if they are derived from the rules' reads, or if
     ``hint`` is evaluated for all that happen. ``every`` is in ns; 0: never.
     """
 
+    post_filter: Step | None = None
     reserve: Step | None = None
     permit: Step | None = None
     pre_bind: Step | None = None

@@ -227,9 +227,16 @@ class CoverageWatch:
                     runner.run(timeout, ALL)
 
     def fits_nowhere(self, pod: PodInfo) -> None:
-        """Filters left no node: run the probes of the preemption section."""
+        """Filters left no node: run the probes of the preemption section and of groups."""
         now = self._handle.now()
         here = np.zeros(1, np.intp)
+        cycle = self._cycle(pod)
+        group = replace(cycle.pod_group, failures=cycle.pod_group.failures + 1)
+        failing = self._runner(pod, replace(cycle, pod_group=group), here)
+        for policy in self._of(pod):
+            if policy.failing and failing.run_all(policy.match, ALL).all():
+                for probe in policy.failing:
+                    failing.run(probe, ALL)
         once = self._runner(pod, Activation(now=now, profile=pod.scheduler_name), here)
         for policy in self._of(pod):
             if not once.run_all(policy.match, ALL).all():

@@ -174,6 +174,7 @@ class PolicyProbes:
     domains: tuple[Probe, ...]
     steps: tuple[Probe, ...]
     timeouts: tuple[Probe, ...]
+    failing: tuple[Probe, ...]
     eligible: tuple[Probe, ...]
     victims: tuple[Probe, ...]
     node_order: tuple[Probe, ...]
@@ -332,7 +333,10 @@ def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
         score=rules([score.expression] if score else (), "values"),
         normalize=rules([normalizer] if isinstance(normalizer, Checked) else (), "values"),
         domains=rules([placement.domain] if placement and placement.domain else (), "values"),
-        timeouts=rules([permit.timeout] if permit and permit.timeout else (), "values"),
+        timeouts=rules([permit.timeout] if permit and permit.timeout else (), "values")
+        + rules([permit.activate] if permit and permit.activate else ()),
+        failing=rules([permit.reject] if permit and permit.reject else ())
+        + rules([policy.post_filter.expression] if policy.post_filter else (), "once"),
         steps=rules([step.expression for step in vetoes if step])
         + rules([after.expression] if after else (), "once"),
         eligible=rules([preemption.eligible] if preemption else ()),

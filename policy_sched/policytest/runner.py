@@ -308,7 +308,7 @@ class Observation:
         if node:
             handle.groups.tried(self._info, handle.now())
         else:
-            note_group_failure(self._info, self._decision, handle)
+            note_group_failure(self._info, self._decision, self._state, handle)
 
     def give_up(self, node: str) -> None:
         """Take back what Reserve did, and the pod from its node."""

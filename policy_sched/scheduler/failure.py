@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from policy_sched.errors import ClusterError
-from policy_sched.framework import Code, Handle, Status
+from policy_sched.framework import Code, CycleState, GroupFailure, Handle, Status
 from policy_sched.model import NO_PLUGINS, PodInfo
 from policy_sched.scheduler.api_calls import pod_unschedulable, record_event
 from policy_sched.scheduler.attempt import Decision, Preempt, Reject
@@ -41,14 +41,20 @@ def handle_scheduling_failure(
         LOG.warning("cannot write the condition of pod %s: %s", pod.key, error)
 
 
-def note_group_failure(pod: PodInfo, decision: Decision | None, handle: Handle) -> None:
-    """Note that a pod of a group found no node, if that is what was decided."""
+def note_group_failure(
+    pod: PodInfo, decision: Decision | None, state: CycleState, handle: Handle
+) -> None:
+    """Note that a pod of a group found no node, if that is what was decided.
+
+    ``state``: that of the attempt, in which a plugin may have said that the group did not fail.
+    """
     if not isinstance(decision, Reject) or not decision.status.rejected:
         return
     now = handle.now()
     if decision.diagnosis is None or decision.diagnosis.pre_filter is None:
         handle.groups.tried(pod, now)
-    handle.groups.failed(pod, now)
+    said = state.read(GroupFailure)
+    handle.groups.failed(pod, now, as_group=said is None or said.failed)
 
 
 def record_no_profile(pod: PodInfo, handle: Handle) -> None:

@@ -254,7 +254,7 @@ class Scheduler:
         if isinstance(decision, Bind):
             return self._bind(attempt, decision, grouped=True)
         node = member.nominated
-        note_group_failure(attempt.queued.info, decision, self.handle)
+        note_group_failure(attempt.queued.info, decision, attempt.state, self.handle)
         if isinstance(decision, Preempt):
             error = self._evict(attempt.queued.info, decision)
             if error:
@@ -286,7 +286,7 @@ class Scheduler:
         elif not decision.nominated:
             node = ""
         if pod.pod_group:
-            note_group_failure(pod, decision, self.handle)
+            note_group_failure(pod, decision, attempt.state, self.handle)
         rejected_by = rejectors(decision)
         return self._queue_again(attempt, decision, decision.status, rejected_by, message, node)
 

@@ -68,6 +68,7 @@ class CheckedPolicy(msgspec.Struct, frozen=True):
     pre_filter: PreFilterRule[Checked] | None = None
     filter: tuple[Rule[Checked], ...] = ()
     score: ScoreRule[Checked] | None = None
+    post_filter: StepRule[Checked] | None = None
     reserve: StepRule[Checked] | None = None
     permit: StepRule[Checked] | None = None
     pre_bind: StepRule[Checked] | None = None
@@ -130,6 +131,7 @@ def _check_policy(
         ),
         filter=check.rules(source.filter, "filter"),
         score=None if source.score is None else check.score(source.score),
+        post_filter=check.step(source.post_filter, "postFilter", "postFilter"),
         reserve=check.step(source.reserve, "reserve", "reserve"),
         permit=check.step(source.permit, "permit", "permit.allow"),
         pre_bind=check.step(source.pre_bind, "preBind", "preBind"),
@@ -374,9 +376,24 @@ class _Checker:
         expression = self.text(step.expression, value)
         message = self.optional(step.message_expression, f"{section}.messageExpression")
         timeout = self.optional(step.timeout, f"{section}.timeout")
+        reject = self.optional(step.reject, f"{section}.reject")
+        reject_message = self.optional(
+            step.reject_message_expression, f"{section}.rejectMessageExpression"
+        )
+        activate = self.optional(step.activate, f"{section}.activate")
         if expression is None:
             return None
-        return StepRule(expression, step.message, message, step.on_error, timeout)
+        return StepRule(
+            expression,
+            step.message,
+            message,
+            step.on_error,
+            timeout,
+            reject,
+            step.reject_message,
+            reject_message,
+            activate,
+        )
 
     def score(self, score: ScoreRule[Text]) -> ScoreRule[Checked] | None:
         expression = self.text(score.expression, "score")

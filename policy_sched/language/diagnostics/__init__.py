@@ -211,9 +211,9 @@ class ScoreRule(msgspec.Struct, Generic[E], frozen=True):
 
 
 class StepRule(msgspec.Struct, Generic[E], frozen=True):
-    """A section that is one rule: ``reserve``, ``preBind``, ``bind``, ``postBind``.
+    """A section that is one rule: ``postFilter``, ``reserve``, ``preBind``, ``bind``, ``postBind``.
 
-    ``permit`` has its ``allow`` as the expression, and a time-out beside it.
+    ``permit`` has its ``allow`` as the expression, and other rules beside it.
     """
 
     expression: E
@@ -221,6 +221,10 @@ class StepRule(msgspec.Struct, Generic[E], frozen=True):
     message_expression: E | None = None
     on_error: str | None = None
     timeout: E | None = None
+    reject: E | None = None
+    reject_message: str = ""
+    reject_message_expression: E | None = None
+    activate: E | None = None
 
 
 class EventRule(msgspec.Struct, Generic[E], frozen=True):
@@ -310,6 +314,7 @@ class PolicySource(msgspec.Struct, frozen=True):
     pre_filter: PreFilterRule[Text] | None = None
     filter: tuple[Rule[Text], ...] = ()
     score: ScoreRule[Text] | None = None
+    post_filter: StepRule[Text] | None = None
     reserve: StepRule[Text] | None = None
     permit: StepRule[Text] | None = None
     pre_bind: StepRule[Text] | None = None

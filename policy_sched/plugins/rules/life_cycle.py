@@ -36,6 +36,9 @@ class BoundStep:
         self._unit = BoundUnit(step.unit, runtime)
         self._explain = None if step.explain is None else BoundUnit(step.explain, runtime)
         self._timeout = None if step.timeout is None else BoundUnit(step.timeout, runtime)
+        self._activate = None if step.activate is None else BoundUnit(step.activate, runtime)
+        self.reject = None if step.reject is None else BoundStep(step.reject, runtime)
+        """What sends a waiting pod back."""
 
     def holds(self, pod: PodInfo, cycle: Activation, row: int) -> bool:
         """Return whether the rule holds, or errs where errors are allowed; raises as `evaluate`."""
@@ -53,6 +56,23 @@ class BoundStep:
         if isinstance(wait, Failure):
             return HOLDS if self._tolerated(wait) else StepOutcome(False, self._words(wait))
         return StepOutcome(False, self._message(pod, cycle, row), max(0, wait))
+
+    def rejection(self, pod: PodInfo, cycle: Activation, row: int) -> str | None:
+        """Return why the rule sends a pod back, of a rule that is true then; None if it does not.
+
+        Raises RuleError for an error where onError is Abort.
+        """
+        value = _value(self._unit, pod, cycle, row)
+        if isinstance(value, Failure):
+            return None if self._tolerated(value) else self._words(value)
+        return self._message(pod, cycle, row) if value else None
+
+    def activates(self, pod: PodInfo, cycle: Activation, row: int) -> bool | None:
+        """Return whether others of the pod's group are tried now; None if no rule says so."""
+        if self._activate is None:
+            return None
+        value = _value(self._activate, pod, cycle, row)
+        return self._tolerated(value) if isinstance(value, Failure) else bool(value)
 
     def text(self, pod: PodInfo, cycle: Activation, row: int) -> str:
         """Return the value of a section that is a text; "" for an error that is ignored."""
@@ -87,6 +107,7 @@ class BoundLifeCycle:
         def bound(step: Step | None) -> BoundStep | None:
             return None if step is None else BoundStep(step, runtime)
 
+        self.post_filter = bound(life.post_filter)
         self.reserve = bound(life.reserve)
         self.permit = bound(life.permit)
         self.pre_bind = bound(life.pre_bind)

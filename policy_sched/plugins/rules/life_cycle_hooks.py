@@ -1,5 +1,7 @@
 """The hooks of a policy for what follows the choice of a node: Reserve, Permit, binding.
 
+PostFilter is here for pods that found none: it says why, and whether their group failed.
+
 Theory of operation. Each section is evaluated for one pod and its chosen node, on
 which the cache counts the pod already. A pod that has to wait leaves a function by which it is
 evaluated again when something that its rule reads has changed: its group's counts, nodes and
@@ -13,18 +15,23 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Final
 
-from policy_sched.errors import ClusterError
+from msgspec.structs import replace
+
+from policy_sched.errors import ClusterError, PluginError
 from policy_sched.framework import (
     SKIP,
     SUCCESS,
     Code,
     CycleState,
+    Diagnosis,
     DryRunMarker,
+    GroupFailure,
     Handle,
     PendingStatus,
     PermitCondition,
     PermitResult,
     PodsToActivate,
+    PostFilterResult,
     Scope,
     Status,
     hookimpl,
@@ -33,20 +40,30 @@ from policy_sched.language import CompiledPolicy
 from policy_sched.language.runtime import Activation
 from policy_sched.language.values import RuleError
 from policy_sched.model import SECOND, PodInfo
-from policy_sched.plugins import DefaultBinder
+from policy_sched.plugins import DefaultBinder, Preemption
 from policy_sched.plugins.rules.bound_policy import BoundPolicy
 from policy_sched.plugins.rules.life_cycle import BoundStep
 
 _ALLOWED: Final = PermitResult()
+_NO_HELP: Final = PostFilterResult(Status(Code.UNSCHEDULABLE))
 
 
 def life_cycle_hooks(
-    policy: CompiledPolicy, bound: BoundPolicy, handle: Handle, profile: str
+    policy: CompiledPolicy,
+    bound: BoundPolicy,
+    handle: Handle,
+    profile: str,
+    preemption: Preemption | None = None,
 ) -> dict[str, Callable[..., object]]:
-    """Return the hooks of the policy's sections, by name."""
-    rules = _LifeCycle(policy, bound, handle, profile)
+    """Return the hooks of the policy's sections, by name; ``preemption``: its own, if it has one.
+
+    That is asked first for what makes room.
+    """
+    rules = _LifeCycle(policy, bound, handle, profile, preemption)
     life = policy.life
     hooks: dict[str, Callable[..., object]] = {}
+    if life.post_filter is not None or (life.permit and life.permit.reject):
+        hooks["post_filter"] = rules.post_filter
     if life.reserve is not None or life.permit is not None:
         hooks["reserve"] = rules.reserve
     if life.permit is not None:
@@ -64,9 +81,15 @@ class _LifeCycle:
     """The hooks of one bound policy."""
 
     def __init__(
-        self, policy: CompiledPolicy, bound: BoundPolicy, handle: Handle, profile: str
+        self,
+        policy: CompiledPolicy,
+        bound: BoundPolicy,
+        handle: Handle,
+        profile: str,
+        preemption: Preemption | None,
     ) -> None:
         self._name = policy.name
+        self._preemption = preemption
         self._policy = policy
         self._bound = bound
         self._sections = bound.life
@@ -75,8 +98,39 @@ class _LifeCycle:
         self._binder = DefaultBinder({}, handle)
         permit = policy.life.permit
         self._permit_reads = None if permit is None else permit.unit.reads
+        if permit is not None and permit.reject is not None:
+            self._permit_reads = permit.unit.reads | permit.reject.unit.reads
+        self._waits_for_its_group = permit is not None and ("podGroup",) in permit.unit.reads.pod
         matching = policy.match_reads
         self._match_moves = bool(matching.node) or matching.scope is Scope.VOLATILE
+
+    @hookimpl
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis
+    ) -> PostFilterResult:
+        """Say why the pod found no node, and whether its group failed with it."""
+        result = _NO_HELP
+        if self._preemption is not None:
+            result = self._preemption.post_filter(state, pod, diagnosis)
+            if result.status.code is not Code.UNSCHEDULABLE:
+                return result
+        cycle = self._cycle(pod)
+        group = replace(cycle.pod_group, failures=cycle.pod_group.failures + 1)
+        cycle = replace(cycle, pod_group=group)
+        try:
+            if not self._bound.matches(pod, cycle):
+                return result
+            permit = self._sections.permit
+            if permit is not None and permit.reject is not None and pod.pod_group:
+                failed = permit.reject.rejection(pod, cycle, 0) is not None
+                state.write(GroupFailure(failed))
+            section = self._sections.post_filter
+            text = "" if section is None else section.text(pod, cycle, 0)
+        except RuleError as error:
+            raise PluginError(f'policy "{self._name}": {error}') from error
+        if not text:
+            return result
+        return replace(result, status=Status(Code.UNSCHEDULABLE, (*result.status.reasons, text)))
 
     @hookimpl
     def reserve(self, pod: PodInfo, node: str) -> Status:
@@ -115,7 +169,9 @@ class _LifeCycle:
         reasons = (result.message,)
         if not result.wait:
             return PermitResult(Status(Code.UNSCHEDULABLE, reasons))
-        self._call_siblings(state, pod)
+        wanted = section.activates(pod, cycle, self._row(node))
+        if self._waits_for_its_group if wanted is None else wanted:
+            _call_siblings(state, pod)
         again = self._again(section, pod, node, reasons)
         return PermitResult(Status(Code.WAIT, reasons), result.wait / SECOND, again)
 
@@ -188,10 +244,16 @@ class _LifeCycle:
             try:
                 if self._match_moves and not self._bound.matches(pod, cycle):
                     return SUCCESS
-                holds = section.holds(pod, cycle, self._row(node))
+                if section.holds(pod, cycle, self._row(node)):
+                    return SUCCESS
+                rule = section.reject
+                # Of the group as a whole: all that wait count.
+                rejection = None if rule is None else rule.rejection(pod, self._cycle(pod), 0)
             except (ClusterError, RuleError) as error:
                 return Status(Code.ERROR, (str(error),))
-            return SUCCESS if holds else Status(Code.WAIT, reasons)
+            if rejection is not None:
+                return Status(Code.UNSCHEDULABLE, (rejection,))
+            return Status(Code.WAIT, reasons)
 
         def version() -> Hashable:
             handle = self._handle
@@ -202,11 +264,9 @@ class _LifeCycle:
         alike = reads.pod <= {("podGroup",)} and not reads.node
         return PermitCondition(evaluate, (id(self), key), version, alike)
 
-    def _call_siblings(self, state: CycleState, pod: PodInfo) -> None:
-        """Activate the other pods of the group: the pod waits only for them."""
-        reads = self._permit_reads
-        if reads is None or ("podGroup",) not in reads.pod:
-            return
-        wanted = state.read(PodsToActivate) or PodsToActivate()
-        wanted.groups.add((pod.namespace, pod.pod_group))
-        state.write(wanted)
+
+def _call_siblings(state: CycleState, pod: PodInfo) -> None:
+    """Activate the other pods of the group: the pod waits only for them."""
+    wanted = state.read(PodsToActivate) or PodsToActivate()
+    wanted.groups.add((pod.namespace, pod.pod_group))
+    state.write(wanted)

@@ -108,10 +108,11 @@ def rule_plugin(
             hooks["pre_score"] = own or rules.pre_score
         if policy.has_normalize:
             hooks["normalize_score"] = rules.normalize_score
+    preemption = None
     if bound.preemption is not None:
         preemption = Preemption(policy, bound, handle, profile)
         hooks["post_filter"] = preemption.post_filter
-    hooks |= life_cycle_hooks(policy, bound, handle, profile)
+    hooks |= life_cycle_hooks(policy, bound, handle, profile, preemption)
     hooks |= placement_hooks(policy, bound, handle, profile)
     return _Plugin(**hooks)
 

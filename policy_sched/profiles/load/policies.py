@@ -53,7 +53,11 @@ _RULE_KEYS: Final = frozenset(
         "preBind",
         "bind",
         "postBind",
+        "postFilter",
         "allow",
+        "reject",
+        "rejectMessageExpression",
+        "activate",
         "timeout",
         "hint",
         "every",
@@ -134,6 +138,7 @@ _SECTIONS: Final = (
     "filter",
     "score",
     "preemption",
+    "postFilter",
     "reserve",
     "permit",
     "preBind",
@@ -264,6 +269,7 @@ def check_policy_model(policy: models.Policy) -> Iterator[models.ModelProblem]:
         step = getattr(spec, to_snake(section))
         if isinstance(step, models.VetoRule | models.Permit):
             yield from _one_message(step, ("spec", section))
+    yield from _messages_of_reject(spec.permit)
 
 
 def input_kinds(policies: Iterable[LoadedPolicy]) -> frozenset[Kind]:
@@ -349,6 +355,26 @@ def _one_message(
         why = f"Forbidden: the rule has {used[0]} already"
         hint = "at most one of message, messageExpression and reasons"
         yield models.problem_at((*path, key), why, hint=hint, on_key=True)
+
+
+def _messages_of_reject(permit: models.Permit | None) -> Iterator[models.ModelProblem]:
+    """Yield messages of permit.reject that are one too many, or that nothing gives."""
+    if permit is None:
+        return
+    given = [
+        key
+        for key in ("rejectMessage", "rejectMessageExpression")
+        if getattr(permit, to_snake(key))
+    ]
+    for key in given[1:]:
+        why = f"Forbidden: the rule has {given[0]} already"
+        hint = f"at most one of {' and '.join(given)}"
+        yield models.problem_at(("spec", "permit", key), why, hint=hint, on_key=True)
+    for key in given if permit.reject is None else ():
+        why = "Forbidden: the section has no reject"
+        yield models.problem_at(
+            ("spec", "permit", key), why, hint="add reject, or take it out", on_key=True
+        )
 
 
 def _null_params(value: object, path: models.Path) -> Iterator[models.ModelProblem]:

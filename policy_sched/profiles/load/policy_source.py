@@ -140,6 +140,9 @@ def _source_of(
         score=text.section(diagnostics.ScoreRule[diagnostics.Text], spec.score, "score"),
         preemption=None if spec.preemption is None else _preemption(text, spec.preemption),
         cost_limit=cost_limit(loaded.model.metadata.annotations) or diagnostics.MAX_RULE_COST,
+        post_filter=text.section(
+            diagnostics.StepRule[diagnostics.Text], spec.post_filter, "postFilter"
+        ),
         reserve=text.section(diagnostics.StepRule[diagnostics.Text], spec.reserve, "reserve"),
         permit=text.section(diagnostics.StepRule[diagnostics.Text], spec.permit, "permit"),
         pre_bind=text.section(diagnostics.StepRule[diagnostics.Text], spec.pre_bind, "preBind"),
@@ -163,6 +166,7 @@ _RULES: Final = frozenset(
     {
         *("expression", "message_expression", "reasons", "resolvable"),
         *("node_names", "eligible", "victim", "allow", "hint", "domain", "score"),
+        *("reject", "reject_message_expression", "activate"),
         *_DURATIONS,
     }
 )

@@ -111,6 +111,16 @@ class Permit(Document):
     """Why the pod waits, or is rejected without waiting, as constant text."""
     message_expression: Expression | None = None
     """Why, as a string expression."""
+    reject: Expression | None = None
+    """True sends a waiting pod back, and with it those that wait for the same; evaluated again like
+    allow. For a pod of a group that found no node it says whether the group failed."""
+    reject_message: str = ""
+    """Why a waiting pod is sent back, as constant text."""
+    reject_message_expression: Expression | None = None
+    """Why, as a string expression."""
+    activate: Expression | None = None
+    """Whether a pod that begins to wait has the others of its group tried now. Absent: where allow
+    reads podGroup."""
     on_error: Literal["Reject", "Allow", "Abort"] | None = None
     """What an error in a rule means; default Abort."""
 
@@ -131,6 +141,15 @@ class EventRule(Document):
     """The note; an empty one is not written."""
     on_error: Literal["Ignore", "Abort"] | None = None
     """What an error in the expression means; default Abort: a warning about the pod."""
+
+
+class PostFilterRule(Document):
+    """What a pod that found no node is told besides what nodes lack."""
+
+    expression: Expression
+    """The reason; an empty one is left out."""
+    on_error: Literal["Ignore", "Abort"] | None = None
+    """What an error in the expression means; default Abort."""
 
 
 class RequeueEvent(Document):
@@ -389,6 +408,8 @@ class PolicySpec(Document):
     """Which devices the pod's claims get on a node."""
     preemption: Preemption | None = None
     """How room is made for a pod that fits nowhere."""
+    post_filter: Expression | PostFilterRule | None = None
+    """What a pod that found no node is told besides, where no victim made room."""
     reserve: Expression | VetoRule | None = None
     """Whether the pod may have the node that was chosen for it."""
     permit: Permit | None = None

@@ -164,7 +164,8 @@ def policy_points(spec: models.PolicySpec) -> frozenset[str]:
         points.add("score")
         if conditions or spec.score.match_conditions:
             points.add("preScore")
-    if spec.preemption is not None:
+    rejects = spec.permit is not None and spec.permit.reject is not None
+    if spec.preemption is not None or spec.post_filter is not None or rejects:
         points.add("postFilter")
     if spec.devices is not None and spec.devices.filter:
         points.add("filter")
