@@ -71,12 +71,15 @@ def _differences(
     expected: ExpectedOutcome, got: ExpectedOutcome, rules: Strictness
 ) -> Iterator[Deviation]:
     complete = rules.complete
+    if expected.queue is not None:
+        yield from _queue(expected.queue, got.queue or ())
     yield from _plugin_outcomes("preEnqueue", expected.pre_enqueue, got.pre_enqueue, complete)
     yield from _plugin_outcomes("preFilter", expected.pre_filter, got.pre_filter, complete)
     if expected.feasible is not None:
         yield from _sets("feasible", expected.feasible, got.feasible)
     yield from _rejections(expected.rejected, got.rejected or {}, complete)
     yield from _scores(expected.scores, got.scores or {}, complete)
+    yield from _raw(expected.raw or {}, got.raw or {})
     if expected.best is not None:
         yield from _sets("best", expected.best, got.best)
     best = () if got.message else got.best or ()  # a pod may fail with its group
@@ -98,6 +101,9 @@ def _differences(
     yield from _plugin_outcomes("reserve", expected.reserve, got.reserve, complete)
     yield from _plugin_outcomes("permit", expected.permit, got.permit, complete)
     yield from _plugin_outcomes("preBind", expected.pre_bind, got.pre_bind, complete)
+    yield from _waiting(expected, got, complete)
+    if expected.used is not None and expected.used != got.used:
+        yield Deviation("used", _json(expected.used), _json(got.used))
     yield from _claims(expected, got, complete)
     yield from _devices(expected, got)
     if expected.nominated is not None or (rules.nominations and got.nominated is not None):
@@ -282,6 +288,40 @@ def _order(
     ours = [sorted(name for name in totals if totals[name] == total) for total in ranked]
     if ours != [sorted(equal) for equal in expected]:
         yield Deviation("order", _ranks(expected), _ranks(ours))
+
+
+def _raw(
+    expected: Mapping[str, int | float], got: Mapping[str, int | float]
+) -> Iterator[Deviation]:
+    """Compare a plugin's scores before normalisation."""
+    for node, score in sorted(expected.items()):
+        if got.get(node) != score:
+            yield Deviation(f"raw.{node}", str(score), str(got.get(node, ABSENT)))
+
+
+def _waiting(
+    expected: ExpectedOutcome, got: ExpectedOutcome, complete: bool
+) -> Iterator[Deviation]:
+    """Compare the pods that no longer wait; in a record there are no others."""
+    if expected.allowed is not None or (complete and got.allowed):
+        yield from _sets("allowed", expected.allowed or (), got.allowed)
+    ours = got.rejected_waiting or {}
+    if expected.rejected_waiting is None and not complete:
+        return
+    stated = expected.rejected_waiting or {}
+    yield from _sets("rejectedWaiting", tuple(stated), tuple(ours))
+    for name, outcome in sorted(stated.items()):
+        if name in ours:
+            yield from _plugin_outcome(f"rejectedWaiting.{name}", outcome, ours[name], complete)
+
+
+def _queue(expected: Sequence[Sequence[str]], got: Sequence[Sequence[str]]) -> Iterator[Deviation]:
+    """Compare the order of the pods that are named; others may stand between them."""
+    named = {name for equal in expected for name in equal}
+    ours = [[name for name in equal if name in named] for equal in got]
+    wanted, shown = _ranks(expected), _ranks([equal for equal in ours if equal])
+    if wanted != shown:
+        yield Deviation("queue", wanted, shown)
 
 
 def _ranks(order: Sequence[Sequence[str]]) -> list[str]:

@@ -6,6 +6,7 @@ would be a test that cannot fail.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
@@ -122,11 +123,16 @@ class ExpectedOutcome:
     """One step; None where nothing is stated."""
 
     pod: str
+    """The pod that is decided (namespace/name); empty where the queue is looked at."""
+    queue: tuple[tuple[str, ...], ...] | None = None
+    """Pods in the order of the queue, equal ones in one tuple."""
     pre_enqueue: PluginOutcome | None = None
     pre_filter: PluginOutcome | None = None
     rejected: Mapping[str, PluginOutcome] | None = None
     feasible: tuple[str, ...] | None = None
     scores: Mapping[str, ExpectedScore] | None = None
+    raw: Mapping[str, int | float] | None = None
+    """By node, the score of the scenario's plugin before normalisation."""
     best: tuple[str, ...] | None = None
     chosen: str | None = None
     """The node of the pod."""
@@ -162,6 +168,14 @@ class ExpectedOutcome:
     """The score of each domain that was tried, None where the group has no room."""
     group: GroupOutcome | None = None
     """What became of a group, at the first of its pods."""
+    allowed: tuple[str, ...] | None = None
+    """Waiting pods that are let through."""
+    rejected_waiting: Mapping[str, PluginOutcome] | None = None
+    """Why waiting pods are sent back, by pod."""
+    used: Mapping[str, Mapping[str, int]] | None = None
+    """By namespace, what its quota counts after the step; cpu in thousandths."""
+    skipped: str = ""
+    """Why nothing can be compared with a recorded step, empty where it can."""
 
 
 KEYS: Final = models.keys_of(models.Expectation)
@@ -171,9 +185,9 @@ CODES: Final = get_args(models.StatusCode)
 def read_outcome(reader: Reader, value: object, path: FieldPath) -> ExpectedOutcome:
     """Return the expectation at ``path``; ``chosen: null`` means that the pod fits nowhere."""
     stated = reader.mapping(value, path, KEYS)
-    pod = ""
-    if reader.require(stated, "pod", path):
-        pod = full_name(reader.text(stated["pod"], (*path, "pod")))
+    if stated.get("op") == "order":
+        return _queue_step(reader, stated, path)
+    pod = _pod(reader, stated, path)
 
     def outcome(key: str) -> PluginOutcome | None:
         return _plugin_outcome(reader, stated[key], (*path, key)) if key in stated else None
@@ -184,24 +198,14 @@ def read_outcome(reader: Reader, value: object, path: FieldPath) -> ExpectedOutc
     def text(key: str) -> str | None:
         return reader.text(stated[key], (*path, key)) if stated.get(key) is not None else None
 
-    rejected = scores = None
-    if "rejected" in stated:
-        at = (*path, "rejected")
-        nodes = reader.mapping(stated["rejected"], at)
-        rejected = {
-            node: _plugin_outcome(reader, entry, (*at, node)) for node, entry in nodes.items()
-        }
-    if "scores" in stated:
-        at = (*path, "scores")
-        nodes = reader.mapping(stated["scores"], at)
-        scores = {node: _score(reader, entry, (*at, node)) for node, entry in nodes.items()}
+    rejected = _statuses(reader, stated, "rejected", path)
     return ExpectedOutcome(
         pod=pod,
         pre_enqueue=outcome("preEnqueue"),
         pre_filter=outcome("preFilter"),
         rejected=rejected,
         feasible=texts("feasible"),
-        scores=scores,
+        scores=_scores(reader, stated, path),
         best=texts("best"),
         chosen=text("chosen"),
         placed=False if "chosen" in stated and stated["chosen"] is None else None,
@@ -226,7 +230,95 @@ def read_outcome(reader: Reader, value: object, path: FieldPath) -> ExpectedOutc
         placement=(text("placement") or "") if "placement" in stated else None,
         placements=_placements(reader, stated, path),
         group=_group(reader, stated, path),
+        queue=_queue(reader, stated["queue"], (*path, "queue")) if "queue" in stated else None,
+        raw=_raw(reader, stated, path),
+        allowed=_full_names(texts("allowed")),
+        rejected_waiting=_rejected_waiting(reader, stated, path),
+        used=_used(reader, stated, path),
+        skipped=f"the plugin failed at {text('errorAt')}" if "errorAt" in stated else "",
     )
+
+
+def _pod(reader: Reader, stated: Plain, path: FieldPath) -> str:
+    """Return the pod of an entry; without one it states the queue and nothing else."""
+    if "pod" in stated or "queue" not in stated:
+        if reader.require(stated, "pod", path):
+            return full_name(reader.text(stated["pod"], (*path, "pod")))
+        return ""
+    for key in sorted(stated.keys() - {"queue"}):
+        problem = f'"{key}" is stated of no pod'
+        reader.problem((*path, key), WRONG_VALUE, problem, hint="add pod: NAME", key=True)
+    return ""
+
+
+def _statuses(
+    reader: Reader, stated: Plain, key: str, path: FieldPath
+) -> dict[str, PluginOutcome] | None:
+    """Return statuses by the name of a node or pod."""
+    if key not in stated:
+        return None
+    at = (*path, key)
+    names = reader.mapping(stated[key], at)
+    return {name: _plugin_outcome(reader, entry, (*at, name)) for name, entry in names.items()}
+
+
+def _scores(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, ExpectedScore] | None:
+    if "scores" not in stated:
+        return None
+    at = (*path, "scores")
+    nodes = reader.mapping(stated["scores"], at)
+    return {node: _score(reader, entry, (*at, node)) for node, entry in nodes.items()}
+
+
+def _queue_step(reader: Reader, stated: Plain, path: FieldPath) -> ExpectedOutcome:
+    """Return a recorded order of the queue; a plugin's answers may be none."""
+    if "order" not in stated:
+        return ExpectedOutcome("", skipped="the plugin's answers are no order")
+    return ExpectedOutcome("", queue=_queue(reader, stated["order"], (*path, "order")))
+
+
+def _queue(reader: Reader, value: object, path: FieldPath) -> tuple[tuple[str, ...], ...]:
+    """Return pods that are ranked; those of a list within the list are equal."""
+    order = tuple(tuple(map(full_name, names)) for names in _order(reader, value, path))
+    for name, count in Counter(name for equal in order for name in equal).items():
+        if count > 1:
+            reader.problem(path, WRONG_VALUE, f"{name} stands in the queue more than once")
+    return order
+
+
+def _rejected_waiting(
+    reader: Reader, stated: Plain, path: FieldPath
+) -> dict[str, PluginOutcome] | None:
+    value = stated.get("rejectedWaiting")
+    if isinstance(value, str | list):
+        pods = reader.texts(value, (*path, "rejectedWaiting"))
+        return {full_name(name): PluginOutcome() for name in pods}
+    statuses = _statuses(reader, stated, "rejectedWaiting", path)
+    return None if statuses is None else {full_name(n): why for n, why in statuses.items()}
+
+
+def _raw(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, int | float] | None:
+    if "raw" not in stated:
+        return None
+    at = (*path, "raw")
+    scores = reader.mapping(stated["raw"], at)
+    return {
+        node: score if isinstance(score, float) else reader.whole(score, (*at, node))
+        for node, score in scores.items()
+    }
+
+
+def _used(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, dict[str, int]] | None:
+    if "used" not in stated:
+        return None
+    at = (*path, "used")
+    return {
+        namespace: {
+            name: reader.whole(amount, (*at, namespace, name))
+            for name, amount in reader.mapping(amounts, (*at, namespace)).items()
+        }
+        for namespace, amounts in reader.mapping(stated["used"], at).items()
+    }
 
 
 def _group(reader: Reader, stated: Plain, path: FieldPath) -> GroupOutcome | None:
@@ -447,7 +539,13 @@ def mentions(stated: Plain, at: FieldPath) -> Iterator[Mention]:
         yield Mention("node", node, path, key=True)
         for plugin, _ in _items(dict(_items(score)).get("plugins")):
             yield Mention("plugin", plugin, (*path, "plugins", plugin), key=True)
-    yield from _texts("pod", stated.get("victims"), (*at, "victims"))
+    for node, _ in _items(stated.get("raw")):
+        yield Mention("node", node, (*at, "raw", node), key=True)
+    for field in ("victims", "queue", "allowed", "rejectedWaiting"):
+        yield from _texts("pod", stated.get(field), (*at, field))
+    for name, status in _items(stated.get("rejectedWaiting")):
+        yield Mention("pod", full_name(name), (*at, "rejectedWaiting", name), key=True)
+        yield from _of_status(status, (*at, "rejectedWaiting", name))
     evictions = stated.get("preemption")
     for i, value in enumerate(evictions if isinstance(evictions, list) else ()):
         eviction, path = dict(_items(value)), (*at, "preemption", i)

@@ -9,7 +9,7 @@ cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from policy_sched.policytest.expectations import (
     PluginOutcome,
 )
 from policy_sched.policytest.scenario import Scenario
+from policy_sched.queue import SortKey
 from policy_sched.scheduler import (
     Bind,
     Decision,
@@ -48,6 +49,7 @@ from policy_sched.scheduler import (
     first_objection,
     gated,
     member_decisions,
+    queue_order,
 )
 
 
@@ -114,6 +116,42 @@ def _placed(info: PodInfo, decision: Bind, table: NodeTable, unscored: int) -> E
         scores=scores,
         best=tuple(sorted(names[row] for row in evaluation.best().tolist())),
     )
+
+
+def raw_scores(decision: Decision, plugin: str, table: NodeTable) -> dict[str, int | float] | None:
+    """Return a plugin's score of each feasible node before normalisation, by node.
+
+    None where it did not score.
+    """
+    scoring = decision.evaluation.scoring if isinstance(decision, Bind) else None
+    if scoring is None or not isinstance(decision, Bind):
+        return None
+    rows = decision.evaluation.filtering.feasible_rows()
+    scores = scoring.raw(rows).get(plugin)
+    if scores is None:
+        return None
+    return {table.names[row]: score for row, score in zip(rows.tolist(), scores, strict=True)}
+
+
+def queue_of(
+    scheduler: Scheduler, pods: Iterable[PodInfo], *, gated: bool
+) -> tuple[tuple[str, ...], ...]:
+    """Return pods that have no node in the order of the queue, those of equal keys together.
+
+    They are in the queue since they were created. ``gated``: also those that PreEnqueue rejects.
+    Raises PluginError if QueueSort fails.
+    """
+    order = queue_order(scheduler.profiles, strict=True)
+    by_key: dict[SortKey, list[str]] = {}
+    for info in pods:
+        profile = scheduler.profiles.get(info.scheduler_name)
+        if scheduler.cache.node_of(info.uid) or profile is None:
+            continue
+        if gated or first_objection(profile.runner, info).ok:
+            created = info.creation_time
+            queued = QueuedPod(info, enqueued_at=created, first_enqueued_at=created)
+            by_key.setdefault(order(queued), []).append(info.key)
+    return tuple(tuple(sorted(by_key[key])) for key in sorted(by_key))
 
 
 def _eviction(decision: Preempt | Reject) -> tuple[ExpectedEviction, ...] | None:

@@ -84,7 +84,7 @@ def _differences(wrong: Sequence[StepResult]) -> web.Table:
 def _files(results: Sequence[StepResult]) -> web.Table:
     rows: list[list[web.Value]] = []
     for file, of_file in groupby(results, key=lambda result: result.file):
-        steps = list(of_file)
+        steps = [step for step in of_file if not step.skipped]
         good = sum(result.ok for result in steps)
         state = (
             web.Badge("as expected", "good") if good == len(steps) else web.Badge("differs", "bad")

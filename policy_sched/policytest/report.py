@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -19,6 +20,7 @@ class StepResult:
 
     ``got`` is what happened, where that is kept; ``seconds``: how long the step took. ``exact``:
     whether a step of a recorded life came out alike in everything; None of other steps.
+    ``skipped``: why nothing was compared, empty where something was.
     """
 
     file: str
@@ -28,6 +30,7 @@ class StepResult:
     got: ExpectedOutcome | None = field(default=None, compare=False, repr=False)
     seconds: float = field(default=0.0, compare=False, repr=False)
     exact: bool | None = None
+    skipped: str = ""
 
     @property
     def ok(self) -> bool:
@@ -44,7 +47,10 @@ class ScenarioReport:
 
     def last_line(self) -> str:
         """Return the sentence that ends every report."""
-        words = f"{sum(r.ok for r in self.results)} of {len(self.results)} steps as expected"
+        compared = [r for r in self.results if not r.skipped]
+        words = f"{sum(r.ok for r in compared)} of {len(compared)} steps as expected"
+        if len(compared) < len(self.results):
+            words += f", {len(self.results) - len(compared)} skipped"
         lives = [r.exact for r in self.results if r.exact is not None]
         return f"{words}, {sum(lives)} of {len(lives)} of lives exactly" if lives else words
 
@@ -62,7 +68,10 @@ class ScenarioReport:
                         yield f"    {difference.field}"
                         yield f"      expected {value_text(difference.expected)}"
                         yield f"      got      {value_text(difference.got)}"
-            yield f"{file}: {sum(r.ok for r in steps)} of {len(steps)}"
+            compared = [r for r in steps if not r.skipped]
+            yield f"{file}: {sum(r.ok for r in compared)} of {len(compared)}"
+            for reason, count in Counter(r.skipped for r in steps if r.skipped).items():
+                yield f"{file}: {count} skipped: {reason}"
         yield self.last_line()
         if self.coverage is not None:
             yield from coverage_lines(self.coverage)
@@ -70,8 +79,9 @@ class ScenarioReport:
     def document(self) -> Document:
         """Return counts, every difference with its place, and rule coverage."""
         document: Document = {
-            "steps": len(self.results),
-            "asExpected": sum(r.ok for r in self.results),
+            "steps": sum(not r.skipped for r in self.results),
+            "asExpected": sum(r.ok and not r.skipped for r in self.results),
+            "skipped": sum(bool(r.skipped) for r in self.results),
             "exact": sum(r.exact is True for r in self.results),
             "differences": [
                 {
@@ -101,6 +111,7 @@ class ScenarioReport:
                 result.seconds,
                 ", ".join(d.field for d in result.differences),
                 tuple(_lines_of(result)),
+                (f"skipped: {result.skipped}",) if result.skipped else (),
             )
 
 

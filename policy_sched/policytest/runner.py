@@ -39,12 +39,15 @@ from policy_sched.policytest.observed import (
     claims_of_cluster,
     outcome_of,
     plugin_outcome,
+    queue_of,
+    raw_scores,
     with_claims,
 )
 from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.scenario import Scenario, decision_name, load_scenarios
 from policy_sched.profiles.build import CompiledPlan
-from policy_sched.profiles.models import NOT_BUILT
+from policy_sched.profiles.models import NOT_BUILT, UNKNOWN_PLUGIN
+from policy_sched.profiles.resolve import shipped_policies
 from policy_sched.scheduler import (
     Attempt,
     Decision,
@@ -59,6 +62,7 @@ from policy_sched.scheduler import (
     pod_gone,
 )
 from policy_sched.scheduler.setup import assemble, load_cluster, read
+from policy_sched.source import shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,9 @@ class ScenarioRun:
     """Whether steps of recorded lives are compared in everything."""
 
 
+QUEUE: Final = decision_name("", 1)
+"""What a step is called that looks at the order of the queue."""
+
 UNRECORDED: Final = frozenset({"DynamicResources", "NodeDeclaredFeatures"})
 """Plugins that were disabled where decisions of kube-scheduler were recorded without binding."""
 
@@ -94,57 +101,33 @@ def observe_scenario(
 ) -> tuple[list[StepResult], dict[str, ExpectedOutcome]]:
     """Return one result per expected step, and by pod what happened in every wanted step."""
     run = ScenarioRun() if run is None else run
-    pods = {pod_name(pod): pod for pod in scenario.pending}
-    wanted = {name for name in pods if run.wanted(scenario.name, name)}
-    if not wanted:
-        return [], {}
-    plans = _plans(scenario, run)
-    all_nodes = _looked_at_all(scenario, plans)
-    scheduler = assemble(
-        plans,
-        all_nodes=all_nodes,
-        objects=scenario.objects,
-        now=lambda: scenario.now,
-    )
-    _fill(scheduler, scenario)
-    coverage = run.coverage
-    watch = None if coverage is None else coverage.watch(scenario, plans, scheduler)
+    names = {op.pod or QUEUE for op in scenario.ops if not op.delete}
+    wanted = {name for name in names if run.wanted(scenario.name, name)}
     results: list[StepResult] = []
     seen: dict[str, ExpectedOutcome] = {}
-    for pod in scenario.pending:
-        scheduler.handle.groups.seen(PodInfo.of(pod))
-    groups = GroupSteps(scheduler, scenario)
-    rules = Strictness(scenario.complete, nominations=scenario.complete and scenario.several)
-    running = {pod_name(obj): obj for obj in scenario.objects if isinstance(obj, Pod)}
+    if not wanted:
+        return results, seen
+    course = _Course(scenario, run)
     times: Counter[str] = Counter()
-    waits: dict[str, Observation] = {}
     for op in scenario.ops:
-        pod = pods.get(op.pod) or running[op.pod]
-        decided = groups.decided(PodInfo.of(pod)) and not op.delete
-        if not decided and (op.delete or scheduler.cache.node_of(PodInfo.of(pod).uid)):
-            pod_gone(scheduler, PodInfo.of(pod))
-            _end_waits(scheduler, waits)
         if op.delete:
+            course.delete(op.pod)
             continue
         times[op.pod] += 1
-        if times[op.pod] == 1 and pod.status.nominated_node_name:
-            info = PodInfo.of(pod)
-            scheduler.handle.nominator.nominate(info, info.nominated_node_name)
         name = decision_name(op.pod, times[op.pod])
         expected = scenario.expect.get(name)
+        if expected is not None and expected.skipped:
+            if (op.pod or QUEUE) in wanted:
+                reason = expected.skipped
+                results.append(StepResult(scenario.file, scenario.name, name, (), skipped=reason))
+            continue
         started = time.perf_counter()
-        outcome = groups.decide(PodInfo.of(pod))
-        if outcome is None:
-            outcome = _step(scheduler, pod, expected, watch, scenario, waits)
-            if scenario.complete and scenario.gates:
-                outcome = replace(outcome, permit=None)  # stated of pods of groups only
-        elif scenario.complete:
-            outcome = as_recorded(outcome, expected)
-        if op.pod not in wanted:
+        outcome = course.decide(op.pod, expected, times[op.pod]) if op.pod else course.queue()
+        if (op.pod or QUEUE) not in wanted:
             continue
         seen[name] = outcome
         if expected is not None:
-            differences = compare(expected, outcome, rules)
+            differences = compare(expected, outcome, course.rules)
             seconds = time.perf_counter() - started
             step = StepResult(scenario.file, scenario.name, name, differences, outcome, seconds)
             results.append(step)
@@ -163,6 +146,67 @@ def _fill(scheduler: Scheduler, scenario: Scenario) -> None:
             problems.append(replace(blank, code="PS805", message=message))
     if problems:
         raise errors.PolicyError(problems)
+
+
+class _Course:
+    """What happens in a scenario, on a scheduler of its own; PolicyError where a file is wrong."""
+
+    def __init__(self, scenario: Scenario, run: ScenarioRun) -> None:
+        plans = _plans(scenario, run)
+        self.rules = Strictness(
+            scenario.complete, nominations=scenario.complete and scenario.several
+        )
+        self._scenario = scenario
+        self._scheduler = assemble(
+            plans,
+            all_nodes=_looked_at_all(scenario, plans),
+            objects=scenario.objects,
+            now=lambda: scenario.now,
+        )
+        _fill(self._scheduler, scenario)
+        coverage = run.coverage
+        self._watch = None if coverage is None else coverage.watch(scenario, plans, self._scheduler)
+        for pod in scenario.pending:
+            self._scheduler.handle.groups.seen(PodInfo.of(pod))
+        self._groups = GroupSteps(self._scheduler, scenario)
+        self._running = {pod_name(obj): obj for obj in scenario.objects if isinstance(obj, Pod)}
+        self._pending = {pod_name(pod): pod for pod in scenario.pending}
+        self._queued = {pod_name(pod): PodInfo.of(pod) for pod in scenario.pending}
+        self._waits: dict[str, Observation] = {}
+
+    def delete(self, name: str) -> None:
+        """Take a pod away."""
+        pod_gone(self._scheduler, PodInfo.of(self._pod(name)))
+        self._queued.pop(name, None)
+        _end_waits(self._scheduler, self._waits)
+
+    def queue(self) -> ExpectedOutcome:
+        """Return the order of the queue; records have pods that PreEnqueue rejects in it."""
+        waiting, gated = self._queued.values(), self._scenario.complete
+        return ExpectedOutcome("", queue=queue_of(self._scheduler, waiting, gated=gated))
+
+    def decide(self, name: str, expected: ExpectedOutcome | None, times: int) -> ExpectedOutcome:
+        """Decide a pod, for the first time or once more; do what is expected."""
+        pod, scenario = self._pod(name), self._scenario
+        info = PodInfo.of(pod)
+        if not self._groups.decided(info) and self._scheduler.cache.node_of(info.uid):
+            pod_gone(self._scheduler, info)
+            _end_waits(self._scheduler, self._waits)
+        if times == 1 and pod.status.nominated_node_name:
+            self._scheduler.handle.nominator.nominate(info, info.nominated_node_name)
+        self._queued[name] = info
+        queue = self.queue().queue if expected is not None and expected.queue is not None else None
+        outcome = self._groups.decide(info)
+        if outcome is None:
+            outcome = _step(self._scheduler, pod, expected, self._watch, scenario, self._waits)
+            if scenario.complete and scenario.gates:
+                outcome = replace(outcome, permit=None)  # stated of pods of groups only
+        elif scenario.complete:
+            outcome = as_recorded(outcome, expected)
+        return replace(outcome, queue=queue)
+
+    def _pod(self, name: str) -> Pod:
+        return self._pending.get(name) or self._running[name]
 
 
 def _plans(scenario: Scenario, run: ScenarioRun) -> tuple[CompiledPlan, ...]:
@@ -212,14 +256,24 @@ def _step(
     if watch is not None:
         watch.decides(info)
     before = claims_of_cluster(scheduler.handle.objects) if scenario.bind else {}
-    observed = Observation(scheduler, pod, rules=_states_rules(expected), bind=scenario.bind)
+    observed = Observation(
+        scheduler,
+        pod,
+        rules=_states_rules(expected),
+        bind=scenario.bind,
+        plugin=scenario.plugin,
+    )
     if watch is not None and observed.outcome.feasible == ():
         watch.fits_nowhere(info)
     node = observed.assume(expected)
     observed.note_group(node)
     if observed.waits_on:
         waits[info.uid] = observed
-    _end_waits(scheduler, waits)
+    allowed, rejected = _end_waits(scheduler, waits)
+    if scenario.plugin or not scenario.complete:
+        observed.note_waiting(allowed, rejected)
+    if scenario.plugin and scenario.complete:
+        observed.name_waiting_as_recorded()
     if watch is not None and node:
         watch.chose(info, node)
     if node and not scenario.complete:
@@ -230,11 +284,16 @@ def _step(
     return with_claims(observed.outcome, info, before, scheduler.handle)
 
 
-def _end_waits(scheduler: Scheduler, waits: dict[str, Observation]) -> None:
+def _end_waits(
+    scheduler: Scheduler, waits: dict[str, Observation]
+) -> tuple[list[str], dict[str, PluginOutcome]]:
     """Take the pods back that a plugin has rejected since; those it has allowed keep their nodes.
 
-    A pod that is taken back may be what others of its group wait for.
+    A pod that is taken back may be what others of its group wait for. Returns the pods that were
+    allowed, and why others were taken back.
     """
+    allowed: list[str] = []
+    rejected: dict[str, PluginOutcome] = {}
     pods = scheduler.handle.waiting_pods
     pods.recheck()
     while ended := [waiting for waiting in pods if waiting.ended]:
@@ -244,7 +303,11 @@ def _end_waits(scheduler: Scheduler, waits: dict[str, Observation]) -> None:
             observed = waits.pop(waiting.pod.uid)
             if status is not None and not status.ok:
                 observed.give_up(waiting.node)
+                rejected[waiting.pod.key] = plugin_outcome(status)
+            else:
+                allowed.append(waiting.pod.key)
         pods.recheck()
+    return allowed, rejected
 
 
 def _states_rules(expected: ExpectedOutcome | None) -> bool:
@@ -256,10 +319,20 @@ class Observation:
     """One pod's decision, seen from all sides; ``outcome`` is what a scenario can state of it."""
 
     def __init__(
-        self, scheduler: Scheduler, pod: Pod, *, rules: bool = False, bind: bool = False
+        self,
+        scheduler: Scheduler,
+        pod: Pod,
+        *,
+        rules: bool = False,
+        bind: bool = False,
+        plugin: str = "",
     ) -> None:
-        """``rules``: the rules that reject nodes are named, too. ``bind``: PreBind runs."""
+        """``rules``: the rules that reject nodes are named, too. ``bind``: PreBind runs.
+
+        ``plugin``: whose scores before normalisation are noted.
+        """
         self._bind = bind
+        self._plugin = plugin
         self._scheduler = scheduler
         self._info = PodInfo.of(pod)
         self._state = framework.CycleState()
@@ -309,6 +382,25 @@ class Observation:
             handle.groups.tried(self._info, handle.now())
         else:
             note_group_failure(self._info, self._decision, self._state, handle)
+
+    def note_waiting(self, allowed: Sequence[str], rejected: Mapping[str, PluginOutcome]) -> None:
+        """Note which other pods no longer wait."""
+        own = self._info.key
+        self.outcome = replace(
+            self.outcome,
+            allowed=tuple(sorted(name for name in allowed if name != own)) or None,
+            rejected_waiting={n: why for n, why in rejected.items() if n != own} or None,
+        )
+
+    def name_waiting_as_recorded(self) -> None:
+        """Say that the pod waits in the words of kube-scheduler's framework, as records do."""
+        permit = self.outcome.permit
+        if permit is not None and permit.code == framework.Code.WAIT.value:
+            text = (
+                f'one or more plugins asked to wait and no plugin rejected pod "{self._info.name}"'
+            )
+            waits = PluginOutcome(permit.code, "", (text,))
+            self.outcome = replace(self.outcome, permit=waits)
 
     def give_up(self, node: str) -> None:
         """Take back what Reserve did, and the pod from its node."""
@@ -430,7 +522,8 @@ class Observation:
             # Records of preemption are made of several runs of PostFilter in one cycle: plugins
             # see what dry runs of the first left in the state.
             profile.runner.run("post_filter", attempt.state, info, decision.diagnosis)
-        return outcome_of(info, decision, table, scored=not profile.evaluator.any_will_do)
+        outcome = outcome_of(info, decision, table, scored=not profile.evaluator.any_will_do)
+        return replace(outcome, raw=raw_scores(decision, self._plugin, table))
 
     def _decided_together(self, plan: GroupPlan) -> ExpectedOutcome:
         """Return what a plan for its whole group means for the pod."""
@@ -505,7 +598,12 @@ def _run(path: str, run: ScenarioRun, results: FileResults) -> None:
     if lives is not None:
         _run_each(path, lives, partial(run_life, path, exact=run.exact), run, results)
         return
+    not_shipped: Counter[str] = Counter()
     for scenario in load_scenarios(path, run.roots):
+        recorded = scenario.plugin if scenario.complete and not scenario.policies else ""
+        if recorded and recorded not in shipped_policies():
+            not_shipped[recorded] += 1
+            continue
         if run.wanted(scenario.name, ""):
             results.problems += scenario.untested
         try:
@@ -515,6 +613,11 @@ def _run(path: str, run: ScenarioRun, results: FileResults) -> None:
         except errors.PolicySchedError as error:
             text = f"{scenario.name}: {error}"
             results.problems.append(errors.Diagnostic(scenario.file, 1, 1, NOT_BUILT, text))
+    for plugin, count in not_shipped.items():
+        text = f"no policy ships for the plugin {shortened(plugin, quote=False)}"
+        records = "its record is" if count == 1 else f"its {count} records are"
+        hint = f'{records} not run; "policies": ["FILE"] in a record names a policy'
+        results.problems.append(errors.Diagnostic(path, 1, 1, UNKNOWN_PLUGIN, text, hint))
 
 
 R = TypeVar("R", sequence.Sequence, Life)

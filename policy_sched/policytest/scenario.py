@@ -68,7 +68,10 @@ RECORDED_GATES: Final[Mapping[str, Mapping[str, bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ScenarioEvent:
-    """One event of a scenario: the pod (namespace/name) is decided, or it is gone."""
+    """One event of a scenario: the pod (namespace/name) is decided, or it is gone.
+
+    Without a pod the order of the queue is looked at.
+    """
 
     pod: str
     delete: bool = False
@@ -110,10 +113,17 @@ class Scenario:
     """Expectations that state nothing, and so test nothing; `update_file` completes them."""
     places: Mapping[ObjectPlace, Diagnostic] = field(default_factory=dict)
     """Where the objects stand that inputs may read, without words; none of a record's."""
+    plugin: str = ""
+    """The plugin that decided a record; its scores before normalisation can be stated."""
 
 
 def decision_name(pod: str, number: int) -> str:
-    """Return the name of a pod's decision: that of the pod (namespace/name) for its first."""
+    """Return the name of a pod's decision: that of the pod (namespace/name) for its first.
+
+    Without a pod it is that of an order of the queue.
+    """
+    if not pod:
+        return "queue" if number == 1 else f"queue (order {number})"
     return pod if number == 1 else f"{pod} (decision {number})"
 
 
@@ -254,6 +264,7 @@ def _scenario(
         mentions=mentioned,
         untested=tuple(_untested(reader, fields, complete=complete)),
         places=_places(reader, stated, inputs, complete=complete),
+        plugin=_plugin(reader, fields),
     )
 
 
@@ -277,6 +288,23 @@ def _places(
         for place, at in stated.places.items()
         if not complete and place[0] in kinds
     }
+
+
+def _plugin(reader: Reader, fields: Plain) -> str:
+    """Return the plugin that a document names; scores before normalisation need one."""
+    if "plugin" in fields:
+        return reader.text(fields["plugin"], ("plugin",))
+    for i, entry in enumerate(_entries(fields)):
+        if isinstance(entry, dict) and "raw" in entry:
+            hint = "plugin: NAME, beside expect, says whose scores these are"
+            reader.problem(("expect", i, "raw"), MISSING_KEY, '"plugin" is missing', hint=hint)
+    return ""
+
+
+def _entries(fields: Plain) -> Sequence[object]:
+    """Return the entries of ``expect``, whatever they are."""
+    entries = fields.get("expect")
+    return entries if isinstance(entries, list) else ()
 
 
 def _gates(reader: Reader, fields: Plain) -> Mapping[str, bool]:
@@ -355,17 +383,23 @@ def _operations(reader: Reader, fields: Plain, stated: TestObjects) -> tuple[Sce
     """Return what happens; without ``ops`` each pending pod is decided once."""
     waiting = [pod_name(pod) for pod in stated.pending]
     if "ops" not in fields:
-        return tuple(map(ScenarioEvent, waiting))
+        queue = any(isinstance(entry, dict) and "pod" not in entry for entry in _entries(fields))
+        return tuple(map(ScenarioEvent, ["", *waiting] if queue else waiting))
     there = {*waiting, *(pod_name(obj) for obj in stated.objects if isinstance(obj, Pod))}
     operations = []
     for i, value in enumerate(reader.items(fields["ops"], ("ops",))):
         at = ("ops", i)
         operation = reader.mapping(value, at, models.keys_of(models.Operation))
         if isinstance(value, dict) and len(value) != 1:
-            reader.problem(at, WRONG_VALUE, "an operation has one key: decide or delete")
+            reader.problem(at, WRONG_VALUE, "an operation has one key: decide, delete or order")
         if len(operation) != 1:
             continue
         ((key, pod),) = operation.items()
+        if key == "order":
+            if pod is not True:
+                reader.problem((*at, key), WRONG_VALUE, "order: true looks at the queue")
+            operations.append(ScenarioEvent(""))
+            continue
         name = full_name(reader.text(pod, (*at, key)))
         if stated.hides(name):
             continue
@@ -392,7 +426,12 @@ def _expectations(
         expected[outcome.pod] += 1
         times_expected, most = expected[outcome.pod], decided[outcome.pod]
         problem, hint = "", ""
-        if outcome.pod and times_expected > max(most, 1):
+        if not outcome.pod and times_expected > most:
+            if outcome.queue is not None:
+                text = "the order of the queue is stated more often than it is looked at"
+                hint = "an operation {order: true} looks at it"
+                reader.problem((*at, "queue"), WRONG_VALUE, text, hint=hint, key=True)
+        elif outcome.pod and times_expected > max(most, 1):
             problem = f"expected {'twice' if times_expected == 2 else f'{times_expected} times'}"
             hint = f"decisions in ops: {most}" if "ops" in fields else ""
         elif outcome.pod and stated.hides(outcome.pod):
@@ -419,8 +458,7 @@ def _names(reader: Reader, fields: Plain, stated: TestObjects) -> _Names:
     }
     unknown: list[Diagnostic] = []
     later: list[PlanMention] = []
-    entries = fields.get("expect")
-    for i, entry in enumerate(entries if isinstance(entries, list) else ()):
+    for i, entry in enumerate(_entries(fields)):
         for mention in mentions(entry, ("expect", i)) if isinstance(entry, dict) else ():
             if mention.kind not in names_there:
                 later.append(
@@ -441,11 +479,11 @@ def _untested(reader: Reader, fields: Plain, *, complete: bool) -> Iterator[Diag
     In a record, what is left out did not happen, so that a pod alone states something.
     """
     hint = "for example expect: [{pod: a, chosen: n1}]; --update writes what happens"
-    entries = fields.get("expect") or []
+    entries = _entries(fields)
     if not entries:
         blank = reader.blank(("expect",) if "expect" in fields else (), True)
         yield replace(blank, code=MISSING_KEY, message="the test expects nothing", hint=hint)
-    for i, entry in enumerate(entries if isinstance(entries, list) else ()):
+    for i, entry in enumerate(entries):
         if not complete and isinstance(entry, dict) and set(entry) == {"pod"}:
             text = f"nothing is expected of {entry['pod']}"
             yield replace(

@@ -71,10 +71,11 @@ def _edits(
     """Yield what is to be replaced in one document; ``seen``: what happened to wanted pods."""
     steps = document.value.get("expect") or []
     if not steps and seen:
-        yield _appended(document, [_placement(got.pod, got) for got in seen.values()])
+        placed = [_placement(got.pod, got) for got in seen.values() if got.pod]
+        yield _appended(document, placed)
     times: Counter[str] = Counter()
     for i, stated in enumerate(steps):
-        pod = full_name(stated["pod"])
+        pod = full_name(stated["pod"]) if "pod" in stated else ""
         times[pod] += 1
         name = decision_name(pod, times[pod])
         at: FieldPath = ("expect", i)
@@ -90,7 +91,7 @@ def _edits(
 
 def _placement(name: str, got: ExpectedOutcome) -> Plain:
     """Return what is worth stating of a pod of which nothing was stated."""
-    short = name.removeprefix("default/")
+    short = _short(name)
     if got.pre_enqueue is not None:
         return {"pod": short, "preEnqueue": _reasons(got.pre_enqueue)}
     if got.best:
@@ -147,10 +148,17 @@ def _plain(key: str, stated: object, got: ExpectedOutcome) -> object:
     if key == "best":
         return sorted(best)
     if key == "order":
-        named = [n for item in _items(stated) for n in ([item] if isinstance(item, str) else item)]
-        return _ranked([name for name in named if name in totals], totals)
-    if key == "victims":
-        return [pod for eviction in got.preemption or () for pod in eviction.victims]
+        return _ranked([name for name in _names(stated) if name in totals], totals)
+    if key == "queue":
+        pods = {full_name(name) for name in _names(stated)}
+        ours = [[_short(n) for n in equal if n in pods] for equal in got.queue or ()]
+        return [equal[0] if len(equal) == 1 else equal for equal in ours if equal]
+    if key == "raw":
+        return {n: score for n, score in (got.raw or {}).items() if n in _mapping(stated)}
+    if key in ("allowed", "rejectedWaiting", "victims"):
+        victims = [pod for eviction in got.preemption or () for pod in eviction.victims]
+        ends = {"allowed": got.allowed, "rejectedWaiting": got.rejected_waiting}
+        return [_short(pod) for pod in ends.get(key) or ()] if key in ends else victims
     if key == "devices":
         return _devices(stated, got.devices or {})
     if key == "preemption":
@@ -162,6 +170,15 @@ def _plain(key: str, stated: object, got: ExpectedOutcome) -> object:
         return got.nominated
     message = str(got.message or "")
     return as_far_as(stated if isinstance(stated, str) else "", message)
+
+
+def _names(stated: object) -> list[str]:
+    """Return the names of a list, and those of lists in it."""
+    return [n for item in _items(stated) for n in ([item] if isinstance(item, str) else item)]
+
+
+def _short(pod: str) -> str:
+    return pod.removeprefix("default/")
 
 
 def _devices(stated: object, got: Mapping[str, tuple[str, ...]]) -> object:

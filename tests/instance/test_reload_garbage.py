@@ -26,7 +26,7 @@ spec:
 SHIPPED = sorted(
     path.parent.name
     for path in policies_directory().glob("*/policy.yaml")
-    if path.parent.name != "default"
+    if path.parent.name not in ("default", "qossort")  # which sort the queue
 )
 
 

@@ -16,7 +16,10 @@ from policy_sched.testing import make_node, make_pod
 from tests.framework.evaluate.test_evaluator import assert_equal
 
 POLICIES: Final = Path(__file__).parents[2] / "policies"
-PATHS: Final = sorted(POLICIES.glob("*/policy.yaml"))
+PATHS: Final = [
+    path for path in sorted(POLICIES.glob("*/policy.yaml")) if path.parent.name != "qossort"
+]
+"""The policies that look at nodes."""
 KINDS: Final = [kind for rare in (2, 3) for kind in (rare, *[0] * 48, rare)]
 """The kinds of pods in order: 48 pods change so many nodes that they are no few rows any more."""
 QUIET: Final = """\

@@ -9,7 +9,7 @@ import pytest
 
 from policy_sched.errors import PolicyError
 from policy_sched.policytest.comparison import Deviation
-from policy_sched.policytest.report import StepResult
+from policy_sched.policytest.report import ScenarioReport, StepResult
 from policy_sched.policytest.runner import run_files, run_scenario
 from policy_sched.policytest.scenario import load_scenarios
 
@@ -297,7 +297,7 @@ expect: [{pod: small}, {pod: small}, {pod: high}]
     assert found == [
         (6, 16, "default/low is not pending"),
         (6, 31, "there is no pod default/nobody"),
-        (6, 40, "an operation has one key: decide or delete"),
+        (6, 40, "an operation has one key: decide, delete or order"),
         (6, 87, 'unknown key "again"'),
         (7, 30, "default/small is expected twice"),
         (7, 44, "default/high is expected and never decided"),
@@ -321,3 +321,148 @@ def test_an_impossible_sequence_is_a_problem_of_its_line(tmp_path: Path) -> None
     found = run_files([str(file)])
     assert [(one.line, one.message.partition(":")[0]) for one in found.problems] == [(2, "odd")]
     assert [result.scenario for result in found.results] == ["good"]
+
+
+QUEUE = """\
+name: a queue
+objects:
+- {node: n1, cpu: 8}
+pending:
+- {pod: late, created: 2026-01-01T00:00:09Z}
+- {pod: team-a/early, created: 2026-01-01T00:00:01Z}
+- {pod: as-early, created: 2026-01-01T00:00:01Z}
+- {pod: urgent, priority: 10}
+- {pod: gated, gates: [hold]}
+"""
+
+
+def test_the_order_of_the_queue_can_be_expected(tmp_path: Path) -> None:
+    """No test could state the order of the queue: at the start, before a pod, and when it is asked.
+
+    Others may stand between the pods that are named; a pod with a node and a gated one do not wait.
+    """
+    results = run(
+        tmp_path,
+        QUEUE
+        + """\
+ops:
+- {order: true}
+- {decide: urgent}
+- {decide: late}
+- {delete: as-early}
+- {order: true}
+expect:
+- queue: [urgent, [as-early, team-a/early], late]
+- {pod: urgent, queue: [urgent, late]}
+- {pod: late, queue: [as-early, late], chosen: n1}
+- queue: [team-a/early]
+""",
+    )
+    assert [(result.pod, result.differences) for result in results] == [
+        ("queue", ()),
+        ("default/urgent", ()),
+        ("default/late", ()),
+        ("queue (order 2)", ()),
+    ]
+
+
+def test_another_order_of_the_queue_is_shown(tmp_path: Path) -> None:
+    """Each place of the order, equals together, and without those that do not wait."""
+    text = """\
+expect:
+- queue: [late, as-early, team-a/early]
+- {pod: late, queue: [urgent, late, gated]}
+"""
+    report = ScenarioReport(run(tmp_path, QUEUE + text))
+    assert [line.strip() for line in report.text_lines()][1:-2] == [
+        "queue",
+        "queue",
+        "expected default/late, default/as-early, team-a/early",
+        "got      default/as-early = team-a/early, default/late",
+        "default/late",
+        "queue",
+        "expected default/urgent, default/late, default/gated",
+        "got      default/urgent, default/late",
+    ]
+
+
+def test_orders_of_the_queue_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    """Pods that are not there, stand twice or have no step, and an order that nothing looks at."""
+    text = """\
+ops:
+- {decide: late}
+- {order: false}
+expect:
+- {queue: [late], chosen: n1}
+- {queue: [late, [urgent, late]]}
+- {queue: [urgnt]}
+- {pod: late, raw: {n1: 3}}
+"""
+    file = tmp_path / "tests.yaml"
+    file.write_text(QUEUE + text, encoding="utf-8")
+    with pytest.raises(PolicyError) as caught:
+        load_scenarios(str(file))
+    assert [(d.line, d.message, d.hint) for d in caught.value.diagnostics] == [
+        (12, "order: true looks at the queue", ""),
+        (14, '"chosen" is stated of no pod', "add pod: NAME"),
+        (
+            15,
+            "the order of the queue is stated more often than it is looked at",
+            "an operation {order: true} looks at it",
+        ),
+        (15, "default/late stands in the queue more than once", ""),
+        (
+            16,
+            "the order of the queue is stated more often than it is looked at",
+            "an operation {order: true} looks at it",
+        ),
+        (17, '"plugin" is missing', "plugin: NAME, beside expect, says whose scores these are"),
+    ]
+
+
+def test_scores_before_normalisation_can_be_expected(tmp_path: Path) -> None:
+    """Only scores after normalisation could be stated, which hide what a rule computes."""
+    (tmp_path / "policy.yaml").write_text(
+        """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Raw}
+spec:
+  score: {expression: node.podCount + 7, normalize: MinMax}
+""",
+        encoding="utf-8",
+    )
+    text = """\
+name: raw
+plugin: Raw
+policies: [policy.yaml]
+objects: [{node: n1}, {node: n2}, {pod: old, node: n2}]
+pending: [a]
+expect:
+- {pod: a, raw: {n1: 7, n2: 7}, scores: {n2: {plugins: {Raw: 100}}}}
+"""
+    (result,) = run(tmp_path, text)
+    assert result.differences == (Deviation("raw.n2", "7", "8"),)
+
+
+def test_pods_that_no_longer_wait_can_be_expected(tmp_path: Path) -> None:
+    """What the last pod of a group does to those that wait for it could not be stated."""
+    (tmp_path / "holds.yaml").write_text(
+        HOLDS.replace("podGroup.waiting >= 2", "podGroup.scheduled + podGroup.waiting >= 1"),
+        encoding="utf-8",
+    )
+    group = "labels: {scheduling.x-k8s.io/pod-group: g}"
+    text = f"""\
+name: a group
+policies: [holds.yaml]
+objects: [{{node: n1, cpu: 2}}]
+pending:
+- {{pod: a, cpu: 1, {group}}}
+- {{pod: b, cpu: 1, {group}}}
+expect:
+- {{pod: a, permit: {{code: Wait}}, allowed: []}}
+- {{pod: b, permit: {{code: Success}}, allowed: [a], rejectedWaiting: [a]}}
+"""
+    first, second = run(tmp_path, text)
+    assert first.differences == ()
+    assert second.differences == (Deviation("rejectedWaiting", ["default/a"], []),)

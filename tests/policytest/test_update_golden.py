@@ -105,3 +105,22 @@ def test_a_link_out_of_the_repository_is_not_updated(tmp_path: Path) -> None:
     with pytest.raises(PermissionError, match=r"tests.yaml is a symbolic link to"):
         update_file(str(link), ScenarioRun())
     assert other.read_text(encoding="utf-8") == HEAD
+
+
+def test_orders_of_the_queue_and_raw_scores_are_mended(tmp_path: Path) -> None:
+    """`--update` writes the order of the queue that is, and leaves the pods of no interest out."""
+    text = """\
+plugin: ImageLocality
+expect:
+- queue: [b, a] # which comes first
+- {pod: a, queue: [[a, b]], raw: {n1: 5, n2: 0}}
+"""
+    assert (
+        updated(tmp_path, text)
+        == """\
+plugin: ImageLocality
+expect:
+- queue: [[a, b]] # which comes first
+- {pod: a, queue: [[a, b]], raw: {n1: 0, n2: 0}}
+"""
+    )

@@ -119,8 +119,11 @@ class GroupEntry(Document):
 class Expectation(Document):
     """What is expected of one pending pod; what is left out is not compared."""
 
-    pod: str
-    """Name of the pod, or namespace/name."""
+    pod: str = ""
+    """Name of the pod, or namespace/name; without it ``queue`` is stated."""
+    queue: Many[str | Many[str]] = ()
+    """Pods that wait, in the order of the queue; those in a list of their own are equal. Beside
+    ``pod`` before it is decided, else at the start, or at the next ``order`` of ``ops``."""
     chosen: str | None = None
     """The node that is among the best; null: the pod fits nowhere."""
     not_on: Many[str] = ()
@@ -133,8 +136,11 @@ class Expectation(Document):
     """By node: why the pod cannot run there."""
     scores: dict[str, int | ScoreEntry] = Field(default_factory=dict)
     """By node: its score; a number is the total."""
+    raw: dict[str, int | float] = Field(default_factory=dict)
+    """By node: the score of the test's ``plugin`` before normalisation."""
     order: Many[str | Many[str]] = ()
-    """Nodes by their total score, the best first; those in a list of their own are equal."""
+    """Nodes by their total score, the best first; those in a list of their own are equal. In a
+    record with ``op``: pods, as ``queue``."""
     message: str | Pattern | None = None
     """The message of the pod's condition when it fits nowhere."""
     pre_enqueue: Reply | None = None
@@ -170,6 +176,23 @@ class Expectation(Document):
     """By domain: its score with the group in it; null: the group has no room there."""
     group: GroupEntry | None = None
     """What became of the pod's group; at the first pod in the order in which they are decided."""
+    allowed: Many[str] = ()
+    """Waiting pods that this decision lets through."""
+    rejected_waiting: Many[str] | dict[str, Reply] = ()
+    """Waiting pods that this decision sends back to the queue, or by pod: why."""
+    activates: Many[str] = ()
+    """In records: pods that the plugin asks the queue to bring. They are not compared: here hints
+    of the queue bring them."""
+    used: dict[str, dict[str, int]] = Field(default_factory=dict)
+    """In records: by namespace, what its quota counts after the step."""
+    error_at: str | None = None
+    """In records: where the plugin failed. The step is skipped, as nothing was decided."""
+    op: Literal["order"] | None = None
+    """In records: the step is the order of the queue, which is skipped where it is none."""
+    pods: Many[str] = ()
+    """In records with ``op``: all pods that wait."""
+    less: Many[str] = ()
+    """In records with ``op``: a row for each pod, < where it comes before the other."""
 
 
 class DeviceEntry(Document):
@@ -308,6 +331,8 @@ class Operation(Document):
     """The pending pod that is decided now, once more if it was decided before."""
     delete: str | None = None
     """The pod that is gone now, pending or running."""
+    order: bool = False
+    """The order of the queue is looked at now; an entry of ``expect`` without a pod states it."""
 
 
 class TestMetadata(Document):
@@ -334,6 +359,11 @@ class PolicyTest(Document):
     """Policy files that take part, relative to this file."""
     config: str | Named | None = None
     """A KubeSchedulerConfiguration, or the path of one; without it the default profile."""
+    plugin: str | None = None
+    """The plugin that decided a record, or whose scores ``raw`` states: a policy that is enabled,
+    or a shipped one that the configuration names."""
+    metrics: Named = Field(default_factory=dict)
+    """In records: what the load watcher answered."""
     now: Moment | None = None
     """The time while all of it happens, in RFC 3339; 2026-01-01T00:00:00Z unless it is given."""
     objects: Many[NodeEntry | PodEntry | NamespaceEntry | Manifest] = ()

@@ -9,4 +9,5 @@ from policy_sched.profiles.resolve.plan import (
     lease_of as lease_of,
     place_of as place_of,
     resolve as resolve,
+    shipped_policies as shipped_policies,
 )

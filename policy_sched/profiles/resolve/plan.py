@@ -198,8 +198,8 @@ def resolve(
     """
     known = {policy.name: policy for policy in policies}
     for name in _names_of(config.model) - known.keys() - (plugin_points or {}).keys():
-        if name in _shipped():
-            (known[name],), _ = load.load_policies([_shipped()[name]])
+        if name in shipped_policies():
+            (known[name],), _ = load.load_policies([shipped_policies()[name]])
     implements = dict(models.PLUGIN_POINTS)
     points_of = {name: frozenset(points) for name, points in (plugin_points or {}).items()}
     points_of.update((name, policy_points(policy.model.spec)) for name, policy in known.items())
@@ -237,7 +237,7 @@ _POLICY_NAME: Final = re.compile(r"^metadata:\n  name: (\S+)$", re.MULTILINE)
 
 
 @cache
-def _shipped() -> Mapping[str, str]:
+def shipped_policies() -> Mapping[str, str]:
     """Return the files of shipped policies, by the names of the policies."""
     files = sorted(models.policies_directory().glob("*/policy.yaml"))
     return {

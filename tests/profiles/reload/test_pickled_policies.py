@@ -33,7 +33,11 @@ def copied(found: Compilation) -> Compilation:
     return arrived
 
 
-FOLDERS = sorted(path.parent for path in policies_directory().glob("*/policy.yaml"))
+FOLDERS = sorted(
+    path.parent
+    for path in policies_directory().glob("*/policy.yaml")
+    if path.parent.name != "qossort"  # one plugin sorts the queue
+)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

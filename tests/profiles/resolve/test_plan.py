@@ -17,7 +17,7 @@ from policy_sched.plugins.extenders.http_extender import ExtenderSettings, TlsSe
 from policy_sched.profiles.load import LoadedPolicy, load_policies
 from policy_sched.profiles.load.configuration import LoadedConfig, config_from_value, default_config
 from policy_sched.profiles.models.defaults import default_policies, policies_directory
-from policy_sched.profiles.resolve.plan import ProfilePlan, _shipped, policy_points, resolve
+from policy_sched.profiles.resolve.plan import ProfilePlan, policy_points, resolve, shipped_policies
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 POLICY = """
@@ -74,7 +74,7 @@ def test_every_shipped_policy_has_its_name() -> None:
     folders = [one for one in policies_directory().iterdir() if (one / "policy.yaml").is_file()]
     policies, _ = load_policies([str(one / "policy.yaml") for one in folders])
     others = {policy.name for policy in policies} - {policy.name for policy in defaults()}
-    assert _shipped().keys() == others
+    assert shipped_policies().keys() == others
 
 
 def test_a_given_policy_or_plugin_stands_in_for_a_shipped_one(tmp_path: Path) -> None:
