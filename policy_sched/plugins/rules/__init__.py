@@ -13,6 +13,7 @@ from policy_sched.plugins.rules.device_rules import (
 )
 from policy_sched.plugins.rules.fused_rules import (
     BoundFusedRules as BoundFusedRules,
+    ChainedRules as ChainedRules,
     fuse_policies as fuse_policies,
 )
 from policy_sched.plugins.rules.inputs import inputs_of as inputs_of

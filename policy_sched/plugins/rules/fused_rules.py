@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -43,6 +43,8 @@ from policy_sched.plugins.rules.bound_score import BoundScore
 MOST_OPERATIONS: Final = 5_000
 """Operations of a program; the rules beyond are called one by one."""
 _INT64: Final = np.dtype(np.int64)
+
+_Result = TypeVar("_Result")
 
 Verdict: TypeAlias = Callable[[PodInfo, Codes], FilterResult]
 """From codes of all rows to the result that a policy's filter returns."""
@@ -113,7 +115,7 @@ class PolicyRules(msgspec.Struct, frozen=True):
 
 
 class BoundFusedRules:
-    """The program of a profile over the tables of a cluster, and over their overlay."""
+    """A program over the tables of a cluster, and over their overlay."""
 
     def __init__(
         self,
@@ -122,7 +124,7 @@ class BoundFusedRules:
         profile: str,
         handle: Handle,
     ) -> None:
-        self._program = program
+        self.program = program
         self._kernels = {name: one.kernel for name, one in signatures.items()}
         self._cycle = Activation(profile=profile)
         self._functions = program.bind(Runtime(handle.nodes, handle.pods))
@@ -133,7 +135,7 @@ class BoundFusedRules:
         self, plugins: Sequence[str]
     ) -> Callable[[PodInfo], Mapping[str, FilterResult]] | None:
         """Return what filters all rows, by plugin; None if no filter is in the program."""
-        active = self._active(self._program.filters_of_all_rows, plugins)
+        active = self._active(self.program.filters_of_all_rows, plugins)
         compute = self._over_all_rows(self._functions.filters, active)
         filters = [
             (name, place, rules.filter, rules.verdict, rules.filter.only_value)
@@ -161,7 +163,7 @@ class BoundFusedRules:
 
     def scores(self, plugins: Sequence[str]) -> Callable[[PodInfo], Mapping[str, RawScores]] | None:
         """Return what scores all rows, by plugin; None if no score is in the program."""
-        active = self._active(self._program.scores_of_all_rows, plugins)
+        active = self._active(self.program.scores_of_all_rows, plugins)
         compute = self._over_all_rows(self._functions.scores, active)
         scores = [
             (name, place, rules.score, rules.score.only_value)
@@ -218,7 +220,7 @@ class BoundFusedRules:
 
     def rows(self, filters: NumberedFilters, scores: Sequence[str] | None) -> RowFunctions | None:
         """Return the functions of a few rows; None if a filter has none."""
-        program = self._program
+        program = self.program
         called = self._called("filter", [name for _, name in filters], program.filters)
         if called is None:
             return None
@@ -268,7 +270,7 @@ class BoundFusedRules:
         self, filters: NumberedFilters, functions: Mapping[str, Callable[[PodInfo, int], int]]
     ) -> list[Any]:
         """Return the arguments of functions of rows that say which filters take part."""
-        program = self._program
+        program = self.program
         numbers = {name: number for number, name in filters}
         called: list[list[tuple[int, Callable[[PodInfo, int], int]]]]
         called = [[] for _ in range(program.gaps)]
@@ -280,6 +282,108 @@ class BoundFusedRules:
             *(numbers.get(name) for name in program.filters),
             *(tuple(pairs) for pairs in called),
         ]
+
+
+class ChainedRules:
+    """The programs of a profile, one after the other; they have no plugin in common.
+
+    All rows pass through both, so that a program costs nothing more where it takes no part.
+    """
+
+    def __init__(self, head: BoundFusedRules, tail: BoundFusedRules) -> None:
+        self._head = head
+        self._tail = tail
+
+    def filters(
+        self, plugins: Sequence[str]
+    ) -> Callable[[PodInfo], Mapping[str, FilterResult]] | None:
+        """Return what filters all rows, by plugin; None if no filter is in the programs."""
+        return _merged(self._head.filters(plugins), self._tail.filters(plugins))
+
+    def scores(self, plugins: Sequence[str]) -> Callable[[PodInfo], Mapping[str, RawScores]] | None:
+        """Return what scores all rows, by plugin; None if no score is in the programs."""
+        return _merged(self._head.scores(plugins), self._tail.scores(plugins))
+
+    def rows(self, filters: NumberedFilters, scores: Sequence[str] | None) -> RowFunctions | None:
+        """Return the functions of a few rows; None if a filter has none."""
+        before, after = self._parts(filters)
+        program = self._tail.program
+        last = [name for name in scores or () if name in program.scores]
+        first = None if scores is None else [name for name in scores if name not in last]
+        head = self._head.rows(before, first)
+        if head is None or not (after or last):
+            return head
+        tail = self._tail.rows(after, None if scores is None else last)
+        if tail is None:
+            return None
+        names = [*(first or ()), *last]
+        order = None
+        if scores is not None and names != [*scores]:
+            order = itemgetter(*(names.index(name) for name in scores))
+        score = None
+        if head.score is not None and tail.score is not None:
+            score = _chained(head.score, tail.score, order)
+        return RowFunctions(_chained(head.update, tail.update, order), score)
+
+    def first_rejection(self, filters: NumberedFilters, nodes: NodeView) -> FirstRejection | None:
+        """Return the filters over the overlay; None if one of them has no function there."""
+        before, after = self._parts(filters)
+        head = self._head.first_rejection(before, nodes)
+        tail = self._tail.first_rejection(after, nodes)
+        if head is None or tail is None or not after:
+            return head if tail is not None else None
+        return lambda pod, row: head(pod, row) or tail(pod, row)
+
+    def _parts(self, filters: NumberedFilters) -> tuple[NumberedFilters, NumberedFilters]:
+        """Return the filters of each program, and those that are called between its own."""
+        program = self._tail.program
+        theirs = {*program.filters, *program.places}
+        return (
+            [pair for pair in filters if pair[1] not in theirs],
+            [pair for pair in filters if pair[1] in theirs],
+        )
+
+
+def _merged(
+    head: Callable[[PodInfo], Mapping[str, _Result]] | None,
+    tail: Callable[[PodInfo], Mapping[str, _Result]] | None,
+) -> Callable[[PodInfo], Mapping[str, _Result]] | None:
+    """Return what gives the results of both, if there are both."""
+    if head is None or tail is None:
+        return head or tail
+    return lambda pod: {**head(pod), **tail(pod)}
+
+
+def _chained(head: Update, tail: Update, order: Callable[[Any], Any] | None) -> Update:
+    """Return what both find about rows; ``order`` brings the scores of a row into another one."""
+
+    def update(
+        pod: PodInfo, rows: Sequence[int], first: Codes
+    ) -> tuple[Sequence[Rejection] | None, Sequence[Sequence[int]] | None]:
+        rejections, scores = head(pod, rows, first)
+        others, more = tail(pod, rows, first)
+        if rejections is None or others is None:
+            return None, None
+        if not rejections and not others:
+            none: Sequence[Rejection] = ()
+            if scores is None or more is None:
+                return none, None
+            both = [(*own, *other) for own, other in zip(scores, more, strict=True)]
+            return none, both if order is None else [order(row) for row in both]
+        # Each has scores for the rows that it passes.
+        given, added, both = iter(scores or ()), iter(more or ()), []
+        either: list[Rejection] = []
+        none = [None] * len(rows)
+        for own, other in zip(rejections or none, others or none, strict=True):
+            either.append(own or other)
+            parts = () if own else next(given, ()), () if other else next(added, ())
+            if not own and not other:
+                both.append((*parts[0], *parts[1]))
+        if scores is None or more is None:
+            return either, None
+        return either, both if order is None else [order(row) for row in both]
+
+    return update
 
 
 def _limited(update: Update, scored: Update | None, called: Sequence[RowRule]) -> RowFunctions:

@@ -48,6 +48,7 @@ from policy_sched.plugins import GATED_PARTS, HOUSE, factories, plugin_points
 from policy_sched.plugins.dynamicresources import Allocating, Allocations, DynamicResources
 from policy_sched.plugins.rules import (
     BoundFusedRules,
+    ChainedRules,
     DevicePolicy,
     ProfileDeviceRules,
     fuse_policies,
@@ -130,8 +131,8 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     """A profile's plan with its policies compiled; it knows no cluster yet.
 
     ``hashes``: of every plugin, by name. ``in_tree``: the plugins that are kube-scheduler's, and
-    not others of their names. ``program``: the rules that run as one; None where plans are only
-    checked. Plans are the same in every process.
+    not others of their names. ``programs``: the rules that run as one, in one or two programs;
+    none where plans are only checked. Plans are the same in every process.
     """
 
     plan: ProfilePlan
@@ -140,7 +141,7 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     hashes: Mapping[str, PluginHash]
 
     in_tree: frozenset[str]
-    program: FusedProgram | None = None
+    programs: tuple[FusedProgram, ...] = ()
 
     @property
     def own(self) -> list[str]:
@@ -185,23 +186,43 @@ def compile_profiles(
         return (), sorted(problems)
     if runs:
         results = [
-            replace(compiled_plan, program=_program(compiled_plan)) for compiled_plan in results
+            replace(compiled_plan, programs=_programs(compiled_plan)) for compiled_plan in results
         ]
     return tuple(results), sorted(problems)
 
 
-def _program(ready: CompiledPlan) -> FusedProgram:
-    """Return the rules of a plan that run as one."""
-    points = [tuple([name for name, _ in ready.plan.points[point]]) for point in _EVALUATED]
-    hashes = tuple([(name, ready.hashes[name].whole) for name in ready.policies])
-    filters, scores = points
+def _programs(ready: CompiledPlan) -> tuple[FusedProgram, ...]:
+    """Return the rules of a plan that run as one.
+
+    Policies that follow kube-scheduler's plugins have a program of their own: where they change,
+    that of the plugins is made already.
+    """
+    filters, scores = ([name for name, _ in ready.plan.points[point]] for point in _EVALUATED)
+    own = frozenset(ready.own)
+    last = max((i for i, name in enumerate(filters) if name in ready.in_tree), default=-1)
+    before, after = filters[: last + 1], filters[last + 1 :]
+    if own.isdisjoint([*after, *scores]):
+        return (_program(ready, filters, scores),)
+    return (
+        _program(ready, before, [name for name in scores if name not in own]),
+        _program(ready, after, [name for name in scores if name in own]),
+    )
+
+
+def _program(ready: CompiledPlan, filters: Sequence[str], scores: Sequence[str]) -> FusedProgram:
+    """Return the program of the rules at some of a plan's filters and scores."""
+    hashes = {
+        name: ready.hashes[name].whole for name in (*filters, *scores) if name in ready.policies
+    }
     allocates = DYNAMIC_RESOURCES in ready.plan.args
-    return _made_program(_Rules(filters, scores, allocates, hashes, ready.policies))
+    return _made_program(
+        _Rules(tuple(filters), tuple(scores), allocates, tuple(hashes.items()), ready.policies)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """The policies of a plan; equal to others of the same content in the same order."""
+    """Policies of a plan; equal to others of the same content in the same order."""
 
     filters: tuple[str, ...]
     scores: tuple[str, ...]
@@ -376,10 +397,11 @@ def build_pipeline(
         content_hash=ready.content_hash,
         feature_gates=plan.feature_gates,
     )
-    if ready.program is None:
+    signatures = pipeline.signatures
+    parts = [BoundFusedRules(part, signatures, profile, handle) for part in ready.programs]
+    if not parts:
         return pipeline
-    rules = BoundFusedRules(ready.program, pipeline.signatures, profile, handle)
-    return replace(pipeline, rules=rules)
+    return replace(pipeline, rules=ChainedRules(*parts) if len(parts) > 1 else parts[0])
 
 
 def foreign_problems(config: load.LoadedConfig, plans: Sequence[CompiledPlan]) -> list[Diagnostic]:
