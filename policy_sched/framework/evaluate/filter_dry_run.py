@@ -8,7 +8,7 @@ the attempt's plugins over it, without those that it skipped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -27,6 +27,7 @@ from policy_sched.framework import (
     OverlayFilter,
     Rows,
     Scope,
+    Signature,
     Status,
 )
 from policy_sched.framework.runtime import Hook, Runner, broken
@@ -68,7 +69,9 @@ class FilterDryRun:
         self._overlay = next((overlay.nodes for overlay in self._overlays.values()), None)
         """The overlay over which filters are functions; None if one of them is none."""
         self._rejection = self._first_rejection()
-        self.reads = cache(self._may_read)
+        signed = [signatures.get(hook.plugin) for hook in self._dynamic]
+        # A method of its own would be a cycle, left behind by every reload.
+        self.reads = cache(partial(_may_read, signed))
         """Returns whether a filter that reads pods may read a column of the node table."""
         self.node_by_node = bool(cluster_scoped)
         self.by_state = cluster_scoped <= {hook.plugin for hook in self._add}
@@ -170,16 +173,6 @@ class FilterDryRun:
             return None
         numbered = [(number, self.plugins[number].plugin) for number in self._overlays]
         return rules.first_rejection(numbered, self._overlay)
-
-    def _may_read(self, key: ColumnKey) -> bool:
-        signatures = self._runner.pipeline.signatures
-        promises = [signatures.get(hook.plugin) for hook in self._dynamic]
-        return any(
-            signature is None
-            or signature.kernel.filter_reads is None
-            or signature.kernel.filter_reads(key)
-            for signature in promises
-        )
 
     def rejections(
         self,
@@ -347,3 +340,12 @@ def _chosen(rows: Rows, flags: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 def _passes(_pod: PodInfo, _row: int) -> None:
     """Reject no row: no filter reads pods."""
+
+
+def _may_read(signatures: Sequence[Signature | None], key: ColumnKey) -> bool:
+    return any(
+        signature is None
+        or signature.kernel.filter_reads is None
+        or signature.kernel.filter_reads(key)
+        for signature in signatures
+    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Final, TypeAlias
 
 import msgspec
 
-from policy_sched.framework import FilterResult, RawScores, RowFunctions, Scope
+from policy_sched.framework import FilterResult, FusedRules, RawScores, RowFunctions, Scope
 from policy_sched.framework.evaluate.filter_dry_run import FilterDryRun
 from policy_sched.framework.evaluate.pod_signature import Key
 from policy_sched.framework.evaluate.views import ScorePlugin
@@ -71,9 +71,8 @@ class PluginSets:
     """The sets of one pipeline's plugins that take part together, each worked out once."""
 
     def __init__(self, runner: Runner) -> None:
-        self._runner = runner
         pipeline = runner.pipeline
-        self._normalizers = {hook.plugin: hook for hook in pipeline.at("normalize_score")}
+        normalizers = {hook.plugin: hook for hook in pipeline.at("normalize_score")}
         filtering = {hook.plugin for hook in pipeline.at("pre_filter")}
         whole = pipeline.signature()
         keys = () if whole is None else whole.keys
@@ -84,13 +83,14 @@ class PluginSets:
             if plugin in filtering and signature.keys and not signature.fields and keys
         ]
         self._all_keyed = frozenset([plugin for plugin, _ in self._keyed])
-        self.active = cache(self._active)
+        # Methods of its own would be a cycle, left behind by every reload.
+        self.active = cache(partial(_active, runner))
         """Returns the plugins that have anything to do with a pod, without inactive ones."""
-        self.filters = cache(self._filters)
+        self.filters = cache(partial(_filters, runner))
         """Returns the filters without those that skip, and without inactive ones, which would."""
-        self.scorers = cache(self._scorers)
+        self.scorers = cache(partial(_scorers, runner, normalizers))
         """Returns the score plugins without those that skip."""
-        self.row_functions = cache(self._row_functions)
+        self.row_functions = cache(partial(_row_functions, pipeline.rules, self.scorers))
         """Returns what filters and scores a few rows; None where plugins run one by one."""
 
     def active_with(self, key: Key) -> ActivePlugins:
@@ -104,61 +104,68 @@ class PluginSets:
                     inactive.discard(plugin)
         return self.active(frozenset(inactive))
 
-    def _active(self, inactive: frozenset[str]) -> ActivePlugins:
-        hooks, scope = self._runner.without(inactive), self._runner.pipeline.scope
-        scoring = {hook.plugin for hook in self._runner.hooks["pre_score"]}
-        left_out = inactive - {hook.plugin for hook in self._runner.hooks["post_filter"]}
-        pre_filter = [h for h in self._runner.hooks["pre_filter"] if h.plugin not in left_out]
-        return ActivePlugins(
-            hooks,
-            tuple(pre_filter),
-            inactive,
-            inactive & scoring,
-            tuple(hook for hook in pre_filter if self._prepares(hook)),
-            tuple(hook for hook in hooks["pre_score"] if self._prepares(hook)),
-            tuple(hook for hook in hooks["pre_filter"] if scope(hook.plugin) > Scope.NODE),
-            tuple(hook for hook in hooks["pre_score"] if scope(hook.plugin) > Scope.NODE),
-        )
 
-    def _prepares(self, hook: Hook) -> bool:
-        """Return whether PreFilter or PreScore runs even where the plugin's results are known."""
-        signature = self._runner.pipeline.signatures.get(hook.plugin)
-        return signature is None or signature.scope > Scope.STATIC or signature.writes_state
+def _active(runner: Runner, inactive: frozenset[str]) -> ActivePlugins:
+    hooks, scope = runner.without(inactive), runner.pipeline.scope
+    scoring = {hook.plugin for hook in runner.hooks["pre_score"]}
+    left_out = inactive - {hook.plugin for hook in runner.hooks["post_filter"]}
+    pre_filter = [h for h in runner.hooks["pre_filter"] if h.plugin not in left_out]
+    return ActivePlugins(
+        hooks,
+        tuple(pre_filter),
+        inactive,
+        inactive & scoring,
+        tuple(hook for hook in pre_filter if _prepares(runner, hook)),
+        tuple(hook for hook in hooks["pre_score"] if _prepares(runner, hook)),
+        tuple(hook for hook in hooks["pre_filter"] if scope(hook.plugin) > Scope.NODE),
+        tuple(hook for hook in hooks["pre_score"] if scope(hook.plugin) > Scope.NODE),
+    )
 
-    def _filters(self, skips: frozenset[str], inactive: frozenset[str]) -> Filters:
-        skipped = skips | inactive
-        plugins = self._runner.active("filter", skipped)
-        scopes = [self._runner.pipeline.scope(hook.plugin) for hook in plugins]
-        rules = self._runner.pipeline.rules
-        return Filters(
-            plugins,
-            scopes,
-            [place for place, scope in enumerate(scopes) if scope is Scope.NODE],
-            [place for place, scope in enumerate(scopes) if scope > Scope.NODE],
-            [place for place, scope in enumerate(scopes) if scope is not Scope.STATIC],
-            FilterDryRun(self._runner, plugins, skipped),
-            None if rules is None else rules.filters([hook.plugin for hook in plugins]),
-        )
 
-    def _scorers(self, skipped: frozenset[str]) -> Scorers:
-        plugins = tuple(
-            ScorePlugin.of(hook, self._normalizers.get(hook.plugin), self._runner)
-            for hook in self._runner.active("score", skipped)
-        )
-        dynamic = [i for i, plugin in enumerate(plugins) if plugin.durability is not Scope.STATIC]
-        rules = self._runner.pipeline.rules
-        names = [plugin.hook.plugin for plugin in plugins]
-        return Scorers(plugins, dynamic, None if rules is None else rules.scores(names))
+def _prepares(runner: Runner, hook: Hook) -> bool:
+    """Return whether PreFilter or PreScore runs even where the plugin's results are known."""
+    signature = runner.pipeline.signatures.get(hook.plugin)
+    return signature is None or signature.scope > Scope.STATIC or signature.writes_state
 
-    def _row_functions(
-        self, filters: Filters, skipped: frozenset[str] | None
-    ) -> RowFunctions | None:
-        rules = self._runner.pipeline.rules
-        if rules is None:
-            return None
-        plugins = () if skipped is None else self.scorers(skipped).plugins
-        node = [plugin for plugin in plugins if plugin.durability is Scope.NODE]
-        plain = skipped is not None and all(plugin.plain for plugin in node)
-        names = [plugin.hook.plugin for plugin in node] if plain else None
-        numbered = [(place, filters.plugins[place].plugin) for place in filters.node_scoped]
-        return rules.rows(numbered, names)
+
+def _filters(runner: Runner, skips: frozenset[str], inactive: frozenset[str]) -> Filters:
+    skipped = skips | inactive
+    plugins = runner.active("filter", skipped)
+    scopes = [runner.pipeline.scope(hook.plugin) for hook in plugins]
+    rules = runner.pipeline.rules
+    return Filters(
+        plugins,
+        scopes,
+        [place for place, scope in enumerate(scopes) if scope is Scope.NODE],
+        [place for place, scope in enumerate(scopes) if scope > Scope.NODE],
+        [place for place, scope in enumerate(scopes) if scope is not Scope.STATIC],
+        FilterDryRun(runner, plugins, skipped),
+        None if rules is None else rules.filters([hook.plugin for hook in plugins]),
+    )
+
+
+def _scorers(runner: Runner, normalizers: Mapping[str, Hook], skipped: frozenset[str]) -> Scorers:
+    plugins = tuple(
+        ScorePlugin.of(hook, normalizers.get(hook.plugin), runner)
+        for hook in runner.active("score", skipped)
+    )
+    dynamic = [i for i, plugin in enumerate(plugins) if plugin.durability is not Scope.STATIC]
+    rules = runner.pipeline.rules
+    names = [plugin.hook.plugin for plugin in plugins]
+    return Scorers(plugins, dynamic, None if rules is None else rules.scores(names))
+
+
+def _row_functions(
+    rules: FusedRules | None,
+    scorers: Callable[[frozenset[str]], Scorers],
+    filters: Filters,
+    skipped: frozenset[str] | None,
+) -> RowFunctions | None:
+    if rules is None:
+        return None
+    plugins = () if skipped is None else scorers(skipped).plugins
+    node = [plugin for plugin in plugins if plugin.durability is Scope.NODE]
+    plain = skipped is not None and all(plugin.plain for plugin in node)
+    names = [plugin.hook.plugin for plugin in node] if plain else None
+    numbered = [(place, filters.plugins[place].plugin) for place in filters.node_scoped]
+    return rules.rows(numbered, names)

@@ -135,9 +135,10 @@ class Runner:
         self.sampling = False
         self.evaluations: list[tuple[str, Parts]] = []
         self.hooks: Hooks = {point: pipeline.at(point) for point in POINTS}
-        self.active = cache(self._active)
+        # Methods of its own would be a cycle, left behind by every reload.
+        self.active = cache(partial(_active, self.hooks))
         """Returns a point's plugins without those that the point which can skip it left out."""
-        self.without = cache(self._without)
+        self.without = cache(partial(_without, self.hooks))
         """Returns the hooks of all points without those of some plugins."""
         self._gates = _gates(pipeline)
         self._gated: dict[object, bool] = {}
@@ -222,18 +223,6 @@ class Runner:
     def undo(self, point: str, *args: object) -> tuple[PluginError, ...]:
         """Run the point that undoes another one; return the errors of plugins that could not."""
         return self.run(POINTS[point].undone_by, *args).errors
-
-    def _active(self, point: str, skipped: frozenset[str]) -> tuple[Hook, ...]:
-        left_out = skipped if POINTS[point].skipped_by else ()
-        return tuple(hook for hook in self.hooks[point] if hook.plugin not in left_out)
-
-    def _without(self, plugins: frozenset[str]) -> Hooks:
-        if not plugins:
-            return self.hooks
-        return {
-            point: tuple(hook for hook in hooks if hook.plugin not in plugins)
-            for point, hooks in self.hooks.items()
-        }
 
     def _combined(
         self, point: Point, hooks: tuple[Hook, ...], args: tuple[object, ...]
@@ -400,6 +389,20 @@ class Runner:
             if POINTS[point].measured:
                 recorder.plugins[hook.plugin, POINTS[point].name, code].append(took)
         return returned
+
+
+def _active(hooks: Hooks, point: str, skipped: frozenset[str]) -> tuple[Hook, ...]:
+    left_out = skipped if POINTS[point].skipped_by else ()
+    return tuple(hook for hook in hooks[point] if hook.plugin not in left_out)
+
+
+def _without(hooks: Hooks, plugins: frozenset[str]) -> Hooks:
+    if not plugins:
+        return hooks
+    return {
+        point: tuple(hook for hook in own if hook.plugin not in plugins)
+        for point, own in hooks.items()
+    }
 
 
 def _gates(

@@ -14,16 +14,20 @@ scheduler. The process is started once and compiles what is in force to begin wi
 first reload finds it warm. If it goes beyond its limits, or ends for any other reason, the reload
 has failed, and what is in force stays. Compiled policies hold their code as bytes, which only the
 same interpreter reads; texts leave their places in files behind, as all problems were reported
-where they were found.
+where they were found. Policies and programs that the result before had, too, are sent as their
+numbers there: the scheduler unpickles what changed, and goes on with the rest.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
+from io import BytesIO
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from threading import Thread
@@ -32,6 +36,7 @@ from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 import msgspec
 
 from policy_sched.errors import Diagnostic, PolicySchedError
+from policy_sched.language.ir import Recording
 from policy_sched.profiles.reload.inputs import Compilation, PolicyFiles, compile_consistently
 
 #: Seconds that a result may take altogether.
@@ -64,9 +69,9 @@ class _Failed(msgspec.Struct, frozen=True):
 class LimitedProcess(Generic[Question, Result]):
     """Computes results in one process; a context that ends the process when it is left.
 
-    ``work`` returns the result of a question. ``first``, unless it is None, is computed at the
-    start, so that the process is warm. Calls come one at a time, from any thread; `interrupt` may
-    come from another.
+    ``work`` returns the result of a question. ``first``, unless it is None, is called at the start,
+    so that the process is warm. Calls come one at a time, from any thread; `interrupt` may come
+    from another.
     """
 
     name = "the process"
@@ -74,9 +79,9 @@ class LimitedProcess(Generic[Question, Result]):
 
     def __init__(
         self,
-        work: Callable[[Question], Result],
+        work: Callable[[Question], object],
         limits: ProcessLimits | None = None,
-        first: Question | None = None,
+        first: Callable[[], object] | None = None,
     ) -> None:
         self._first = first
         self._limits = ProcessLimits() if limits is None else limits
@@ -134,15 +139,19 @@ class LimitedProcess(Generic[Question, Result]):
                 answer: Any = self._pipe.recv()
                 if isinstance(answer, _Failed):
                     raise NoResultError(answer.why)
-                result: Result = answer
-                return result
+                return self._received(answer)
         except (EOFError, OSError):
             why = self._end()
         self._process.kill()
         raise NoResultError(why)
 
+    def _received(self, answer: Any) -> Result:
+        """Return the result that the process sent."""
+        result: Result = answer
+        return result
+
     def interrupt(self) -> None:
-        """End the process; an `result` that waits fails, and no other process starts."""
+        """End the process; a `result` that waits fails, and no other process starts."""
         self._ended = True
         self._process.kill()
 
@@ -167,9 +176,9 @@ def _words(code: int) -> str:
 
 def serve(
     pipe: Connection,
-    first: Question | None,
+    first: Callable[[], object] | None,
     limits: ProcessLimits,
-    work: Callable[[Question], Result],
+    work: Callable[[Question], object],
 ) -> None:
     """Compute what comes through the pipe until it closes: what the process does."""
     os.setsid()  # signals from a terminal are the parent's alone
@@ -180,7 +189,7 @@ def serve(
     with suppress(EOFError, OSError):
         if first is not None:
             with suppress(MemoryError, RecursionError):
-                work(first)
+                first()
         while True:
             question = pipe.recv()
             _bound_time(limits.processor_time)
@@ -242,8 +251,12 @@ class CompilerProcess(LimitedProcess[PolicyFiles, Compilation]):
         limits: ProcessLimits | None = None,
         work: Compile = compile_consistently,
     ) -> None:
-        super().__init__(work, limits, files)
+        super().__init__(_Sender(work), limits, partial(work, files))
         self._files = files
+
+    def _start(self) -> None:
+        self._parts: Sequence[object] = ()
+        super()._start()
 
     def compile(self, files: PolicyFiles) -> Compilation:
         """Return what `compile_consistently` returns, or a problem if that exceeds a limit."""
@@ -261,6 +274,63 @@ class CompilerProcess(LimitedProcess[PolicyFiles, Compilation]):
             return super().result()
         except NoResultError as error:
             return failed(self._files, str(error))
+
+    def _received(self, answer: bytes) -> Compilation:
+        compilation: Compilation = _Unpickler(answer, self._parts).load()
+        self._parts = _parts(compilation) or self._parts
+        return compilation
+
+
+class _Sender:
+    """Compiles files, and pickles the result without what its receiver has of the one before."""
+
+    def __init__(self, work: Compile) -> None:
+        self._work = work
+        self._parts: Sequence[object] = ()
+
+    def __call__(self, files: PolicyFiles) -> bytes:
+        compilation = self._work(files)
+        content = BytesIO()
+        _Pickler(content, self._parts).dump(compilation)
+        self._parts = _parts(compilation) or self._parts
+        return content.getvalue()
+
+
+def _parts(compilation: Compilation) -> Sequence[object]:
+    """Return what a compilation may have in common with the next one, in the same order."""
+    return [
+        part for ready in compilation.plans for part in (*ready.policies.values(), *ready.programs)
+    ]
+
+
+class _Pickler(pickle.Pickler):
+    """Pickles numbers in place of ``parts``, and None in place of recordings.
+
+    Of a recording a program was made already.
+    """
+
+    def __init__(self, content: BytesIO, parts: Sequence[object]) -> None:
+        super().__init__(content, pickle.HIGHEST_PROTOCOL)
+        self._numbers = {id(part): number for number, part in enumerate(parts)}
+
+    def persistent_id(self, value: object) -> int | None:
+        """Return what stands for a value; None: the value itself."""
+        return _NONE if isinstance(value, Recording) else self._numbers.get(id(value))
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads what `_Pickler` wrote."""
+
+    def __init__(self, content: bytes, parts: Sequence[object]) -> None:
+        super().__init__(BytesIO(content))
+        self._parts = parts
+
+    def persistent_load(self, number: int) -> object:
+        """Return the value that a number stands for."""
+        return None if number == _NONE else self._parts[number]
+
+
+_NONE: Final = -1
 
 
 def failed(files: PolicyFiles, why: str) -> Compilation:

@@ -14,7 +14,7 @@ from policy_sched.framework.runtime import Runner
 from policy_sched.language.codegen import FusedRule, RuleRoots, fuse
 from policy_sched.language.ir import Builder, Level, ops, recorded
 from policy_sched.model import PodInfo
-from policy_sched.plugins.rules import BoundFusedRules, fuse_policies
+from policy_sched.plugins.rules import BoundFusedRules, ChainedRules, fuse_policies
 from policy_sched.plugins.rules.fused_rules import MOST_OPERATIONS
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler.setup import assemble, read
@@ -100,7 +100,8 @@ def test_fused_rules_answer_as_each_policy_alone(
 ) -> None:
     """Statuses, scores and errors, also of rules that fail and of amounts beyond doubles.
 
-    Policies take part or not, and those beyond a number of operations are called.
+    Policies take part or not, those beyond a number of operations are called, and there are one or
+    two programs.
     """
     (plan,) = plans[data.draw(st.sampled_from(sorted(plans)))]
     scheduler = assemble([plan])
@@ -113,9 +114,22 @@ def test_fused_rules_answer_as_each_policy_alone(
     profile = scheduler.profiles["default-scheduler"]
     filters, scores = ([name for name, _ in plan.plan.points[at]] for at in ("filter", "score"))
     most = data.draw(st.sampled_from([MOST_OPERATIONS, 60, 20, 0]))
-    program = fuse_policies(plan.policies, filters, scores, allocates=True, most=most)
     pipeline = profile.pipeline
-    rules = BoundFusedRules(program, pipeline.signatures, pipeline.scheduler_name, scheduler.handle)
+    cut, later = (
+        data.draw(st.integers(0, len(filters))),
+        data.draw(st.sets(st.sampled_from(scores))),
+    )
+    parts = []
+    for own_filters, own_scores in (
+        (filters[:cut], [name for name in scores if name not in later]),
+        (filters[cut:], [name for name in scores if name in later]),
+    ):
+        program = fuse_policies(plan.policies, own_filters, own_scores, allocates=True, most=most)
+        parts.append(
+            BoundFusedRules(program, pipeline.signatures, pipeline.scheduler_name, scheduler.handle)
+        )
+    whole = cut == len(filters) and not later
+    rules = parts[0] if whole else ChainedRules(*parts)
     fused = Evaluator(Runner(replace(pipeline, rules=rules)), cache.nodes)
     alone = Evaluator(profile.runner, cache.nodes, cached=False)
     running: list[PodInfo] = []

@@ -58,6 +58,27 @@ def test_reloads_are_as_without_it(
     assert [problem.file for problem in refused.problems] == [str(tmp_path / "policy.yaml")]
 
 
+def test_what_did_not_change_is_not_sent_again(
+    store: PolicyStore, compiler: CompilerProcess, tmp_path: Path
+) -> None:
+    """Each reload of one policy sent all of them: 200 kB, for which the collector ran, too."""
+    before = compiler.compile(store.files).plans[0]
+    write(tmp_path / "policy.yaml", keeping("Mine", "node.nam"))
+    assert compiler.compile(store.files).failed
+    write(tmp_path / "policy.yaml", keeping("Mine", 'node.name == "b"'))
+    after = compiler.compile(store.files).plans[0]
+    same = {name for name in after.policies if after.policies[name] is before.policies[name]}
+    assert after.policies.keys() - same == {"Mine"}
+    assert [new is old for new, old in zip(after.programs, before.programs, strict=True)] == [
+        True,  # that of kube-scheduler's plugins
+        False,
+    ]
+    assert after.content_hash == store.reload().policies.plans[0].content_hash
+    compiler._process.kill()
+    compiler._process.join()
+    assert compiler.compile(store.files).plans[0].content_hash == after.content_hash
+
+
 def test_a_child_that_died_is_replaced(
     store: PolicyStore, compiler: CompilerProcess, tmp_path: Path
 ) -> None:
