@@ -13,6 +13,7 @@ from policy_sched.plugins.rules.device_rules import (
 )
 from policy_sched.plugins.rules.fused_rules import (
     BoundFusedRules as BoundFusedRules,
+    BoundProgram as BoundProgram,
     ChainedRules as ChainedRules,
     fuse_policies as fuse_policies,
 )

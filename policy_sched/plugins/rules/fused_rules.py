@@ -114,22 +114,28 @@ class PolicyRules(msgspec.Struct, frozen=True):
     verdict: Verdict
 
 
-class BoundFusedRules:
+class BoundProgram:
     """A program over the tables of a cluster, and over their overlay."""
 
-    def __init__(
-        self,
-        program: FusedProgram,
-        signatures: Mapping[str, Signature],
-        profile: str,
-        handle: Handle,
-    ) -> None:
+    def __init__(self, program: FusedProgram, handle: Handle) -> None:
         self.program = program
+        self.functions = program.bind(Runtime(handle.nodes, handle.pods))
+        self.overlay = handle.cache.overlay
+        self.rejection = program.bind_row(Runtime(self.overlay, handle.pods))
+
+
+class BoundFusedRules:
+    """A bound program, with the plugins of a profile."""
+
+    def __init__(
+        self, bound: BoundProgram, signatures: Mapping[str, Signature], profile: str
+    ) -> None:
+        self.program = bound.program
         self._kernels = {name: one.kernel for name, one in signatures.items()}
         self._cycle = Activation(profile=profile)
-        self._functions = program.bind(Runtime(handle.nodes, handle.pods))
-        self._overlay = handle.cache.overlay
-        self._rejection = program.bind_row(Runtime(self._overlay, handle.pods))
+        self._functions = bound.functions
+        self._overlay = bound.overlay
+        self._rejection = bound.rejection
 
     def filters(
         self, plugins: Sequence[str]

@@ -48,6 +48,7 @@ from policy_sched.plugins import GATED_PARTS, HOUSE, factories, plugin_points
 from policy_sched.plugins.dynamicresources import Allocating, Allocations, DynamicResources
 from policy_sched.plugins.rules import (
     BoundFusedRules,
+    BoundProgram,
     ChainedRules,
     DevicePolicy,
     ProfileDeviceRules,
@@ -76,19 +77,29 @@ Key: TypeAlias = tuple[str, str, str]
 
 
 class PluginCache:
-    """What plugins implement, by what they were made of.
+    """What plugins implement, by what they were made of, and programs over the tables.
 
-    A build begins, takes plugins by `get` and whole profiles by `keep`; once its result is in
-    force, `settle` drops what the build did not request.
+    A build begins, takes plugins by `get`, programs by `bound` and whole profiles by `keep`; once
+    its result is in force, `settle` drops what the build did not request.
     """
 
     def __init__(self) -> None:
         self._made: dict[Key, runtime.Implementations] = {}
         self._used: set[Key] = set()
+        self._bound: list[BoundProgram] = []
+        self._used_programs: list[BoundProgram] = []
 
     def begin(self) -> None:
         """Clear the record of an earlier build's requests."""
         self._used.clear()
+        self._used_programs = []
+
+    def bound(self, program: FusedProgram, handle: Handle) -> BoundProgram:
+        """Return a program over a cluster's tables, with the columns that it keeps."""
+        same = [own for own in (*self._bound, *self._used_programs) if own.program is program]
+        bound = same[0] if same else BoundProgram(program, handle)
+        self._used_programs.append(bound)
+        return bound
 
     def get(
         self, key: Key, make: Callable[[], object], foreign: NodeTable | None = None
@@ -114,6 +125,7 @@ class PluginCache:
     def settle(self) -> None:
         """Evict plugins that were not requested since the build began."""
         self._made = {key: made for key, made in self._made.items() if key in self._used}
+        self._bound = self._used_programs
 
 
 def _made(name: str, make: Callable[[], object]) -> runtime.Implementations:
@@ -398,7 +410,8 @@ def build_pipeline(
         feature_gates=plan.feature_gates,
     )
     signatures = pipeline.signatures
-    parts = [BoundFusedRules(part, signatures, profile, handle) for part in ready.programs]
+    bound = [made.bound(program, handle) for program in ready.programs]
+    parts = [BoundFusedRules(part, signatures, profile) for part in bound]
     if not parts:
         return pipeline
     return replace(pipeline, rules=ChainedRules(*parts) if len(parts) > 1 else parts[0])

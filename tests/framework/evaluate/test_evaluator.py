@@ -24,7 +24,7 @@ from policy_sched.framework.runtime.runner import Runner
 from policy_sched.framework.status import SKIP, SUCCESS, Status
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.model.pod_info import PodInfo
-from policy_sched.plugins.rules import BoundFusedRules, fuse_policies
+from policy_sched.plugins.rules import BoundFusedRules, BoundProgram, fuse_policies
 from policy_sched.queue.nominator import Nominator
 from policy_sched.scheduler.scheduling_cycle import select_host
 from policy_sched.testing import make_node, make_pod
@@ -58,7 +58,9 @@ def pipeline_of(plugins: dict[str, object], cache: Cache | None = None) -> Pipel
         return pipeline
     called = ([hook.plugin for hook in pipeline.at(point)] for point in ("filter", "score"))
     program = fuse_policies({}, *called, allocates=False)
-    rules = BoundFusedRules(program, pipeline.signatures, "default-scheduler", handle_of(cache))
+    rules = BoundFusedRules(
+        BoundProgram(program, handle_of(cache)), pipeline.signatures, "default-scheduler"
+    )
     return replace(pipeline, rules=rules)
 
 

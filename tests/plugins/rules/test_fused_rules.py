@@ -14,7 +14,7 @@ from policy_sched.framework.runtime import Runner
 from policy_sched.language.codegen import FusedRule, RuleRoots, fuse
 from policy_sched.language.ir import Builder, Level, ops, recorded
 from policy_sched.model import PodInfo
-from policy_sched.plugins.rules import BoundFusedRules, ChainedRules, fuse_policies
+from policy_sched.plugins.rules import BoundFusedRules, BoundProgram, ChainedRules, fuse_policies
 from policy_sched.plugins.rules.fused_rules import MOST_OPERATIONS
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.scheduler.setup import assemble, read
@@ -126,7 +126,11 @@ def test_fused_rules_answer_as_each_policy_alone(
     ):
         program = fuse_policies(plan.policies, own_filters, own_scores, allocates=True, most=most)
         parts.append(
-            BoundFusedRules(program, pipeline.signatures, pipeline.scheduler_name, scheduler.handle)
+            BoundFusedRules(
+                BoundProgram(program, scheduler.handle),
+                pipeline.signatures,
+                pipeline.scheduler_name,
+            )
         )
     whole = cut == len(filters) and not later
     rules = parts[0] if whole else ChainedRules(*parts)
