@@ -153,6 +153,23 @@ def fits_in(
     )
 
 
+def fits_limit(wanted: Resources, limit: Resources, _missing: str) -> bool:
+    """Tell whether what a limit names is enough for every amount above zero."""
+    return not any(
+        wanted[name] > 0 and wanted[name] > most for name, most in limit.items() if name in wanted
+    )
+
+
+def each_amount(a: Resources, b: Resources, join: Callable[[int, int], int]) -> Resources:
+    """Join the amounts of two, 0 where one has none; beyond int64 is an error."""
+    joined = Resources()
+    for name in [*a, *b]:
+        joined[name] = join(a.get(name, 0), b.get(name, 0))
+        if not -(2**63) <= joined[name] < 2**63:
+            raise OracleError("overflow")
+    return joined
+
+
 def names(whole: Resources) -> list[str]:
     """Return resource names in kube's order of reasons: three first, then the others sorted."""
     first = [name for name in ("cpu", "memory", "ephemeral-storage") if name in whole]
@@ -205,6 +222,12 @@ CALLS: Final[dict[str, Callable[..., Any]]] = {
     "fitsIn_resources_resources": fits_in,
     "fitsIn_resources_resources_list": fits_in,
     "fitsIn_resources_resources_list_list": fits_in,
+    "fitsIn_resources_resources_string": fits_limit,
+    "add_resources_resources": lambda a, b: each_amount(a, b, lambda x, y: x + y),
+    "sub_resources_resources": lambda a, b: each_amount(a, b, lambda x, y: x - y),
+    "mul_resources_int": lambda a, n: each_amount(a, {}, lambda x, _: x * n),
+    "max_resources_resources": lambda a, b: each_amount(a, b, max),
+    "min_resources_resources": lambda a, b: each_amount(a, b, min),
     "names_resources": names,
     "isScalarResource_string": is_scalar,
     "isExtendedResource_string": is_extended,

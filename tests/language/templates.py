@@ -116,6 +116,14 @@ LEAVES: Final[dict[str, tuple[str, ...]]] = {
         'node.free["example.com/gpu"]',
         'pod.requests["example.com/gpu"]',
     ),
+    "resources": (
+        "pod.requests",
+        "node.free",
+        "pod.limits",
+        "node.allocatable",
+        "cluster.requested",
+        'domain("zone").free',
+    ),
     "duration": ('duration("90s")', 'duration("-1h")', "(now - node.creationTime)"),
     "timestamp": (
         "now",

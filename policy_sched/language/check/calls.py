@@ -253,8 +253,8 @@ def _constants_are_good(overload: stdlib.Overload, args: list[ast.Core], scope: 
     index, check = CHECKS[overload.id]
     arg = args[index]
     if not isinstance(arg, ast.Const) or not isinstance(arg.value, str):
-        if overload.id == "selector_string" and arg.type == types.STRING:
-            scope.report("PS012", arg.span, "a selector must be a constant text")
+        if overload.id in _CONSTANT and arg.type == types.STRING:
+            scope.report("PS012", arg.span, f"{_CONSTANT[overload.id]} must be a constant text")
             return False
         return True
     bad = check(arg.value)
@@ -320,6 +320,17 @@ def bad_pattern(text: str) -> str | None:
     return None
 
 
+def bad_missing(text: str) -> str | None:
+    """Return what is wrong with what fitsIn takes for resources that are not named, or None."""
+    return None if text == stdlib.UNLIMITED else f'is not "{stdlib.UNLIMITED}"'
+
+
+_CONSTANT: Final = {
+    "selector_string": "a selector",
+    "fitsIn_resources_resources_string": "what fitsIn takes for resources that are not named",
+}
+"""Overloads whose text that is checked has to be a constant, and what it is."""
+
 #: For an overload: which argument is checked where it is a constant, and how.
 CHECKS: Final[dict[str, tuple[int, Callable[[str], str | None]]]] = {
     "duration_string": (0, bad_duration),
@@ -327,6 +338,7 @@ CHECKS: Final[dict[str, tuple[int, Callable[[str], str | None]]]] = {
     "quantity_string": (0, bad_quantity),
     "semver_string": (0, bad_semver),
     "selector_string": (0, bad_selector),
+    "fitsIn_resources_resources_string": (2, bad_missing),
     "matches_string_string": (1, bad_pattern),
     "find_string_string": (1, bad_pattern),
 }

@@ -39,6 +39,7 @@ from policy_sched.language.stdlib.builtins_quantity import (
     whole_or_fault as whole_or_fault,
 )
 from policy_sched.language.stdlib.builtins_scheduler import (
+    UNLIMITED as UNLIMITED,
     affinity_of as affinity_of,
     fits as fits,
     has_preferred as has_preferred,

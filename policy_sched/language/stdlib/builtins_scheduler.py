@@ -5,6 +5,7 @@ A method of the pod takes the part of the pod that it reads, so that the read se
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ import msgspec
 
 from policy_sched import model
 from policy_sched.language import values
+from policy_sched.language.runtime import int64
 
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
 _FNV_OFFSET: Final = 0xCBF29CE484222325
@@ -35,6 +37,28 @@ def make_taint(key: str, value: str, effect: str) -> model.Taint:
 def fits(wanted: Mapping[str, int], room: Mapping[str, int]) -> bool:
     """Return whether every amount above zero is within the room."""
     return all(n <= room.get(name, 0) for name, n in wanted.items() if n > 0)
+
+
+UNLIMITED: Final = "unlimited"
+"""What fitsIn takes for resources that have no limit where they are not named."""
+
+
+def fits_limit(wanted: Mapping[str, int], limit: Mapping[str, int], _missing: str) -> bool:
+    """Return whether every amount above zero is within its limit; what is not named has none."""
+    return all(n <= limit[name] for name, n in wanted.items() if n > 0 and name in limit)
+
+
+def _merged(function: Callable[[int, int], int]) -> Callable[..., dict[str, int]]:
+    """Return what joins two maps of amounts, each amount by a function; fault: overflow."""
+
+    def merged(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
+        return {name: int64(function(a.get(name, 0), b.get(name, 0))) for name in {**a, **b}}
+
+    return merged
+
+
+def _times(amounts: Mapping[str, int], number: int) -> dict[str, int]:
+    return {name: int64(amount * number) for name, amount in amounts.items()}
 
 
 def without(
@@ -153,6 +177,9 @@ TOTAL: Final[dict[str, Callable[..., Any]]] = {
     "fitsIn_resources_resources_list_list": lambda a, b, names, groups: fits(
         without(a, names, groups), b
     ),
+    "fitsIn_resources_resources_string": fits_limit,
+    "max_resources_resources": _merged(max),
+    "min_resources_resources": _merged(min),
     "names_resources": resource_names,
     "isScalarResource_string": is_scalar_resource,
     "isExtendedResource_string": is_extended_resource,
@@ -162,4 +189,7 @@ TOTAL: Final[dict[str, Callable[..., Any]]] = {
 PARTIAL: Final[dict[str, Callable[..., Any]]] = {
     "selector_string": selector,
     "stableHash_string_int": _bucket,
+    "add_resources_resources": _merged(operator.add),
+    "sub_resources_resources": _merged(operator.sub),
+    "mul_resources_int": _times,
 }
