@@ -100,8 +100,8 @@ class PodGroups:
     def _held(self, key: GroupKey) -> str:
         return next(iter(self._waiting.of_group(key)), "")
 
-    def seen(self, pod: PodInfo) -> None:
-        """A pending pod came, or changed."""
+    def seen(self, pod: PodInfo) -> bool:
+        """A pending pod came, or changed; return whether it lost its scheduling gates."""
         before = self._pods.get(pod.uid)
         if before is not None:
             self._pending.remove(before)
@@ -109,6 +109,7 @@ class PodGroups:
         if pod.pod_group:
             self._pending.add(pod)
             self._pods[pod.uid] = pod
+        return before is not None and bool(before.scheduling_gates) > bool(pod.scheduling_gates)
 
     def gone(self, uid: str) -> None:
         """A pod is not pending any more: it was deleted, or another scheduler bound it."""

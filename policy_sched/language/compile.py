@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from typing import TypeVar
 
@@ -22,6 +22,7 @@ from policy_sched.language.sections import (
     GateRule,
     Input,
     LifeCycle,
+    Moment,
     PlacementRules,
     PreemptionChoices,
     Root,
@@ -123,6 +124,7 @@ class PolicyCompiler:
             ),
             score=self._score(policy.score) if policy.score else None,
             life=self._life_cycle(),
+            moments=tuple(self._moments()) if self._code else (),
             preemption=self._preemption(policy.preemption),
             placement=self._placement(policy.placement),
             devices=self._devices(policy.devices),
@@ -309,6 +311,18 @@ class PolicyCompiler:
             hint=self._unit([requeue.hint] if requeue and requeue.hint else ()),
             every=self._every(requeue.every) if requeue and requeue.every else 0,
         )
+
+    def _moments(self) -> Iterator[Moment]:
+        """Yield when the rules that reject pods may change by time, whatever the node."""
+        for rule in self.policy.rejecting:
+            for moment in self.policy.moments(rule).found:
+                try:
+                    terms = [self._value(self._low.lower(term, {})) for _, term in moment.terms]
+                except lower.Refusal:
+                    continue  # the rule itself is refused for it, or it differs from node to node
+                unit = self._made(terms)
+                if not unit.reads.node and not unit.reads.clock:
+                    yield Moment(unit, tuple(sign for sign, _ in moment.terms), moment.after)
 
     def _events(
         self, requeue: diagnostics.RequeueRule[check.Checked]

@@ -149,6 +149,17 @@ class StatedEvents(msgspec.Struct, frozen=True):
     hint: Unit | None
 
 
+class Moment(msgspec.Struct, frozen=True):
+    """A time at which a rule may change: ``after`` ns after a sum of the unit's values.
+
+    ``signs``: 1 or -1 for each value, which are ns.
+    """
+
+    unit: Unit
+    signs: tuple[int, ...]
+    after: int
+
+
 class LifeCycle(msgspec.Struct, frozen=True):
     """The rules that run after a node was chosen or none was, and when a pod is tried again.
 
@@ -257,6 +268,8 @@ class Sections(msgspec.Struct, frozen=True):
     rules: tuple[FilterRule, ...] = ()
     score: Score | None = None
     life: LifeCycle = LifeCycle()
+    moments: tuple[Moment, ...] = ()
+    """When the time that passes may help a pod that the policy rejected."""
     preemption: PreemptionChoices | None = None
     placement: PlacementRules | None = None
     devices: DeviceChoices | None = None

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.pod_info import PodInfo, QueuedPod
 
 T = TypeVar("T")
 
@@ -140,6 +140,7 @@ class ClusterEventWithHint(msgspec.Struct, frozen=True):
 
     ``every``: besides events, a pod that the plugin rejected or gates is retried this many
     nanoseconds after it was requeued; 0: only events count. `TIMER` means that no event counts.
+    ``moment`` returns when the time itself may help a pod, ns since 1970 and after now; 0: never.
     ``alike``: a key of pods; for pods with equal keys the hint returns the same, so that one run
     holds for all of them. Without it the hint runs for every pod.
     """
@@ -147,6 +148,7 @@ class ClusterEventWithHint(msgspec.Struct, frozen=True):
     event: ClusterEvent
     hint: Hint | None = None
     every: int = 0
+    moment: Callable[[QueuedPod], int] | None = None
     alike: Callable[[PodInfo], Hashable] | None = None
 
 

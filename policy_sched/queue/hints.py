@@ -66,11 +66,11 @@ class HintTable:
             for profile, plugins in registered.items()
         }
         self._registered = listed
-        self._every = {
+        self._timed = {
             profile: {
-                plugin: min(hint.every for hint in timed)
+                plugin: timed
                 for plugin, events in plugins.items()
-                if (timed := [hint for hint in events if hint.every])
+                if (timed := [hint for hint in events if hint.every or hint.moment])
             }
             for profile, plugins in listed.items()
         }
@@ -103,13 +103,19 @@ class HintTable:
             self._of_interest[event] = concerned
         return concerned
 
-    def every(self, queued: QueuedPod) -> int:
-        """Return after how many ns a rejected pod is tried again by the time; 0: never."""
-        times = self._every.get(queued.info.scheduler_name)
-        if not times:
+    def retry_at(self, queued: QueuedPod, now: int) -> int:
+        """Return when a rejected pod is tried again by the time, ns since 1970; 0: never."""
+        timed = self._timed.get(queued.info.scheduler_name)
+        if not timed:
             return 0
-        plugins = queued.rejected_by | queued.pending
-        return min((times[plugin] for plugin in plugins if plugin in times), default=0)
+        times = []
+        for plugin in queued.rejected_by | queued.pending:
+            for hint in timed.get(plugin, ()):
+                if hint.every:
+                    times.append(now + hint.every)
+                if hint.moment is not None and (moment := hint.moment(queued)):
+                    times.append(moment)
+        return min(times, default=0)
 
     def concerns(self, rejection: Rejection, event: ClusterEvent) -> bool:
         """Tell whether a group of pods has to be judged at all: False means that all would stay.

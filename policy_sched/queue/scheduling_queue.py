@@ -566,9 +566,9 @@ class SchedulingQueue:
 
     def _set_timer(self, queued: QueuedPod, now: int) -> None:
         """Set when a pod of the pool is retried, if a plugin that rejected it asks for that."""
-        every = self.hints.every(queued)
-        if every:
-            self._timers.set(queued, now + every)
+        due = self.hints.retry_at(queued, now)
+        if due:
+            self._timers.set(queued, due)
 
     def _take_out(self, queued: QueuedPod) -> None:
         match queued.place:

@@ -558,8 +558,8 @@ class Scheduler:
     def _note_member(self, pod: model.PodInfo) -> None:
         """Record a member of a pod group, and wake the pods that wait for the group."""
         new = self.queue.get(pod.uid) is None and not self.cache.is_assumed(pod.uid)
-        self.handle.groups.seen(pod)
-        if new:
+        ungated = self.handle.groups.seen(pod)
+        if new or ungated:
             self._new_members[pod.namespace, pod.pod_group] = pod
 
     def _requeue_siblings(self) -> None:

@@ -183,3 +183,50 @@ def test_what_changes_with_every_pod_is_no_sort_key(tmp_path: Path, field: str) 
     policy.write_text(text, "utf-8")
     with pytest.raises(PolicyError, match="PS313"):
         build(SORTED, [str(policy)])
+
+
+RESTS = """
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Rests}
+spec:
+  preEnqueue:
+  - expression: podGroup.failedAt.optMap(t, now - t >= duration("90s")).orValue(true)
+    message: its group rests
+  - expression: podGroup.members - podGroup.gated >= podGroup.minCount
+    message: some have gates
+"""
+
+
+def rests(tmp_path: Path) -> Run:
+    """Return a scheduler whose groups rest after a failure."""
+    policy = tmp_path / "rests.yaml"
+    policy.write_text(RESTS, "utf-8")
+    run = Run(ring(), nodes=2, policies=(str(policy),))
+    run.clock.advance(1000)
+    return run
+
+
+def test_a_group_that_rests_is_tried_at_the_moment_when_it_has_rested(tmp_path: Path) -> None:
+    """Without requeue.every its pods stayed in the queue until something else happened."""
+    run = rests(tmp_path)
+    run.groups.failed(member("x"), run.clock.ns)
+    failed = run.clock.ns
+    run.add(member("a"), member("b"))
+    assert run.go() == []
+    assert run.scheduler.next_wakeup() == failed + 90 * 10**9
+    run.clock.ns = failed + 90 * 10**9 - 1
+    assert run.go() == []
+    run.clock.ns += 1
+    run.go()
+    assert sorted(run.bound) == ["a", "b"]
+
+
+def test_a_pod_that_loses_its_gates_wakes_its_group(tmp_path: Path) -> None:
+    """The others of the group waited for another event."""
+    run = rests(tmp_path)
+    run.add(member("a"), member("b", scheduling_gates=[{"name": "example.com/wait"}]))
+    assert run.go() == []
+    run.add(member("b"))
+    run.go()
+    assert sorted(run.bound) == ["a", "b"]

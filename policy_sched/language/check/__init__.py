@@ -11,6 +11,7 @@ from policy_sched.language.check.expressions import (
     walk as walk,
 )
 from policy_sched.language.check.inputs import CheckedInput as CheckedInput
+from policy_sched.language.check.moments import Moments as Moments, moments_of as moments_of
 from policy_sched.language.check.policy import (
     CheckedPolicy as CheckedPolicy,
     check_beside as check_beside,

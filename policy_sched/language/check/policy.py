@@ -11,7 +11,7 @@ their own text; a `Text` turns those into places of a file.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -22,6 +22,7 @@ from policy_sched.language import stdlib
 from policy_sched.language.check.definitions import Checked, check_definitions, params_type
 from policy_sched.language.check.expressions import check_tree
 from policy_sched.language.check.inputs import CheckedInput, check_inputs
+from policy_sched.language.check.moments import Moments, moments_of
 from policy_sched.language.check.scope import Definitions
 from policy_sched.language.diagnostics import (
     MAX_PROBLEMS,
@@ -80,6 +81,20 @@ class CheckedPolicy(msgspec.Struct, frozen=True):
     measures: tuple[Checked, ...] = ()
     devices: DeviceRules[Checked] | None = None
     cost_limit: int = MAX_RULE_COST
+
+    @property
+    def rejecting(self) -> Iterator[Checked]:
+        """The rules that refuse a pod, or nodes to it, in the order in which they are asked."""
+        yield from self.match_conditions
+        yield from (rule.expression for rule in self.pre_enqueue)
+        if self.pre_filter is not None and self.pre_filter.node_names is not None:
+            yield self.pre_filter.node_names
+        yield from (rule.expression for rule in self.filter)
+
+    def moments(self, rule: Checked) -> Moments:
+        """Return the moments at which the passing of time may change a rule."""
+        variables = {f"variables.{name}": checked.core for name, checked in self.variables}
+        return moments_of(rule.core, variables, self.functions)
 
 
 T = TypeVar("T")

@@ -264,14 +264,23 @@ _OWN: Final = ("pod.uid", "pod.name", "now", "queue")
 
 
 def time_that_passes(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:
-    """Yield filters that read the time, of policies without `requeue.every`."""
+    """Yield rules that read the time otherwise than by comparing it, without `requeue.every`."""
     if policy.requeue is not None and policy.requeue.every is not None:
         return
-    for checked in _rejecting(policy):
-        if "now" in trees.reads(checked.core):
-            message = "this filter reads `now`, and no event reports that time has passed"
-            hint = "set when rejected pods are retried: requeue: {every: 1m}"
+    for checked in policy.rejecting:
+        if "now" in trees.reads(checked.core) and not _is_timed(trees, policy, checked):
+            message = "this rule reads `now`, and no event reports that time has passed"
+            hint = "set when rejected pods are retried: requeue: {every: 1m}; a comparison of `now`"
+            hint += " with what is known of the pod, such as now - pod.creationTime, needs none"
             yield Finding.of_all(checked.text, TIME, message, hint)
+
+
+def _is_timed(trees: Trees, policy: CheckedPolicy, checked: Checked) -> bool:
+    """Return whether the moments are known at which a rule changes by itself."""
+    moments = policy.moments(checked)
+    terms = [term for moment in moments.found for _, term in moment.terms]
+    reads = {name.partition(".")[0] for term in terms for name in trees.reads(term)}
+    return moments.complete and "node" not in reads
 
 
 def pods_that_differ(trees: Trees, policy: CheckedPolicy) -> Iterator[Finding]:

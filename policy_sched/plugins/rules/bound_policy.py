@@ -67,6 +67,10 @@ class BoundPolicy:
             (gate, BoundUnit(gate.unit, runtime), bound(gate.explain))
             for gate in sections.pre_enqueue
         ]
+        self._moments = [
+            (BoundUnit(moment.unit, runtime), moment.signs, moment.after)
+            for moment in sections.moments
+        ]
         self._keys = bound(sections.queue_sort)
         program = sections.sort_program
         self.queue_sort = None if program is None else program.bind(runtime)
@@ -158,6 +162,18 @@ class BoundPolicy:
             if not passes:
                 return self._gate_message(gate, explain, pod, cycle)
         return None
+
+    def next_moment(self, pod: PodInfo, cycle: Activation) -> int:
+        """Return when a rule that rejected the pod may change by time, ns since 1970; 0: never."""
+        times = []
+        for bound, signs, after in self._moments:
+            out = bound.scalar(pod, cycle, 0)
+            values = [bound.one(root, out) for root in bound.unit.roots]
+            if not any(isinstance(value, Failure) for value in values):
+                due = after + sum(sign * value for sign, value in zip(signs, values, strict=True))
+                if due > cycle.now:
+                    times.append(due)
+        return min(times, default=0)
 
     def _gate_message(
         self, gate: GateRule, explain: BoundUnit | None, pod: PodInfo, cycle: Activation

@@ -39,6 +39,7 @@ from policy_sched.model import (
     Node,
     PodGroup,
     PodInfo,
+    QueuedPod,
     QueueingHint,
     action_label,
 )
@@ -142,11 +143,17 @@ OwnHint = Callable[[Unit, str, str], ClusterEventWithHint]
 
 
 def events_of(
-    policy: CompiledPolicy, helps: Helps, own_hint: OwnHint, may_evict: MayEvict, alike: Alike
+    policy: CompiledPolicy,
+    helps: Helps,
+    own_hint: OwnHint,
+    may_evict: MayEvict,
+    alike: Alike,
+    moment: Callable[[QueuedPod], int],
 ) -> tuple[ClusterEventWithHint, ...]:
     """Return the events that may help a pod which the policy rejected or gated.
 
-    Without events of its own a policy with its own hint is evaluated for every event.
+    Without events of its own a policy with its own hint is evaluated for every event. ``moment``:
+    when the time itself may help a pod; see `ClusterEventWithHint`.
     """
     life = policy.life
     if life.events is not None:
@@ -156,7 +163,8 @@ def events_of(
     else:
         found = _events(policy, helps, may_evict, alike)
     timer = (ClusterEventWithHint(TIMER, every=life.every),) if life.every else ()
-    return (*found, *timer)
+    timed = (ClusterEventWithHint(TIMER, moment=moment),) if policy.sections.moments else ()
+    return (*found, *timer, *timed)
 
 
 def _stated(events: Iterable[StatedEvents], own_hint: OwnHint) -> Iterator[ClusterEventWithHint]:

@@ -251,7 +251,9 @@ class _Rules:
         The caller must keep them: they refer to the rules.
         """
         may_evict = Preempting(self._handle)
-        return events_of(self._policy, self._helps, self._own_hint, may_evict, self._alike)
+        return events_of(
+            self._policy, self._helps, self._own_hint, may_evict, self._alike, self._moment
+        )
 
     @hookimpl
     def pre_enqueue(self, pod: model.PodInfo) -> Status:
@@ -367,6 +369,11 @@ class _Rules:
         """Return a key of pods for which `_helps` and `Preempting` return the same."""
         nominated = pod.uid in self._handle.nominator.node_by_uid
         return self._like(pod), pod.priority, pod.pod.spec.preemption_policy, nominated
+
+    def _moment(self, queued: model.QueuedPod) -> int:
+        """Return when the time itself may change what the rules say of a pod; 0: never."""
+        cycle = replace(self._now(queued.info), queued=queued)
+        return self._bound.next_moment(queued.info, cycle)
 
     def _own_hint(self, unit: Unit, kind: str, action: str) -> model.ClusterEventWithHint:
         """Return an event with a hint of the policy's own about what happens to a kind."""
