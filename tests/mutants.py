@@ -83,6 +83,24 @@ MUTANTS: Final = (
         "        updates.update(entry, pod, rows)\n",
     ),
     Mutant(f"{EVALUATE}/nominated_pods.py", "if before == self._version:", "if True:"),
+    # Inputs of policies.
+    Mutant(
+        "cluster/tables/node_table.py",
+        "            self.journal.append(row, DYNAMIC)\n        if everywhere:",
+        "            pass\n        if everywhere:",
+    ),
+    Mutant(
+        "cluster/tables/node_table.py",
+        "column.view[row] = self.inputs[identity].number(key)",
+        "pass",
+    ),
+    Mutant("cluster/tables/node_table.py", "        if everywhere:\n", "        if False:\n"),
+    Mutant(
+        "cluster/tables/node_table.py",
+        "return self.input_table(identity).number(node.metadata.name)",
+        "return 0",
+    ),
+    Mutant("language/ir/dependencies.py", "in seen if op.kind in _OF_INPUTS", "in seen if False"),
     # Updates of changed rows.
     Mutant(f"{EVALUATE}/updates.py", "            entry.own_scores()\n", "            pass\n"),
     Mutant(f"{EVALUATE}/updates.py", "entry.totals.add(scored, gains)", "pass"),

@@ -14,6 +14,7 @@ from policy_sched.cluster.cache import (
 from policy_sched.cluster.group_index import GroupIndex as GroupIndex
 from policy_sched.cluster.inputs import (
     DeclaredInput as DeclaredInput,
+    InputChange as InputChange,
     InputProblem as InputProblem,
     Inputs as Inputs,
 )

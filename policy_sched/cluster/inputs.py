@@ -16,7 +16,7 @@ import msgspec
 
 from policy_sched.cluster.listers import ApiObjects
 from policy_sched.cluster.tables import InputTable, NodeTable
-from policy_sched.model import ApiObject, Kind, Namespace
+from policy_sched.model import KINDS, ApiObject, Kind, Namespace
 
 MAX_OBJECTS: Final = 100_000
 """Objects of a kind that an input has; later ones are left out."""
@@ -51,6 +51,18 @@ class InputProblem(msgspec.Struct, frozen=True):
     message: str
 
 
+class InputChange(msgspec.Struct, frozen=True):
+    """An object of inputs that came, changed or went: its key by the identity of each input.
+
+    None where an input has not got it, or keeps it under a name that only the cache has.
+    """
+
+    keys: Mapping[str, str | None]
+
+
+KINDS_OF: Final = {struct: kind for kind, struct in KINDS.items()}
+
+
 class Inputs:
     """All inputs of one scheduler; ``now`` returns ns since 1970."""
 
@@ -61,6 +73,15 @@ class Inputs:
         self._declared: dict[str, _Input] = {}
         self.problems: dict[tuple[str, Place], InputProblem] = {}
         """Objects that are left out, by the input's identity and their place."""
+
+    def keys_of(self, item: ApiObject) -> InputChange | None:
+        """Return the keys that an object has now in inputs; None if none reads its kind."""
+        kind = KINDS_OF.get(type(item)) or (item.api_version, item.kind)
+        place = (item.metadata.namespace, item.metadata.name)
+        readers = [one for one in self._declared.values() if one.given.kind == kind]
+        if not readers:
+            return None
+        return InputChange({one.given.identity: one.keys.get(place) for one in readers})
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -106,14 +127,15 @@ class _Input:
         self.table = nodes.inputs[given.identity] = InputTable(given.most)
         self._nodes = nodes
         self._problems = problems
-        self._keys: dict[Place, str] = {}
+        self.keys: dict[Place, str] = {}
+        """The key of each object."""
         self._holders: dict[str, dict[Place, Any]] = {}
         """By key, the records that have it."""
 
     def put(self, item: ApiObject, now: int) -> None:
         """Take an object in, or replace it; one that cannot be read leaves what was there."""
         place = (item.metadata.namespace, item.metadata.name)
-        if place not in self._keys and len(self._keys) >= MAX_OBJECTS:
+        if place not in self.keys and len(self.keys) >= MAX_OBJECTS:
             self._refuse(place, f"more than {MAX_OBJECTS} objects")
             return
         try:
@@ -126,8 +148,8 @@ class _Input:
             self._refuse(place, "the rule of the input's key fails")
             return
         self._problems.pop((self.given.identity, place), None)
-        before = self._keys.get(place)
-        self._keys[place] = key
+        before = self.keys.get(place)
+        self.keys[place] = key
         if before is not None and before != key:
             self._drop(before, place)
         self._holders.setdefault(key, {})[place] = record
@@ -137,7 +159,7 @@ class _Input:
         """Leave an object out that was deleted."""
         place = (item.metadata.namespace, item.metadata.name)
         self._problems.pop((self.given.identity, place), None)
-        key = self._keys.pop(place, None)
+        key = self.keys.pop(place, None)
         if key is not None:
             self._drop(key, place)
 

@@ -36,6 +36,8 @@ class EventResource(Enum):
     RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
     DEVICE_CLASS = "resource.k8s.io/DeviceClass"
     POD_GROUP = "scheduling.k8s.io/PodGroup"
+    INPUT = "Input"
+    """An object of an input of a policy; upstream has no such kind."""
     WILDCARD = "*"
 
 

@@ -289,6 +289,12 @@ class Condition(ApiValue, frozen=True, gc=False):
     status: str = ""
     reason: str = ""
     message: str = ""
+    last_transition_time: datetime | None = None
+
+    @property
+    def transition_time(self) -> int:
+        """When its status changed last, in ns since 1970; 0 if not stated."""
+        return nanoseconds(self.last_transition_time)
 
 
 class Container(msgspec.Struct, frozen=True, eq=False):

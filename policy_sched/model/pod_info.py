@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from policy_sched.model.meta import (
     ANY_ADDRESS,
+    Condition,
     Container,
     HostPort,
     NodeAffinity,
@@ -36,6 +37,7 @@ from policy_sched.model.pod_terms import (
     pod_terms,
     spread_constraints,
 )
+from policy_sched.model.quantity import units
 from policy_sched.model.requests import container_units, limits, qos_class, totals
 from policy_sched.model.storage import PodVolumes, pod_volumes
 
@@ -76,13 +78,17 @@ _LAZY: Final = (
     "affinity_terms",
     "annotations",
     "annotations_key",
+    "conditions",
     "containers",
     "creation_time",
+    "deletion_time",
     "host_network",
     "labels_key",
     "limits",
     "limits_key",
     "node_selector_key",
+    "overhead",
+    "overhead_key",
     "owner_key",
     "owner_kind",
     "owner_name",
@@ -142,6 +148,10 @@ class PodInfo:
     terminating: bool
     creation_time: int
     start_time: int
+    deletion_time: int
+    conditions: tuple[Condition, ...]
+    overhead: dict[str, int]
+    overhead_key: tuple[tuple[str, int], ...]
     node_selector: dict[str, str]
     node_selector_key: tuple[tuple[str, str], ...]
     node_affinity: NodeAffinity | None
@@ -447,13 +457,17 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any] | Pod]]]
     ),
     "annotations": lambda i: i.pod.metadata.annotations,
     "annotations_key": lambda i: tuple(sorted(i.annotations.items())),
+    "conditions": lambda i: i.pod.status.conditions,
     "containers": _containers,
+    "deletion_time": lambda i: nanoseconds(i.pod.metadata.deletion_timestamp),
+    "overhead": lambda i: {n: units(n, a) for n, a in i.pod.spec.overhead.items()},
     "creation_time": lambda i: nanoseconds(i.pod.metadata.creation_timestamp),
     "host_network": lambda i: i.pod.spec.host_network,
     "labels_key": lambda i: tuple(sorted(i.labels.items())),
     "limits": lambda i: limits(i.pod),
     "limits_key": lambda i: tuple(sorted(i.limits.items())),
     "node_selector_key": lambda i: tuple(sorted(i.node_selector.items())),
+    "overhead_key": lambda i: tuple(sorted(i.overhead.items())),
     "owner_key": _owner_key,
     "owner_kind": lambda i: _controller(i).kind,
     "owner_name": lambda i: _controller(i).name,

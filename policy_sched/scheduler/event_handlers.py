@@ -12,8 +12,9 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from policy_sched import model
-from policy_sched.cluster import PodState
+from policy_sched.cluster import InputChange, PodState
 from policy_sched.manifests import with_claims
+from policy_sched.plugins.rules import inputs_of
 from policy_sched.queue import node_changes, pod_changes
 from policy_sched.scheduler.scheduler import Scheduler
 
@@ -164,22 +165,38 @@ def object_seen(
     scheduler: Scheduler, old: model.ApiObject | None, new: model.ApiObject
 ) -> ClusterChange:
     """An object that is neither node nor pod came (``old`` is None) or changed."""
+    inputs = scheduler.handle.shared(inputs_of)
+    before = inputs.keys_of(new)
     if isinstance(new, model.Namespace):
         scheduler.cache.set_namespace(new)
     else:
         scheduler.handle.objects.put(new)
-    return _broadcast(
-        scheduler, type(new), model.ActionType.ADD if old is None else model.UPDATE, (old, new)
-    )
+    action = model.ActionType.ADD if old is None else model.UPDATE
+    events = _broadcast(scheduler, type(new), action, (old, new))
+    if before is None:
+        return events
+    return (*events, _tell_input(scheduler, action, before, inputs.keys_of(new)))
 
 
 def object_gone(scheduler: Scheduler, old: model.ApiObject) -> ClusterChange:
     """An object that is neither node nor pod was deleted."""
+    before = scheduler.handle.shared(inputs_of).keys_of(old)
     if isinstance(old, model.Namespace):
         scheduler.cache.remove_namespace(old.metadata.name)
     else:
         scheduler.handle.objects.remove(old)
-    return _broadcast(scheduler, type(old), model.ActionType.DELETE, (old, None))
+    action = model.ActionType.DELETE
+    events = _broadcast(scheduler, type(old), action, (old, None))
+    return events if before is None else (*events, _tell_input(scheduler, action, before, None))
+
+
+def _tell_input(
+    scheduler: Scheduler, action: model.ActionType, before: InputChange, after: InputChange | None
+) -> model.ClusterEvent:
+    """Tell the queue of an object that inputs of policies read."""
+    event = model.ClusterEvent(model.EventResource.INPUT, action)
+    scheduler.queue.move_all_to_active_or_backoff(event, before, after)
+    return event
 
 
 def _broadcast(

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from policy_sched.language.syntax import ast as typed
 from policy_sched.language.values import types
+from policy_sched.model.meta import nanoseconds
 from policy_sched.model.pod_group import GroupCounts
 from policy_sched.model.pod_info import PodInfo
 
@@ -272,6 +273,8 @@ def field_of(record: Any, name: str) -> Any:
             return record[name]
     if name == "tolerationSeconds":
         return ABSENT if record.toleration_seconds is None else some(record.toleration_seconds)
+    if name == "lastTransitionTime":
+        return nanoseconds(record.last_transition_time)
     value = getattr(record, name)
     return oracle_world.Resources(value) if name in {"requests", "limits"} else value
 

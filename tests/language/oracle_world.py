@@ -190,7 +190,7 @@ def free(allocatable: Resources, requested: Resources) -> Resources:
 def pod_field(pod: PodInfo, name: str) -> Any:
     """Return a field of a pod: that of `PodInfo` under its Python name."""
     value = getattr(pod, re.sub(r"(?<=[a-z])([A-Z]+)", r"_\1", name).lower())
-    if name in {"requests", "nonZeroRequests", "limits"}:
+    if name in {"requests", "nonZeroRequests", "limits", "overhead"}:
         return Resources(value)
     return list(value) if isinstance(value, tuple) else value
 

@@ -65,6 +65,7 @@ def compiled(
     with tempfile.TemporaryDirectory() as folder:
         for number, text in enumerate(texts):
             Path(folder, f"{number}.yaml").write_text(text, encoding="utf-8")
+        Path(folder, "inputs.json").write_text(random_objects.INPUT_SCHEMA, encoding="utf-8")
         enabled = [{"name": f"P{i}", "weight": WEIGHTS[i % 3]} for i in range(len(texts))]
         config: random_objects.Plain = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -200,6 +201,10 @@ class History:
         numbers = tuple(sorted(random.sample(range(len(PROFILES)), random.choice((1, 1, 2)))))
         policies = random.choice((0, 0, 1, 1, 2, 3))
         texts = tuple(random_objects.policy(random, number) for number in range(policies))
+        self.of_inputs = Random(f"{seed} inputs")
+        self.inputs = self.of_inputs.random() < 0.4
+        if self.inputs:
+            texts += (random_objects.policy_of_inputs(self.of_inputs, policies),)
         self.plans = compiled(texts, numbers, self.groups)
         self.restarts = Random(seed)
         self.sides = [
@@ -240,6 +245,8 @@ class History:
         random, shape = self.random, self.shape
         names, weights = list(CHANGES), list(CHANGES.values())
         for self.step in range(steps):
+            if self.inputs and self.of_inputs.random() < 0.2:
+                self._inputs_change()
             if random.random() < shape.changes:
                 getattr(self, random.choices(names, weights)[0])()
             elif self.running and random.random() < 0.4:
@@ -291,6 +298,17 @@ class History:
 
     def _time_passes(self) -> None:
         self.clock.ns += self.random.choice((1, 2, 11, 301)) * SECOND
+
+    def _inputs_change(self) -> None:
+        """An object of an input comes, changes or goes."""
+        random = self.of_inputs
+        made = random_objects.input_object(random, self.names)
+        gone = random.random() < 0.25
+        for side in self.sides:
+            if gone:
+                event_handlers.object_gone(side.scheduler, made)
+            else:
+                event_handlers.object_seen(side.scheduler, None, made)
 
     def _storage_changes(self) -> None:
         if self.volumes:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
 from policy_sched.model.cluster_objects import Namespace, Node, PodDisruptionBudget
-from policy_sched.model.meta import ApiObject, LabelSelector, ObjectMeta
+from policy_sched.model.meta import ApiObject, CustomObject, LabelSelector, ObjectMeta, datetime_of
 from policy_sched.testing import make_node
 from tests.plugins.volumes import world
 
@@ -83,6 +84,81 @@ def policy(random: Random, number: int) -> str:
     limit = 'annotations: {policysched.dev/cost-limit: "20000"}'
     head = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\n"
     return f"{head}metadata: {{name: P{number}, {limit}}}\nspec:\n  {body}\n"
+
+
+INPUT_SCHEMA: Final = """{"type": "object", "properties": {"spec": {"type": "object",
+"properties": {"level": {"type": "integer"}, "open": {"type": "boolean"},
+"max": {"type": "object", "additionalProperties": {"type": "string", "format": "quantity"}}}}}}"""
+"""The schema of the objects of both kinds of inputs."""
+OF_INPUTS: Final = (
+    ("filter", "level(node) < 60"),
+    ("filter", 'quota(pod).optMap(q, pod.requests["cpu"] <= q.spec.max["cpu"]).orValue(true)'),
+    ("filter", "inputs.loads.all().exists(l, l.spec.level < 30) || node.podCount < 3"),
+    ("filter", "level(node) + node.podCount * 20 < 90"),
+    ("score", "clamp(100 - level(node), 0, 100)"),
+    ("score", "quota(pod).optMap(q, q.spec.open).orValue(false) == node.ready ? 7 : 9"),
+    ("score", f'node.labels[?"{ZONE}"].optFlatMap(z, inputs.quotas[?z]).hasValue() ? 50 : 70'),
+    ("preEnqueue", "quota(pod).optMap(q, q.spec.open).orValue(true)"),
+    ("victim", "victim.priority < 9 && quota(victim).optMap(q, q.spec.open).orValue(true)"),
+)
+"""Sections that read inputs: by the node's name, by the pod, by a label of the node, and all."""
+
+
+def policy_of_inputs(random: Random, number: int) -> str:
+    """Return a policy that reads objects by the name of the node, by namespace, and all of them."""
+    rules = dict(random.sample(OF_INPUTS, 4))
+    kinds = {"schema": "inputs.json", "apiVersion": "example.com/v1", "most": 1000}
+    spec: Plain = {
+        "inputs": [
+            {"name": "loads", "kind": "Load", "key": "object.name", **kinds},
+            {"name": "quotas", "kind": "Quota", "key": "object.namespace", **kinds},
+        ],
+        "functions": [
+            {
+                "name": "level",
+                "params": {"n": "Node"},
+                "expression": "inputs.loads[?node.name].optMap(l, l.spec.level).orValue(0)",
+            },
+            {
+                "name": "quota",
+                "params": {"p": "Pod"},
+                "expression": "inputs.quotas[?p.namespace]",
+            },
+        ],
+    }
+    for section, rule in rules.items():
+        if section == "score":
+            spec[section] = {"expression": rule}
+        elif section == "victim":
+            spec["preemption"] = {"victim": rule}
+        else:
+            spec[section] = [{"expression": rule, "message": "inputs say no", "onError": "Reject"}]
+    annotations = {"policysched.dev/cost-limit": "20000"}
+    document = {
+        "apiVersion": "policysched.dev/v1alpha1",
+        "kind": "Policy",
+        "metadata": {"name": f"P{number}", "annotations": annotations},
+        "spec": spec,
+    }
+    return json.dumps(document)
+
+
+def input_object(random: Random, nodes: Sequence[str]) -> CustomObject:
+    """Return an object of an input: a node's load, or a quota of a namespace."""
+    kind = random.choice(("Load", "Load", "Quota"))
+    place = random.choice(list(nodes) if kind == "Load" else [*NAMESPACES, *ZONES[:2]])
+    meta = ObjectMeta(name=place)
+    if kind == "Quota":  # of two quotas of a namespace the older counts
+        born = datetime_of(random.randrange(5) * 10**9)
+        names = random.choice(("a", "b", "b"))
+        meta = ObjectMeta(name=names, namespace=place, creation_timestamp=born)
+    spec = {
+        "level": random.choice((0, 20, 50, 70, 100)),
+        "open": random.random() < 0.7,
+        "max": {"cpu": random.choice(("50m", "1", "8"))},
+    }
+    content = {"spec": spec}
+    return CustomObject(api_version="example.com/v1", kind=kind, metadata=meta, content=content)
 
 
 def constraint(random: Random, app: str) -> Plain:

@@ -67,7 +67,7 @@ def visible(node: Node) -> tuple[object, ...]:
         status.images,
         status.node_info,
         status.declared_features,
-        [(c.type, c.status, c.reason) for c in status.conditions],
+        [(c.type, c.status, c.reason, c.last_transition_time) for c in status.conditions],
     )
 
 

@@ -97,7 +97,7 @@ def find_reads(roots: Iterable[graph.Op]) -> Reads:
     pod: set[tuple[str, ...]] = set()
     node: set[str] = set()
     scope, clock, columns_only, preferred = Scope.STATIC, False, True, False
-    tolerations, taints, inputs = False, set(), set()
+    tolerations, taints = False, set()
     todo, seen = list(roots), set()
     of_node = _taints_of_node(todo)
     while todo:
@@ -124,8 +124,6 @@ def find_reads(roots: Iterable[graph.Op]) -> Reads:
             scope = max(scope, Scope.NODE)
         if op.kind is ops.FACTS_AT or (op.kind is ops.RUNTIME_OF and op.data == "image_nodes"):
             node.add("nodes")  # how many of them have an image
-        if op.kind in _OF_INPUTS:
-            inputs.add(str(op.data))
         if op.kind is ops.FITS:
             node.add("deviceResources")
         todo.extend(a.args[0] if _is_part_of_node(op, a) else a for a in op.args)
@@ -139,6 +137,8 @@ def find_reads(roots: Iterable[graph.Op]) -> Reads:
         if name:
             node.add(name)
             scope = max(scope, _scope_of(name))
+        if op.kind is ops.ATTR and op.data == "conditions":
+            scope = Scope.VOLATILE  # of pods on nodes: that one changed is not noted
         if op.kind is ops.CTX or (op.kind is ops.OF_CTX and op.data in _MOVING):
             scope = Scope.VOLATILE
             clock = clock or op.data != "pod_group"
@@ -151,7 +151,7 @@ def find_reads(roots: Iterable[graph.Op]) -> Reads:
         preferred,
         tolerations,
         frozenset(taints),
-        frozenset(inputs),
+        frozenset(str(op.data) for op in seen if op.kind in _OF_INPUTS),
     )
 
 

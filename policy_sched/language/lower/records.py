@@ -40,13 +40,14 @@ from policy_sched.language.values import (
 _ATTRIBUTES: Final = {
     ("Pod", "ownerUID"): "owner_uid",
     ("Pod", "podGroup"): "pod_group",
+    ("Condition", "lastTransitionTime"): "transition_time",
     ("Namespace", "name"): "metadata.name",
     ("Namespace", "labels"): "metadata.labels",
     ("Namespace", "annotations"): "metadata.annotations",
 }
 #: Optional fields that the scheduler's objects hold as a number, 0 where there is none, so that
 #: they are columns as other numbers are.
-_NONE_IS_ZERO: Final = frozenset({("Pod", "startTime")})
+_NONE_IS_ZERO: Final = frozenset({("Pod", "startTime"), ("Pod", "deletionTime")})
 _SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _CODES: Final = {"name": ("name",), **{name: ("field", name) for name in NODE_FIELDS}}
 _NUMBERS: Final = {"creationTime": "i", "podCount": "i", "unschedulable": "b", "ready": "b"}
@@ -314,6 +315,7 @@ def _amount(low: Lowering, mapping: Value, key: Abstract, result: types.Type, sp
 _NEVER_NEGATIVE: Final = frozenset(
     {
         *("requests", "limits", "non_zero_requests", "capacity", "allocatable", "requested"),
+        "overhead",
         *("consumed", "consumed_capacity"),
     }
 )

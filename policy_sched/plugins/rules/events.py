@@ -18,6 +18,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from policy_sched.cluster import InputChange
 from policy_sched.cluster.tables import Scope
 from policy_sched.language import CompiledPolicy, StatedEvents, Unit
 from policy_sched.language.ir import Reads
@@ -71,6 +72,7 @@ _NODE_CHANGES: Final = {
     "deviceRequested": ActionType.UPDATE_NODE_LABEL,
     "devices": ActionType.UPDATE_NODE_LABEL,
     "allocation": ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE,
+    "input": ActionType(0),
 }
 _GOES: Final = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
 _COMES: Final = ActionType.ADD | ActionType.UPDATE_POD_LABEL
@@ -107,6 +109,7 @@ _DEVICES: Final = (
     ClusterEvent(EventResource.RESOURCE_CLAIM, ALL),
     _DEVICE_CLASS,
 )
+_INPUT: Final = ClusterEvent(EventResource.INPUT, ALL)
 _NAMESPACE: Final = ClusterEvent(EventResource.NAMESPACE, ActionType.ADD | UPDATE)
 #: Events that change the counts of a group, other than its pods that wait for Permit.
 _OF_A_GROUP: Final = (
@@ -203,6 +206,8 @@ def _events(
         if policy.passes_with_more_pods and not pods & ActionType.ADD:
             hint = _asks_again(helps, _evicts_none) if alone else None
             yield ClusterEventWithHint(ASSIGNED_POD_ADD, hint, alike=alike)
+    if policy.sections.inputs:
+        yield ClusterEventWithHint(_INPUT, _of_inputs(policy, reads, helps, may_evict), alike=alike)
     if {"deviceAllocatable", "deviceRequested", "devices", "allocation"} & reads.node:
         yield from (ClusterEventWithHint(event) for event in _DEVICES)
     if "deviceResources" in reads.node:
@@ -260,6 +265,25 @@ def _of_domains(policy: CompiledPolicy) -> Iterator[ClusterEventWithHint]:
     if pods:
         yield ClusterEventWithHint(ClusterEvent(EventResource.ASSIGNED_POD, pods))
     yield from (ClusterEventWithHint(event, _is_of_its_group) for event in _OF_A_GROUP)
+
+
+def _of_inputs(policy: CompiledPolicy, reads: Reads, helps: Helps, may_evict: MayEvict) -> Hint:
+    """Return the hint about objects of inputs: where one has a node's name, that node is asked."""
+    own = {given.type.identity for given in policy.sections.inputs}
+    everywhere = reads.inputs | policy.gate_reads.inputs
+    if reads.scope > Scope.NODE or policy.veto_reads.node:
+        everywhere = frozenset(own)
+    pods = any(field in _POD_CHANGES for field in reads.node)
+
+    def hint(pod: PodInfo, old: object, new: object) -> QueueingHint:
+        changes = [one.keys for one in (old, new) if isinstance(one, InputChange)]
+        keys = {(name, key) for keys in changes for name, key in keys.items() if name in own}
+        if any(name in everywhere for name, _ in keys) or (keys and pods and may_evict(pod)):
+            return QueueingHint.QUEUE
+        nodes = {key for _, key in keys if key is not None}
+        return QueueingHint.queue_if(any(helps(pod, node) for node in nodes))
+
+    return hint
 
 
 def _evicts_none(_pod: PodInfo) -> bool:

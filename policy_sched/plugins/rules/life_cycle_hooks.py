@@ -258,7 +258,7 @@ class _LifeCycle:
         def version() -> Hashable:
             handle = self._handle
             counts = handle.groups.of(key) if grouped else None
-            nodes = handle.nodes.journal.version if reads.node else 0
+            nodes = handle.nodes.journal.version if reads.node or reads.inputs else 0
             return counts, nodes, handle.now() if reads.clock else 0
 
         alike = reads.pod <= {("podGroup",)} and not reads.node

@@ -117,6 +117,7 @@ def devices_hash(
             given = PolicySource(
                 name=source.name,
                 params=source.params,
+                inputs=source.inputs,
                 functions=source.functions,
                 variables=source.variables,
                 match_conditions=source.match_conditions,

@@ -65,6 +65,7 @@ EventKind = Literal[
     "ResourceSlice",
     "DeviceClass",
     "PodGroup",
+    "Input",
 ]
 """Kinds of objects whose changes the scheduling queue hears of."""
 EventAction = Literal[
