@@ -36,6 +36,7 @@ class Attempt(msgspec.Struct, eq=False):
     when, in seconds of whatever clock measures attempts; 0 where none does. ``brief``: a decision
     that may take long raises TakesLong, and the caller makes it again where it blocks nothing.
     ``early``: if the attempt is in vain, the pod's backoff ends as soon as nothing else is ready.
+    ``late``: how long what it waited for last was there before it was resumed, in nanoseconds.
     """
 
     queued: QueuedPod
@@ -47,6 +48,7 @@ class Attempt(msgspec.Struct, eq=False):
     began: float = 0.0
     brief: bool = False
     early: bool = False
+    late: int = 0
 
 
 class Bind(msgspec.Struct, frozen=True):

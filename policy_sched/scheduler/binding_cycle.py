@@ -301,6 +301,9 @@ def _finished(
         if not isinstance(status, Status):
             text = f"finished with {type(status).__name__}; a Status is expected"
             raise PluginError(f'plugin "{result.plugin}": {point} {text}')
+        if attempt.late:  # the point lasted until the result was there
+            started = result.started + attempt.late / 1e9
+            result = msgspec.structs.replace(result, started=started)
         result = runner.resume(point, result, status, attempt.state, pod, node)
     return result
 
@@ -350,13 +353,15 @@ class InFlightBinding(msgspec.Struct, eq=False):
 class InFlightBindings:
     """Attempts that wait, by the UID of their pod, in the order in which they began to.
 
-    ``changes`` returns a number that rises whenever an API object changes.
+    ``changes`` returns a number that rises whenever an API object changes, ``now`` nanoseconds
+    since 1970.
     """
 
-    def __init__(self, changes: Callable[[], int]) -> None:
+    def __init__(self, changes: Callable[[], int], now: Callable[[], int]) -> None:
         self._changes = changes
+        self._now = now
         self._bindings: dict[str, InFlightBinding] = {}
-        self._ready: dict[str, None] = {}
+        self._ready: dict[str, int] = {}
         self._polled: dict[str, None] = {}
         self._asked_at = self._asked_changes = 0
         self._tickets = count()
@@ -383,7 +388,7 @@ class InFlightBindings:
             self._polled[uid] = None
 
     def _wake(self, uid: str) -> None:
-        self._ready[uid] = None
+        self._ready[uid] = self._now()
 
     def take(self, uid: str) -> InFlightBinding | None:
         """Remove an attempt, if it waits: it resumes or is cancelled."""
@@ -399,13 +404,20 @@ class InFlightBindings:
         uids, self._ready = self._ready, {}
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] <= now:
-            uids[heapq.heappop(deadlines)[2]] = None
+            uids.setdefault(heapq.heappop(deadlines)[2], now)
         if self._polled and (
             now >= self._asked_at + PAUSE or self._changes() != self._asked_changes
         ):
             self._asked_at, self._asked_changes = now, self._changes()
-            uids |= self._polled
-        return [binding for uid in uids if (binding := self.take(uid)) is not None]
+            for uid in self._polled:
+                uids.setdefault(uid, now)
+        due = []
+        for uid, woken in uids.items():
+            binding = self.take(uid)
+            if binding is not None:
+                binding.attempt.late = now - woken
+                due.append(binding)
+        return due
 
     def has_woken(self) -> bool:
         """Return whether an attempt was woken."""

@@ -26,7 +26,7 @@ def names(bindings: list[InFlightBinding]) -> list[str]:
 
 def test_bindings_continue_in_the_order_of_their_answers() -> None:
     """Each is removed once."""
-    bindings = InFlightBindings(lambda: 0)
+    bindings = InFlightBindings(lambda: 0, lambda: 0)
     works = {name: PendingStatus() for name in "abc"}
     for name, work in works.items():
         bindings.set_aside(binding_of(name, work), 0)
@@ -40,7 +40,7 @@ def test_bindings_continue_in_the_order_of_their_answers() -> None:
 
 def test_deadlines_are_looked_at_when_they_are_due() -> None:
     """A deadline that was extended is met at its new time."""
-    bindings = InFlightBindings(lambda: 0)
+    bindings = InFlightBindings(lambda: 0, lambda: 0)
     waiting = WaitingPod(pod_of("a"), "n0", {"x": 1.0, "y": 5.0}, 0)
     bindings.set_aside(binding_of("a", waiting), 0)
     bindings.set_aside(binding_of("b", PendingStatus(deadline=3 * PAUSE)), 0)
@@ -57,7 +57,7 @@ def test_deadlines_are_looked_at_when_they_are_due() -> None:
 def test_pre_bind_is_retried_once_a_second_or_after_a_change() -> None:
     """Not on every poll."""
     changes = [0]
-    bindings = InFlightBindings(lambda: changes[0])
+    bindings = InFlightBindings(lambda: changes[0], lambda: 0)
     binding = binding_of("a", PendingStatus(lambda: None))
     bindings.set_aside(binding, 0)
     assert bindings.due(PAUSE - 1) == []

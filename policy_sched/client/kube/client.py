@@ -142,7 +142,7 @@ class KubeClient:
     """Carries decisions out through an API server; needs a running event loop.
 
     ``leads`` is checked right before each write is sent. ``wake`` is called after a response that
-    a decision may wait for. ``reporter`` and ``instance`` sign events; ``by_profile``: those of
+    a decision may wait for, ``wake_later`` after one that says that a pod is bound. ``reporter`` and ``instance`` sign events; ``by_profile``: those of
     pods are signed by the profile that decides them, and the instance begins with its name.
     ``begin`` starts the work of a `KeyedExecutor`.
     """
@@ -157,6 +157,7 @@ class KubeClient:
         leads: Callable[[], bool] = lambda: True,
         failed: Failed = ignore_failure,
         wake: Callable[[], None] = nothing,
+        wake_later: Callable[[], None] | None = None,
         begin: rest.Begin = rest.at_once,
     ) -> None:
         self.events = EventWriter(api, partial(failed, RECORD_EVENT), begin)
@@ -168,7 +169,7 @@ class KubeClient:
         self._by_profile = by_profile
         self._leads = leads
         self._failed = failed
-        self._wake = wake
+        self._wake, self._wake_later = wake, wake_later or wake
         self._settling = BindConfirmation(api, self._check_lead)
 
     def bind(self, pod: PodInfo, node: str, done: Done) -> None:
@@ -294,7 +295,7 @@ class KubeClient:
                 ended(partial(self._bind, pod, node, done, failed))
                 return
             done(None)
-            self._wake()
+            self._wake_later()
             ended(None)
 
         return self._settling.begin(pod, node, responded)

@@ -45,7 +45,7 @@ CHANGES_PER_STEP: Final = 500
 
 
 LATER: Final = 0.05
-"""Seconds after which a step applies that pods got their nodes, unless another one does before."""
+"""Seconds after which a step takes in that pods are bound, unless another one does before."""
 TURNS_APART: Final = 0.005
 """Seconds between two turns of the event loop: what comes meanwhile shares the next one."""
 LOOKING: Final = rest.Settings(qps=20, burst=20)
@@ -116,6 +116,7 @@ class ClusterInstance(Instance):
             leads=lambda: self.leads,
             failed=self._failed,
             wake=self._woken,
+            wake_later=self._woken_later,
             begin=self._in_loop,
         )
         self.candidacy = candidacy
@@ -200,7 +201,7 @@ class ClusterInstance(Instance):
         return self.informers.behind
 
     def _woken_later(self) -> None:
-        """Pods got their nodes, as decided: the next step applies that, if none does before."""
+        """Pods are bound, as decided: it may wait for a step that decides another one."""
         if self._later is None:
             self._later = asyncio.get_running_loop().call_later(LATER, self._woken)
 

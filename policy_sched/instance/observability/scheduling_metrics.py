@@ -129,18 +129,21 @@ class AttemptMetrics:
     # Events of the owner.
 
     def ended(self, outcome: Outcome, now: int) -> None:
-        """Record the end of an attempt; a waiting pod has not ended. ``now``: ns since 1970."""
+        """Record the end of an attempt; a waiting pod has not ended. ``now``: ns since 1970.
+
+        An attempt ends when its last response comes, not when a step takes that in.
+        """
         attempt = outcome.attempt
         if attempt is None or outcome.waiting:
             return
         failed = UNSCHEDULABLE if outcome.status.rejected else ERROR
         result = SCHEDULED if outcome.node else failed
-        took = self.timer() - attempt.began
+        took = max(0.0, self.timer() - attempt.began - attempt.late / 1e9)
         self._took[result, outcome.pod.scheduler_name].append(took)
         if outcome.node:
             queued = attempt.queued
             self._tries.append(queued.attempts)
-            waited = (now - queued.ready_at) / 1e9
+            waited = (now - attempt.late - queued.ready_at) / 1e9
             self._waited[min(queued.attempts, MOST_ATTEMPTS)].append(waited)
             if queued.flushed:
                 self.families.pod_scheduled_after_flush_total.values[()] += 1

@@ -79,7 +79,10 @@ class Measured:
 
 
 def test_a_bound_pod_is_counted_with_all_its_durations() -> None:
-    """The attempt lasts until the binding is answered; the pod's wait begins when it is ready."""
+    """The attempt lasts until the binding is answered; the pod's wait begins when it is ready.
+
+    A step that took the response in later made the binding seem slower.
+    """
     client = SlowClient()
     world = Measured(client=client)
     world.scheduler.add_pod(pod_of("p"))
@@ -94,6 +97,7 @@ def test_a_bound_pod_is_counted_with_all_its_durations() -> None:
     assert "schedule_attempts_total{profile=default-scheduler,result=scheduled}" not in page
     world.pass_time(0.5)
     client.pending["p"]()
+    world.pass_time(0.25)  # until a step takes it in
     world.tick()
     page = world.page()
     attempt = "{profile=default-scheduler,result=scheduled}"
