@@ -206,10 +206,10 @@ class ClusterInstance(Instance):
             self._later = asyncio.get_running_loop().call_later(LATER, self._woken)
 
     def _take_in(self) -> None:
+        self.work += self.informers.drain(self._handle, CHANGES_PER_STEP, self._slice())
         if self._later is not None:
             self._later.cancel()
             self._later = None
-        self.work += self.informers.drain(self._handle, CHANGES_PER_STEP, self._slice())
         if not self._ready and self.informers.synced and not self.informers.behind:
             self._ready = True
             self.log.write(

@@ -259,7 +259,7 @@ class Instance(ABC):
         """Return the time of the next step, the present included; None: none is scheduled."""
         if self.deciding:
             return self.now() if self.executing else self._cluster_wakeup()  # the worker wakes us
-        if self.behind or (self.may_begin and not self.scheduler.queue.idle()):
+        if self.behind or (not self.scheduler.queue.idle() and self.may_begin):
             return self.now()
         own, other = self._cluster_wakeup(), self.scheduler.next_wakeup()
         if own is None or other is None:

@@ -59,6 +59,7 @@ class RunLoop:
         self._show = show
         self._show_every = min(show_every, LONGEST_SLEEP)
         self._awake = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
         self._end = asyncio.Event()
         self._reload_lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -90,6 +91,8 @@ class RunLoop:
             await self._finish()
         finally:
             ending.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(ending, *self._tasks, return_exceptions=True)
@@ -114,11 +117,17 @@ class RunLoop:
         if pause <= 0:
             await asyncio.sleep(0)
             return
-        timer = asyncio.get_running_loop().call_later(pause, self._awake.set)
-        try:
-            await self._awake.wait()
-        finally:
-            timer.cancel()
+        loop = asyncio.get_running_loop()
+        at = loop.time() + pause
+        if self._timer is None or self._timer.when() > at:  # else it does, or wakes us for nothing
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = loop.call_at(at, self._ring)
+        await self._awake.wait()
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._awake.set()
 
     def _settle(self) -> None:
         """Freeze the objects of the first listing, and measure turns from now on."""

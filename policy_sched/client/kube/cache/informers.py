@@ -124,6 +124,8 @@ class Informers:
     def _following(self, selection: Selection) -> Reflector[Any]:
         reflector = self._reflector(selection, KINDS[selection.kind])
         reflector.on_following = self._following_again
+        if selection.kind == POD and self._wake_later is not self._wake:
+            reflector.held_back = self._wake_later
         return reflector
 
     @property
@@ -164,6 +166,7 @@ class Informers:
 
     def drain(self, tell: Tell, limit: int, over: Callable[[], bool] = never) -> int:
         """Hand on at most so many changes, and no more once it is ``over``; return how many."""
+        self._take_held()
         if not self.synced:
             return 0
         waiting = self._waiting
@@ -177,7 +180,12 @@ class Informers:
 
     def mark(self) -> int:
         """Return a mark behind what has come by now."""
+        self._take_held()
         return self._handed + len(self._waiting)
+
+    def _take_held(self) -> None:
+        for reflector in self._decisive:
+            reflector.take_held()
 
     def past(self, mark: int) -> bool:
         """Return whether all before a mark has been handed on."""

@@ -138,6 +138,11 @@ def _failure(status: rest.ApiStatus) -> ClusterError:
     return error if rest.expired(error) else rest.Malformed(f"the server ended a watch: {error}")
 
 
+def _may_wait(line: bytes) -> bool:
+    """Return whether a line looks like the update of a pod that has its node."""
+    return line.startswith(b'{"type":"MODIFIED",') and b'"nodeName":"' in line
+
+
 def ignore_trouble(_selection: rest.Selection, _what: str) -> None:
     """Ignore the failure."""
 
@@ -151,7 +156,8 @@ class Reflector(Generic[T]):
 
     ``following``: whether what happens in the cluster reaches us at once, as far as we know;
     ``on_following`` is called when that begins. ``unread``: why objects that are there cannot be
-    read, by place.
+    read, by place. ``held_back``: where it is set, updates of pods that have their nodes are not
+    read before `take_held`, or before something else comes; it is called when the first one comes.
     """
 
     def __init__(  # the last two are keywords with defaults
@@ -170,6 +176,9 @@ class Reflector(Generic[T]):
         self.synced = asyncio.Event()
         self.following = False
         self.on_following: Callable[[], None] = _nothing
+        self.held_back: Callable[[], None] | None = None
+        self._held: list[bytes] = []
+        self._end_stream: Callable[[Exception], None] | None = None
         self._api = api
         self._decoding = rest.Decoding(selection.kind, struct)
         self._changed = changed
@@ -330,7 +339,9 @@ class Reflector(Generic[T]):
         )
         if initial is not None:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        self._held.clear()  # what was not read of a stream that broke off comes again
         async with self._api.stream(self.selection.path, query, self._settings.silence) as stream:
+            self._end_stream = stream.end
             self._follows(initial)
             async for lines in stream:
                 self._heard = True
@@ -344,7 +355,25 @@ class Reflector(Generic[T]):
         """Process the received lines of a stream that brings nothing but changes."""
         self._heard = True
         self._api.recovery.reached()
+        if self.held_back is not None and all(map(_may_wait, lines)):
+            if not self._held:
+                self.held_back()
+            self._held += lines
+            return
+        if self._held:
+            lines, self._held = [*self._held, *lines], []
         self._apply_all(lines)
+
+    def take_held(self) -> None:
+        """Process what was held back; what cannot be read ends the stream, as always."""
+        if self._held:
+            lines, self._held = self._held, []
+            try:
+                self._apply_all(lines)
+            except ClusterError as error:
+                assert self._end_stream is not None, "lines that are held are of a stream"
+                self.following = False
+                self._end_stream(error)
 
     def _follows(self, initial: dict[rest.Place, T | rest.Unread[T]] | None) -> None:
         """A stream is open; with ``initial`` it still sends what there is."""

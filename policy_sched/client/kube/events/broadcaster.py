@@ -201,6 +201,8 @@ TOGETHER: Final = rest.TOGETHER_ASIDE
 """Events that are written at the same time."""
 GATHERING: Final = 0.25
 """Seconds in which events are gathered, which then go to the server in few writes."""
+UNREAD: Final = 256
+"""Events that are gathered before they are made, so that one turn does not make too many."""
 TRIES: Final = 12
 PAUSE: Final = 10.0
 """Seconds between two tries to write an event (client-go: 12 tries, 10 s)."""
@@ -230,6 +232,8 @@ class EventWriter:
         self._series = EventSeries()
         self._lanes = rest.KeyedExecutor()
         self._begin_in_loop = begin
+        self._said: deque[tuple[EventKey, int, int]] = deque()
+        """With the time of each, since 1970 and of the monotonic clock."""
         self._gathered: deque[tuple[Write, int]] = deque()
         self._gathering: asyncio.Task[None] | None = None
         self._due = False
@@ -239,9 +243,9 @@ class EventWriter:
 
     def say(self, key: EventKey) -> None:
         """Say something; it is written soon."""
-        write = self._series.say(key, self._api.environment.clocks.wall())
-        if write is not None:
-            self._queue(write)
+        clocks = self._api.environment.clocks
+        self._said.append((key, clocks.wall(), clocks.monotonic()))
+        self._begin_in_loop(self._gather)
 
     async def run(self) -> None:
         """Refresh and end series until cancelled."""
@@ -258,6 +262,7 @@ class EventWriter:
     async def cancel(self) -> None:
         """Drop the queued events."""
         self._stop_gathering()
+        self._said.clear()
         self._gathered.clear()
         await self._lanes.cancel()
         self.waiting = self._under_way = 0
@@ -269,7 +274,7 @@ class EventWriter:
             ended = self._series.finish(self._api.environment.clocks.wall())
             for number, write in enumerate(ended, 1):
                 if write is not None:
-                    self._queue(write)
+                    self._queue_later(write)
                 if not number % AT_A_TIME:
                     await asyncio.sleep(0)
 
@@ -277,21 +282,37 @@ class EventWriter:
         while True:
             await self._api.environment.sleep(REFRESH / SECOND)
             for write in self._series.refresh():
-                self._queue(write)
+                self._queue_later(write)
 
-    def _queue(self, write: Write) -> None:
-        """Write an event soon, if there is room to wait."""
+    def _queue_later(self, write: Write) -> None:
+        """Write what continues or ends a series, with what is gathered next."""
+        self._queue(write, self._api.environment.clocks.monotonic())
+        self._gather()
+
+    def _queue(self, write: Write, added: int) -> None:
+        """Keep an event until it is written, if there is room to wait."""
         if self.waiting >= QUEUE:
             self.lost += 1
             return
         self.waiting += 1
-        self._begin_in_loop(partial(self._gather, write, self.queue.added()))
-
-    def _gather(self, write: Write, added: int) -> None:
+        self.queue.added()
         self._gathered.append((write, added))
+
+    def _gather(self) -> None:
+        """Write what was said before long; meanwhile nothing is made of it."""
+        if self._due or len(self._said) >= UNREAD:
+            self._queue_said()
         if self._gathering is None and not self._due:
-            loop = asyncio.get_running_loop()
-            self._gathering = loop.create_task(self._write_later())
+            self._gathering = asyncio.get_running_loop().create_task(self._write_later())
+
+    def _queue_said(self) -> None:
+        """Make of what was said what is to be written."""
+        said = self._said
+        while said:
+            key, now, added = said.popleft()
+            write = self._series.say(key, now)
+            if write is not None:
+                self._queue(write, added)
 
     async def _write_later(self) -> None:
         await self._api.environment.sleep(GATHERING)
@@ -305,6 +326,7 @@ class EventWriter:
 
     def _write_gathered(self) -> None:
         """Begin as many as there is room for, each after what is under way for the same event."""
+        self._queue_said()
         gathered, lanes = self._gathered, self._lanes
         while gathered and self._under_way < TOGETHER:
             write, added = gathered.popleft()

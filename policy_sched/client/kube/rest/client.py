@@ -397,7 +397,9 @@ class Api:
                 response.body = await opened.body(ERROR_BYTES)
                 raise self._refusal(response, grant)
             async with aclosing(opened.pieces()) as pieces:
-                yield response.content_type, transport.LineStream(pieces, opened.direct)
+                yield response.content_type, transport.LineStream(
+                    pieces, opened.direct, opened.end
+                )
         finally:
             opened.close()
 

@@ -65,6 +65,12 @@ class Stream(Socket):
         """
         self._take = take
 
+    def end(self, error: Exception) -> None:
+        """End the stream; `pieces` raises the error."""
+        self._ended, self._complete = error, False
+        self.close()
+        self._wake()
+
     async def body(self, longest: int) -> bytes:
         """Return as much of the body as is needed. Raises what aiohttp raises."""
         read = bytearray()
@@ -124,8 +130,7 @@ class Stream(Socket):
             try:
                 take(pieces[0] if len(pieces) == 1 else b"".join(pieces))
             except Exception as error:  # noqa: BLE001 - the reader raises it
-                self._ended, self._complete = error, False
-                self.close()
+                self.end(error)
         if self._held > HELD:
             self.pause()
         if take is None or self._complete or self.closed:

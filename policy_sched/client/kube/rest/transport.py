@@ -233,12 +233,19 @@ class LineStream:
     """The lines of a response, as many at a time as have come.
 
     Iteration raises Malformed for a line without end, Unreachable if the stream ends within one.
-    ``direct`` has pieces handed to a function as they come, if that is possible.
+    ``direct`` has pieces handed to a function as they come, if that is possible; ``end`` ends the
+    response with an error then.
     """
 
-    def __init__(self, pieces: AsyncIterator[bytes], direct: Direct | None = None) -> None:
+    def __init__(
+        self,
+        pieces: AsyncIterator[bytes],
+        direct: Direct | None = None,
+        end: Callable[[Exception], None] | None = None,
+    ) -> None:
         self._pieces = pieces
         self._direct = direct
+        self.end = end
         self._lines = Lines()
 
     def __aiter__(self) -> Self:

@@ -143,8 +143,8 @@ def test_a_full_queue_and_a_cancellation_drop_events(
             writer = broadcaster.EventWriter(api, lost)
             for number in range(room + 3):
                 writer.say(said("x", f"web{number}"))
-            assert (writer.waiting, writer.lost) == (room, 3)
             await until(here, ASIDE)
+            assert (writer.waiting, writer.lost) == (room, 3)
             await writer.cancel()
             assert writer.waiting == 0
             assert told == []
