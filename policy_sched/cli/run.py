@@ -6,9 +6,11 @@ Its log goes to standard output: lines of JSON, or of text as klog writes them.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
+import resource
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -28,8 +30,6 @@ from policy_sched.cli.options.kube_scheduler_flags import ClientFlags, LeaderFla
 from policy_sched.cli.options.kubeconfig import ShadowFlags, chosen, connected, shadow_options
 from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output.diagnostics import FAILED, OK, require_files
-from policy_sched.cli.output.live_view import Dashboard
-from policy_sched.http import raise_descriptors
 from policy_sched.instance import app, observability
 from policy_sched.instance.observability import Write, measured_loop
 from policy_sched.instance.shadow import ShadowOptions
@@ -135,6 +135,8 @@ def _begin(options: RunOptions) -> None:
         instance = _instance(options, writer(client.logging_format))
         _run(instance, app.RunLoop(instance, lambda: None, app.LONGEST_SLEEP), options)
         return
+    from policy_sched.cli.output.live_view import Dashboard  # noqa: PLC0415 - for terminals only
+
     with Dashboard(sys.stdout) as view:
         instance = _instance(options, view.take)
         running = app.RunLoop(
@@ -200,7 +202,8 @@ def _run(
     instance: EmbeddedInstance | app.ClusterInstance, running: app.RunLoop, options: RunOptions
 ) -> None:
     store = instance.reloader.store
-    raise_descriptors()
+    _raise_descriptors()
+    gc.freeze()  # what was imported stays; the first collection would take 0.1 s to look through it
     try:
         with (
             gathered(instance.log),
@@ -213,6 +216,13 @@ def _run(
                 runner.run(_serve(instance, running, options, compiler))
     finally:
         instance.close()
+
+
+def _raise_descriptors() -> None:
+    """Raise the soft limit of open files to the hard one, as programs in Go do when they start."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 _encode = msgspec.json.Encoder().encode

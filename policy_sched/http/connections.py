@@ -347,13 +347,6 @@ def descriptors() -> int:
     return soft if soft > 0 else 1 << 20
 
 
-def raise_descriptors() -> None:
-    """Raise the soft limit of open files to the hard one, as programs in Go do when they start."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
 class Acceptor:
     """Accepts connections for ``factory``; use `listen` and `close`.
 

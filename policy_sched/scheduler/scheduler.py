@@ -110,9 +110,7 @@ class Scheduler:
         self.decide: Decide = decide
         self.schedule_group: ScheduleGroup = schedule_group
         self._rng = rng
-        self._bindings = binding_cycle.InFlightBindings(
-            lambda: handle.objects.changes, handle.now
-        )
+        self._bindings = binding_cycle.InFlightBindings(lambda: handle.objects.changes, handle.now)
         self._new_members: dict[model.GroupKey, model.PodInfo] = {}
         self._activated: set[model.GroupKey] = set()
         self._activated_at = -1

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from policy_sched.errors import ClusterError
 from policy_sched.http import ALWAYS_ALLOW, Access, Address, address_of
-from policy_sched.instance.http import self_signed
+from policy_sched.instance import http
 from policy_sched.instance.observability import INFO
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ def certified(access: Access, address: Address, now: int) -> Iterator[Access]:
     if not access.knows or access.certificate is not None:
         yield access
         return
-    certificate, key = self_signed([address.reached.host, "localhost", "127.0.0.1", "::1"], now)
+    certificate, key = http.self_signed(
+        [address.reached.host, "localhost", "127.0.0.1", "::1"], now
+    )
     with TemporaryDirectory(prefix="policy-sched-") as folder:
         files = Path(folder, "tls.crt"), Path(folder, "tls.key")
         for path, content in zip(files, (certificate, key), strict=True):

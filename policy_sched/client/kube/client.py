@@ -142,9 +142,10 @@ class KubeClient:
     """Carries decisions out through an API server; needs a running event loop.
 
     ``leads`` is checked right before each write is sent. ``wake`` is called after a response that
-    a decision may wait for, ``wake_later`` after one that says that a pod is bound. ``reporter`` and ``instance`` sign events; ``by_profile``: those of
-    pods are signed by the profile that decides them, and the instance begins with its name.
-    ``begin`` starts the work of a `KeyedExecutor`.
+    a decision may wait for, ``wake_later`` after one that says that a pod is bound. ``reporter``
+    and ``instance`` sign events; ``by_profile``: those of pods are signed by the profile that
+    decides them, and the instance begins with its name. ``begin`` starts the work of a
+    `KeyedExecutor`.
     """
 
     def __init__(  # noqa: PLR0913 - all but the first are keywords

@@ -1,11 +1,17 @@
 """The HTTPS endpoints of a running scheduler.
 
 healthz, readyz, metrics, explain and status pages, with delegated authentication and
-authorization.
+authorization. What only a process with endpoints needs is imported when it is first named.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from policy_sched.instance.http.delegated_auth import (
     ANONYMOUS as ANONYMOUS,
+    OPEN as OPEN,
     AlwaysAllow as AlwaysAllow,
     Authorizer as Authorizer,
     Caller as Caller,
@@ -14,15 +20,32 @@ from policy_sched.instance.http.delegated_auth import (
     Plain as Plain,
     RequestAttributes as RequestAttributes,
 )
-from policy_sched.instance.http.endpoints import (
-    OPEN as OPEN,
-    Endpoints as Endpoints,
-    Offered as Offered,
-)
-from policy_sched.instance.http.listener import (
-    Listener as Listener,
-    renew as renew,
-    self_signed as self_signed,
-    server_context as server_context,
-)
-from policy_sched.instance.http.status_pages import Explaining as Explaining
+
+if TYPE_CHECKING:
+    from policy_sched.instance.http.endpoints import Endpoints as Endpoints, Offered as Offered
+    from policy_sched.instance.http.listener import (
+        Listener as Listener,
+        renew as renew,
+        self_signed as self_signed,
+        server_context as server_context,
+    )
+    from policy_sched.instance.http.status_pages import Explaining as Explaining
+
+_LATER: Final = {
+    "Endpoints": "endpoints",
+    "Explaining": "status_pages",
+    "Listener": "listener",
+    "Offered": "endpoints",
+    "renew": "listener",
+    "self_signed": "listener",
+    "server_context": "listener",
+}
+"""Names and their modules."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import what only a process with endpoints needs."""
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module}"), name)

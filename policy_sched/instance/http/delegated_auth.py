@@ -25,6 +25,11 @@ Raises ClusterError if there is no response.
 """
 T = TypeVar("T")
 
+OPEN: Final = ("/healthz", "/readyz", "/livez")
+"""Paths without authorization (upstream's --authorization-always-allow-paths).
+
+A trailing ``*`` matches every path with that prefix.
+"""
 TTL: Final = 10.0
 """Seconds for which a result is cached (upstream's --authentication-token-webhook-cache-ttl)."""
 CACHED: Final = 1024

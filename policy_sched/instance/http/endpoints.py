@@ -26,6 +26,7 @@ from policy_sched.instance.app import Instance
 from policy_sched.instance.http import status_pages, status_pages as pages
 from policy_sched.instance.http.delegated_auth import (
     ANONYMOUS,
+    OPEN,
     AlwaysAllow,
     Authorizer,
     Caller,
@@ -44,11 +45,6 @@ TEXT: Final = "text/plain; charset=utf-8"
 METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 JSON: Final = "application/json"
 NO_PAGE: Final = "the server could not find the requested resource"
-OPEN: Final = ("/healthz", "/readyz", "/livez")
-"""Paths without authorization (upstream's --authorization-always-allow-paths).
-
-A trailing ``*`` matches every path with that prefix.
-"""
 _READING: Final = ("GET", "HEAD")
 _WRITING: Final = ("/-/reload", "/debug/flags/v", "/fit")
 _TURN: Final = 0.005

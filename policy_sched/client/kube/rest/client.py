@@ -397,9 +397,7 @@ class Api:
                 response.body = await opened.body(ERROR_BYTES)
                 raise self._refusal(response, grant)
             async with aclosing(opened.pieces()) as pieces:
-                yield response.content_type, transport.LineStream(
-                    pieces, opened.direct, opened.end
-                )
+                yield response.content_type, transport.LineStream(pieces, opened.direct, opened.end)
         finally:
             opened.close()
 

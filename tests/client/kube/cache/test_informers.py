@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from policy_sched.client.kube.cache.informers import Informers
@@ -9,7 +10,7 @@ from policy_sched.client.kube.cache.store import Change, ChangeType
 from policy_sched.client.kube.rest.errors import Selection
 from policy_sched.model.meta import ApiObject
 from policy_sched.testing import make_node, make_pod
-from tests.client.kube.stage import Stage
+from tests.client.kube.stage import Stage, pod
 
 
 def _added(thing: ApiObject) -> Change[Any]:
@@ -103,3 +104,57 @@ def test_a_pod_that_got_its_node_wakes_the_consumer_later() -> None:
     later = Change(ChangeType.MODIFIED, pending, bound)
     informers._changed([later, _added(make_pod("r"))])
     assert woken == ["later", "now", "now", "now", "now"]
+
+
+def _line(kind: str, name: str, version: int, **spec: Any) -> bytes:
+    event = {"type": kind, "object": pod(name, version, **spec)}
+    return json.dumps(event, separators=(",", ":")).encode()
+
+
+def test_updates_of_pods_with_nodes_are_read_with_what_comes_next() -> None:
+    """What a watch said of each binding was decoded in a turn of the event loop of its own."""
+    woken: list[str] = []
+    informers = Informers(
+        Stage("http://127.0.0.1:1").api(),
+        [Selection(("v1", "Pod"))],
+        wake=lambda: woken.append("now"),
+        wake_later=lambda: woken.append("later"),
+    )
+    (pods,) = informers.reflectors
+    pods.synced.set()
+    assert informers.synced
+    told: list[str] = []
+
+    def tell(change: Change[Any]) -> None:
+        told.append(f"{change.type} {change.object.metadata.name}")
+
+    pods._take_on([_line("ADDED", "a", 1), _line("ADDED", "b", 2)])
+    assert informers.drain(tell, 500) == 2
+    pods._take_on([_line("MODIFIED", "a", 3, nodeName="n")])
+    pods._take_on([_line("MODIFIED", "b", 4, nodeName="n")])
+    assert woken == ["now", "later"]
+    assert pods.version == "2", "a watch that broke off now would bring both again"
+    pods._take_on([_line("ADDED", "c", 5)])
+    assert (woken, pods.version) == (["now", "later", "now"], "5")
+    pods._take_on([_line("MODIFIED", "c", 6, nodeName="n")])
+    assert woken[3:] == ["later"]
+    assert informers.drain(tell, 500) == 4, "a decision that follows knows all that came"
+    assert told[2:] == ["MODIFIED a", "MODIFIED b", "ADDED c", "MODIFIED c"]
+
+
+def test_an_update_that_cannot_be_read_later_ends_the_watch() -> None:
+    """As at once: nothing is decided until the watch is open again, from the version before."""
+    informers = Informers(
+        Stage("http://127.0.0.1:1").api(), [Selection(("v1", "Pod"))], wake_later=lambda: None
+    )
+    (pods,) = informers.reflectors
+    pods.synced.set()
+    ended: list[Exception] = []
+    pods._end_stream = ended.append
+    pods._follows(None)
+    pods._take_on([_line("ADDED", "a", 1)])
+    pods._take_on([_line("MODIFIED", "a", 2, nodeName="n")[:-1]])
+    assert informers.following
+    assert informers.drain(lambda _: None, 500) == 1
+    assert len(ended) == 1
+    assert (informers.following, pods.version) == (False, "1")
