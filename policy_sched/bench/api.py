@@ -5,9 +5,8 @@ created as fast as the server takes them while the scheduler binds them. In the 
 happens to fewer pods, and meanwhile every watch of pods becomes too old, so that all pods are read
 again, and another policy comes into force. In the third as many pods come at a rate, as in a
 cluster that lives. A phase ends when the scheduler has nothing more to write: its events come after
-its bindings. At the end the scheduler compares its cache with the cluster. What counts as bound,
-and when, the API server has recorded; the scheduler itself reports how long its event loop was
-blocked.
+its bindings. At the end the scheduler compares its cache with the cluster. The API server records
+bindings and their times; the scheduler reports how long its event loop was blocked.
 """
 
 from __future__ import annotations

@@ -142,22 +142,22 @@ async def serve(directory: Path, *, tls: bool) -> None:
         commands = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(commands)
         await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
-        _say({"ready": True})
+        _reply({"ready": True})
         async for line in commands:
             match msgspec.json.decode(line):
                 case "begin":
                     freeze_loaded()
                     bindings.begin()
                     server.requests.clear()
-                    _say({"ready": True})
+                    _reply({"ready": True})
                 case "count":
-                    _say(bindings.report(whole=False))
+                    _reply(bindings.report(whole=False))
                 case "report":
-                    _say({**bindings.report(whole=True), "requests": dict(server.requests)})
+                    _reply({**bindings.report(whole=True), "requests": dict(server.requests)})
                 case "requests":
-                    _say({"writes": _writes(server.requests)})
+                    _reply({"writes": _writes(server.requests)})
                 case "forget":
-                    _say({"version": forget(store)})
+                    _reply({"version": forget(store)})
 
 
 def _writes(requests: Counter[str]) -> int:
@@ -169,7 +169,7 @@ def _writes(requests: Counter[str]) -> int:
     )
 
 
-def _say(fact: Plain) -> None:
+def _reply(fact: Plain) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(fact) + b"\n")
     sys.stdout.buffer.flush()
 

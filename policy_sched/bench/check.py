@@ -1,7 +1,7 @@
 """Measures `policy-sched check` on a directory of policies, each time in a process of its own.
 
-The policies are variations of those that ship: each has a name of its own, and each of its rules
-a comment of its own, so that no two texts are alike and nothing that is kept by its text helps.
+The policies are variations of the shipped ones. Each has its own name, and each rule its own
+comment, so no two texts are equal and no cache by text helps.
 """
 
 from __future__ import annotations

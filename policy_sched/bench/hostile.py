@@ -1,10 +1,10 @@
-"""Measures what the worst pods that we know leave to others: ``bench Hostile``.
+"""Measures scheduling of ordinary pods beside the worst pods that we know: ``bench Hostile``.
 
-Theory of operation. The processes are those of `api_processes`. 500 ordinary pods come in a second,
-and beside them, case by case, pods that may take as much work as the API admits and fit nowhere: a
-claim with more devices than have an attribute in common, one whose devices all differ, selectors
-next to CEL's limit of cost, a rule of a policy that loops over an annotation, a group. The API
-server notes when the lease is renewed, which the scheduler is to do five times in a second.
+Theory of operation. The processes are those of `api_processes`. 500 ordinary pods arrive per
+second. Beside them, case by case, come unschedulable pods that cost as much work as the API admits:
+a claim with more devices than share an attribute, a claim of distinct devices, selectors next to
+CEL's limit of cost, a policy's rule with a loop over an annotation, a group. The API server notes
+when the lease is renewed, which the scheduler is to do five times in a second.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Measures reloads under load: pods are decided while the files of policies change and break.
 
-Theory of operation. A directory of policies decides about pods of which no two are alike. Its
-n-th form keeps pods away from the nodes in rack n mod 10, which their names end with, so a decision
-shows which form made it; every third form is broken, and none was seen before. Reloads are what
-`policy-sched run` does: a file that was written beside is renamed, read and compiled in another
-process while pods are decided, and put in force between two decisions. A phase either lets pods
-come at a steady rate, as in a cluster, or decides as fast as it can; then there is no idle time,
-and all that a reload costs this process is taken from the decisions.
+Theory of operation. A directory of policies decides about pods of which no two are alike. Its n-th
+form keeps pods away from the nodes in rack n mod 10, which their names end with, so a decision
+shows which form made it; every third form is broken, and none was seen before. Reloads are those of
+`policy-sched run`: a new file takes the place of the old one, another process reads and compiles it
+while pods are decided, and the result comes into force between two decisions. A phase either lets
+pods come at a steady rate, as in a cluster, or decides as fast as it can; then there is no idle
+time, and all that a reload costs this process is taken from the decisions.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ def churn_json(workload: Workload, first: int, pods: int) -> dict[int, bytes]:
     if workload.churn is None:
         return {}
     churn = workload.churn
-    places = range(0, pods, workload.churn_every)
-    return {position: msgspec.json.encode(churn(first + position)) for position in places}
+    positions = range(0, pods, workload.churn_every)
+    return {position: msgspec.json.encode(churn(first + position)) for position in positions}
 
 
 def claims_json(workload: Workload, first: int, pods: int) -> list[bytes]:

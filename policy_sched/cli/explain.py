@@ -92,7 +92,7 @@ def explain(  # noqa: PLR0913  # the options of the verb
         explanation, simulate.Application(scheduler, plans).report([info]), info.scheduler_name
     )
     if explanation.claims is not None:
-        locate_selectors(explanation.claims, cluster_files.places, cluster_files.objects)
+        locate_selectors(explanation.claims, cluster_files.positions, cluster_files.objects)
     if report is not None and contents is not None:
         seen = Fact("Time that rules see", simulate.time_text(scheduler.handle.now()))
         facts = [

@@ -1,13 +1,13 @@
-"""Which requests the console serves: those of the browser that opened its URL.
+"""Authentication of the console: it serves only the browser that opened its URL.
 
 Theory of operation. Any page that a browser shows may send requests to loopback, and any user of
-the machine may connect and may list processes with their arguments. So the URL has a random token,
-which one request exchanges for a cookie that scripts cannot read and that other sites do not send;
-the next browser needs another token. The browser is started with the path of a private file that
-leads to the URL (`opening_file`), never with the URL. Browsers send a cookie to every port of its
-host, so the console listens on an address of 127.0.0.0/8 that nothing else uses. Every request
-needs the cookie, and its Host header must be the console's own: a foreign name that resolves to
-loopback is refused. Requests that pages of other origins make are refused by their Origin.
+the machine may connect and may list processes with their arguments. So the URL has a random token.
+One request exchanges it for a cookie, HttpOnly and SameSite; the next browser needs another token.
+The browser is started with the path of a private file that leads to the URL (`opening_file`), never
+with the URL. Browsers send a cookie to every port of its host, so the console listens on an address
+of 127.0.0.0/8 that nothing else uses. Every request needs the cookie, and its Host header must be
+the console's own: a foreign name that resolves to loopback is refused. Requests that pages of other
+origins make are refused by their Origin.
 """
 
 from __future__ import annotations
@@ -119,9 +119,9 @@ class Security:
         return True
 
 
-def _equal(given: str, known: str) -> bool:
+def _equal(given: str, expected: str) -> bool:
     """Compare in constant time."""
-    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), known.encode())
+    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
 
 
 @contextmanager

@@ -92,7 +92,7 @@ class Console:
         self.source = source
         self.results = results
         self.security: Security | None = None
-        self.announce: Callable[[], None] = _nothing
+        self.announce: Callable[[], None] = _no_announcement
         """Called when a token was spent: the URL has a new one."""
         self.pages = pages(has_cluster=source is not None, has_results=bool(results.paths))
         self._streams: list[asyncio.Task[object]] = []
@@ -142,7 +142,7 @@ class Console:
             return self._failed(request, 500, "this is a mistake of policy-sched itself")
 
     def _failed(self, request: web.Request, status: int, text: str) -> web.Response:
-        """Return a page that says what is wrong; a script, which asks by POST, gets the text."""
+        """Return an error page, or its text alone for a request of a script (POST)."""
         if request.method not in READING:
             return web.Response(status=status, text=text)
         values = {"problem": text, "status_code": status, "since": ""}
@@ -242,7 +242,7 @@ def _without_token(request: web.Request) -> str:
     return f"{_path(request)}{'?' * bool(left)}{left}"
 
 
-def _nothing() -> None:
+def _no_announcement() -> None:
     """Do nothing."""
 
 
@@ -250,8 +250,8 @@ def _words(error: web.HTTPException, method: str) -> str:
     """Return what is wrong with a request: the words of our page, or ours for the library's."""
     if error.text and error.text != f"{error.status}: {error.reason}":
         return error.text
-    known = {404: "there is no such page", 405: f"{method} is not what this page takes"}
-    return known.get(error.status, error.reason)
+    texts = {404: "there is no such page", 405: f"{method} is not what this page takes"}
+    return texts.get(error.status, error.reason)
 
 
 def _plain(error: ApiError) -> web.Response:
@@ -262,13 +262,13 @@ def _plain(error: ApiError) -> web.Response:
 
 def _welcome(request: web.Request, security: Security) -> web.Response:
     """Exchange the token of a URL for the cookie, and go on without it."""
-    place = _without_token(request)
+    location = _without_token(request)
     if request.headers.get("Sec-Fetch-Site", "none") in FOREIGN:
         # A redirect would still be of the page with the link, and go without the cookie.
-        text = f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(place)}">'
+        text = f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(location)}">'
         response = _html(text)
     else:
-        response = web.Response(status=303, headers={"Location": place})
+        response = web.Response(status=303, headers={"Location": location})
     response.set_cookie(
         security.cookie, security.session, httponly=True, samesite="Strict", path="/"
     )

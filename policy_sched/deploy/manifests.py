@@ -211,10 +211,10 @@ def access(
     reviews = ("ClusterRole", "system:auth-delegator")
     yield _binding(options, "ClusterRoleBinding", f"{options.name}:auth-delegator", reviews)
     if lease is not None:
-        place, lock = lease
+        namespace, lock = lease
         name = f"{options.name}:leader-election"
-        yield named(f"{RBAC}/v1", "Role", name, place) | {"rules": rules(kube.ELECTING, lock)}
-        yield _binding(options, "RoleBinding", name, ("Role", name), place)
+        yield named(f"{RBAC}/v1", "Role", name, namespace) | {"rules": rules(kube.ELECTING, lock)}
+        yield _binding(options, "RoleBinding", name, ("Role", name), namespace)
 
 
 def rules(rights: Iterable[kube.Right], lock: str = "") -> list[Plain]:

@@ -111,7 +111,7 @@ def _mean_numbers(diff: SeedsDiff) -> Facts:
 
 
 def placement_sections(diff: PlacementDiff) -> Iterator[Section]:
-    """Yield the pods that move, those whose move is a tie apart, and the measures."""
+    """Yield the moved pods, in a table of their own if only a tie moved them, and the measures."""
     ties = [move for move in diff.moves if move.cause is Cause.TIE]
     moves = report.worst_first([move for move in diff.moves if move.cause is not Cause.TIE])
     groups = [

@@ -144,7 +144,7 @@ class SeedsDiff:
 
     @property
     def always(self) -> list[PodMoves]:
-        """Pods that change their node with every seed, those that a policy moves most first."""
+        """Pods that change their node with every seed, most moves by a policy first."""
         moves: dict[str, list[Move]] = {}
         for run in self.runs:
             for move in run.moves:
@@ -164,7 +164,7 @@ class SeedsDiff:
 
 
 class PodMoves(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod that changes its node with every seed: from which nodes, and to which.
+    """A pod that changes its node with every seed: its old nodes and its new ones.
 
     ``by_policy``: with how many seeds a policy makes the move.
     """

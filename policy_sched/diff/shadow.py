@@ -47,7 +47,7 @@ class ShadowSummary:
     rejections: Counter[str]
     """Pods whose real node one of the shadow's plugins rejects, by plugin."""
     preferences: Counter[str]
-    """Pods for which another node has a higher score, by the plugin that adds most to that."""
+    """Pods with a higher score on another node, by the plugin that adds most to the difference."""
     placements: PlacementDiff
     broken: tuple[str, ...] = ()
     """Positions of invalid lines."""

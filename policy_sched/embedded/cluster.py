@@ -116,7 +116,7 @@ class EmbeddedCluster:
     # Time.
 
     def step(self, over: Over = never) -> None:
-        """Do everything that follows from what changed, and what is due, until all is at rest.
+        """Run controllers and kubelets until there is no change to handle and no timer is due.
 
         It ends earlier when the time is ``over``; `next_wakeup` returns the present time then.
         The time is checked after each object that a component has changed.
@@ -169,7 +169,7 @@ class EmbeddedCluster:
             component.observe(change)
         except Exception as error:  # noqa: BLE001 - an object of whatever content is contained
             stored, name = change.new, type(component).__name__
-            self._retries.failed(f"{name}: {stored.resource.kind} {stored.place}", error)
+            self._retries.failed(f"{name}: {stored.resource.kind} {stored.namespaced_name}", error)
 
     def _run(self, component: Component, over: Over) -> bool:
         """Run a component. One that fails as a whole pauses, and the others go on."""

@@ -58,7 +58,7 @@ class EventLog:
 
     def observe(self, change: StoreChange) -> None:
         """Observe an event object."""
-        key = Key(apimachinery.EVENT, *change.new.place)
+        key = Key(apimachinery.EVENT, *change.new.namespaced_name)
         if change.type == DELETED:
             self._timers.clear(key)
             occurrence = self._occurrences.pop(key, None)
@@ -77,7 +77,7 @@ class EventLog:
         return None
 
     def run(self, over: Over) -> bool:
-        """Delete events that are old, and those beyond the limit; return whether there were any."""
+        """Delete old events, and events beyond the limit; return whether there were any."""
         acted = False
         for key in self._surplus():
             if self._store.find(key.kind, key.namespace, key.name) is not None:
@@ -95,8 +95,8 @@ class EventLog:
 
     def record(self, occurrence: Occurrence) -> None:
         """Write an event. What cannot be written is lost, as events are."""
-        known = self._names.get(occurrence)
-        stored = self._store.find(*_parts(known)) if known is not None else None
+        recorded = self._names.get(occurrence)
+        stored = self._store.find(*_parts(recorded)) if recorded is not None else None
         if stored is not None:
             self._count(stored)
             return

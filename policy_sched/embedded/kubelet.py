@@ -1,10 +1,10 @@
 """The kubelets of all nodes, simulated: bound pods start, succeed, and leave when deleted.
 
-Theory of operation: a pod that is bound to a node which is there becomes the node's guest, if it
-fits beside the guests that are there; if not, it fails at once, as a kubelet rejects it. A guest
-starts after a while, succeeds after the time that its annotation names (without one it runs on),
-and leaves when its grace period is over. One timer per guest triggers what comes next. Nothing else
-is remembered: after a restart the same follows from the pods' status.
+Theory of operation: a node admits a pod that is bound to it if the pod fits beside those that the
+node has admitted; otherwise the pod fails at once, as a kubelet rejects it. An admitted pod starts
+after a while. It succeeds after the time that its annotation names; without the annotation it runs
+on. A deleted pod leaves when its grace period is over. Each pod has one timer, for what comes next.
+All else is read from the pods' status, also after a restart.
 """
 
 from __future__ import annotations
@@ -186,40 +186,46 @@ class KubeletTimes:
 
 
 @dataclass(slots=True)
-class _Guest:
-    """A pod on its node; ``taken`` while it holds room there, then when it started and leaves."""
+class _PodState:
+    """A pod that is bound to a node."""
 
     key: Key
     uid: str
     node: str
     info: model.PodInfo
-    taken: bool = False
+    admitted: bool = False
+    """Whether it uses resources of the node."""
     started: int | None = None
+    """When its containers started, in nanoseconds."""
     leaves: int | None = None
+    """When its grace period is over, in nanoseconds."""
 
 
 @dataclass(slots=True)
-class _Place:
-    """A node, None while it is not there, its guests by uid, and what those take that it let in."""
+class _NodeState:
+    """A node and its pods."""
 
-    node: model.Node | None = None
-    guests: dict[str, _Guest] = field(default_factory=dict)
+    api_object: model.Node | None = None
+    """None while the node is not registered."""
+    pods: dict[str, _PodState] = field(default_factory=dict)
+    """The pods bound to it, by uid."""
     usage: TakenResources = field(default_factory=TakenResources)
+    """Of its admitted pods."""
 
-    def take(self, guest: _Guest) -> None:
+    def admit(self, state: _PodState) -> None:
         """Admit a pod, unless it is admitted."""
-        if not guest.taken:
-            guest.taken = True
-            self.usage.add(guest.info)
+        if not state.admitted:
+            state.admitted = True
+            self.usage.add(state.info)
 
-    def release(self, guest: _Guest) -> None:
-        """A guest takes nothing any more."""
-        if guest.taken:
-            guest.taken = False
-            self.usage.remove(guest.info)
+    def release(self, state: _PodState) -> None:
+        """Remove the usage of a pod."""
+        if state.admitted:
+            state.admitted = False
+            self.usage.remove(state.info)
 
 
-_Then = Callable[["Kubelets", _Guest, Stored], None]
+_Then = Callable[["Kubelets", _PodState, Stored], None]
 
 
 class Kubelets:
@@ -230,8 +236,8 @@ class Kubelets:
     def __init__(self, store: ObjectStore, times: KubeletTimes) -> None:
         self.times = times
         self._store = store
-        self._places: dict[str, _Place] = {}
-        self._guests: dict[str, _Guest] = {}
+        self._nodes: dict[str, _NodeState] = {}
+        self._pods: dict[str, _PodState] = {}
         self._next: dict[str, _Then] = {}
         self._timers: KeyTimers[str] = KeyTimers()
         self._retries: RetryCounts[Key] = RetryCounts("kubelet", store)
@@ -252,43 +258,43 @@ class Kubelets:
         """Do what is due; return whether anything was."""
         acted = False
         for uid in islice(self._timers.expired(self._store.now()), TOGETHER):
-            guest, then = self._guests[uid], self._next.pop(uid)
-            stored = self._store.find(POD, guest.key.namespace, guest.key.name)
+            state, then = self._pods[uid], self._next.pop(uid)
+            stored = self._store.find(POD, state.key.namespace, state.key.name)
             acted = True
             if stored is not None and stored.uid == uid:
-                self._do(guest, then, stored)
+                self._do(state, then, stored)
             if over():
                 break
         return acted
 
-    def _do(self, guest: _Guest, then: _Then, stored: Stored) -> None:
+    def _do(self, state: _PodState, then: _Then, stored: Stored) -> None:
         try:
-            then(self, guest, stored)
+            then(self, state, stored)
         except Exception as error:  # noqa: BLE001 - one pod, of whatever content, is contained
-            self._then(guest, then, self._retries.failed(guest.key, error))
+            self._then(state, then, self._retries.failed(state.key, error))
         else:
-            self._retries.succeeded(guest.key)
+            self._retries.succeeded(state.key)
 
     # What happened.
 
     def _node(self, change: StoreChange) -> None:
         name = change.new.name
-        place = self._places.setdefault(name, _Place())
-        arrived = place.node is None
+        node = self._nodes.setdefault(name, _NodeState())
+        arrived = node.api_object is None
         typed = change.new.typed
         assert isinstance(typed, model.Node)
-        place.node = None if change.type == DELETED else typed
-        if place.node is None:
-            for uid, guest in place.guests.items():
-                place.release(guest)
+        node.api_object = None if change.type == DELETED else typed
+        if node.api_object is None:
+            for uid, state in node.pods.items():
+                node.release(state)
                 self._wait(uid)
-            if not place.guests:
-                del self._places[name]
+            if not node.pods:
+                del self._nodes[name]
         elif arrived:
-            for guest in list(place.guests.values()):
-                stored = self._store.find(POD, guest.key.namespace, guest.key.name)
-                if stored is not None and stored.uid == guest.uid:
-                    self._plan(guest, stored)
+            for state in list(node.pods.values()):
+                stored = self._store.find(POD, state.key.namespace, state.key.name)
+                if stored is not None and stored.uid == state.uid:
+                    self._plan(state, stored)
 
     def _pod(self, change: StoreChange) -> None:
         stored = change.new
@@ -299,23 +305,23 @@ class Kubelets:
             return
         if not pod.spec.node_name:
             return
-        guest = self._guests.get(uid)
-        if guest is None:
+        state = self._pods.get(uid)
+        if state is None:
             key = Key(POD, stored.namespace, stored.name)
-            guest = _Guest(key, uid, pod.spec.node_name, model.PodInfo.of(pod))
-            self._guests[uid] = guest
-            self._places.setdefault(guest.node, _Place()).guests[uid] = guest
-        self._plan(guest, stored)
+            state = _PodState(key, uid, pod.spec.node_name, model.PodInfo.of(pod))
+            self._pods[uid] = state
+            self._nodes.setdefault(state.node, _NodeState()).pods[uid] = state
+        self._plan(state, stored)
 
     def _drop(self, uid: str) -> None:
         self._wait(uid)
-        guest = self._guests.pop(uid, None)
-        if guest is not None:
-            place = self._places[guest.node]
-            place.release(guest)
-            del place.guests[uid]
-            if place.node is None and not place.guests:
-                del self._places[guest.node]
+        state = self._pods.pop(uid, None)
+        if state is not None:
+            node = self._nodes[state.node]
+            node.release(state)
+            del node.pods[uid]
+            if node.api_object is None and not node.pods:
+                del self._nodes[state.node]
 
     def _wait(self, uid: str) -> None:
         self._timers.clear(uid)
@@ -323,82 +329,81 @@ class Kubelets:
 
     # What follows.
 
-    def _plan(self, guest: _Guest, stored: Stored) -> None:
-        """Set what happens next with a guest, and when."""
-        place, pod = self._places[guest.node], stored.typed
+    def _plan(self, state: _PodState, stored: Stored) -> None:
+        """Set what happens next with a pod, and when."""
+        node, pod = self._nodes[state.node], stored.typed
         assert isinstance(pod, model.Pod)
-        if place.node is None:
+        if node.api_object is None:
             return
         phase, now = pod.status.phase, self._store.now()
         if phase in ENDED:
-            place.release(guest)
+            node.release(state)
         elif phase == "Running":
-            place.take(guest)
-            if guest.started is None:
-                guest.started = model.nanoseconds(pod.status.start_time) or now
+            node.admit(state)
+            if state.started is None:
+                state.started = model.nanoseconds(pod.status.start_time) or now
         if stored.deleting:
-            self._plan_leaving(guest, stored)
+            self._plan_leaving(state, stored)
         elif phase in ENDED:
-            self._wait(guest.uid)
+            self._wait(state.uid)
         elif phase == "Running":
             duration = _duration(pod)
-            if duration is not None and guest.started is not None:
-                self._then(guest, Kubelets._succeed, guest.started + duration)
-        elif not guest.taken:
-            if rejection(guest.info, place.node, place.usage) is not None:
-                self._then(guest, Kubelets._reject, now)
+            if duration is not None and state.started is not None:
+                self._then(state, Kubelets._succeed, state.started + duration)
+        elif not state.admitted:
+            if rejection(state.info, node.api_object, node.usage) is not None:
+                self._then(state, Kubelets._reject, now)
             else:
-                place.take(guest)
-                self._then(guest, Kubelets._start, now + self.times.start)
+                node.admit(state)
+                self._then(state, Kubelets._start, now + self.times.start)
 
-    def _plan_leaving(self, guest: _Guest, stored: Stored) -> None:
+    def _plan_leaving(self, state: _PodState, stored: Stored) -> None:
         """End a deleted pod after its grace period.
 
-        Its deletion time is written in whole seconds, rounded down: a deletion that was seen as
-        it happened is counted exactly, one of before a restart up to a second longer. A second
-        deletion may leave less time.
+        Its deletion time is written in whole seconds, rounded down. So a pod that was deleted
+        before a restart may stay up to a second longer. A second deletion may shorten the time.
         """
         now = self._store.now()
         grace = int(stored.data["metadata"].get("deletionGracePeriodSeconds") or 0) * SECOND
         if not grace:
-            self._wait(guest.uid)  # it has left; finalizers keep what is written of it
+            self._wait(state.uid)  # it has left; finalizers keep what is written of it
             return
         stop = grace if self.times.stop is None else min(grace, self.times.stop)
         written = model.nanoseconds(stored.typed.metadata.deletion_timestamp) + SECOND
         leaves = min(now + stop, written)
-        guest.leaves = leaves if guest.leaves is None else min(guest.leaves, leaves)
-        self._then(guest, Kubelets._leave, guest.leaves)
+        state.leaves = leaves if state.leaves is None else min(state.leaves, leaves)
+        self._then(state, Kubelets._leave, state.leaves)
 
-    def _then(self, guest: _Guest, then: _Then, due: int) -> None:
-        if self._next.get(guest.uid) is not then or then is Kubelets._leave:
-            self._next[guest.uid] = then
-            self._timers.set(guest.uid, due)
+    def _then(self, state: _PodState, then: _Then, due: int) -> None:
+        if self._next.get(state.uid) is not then or then is Kubelets._leave:
+            self._next[state.uid] = then
+            self._timers.set(state.uid, due)
 
     # What is done.
 
-    def _start(self, guest: _Guest, stored: Stored) -> None:
+    def _start(self, state: _PodState, stored: Stored) -> None:
         now = self._store.now()
-        guest.started = now
+        state.started = now
         data = stored.data
         self._write(stored, data, running(data, now))
 
-    def _succeed(self, guest: _Guest, stored: Stored) -> None:  # noqa: ARG002 - one signature for all
+    def _succeed(self, state: _PodState, stored: Stored) -> None:  # noqa: ARG002 - one signature for all
         data = stored.data
         self._write(stored, data, succeeded(data, self._store.now()))
 
-    def _reject(self, guest: _Guest, stored: Stored) -> None:
-        place = self._places[guest.node]
-        assert place.node is not None
-        why = rejection(guest.info, place.node, place.usage)
+    def _reject(self, state: _PodState, stored: Stored) -> None:
+        node = self._nodes[state.node]
+        assert node.api_object is not None
+        why = rejection(state.info, node.api_object, node.usage)
         if why is None:
-            self._plan(guest, stored)
+            self._plan(state, stored)
             return
         data, now = stored.data, self._store.now()
         self._write(stored, data, rejected(data, why.reason, why.message, now))
 
-    def _leave(self, guest: _Guest, stored: Stored) -> None:
-        self._places[guest.node].release(guest)
-        self._store.delete(guest.key, DeleteOptions(grace_seconds=0, uid=stored.uid))
+    def _leave(self, state: _PodState, stored: Stored) -> None:
+        self._nodes[state.node].release(state)
+        self._store.delete(state.key, DeleteOptions(grace_seconds=0, uid=stored.uid))
 
     def _write(self, stored: Stored, data: Plain, status: Plain) -> None:
         data["status"] = status

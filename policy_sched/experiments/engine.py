@@ -1,11 +1,11 @@
 """Runs the tasks of a sweep: in this process, in a pool of processes, or on a Dask cluster.
 
 Theory of operation. A pool's workers are new processes (spawn); each gets the inputs once, and then
-numbers of runs. No more runs are handed out than there are workers, so those that were under way
-are known when a worker dies. Each of them is then run again in a worker of its own, and the one
-that kills its worker again has failed; all others go on. Dask hands runs out itself, repeats those
-of workers that died, and gives up one that killed three. What a run gives depends on its inputs
-alone, so the engine and the number of workers change nothing in the results.
+numbers of runs. There are never more submitted runs than workers, so all runs in progress are known
+when a worker dies. Each of them is then repeated in a worker of its own; a run that kills its
+worker again has failed. Dask distributes runs itself, repeats the runs of dead workers, and gives
+up a run that has killed three. What a run gives depends on its inputs alone, so the engine and the
+number of workers change nothing in the results.
 """
 
 from __future__ import annotations

@@ -164,17 +164,17 @@ def _bars(axes: Any, spec: ExperimentSpec, results: Results, figure: Figure) -> 
         for variant, runs in by_variant(results).items()
         if (values := values_of(runs, name))
     ]
-    places = np.arange(len(bars))
+    positions = np.arange(len(bars))
     means = [bar.mean for _, bar in bars]
     below = [max(0.0, bar.mean - bar.p25) for _, bar in bars]
     above = [max(0.0, bar.p75 - bar.mean) for _, bar in bars]
     colours = [COLOURS[i % len(COLOURS)] for i in range(len(bars))]
-    axes.barh(places, means, xerr=(below, above), color=colours, alpha=0.85, capsize=3)
-    axes.set_yticks(places, [variant for variant, _ in bars])
+    axes.barh(positions, means, xerr=(below, above), color=colours, alpha=0.85, capsize=3)
+    axes.set_yticks(positions, [variant for variant, _ in bars])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(named(_measure(spec, name)))
-    for position, mean, margin in zip(places, means, above, strict=True):
+    for position, mean, margin in zip(positions, means, above, strict=True):
         at = (max(mean + margin, 0.0), position)
         axes.annotate(number_text(mean), at, xytext=(6, 0), textcoords="offset points", va="center")
     axes.margins(x=0.15)

@@ -37,7 +37,7 @@ Curve = dict[str, list[float]]
 
 @dataclass(frozen=True, slots=True)
 class MeasureRules:
-    """The compiled rules of a measure: what is summed over nodes, and what that is divided by."""
+    """The compiled rules of a measure: a sum over nodes, and its divisor."""
 
     of: Expression
     per: Expression | None = None
@@ -354,8 +354,8 @@ class Series:
         The point is the same as that of Python's round: halves go to the even neighbour. What has
         arrived never becomes less, so the events of a point follow each other.
         """
-        places = np.rint(np.array(self.x, np.float64) / step).astype(np.int64)
-        points, first = np.unique(places, return_index=True)
+        indexes = np.rint(np.array(self.x, np.float64) / step).astype(np.int64)
+        points, first = np.unique(indexes, return_index=True)
         curve: Curve = {"x": [_plain(point * step) for point in points.tolist()]}
         for name, column in zip(self.names, self.values, strict=True):
             events = np.split(np.array(column, np.float64), first)[1:]

@@ -79,18 +79,19 @@ class LoadedExperiment:
             hint = "write it to a file: standard input cannot be read a second time"
             self.problem(path, NOT_REPEATABLE, "a run could not be repeated", hint)
             return None
-        places = self._places(reference, path)
-        tried = [_unreadable(candidate) for candidate in places]
+        candidates = self._candidates(reference, path)
+        tried = [_unreadable(candidate) for candidate in candidates]
         readable = next(
-            (candidate for candidate, why in zip(places, tried, strict=True) if why is None), None
+            (candidate for candidate, why in zip(candidates, tried, strict=True) if why is None),
+            None,
         )
         if readable is not None:
             return str(readable)
         text = self._written(path)
         by_parameter = any(not LATER.fullmatch(name) for name in NAME.findall(text))
         hint = f"paths are relative to {self.folder}"
-        if len(places) > 1:
-            hint = f"--set: looked for {places[0]}, then for {places[1]}"
+        if len(candidates) > 1:
+            hint = f"--set: looked for {candidates[0]}, then for {candidates[1]}"
         elif FilePath(reference).is_absolute():
             hint = "name a file that can be read"
         elif "${seed}" in reference:
@@ -107,7 +108,7 @@ class LoadedExperiment:
         """Return the path of a policy file, a directory, or of a shipped policy by its name."""
         shipped = models.policies_directory() / reference
         local = "/" in reference or "." in reference
-        local = local or any(candidate.exists() for candidate in self._places(reference, path))
+        local = local or any(candidate.exists() for candidate in self._candidates(reference, path))
         if not local and (shipped / "policy.yaml").is_file():
             return str(shipped)
         if not local:
@@ -120,7 +121,7 @@ class LoadedExperiment:
             return None
         return self.file(reference, path)
 
-    def _places(self, reference: str, path: models.Path) -> list[FilePath]:
+    def _candidates(self, reference: str, path: models.Path) -> list[FilePath]:
         """Return where a path may lead, the place that counts first."""
         own = self.folder / reference
         typed = FilePath(reference)

@@ -1,4 +1,4 @@
-"""What a sweep found, as text and as plain data; also that of results that lie in a folder.
+"""The report of a sweep, as text and as plain data; also of a folder of results.
 
 The tables of a folder have the runs in the experiment's order; the files of the runs have their
 curves. What was measured is in `FILE`.
@@ -205,7 +205,7 @@ def stored_report(folder: Path) -> SweepReport:
     results, failures, left = [], [], MAX_BYTES
     for task in tasks:
         left -= store.size(task.key)
-        result = store.known(task.key, spec) if left >= 0 else None
+        result = store.result(task.key, spec) if left >= 0 else None
         if result is None:
             broken = "its file is not there, or broken"
             failures.append((task, broken if left >= 0 else _TOO_MUCH))

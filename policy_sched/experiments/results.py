@@ -66,7 +66,7 @@ class ResultStore:
 
     folder: Path
 
-    def known(self, key: str, spec: ExperimentSpec) -> RunResult | None:
+    def result(self, key: str, spec: ExperimentSpec) -> RunResult | None:
         """Return the result of a run; None if it has none, or none that sweep can have written."""
         try:
             kept = _KEPT.decode(read_bytes(self._file(key), MAX_RESULT))
@@ -335,7 +335,7 @@ def run_tasks(
 
     Raises PolicySchedError if a result cannot be written.
     """
-    by_key = {task.key: store.known(task.key, sweep.spec) for task in tasks}
+    by_key = {task.key: store.result(task.key, sweep.spec) for task in tasks}
     outcome = SweepOutcome(reused=sum(by_key[task.key] is not None for task in tasks))
     advance(outcome.reused)
     missing = {task.key: task for task in tasks if by_key[task.key] is None}

@@ -1,10 +1,10 @@
 """One run: a variant and a seed on the inputs of an experiment; pure, and the same every time.
 
-Theory of operation. Pods that arrive without time have one attempt each, in their order: one that
-fits nowhere is gone, victims of preemption leave at once. Where no plugin runs besides those that
-decide, pods need neither queue nor binding cycle. Otherwise the run is a simulation over
-virtual time. After each event the measures are noted; at the end they become points of curves and a
-value each. Whatever a run raises is its failure, and stops no other run.
+Theory of operation. Pods without arrival times have one attempt each, in their order: an
+unschedulable pod is dropped, and victims of preemption leave at once. If no plugin acts outside of
+the decision, such a run needs neither queue nor binding cycle. Otherwise the run is a simulation
+over virtual time. After each event the measures are noted; at the end they become points of curves
+and a value each. Whatever a run raises is its failure, and stops no other run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A prepared experiment: everything is read, checked and compiled, and every run has a key.
 
-The key of a run is a hash of everything that goes into it: the program's version, the contents of
-the files, what decides, what is measured, the seed. Names of files and of variants do not go in, so
-results are found again when those change, and not when anything else does.
+The key of a run is a hash of all its inputs: the program's version, the contents of the files,
+policies and configuration, the measures and the seed. Names of files and variants are not inputs,
+so a renamed file does not cost a new run.
 
 Reading puts values for ${NAME}, entries of ``spec.parameters``, into texts before the document is
 validated, and problems point at the text that holds them. ${seed} and ${row.COLUMN} are left for

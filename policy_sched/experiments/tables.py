@@ -136,7 +136,7 @@ def read_table(loaded: LoadedExperiment, reference: str, path: Path) -> RowTable
 def has_columns(
     loaded: LoadedExperiment, table: RowTable, names: Sequence[str], path: Path
 ) -> bool:
-    """Return whether a table has columns; those that it has not are problems."""
+    """Return whether a table has all columns; report the missing ones."""
     missing = [(i, name) for i, name in enumerate(names) if name not in table.columns]
     for i, name in missing:
         columns = ", ".join(table.columns)

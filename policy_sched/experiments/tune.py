@@ -489,10 +489,10 @@ class _Texts:
         """Change a value where a file has it; return whether one has."""
         plugin, _, name = target.partition(".")
         names = tuple(name.split(".")) if name else ()
-        places = self._places(plugin, names)
-        return any(self._replace(file, path, value) for file, path in places)
+        paths = self._paths(plugin, names)
+        return any(self._replace(file, path, value) for file, path in paths)
 
-    def _places(self, plugin: str, names: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
+    def _paths(self, plugin: str, names: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
         """Yield the files and paths that may have a value, the one that counts first."""
         for marked in self._documents(self._config) if self._config else ():
             yield from ((str(self._config), path) for path in _in_config(marked, plugin, names))

@@ -45,7 +45,7 @@ _POLICY_OF_NONE: Final = "default"
 class Changes:
     """What decides in a variant, before it is compiled: files, params and weights.
 
-    ``at``: where the experiment says most of it. ``places``: where it sets params and weights, by
+    ``at``: where the experiment says most of it. ``paths``: where it sets params and weights, by
     "params" or "weights" and plugin.
     """
 
@@ -56,7 +56,7 @@ class Changes:
     at: models.Path = ("spec",)
     devices: str | None = None
     devices_at: models.Path = ("spec",)
-    places: Mapping[tuple[str, str], models.Path] = field(default_factory=dict)
+    paths: Mapping[tuple[str, str], models.Path] = field(default_factory=dict)
 
     def over(self, other: Changes) -> Changes:
         """Return the changes of both; these count where both say something."""
@@ -68,7 +68,7 @@ class Changes:
             at=self.at,
             devices=self.devices if self.devices is not None else other.devices,
             devices_at=self.devices_at if self.devices is not None else other.devices_at,
-            places={**other.places, **self.places},
+            paths={**other.paths, **self.paths},
         )
 
 
@@ -172,7 +172,7 @@ def check_search(
 def _tried(
     axis: models.SearchAxis, variants: Iterable[HasPlans], at: models.Path
 ) -> list[tuple[models.Path, Any]]:
-    """Return the values of a list, or both ends of a range, with their places."""
+    """Return the values of a list, or both ends of a range, with their paths."""
     if axis.values:
         return [((*at, "values", i), value) for i, value in enumerate(axis.values)]
     whole = is_whole(axis, variants)
@@ -205,12 +205,12 @@ def axis_changes(axis: Any, value: Any, at: models.Path) -> Changes:
     """Return what an axis changes with a value."""
     if axis.weight is not None:
         weight = value if isinstance(value, int) and not isinstance(value, bool) else -1
-        places = {("weights", axis.weight): at}
-        return Changes(weights={axis.weight: weight}, at=at, places=places)
+        paths = {("weights", axis.weight): at}
+        return Changes(weights={axis.weight: weight}, at=at, paths=paths)
     plugin, *names = str(axis.param).split(".")
     for name in reversed(names):
         value = {name: value}
-    return Changes(params={plugin: value}, at=at, places={("params", plugin): at})
+    return Changes(params={plugin: value}, at=at, paths={("params", plugin): at})
 
 
 def _combinations(loaded: LoadedExperiment) -> Iterator[tuple[str, dict[str, Any], Changes]]:
@@ -247,7 +247,7 @@ def _changes(loaded: LoadedExperiment, variant: models.Variant, at: models.Path)
         loaded.policy_path(reference, (*at, "policies", i))
         for i, reference in enumerate(variant.policies)
     ]
-    places: dict[tuple[str, str], models.Path] = {
+    path_of: dict[tuple[str, str], models.Path] = {
         (section, name): (*at, section, name)
         for section in ("params", "weights")
         for name in getattr(variant, section)
@@ -260,7 +260,7 @@ def _changes(loaded: LoadedExperiment, variant: models.Variant, at: models.Path)
         at=at,
         devices=variant.devices,
         devices_at=(*at, "devices"),
-        places=places,
+        paths=path_of,
     )
 
 
@@ -323,7 +323,7 @@ def _set_weight(
 ) -> None:
     """Set the weight at score where the configuration has it, or else there."""
     if not 0 <= weight < 2**31:
-        at = changes.places.get(("weights", plugin), changes.at)
+        at = changes.paths.get(("weights", plugin), changes.at)
         message, hint = f"this is no weight of {plugin}", "a whole number that is not negative"
         loaded.problem(at, models.BAD_VALUE, message, hint)
         return
@@ -358,12 +358,12 @@ def _blame(loaded: LoadedExperiment, changes: Changes, problem: Diagnostic, conf
     else:
         named = [
             key
-            for key in changes.places
+            for key in changes.paths
             if key[1] in text and re.search(rf"\b{re.escape(key[1])}\b", text)
         ]
         if named:
             plugin = max(named, key=lambda key: len(key[1]))
-            at = changes.places[plugin]
+            at = changes.paths[plugin]
     if problem.code == models.UNKNOWN_PLUGIN and (argument is not None or at is not changes.at):
         names = [*plugin_points(), *(n for n, _ in models.DEFAULT_PLUGINS)]
         hint = models.did_you_mean(str(plugin), names) or hint
@@ -392,7 +392,7 @@ def _place_of_argument(
         for i, computed in enumerate(loaded.spec.computed):
             if computed.policy == plugin and steps[:1] in ([], [computed.param]):
                 return ("spec", "computed", i, "param")
-    at = changes.places.get(("params", plugin), changes.at)
+    at = changes.paths.get(("params", plugin), changes.at)
     return (*at, *steps) if at[-2:-1] == ("params",) else at
 
 

@@ -247,16 +247,14 @@ def _refusal(
         return RefusedStep("updated" if pool.incomplete else "invalid", error=pool.invalid)
     if not request.admin_access and device.id in allocator.state.devices:
         return RefusedStep("allocated")
-    for selector_place, expression in request.expressions:
+    for selector_key, expression in request.expressions:
         try:
             if allocator.results.selected(expression, device):
                 continue
             error = ""
         except dra.SelectorError as failure:
             error = str(failure)
-        return RefusedStep(
-            "selector", selector=_selector(plan, request, selector_place), error=error
-        )
+        return RefusedStep("selector", selector=_selector(plan, request, selector_key), error=error)
     if device.slice.spec.per_device_node_selection and not device.on_node(allocator.node):
         return RefusedStep("node")
     if allocator.capacity_left(request, device) is None:
@@ -288,9 +286,9 @@ def _refused_by(
     return RefusedStep("rule", error=verdict.named)
 
 
-def _selector(plan: dra.ClaimPlan, request: dra.Request, selector_place: str) -> SelectorStep:
-    index = int(selector_place.rpartition("#")[2])
-    if selector_place.startswith("class "):
+def _selector(plan: dra.ClaimPlan, request: dra.Request, selector_key: str) -> SelectorStep:
+    index = int(selector_key.rpartition("#")[2])
+    if selector_key.startswith("class "):
         return SelectorStep("class", request.class_name, "", index)
     return SelectorStep("claim", plan.name, request.full_name, index)
 
@@ -378,11 +376,11 @@ def _tolerant(taint: str, request: dra.Request) -> dra.Request:
 
 def _unselected(selector: SelectorStep, request: dra.Request) -> dra.Request:
     kept = tuple(
-        (selector_place, text)
-        for selector_place, text in request.expressions
+        (selector_key, text)
+        for selector_key, text in request.expressions
         if not (
-            selector_place.startswith(f"{selector.kind} ")
-            and selector_place.endswith(f"#{selector.index}")
+            selector_key.startswith(f"{selector.kind} ")
+            and selector_key.endswith(f"#{selector.index}")
         )
     )
     return replace(request, expressions=kept)

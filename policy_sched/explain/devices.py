@@ -47,7 +47,7 @@ class SelectorStep:
 
     @property
     def title(self) -> str:
-        """The selector without its place."""
+        """The selector without its position."""
         of = f"class {self.name}" if self.kind == "class" else f"request {self.request}"
         return f"selector {self.index} of {of}"
 
@@ -260,19 +260,19 @@ def _some(names: Sequence[str], count: int) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-Places = Mapping[tuple[str, str, str], ManifestPosition]
+Positions = Mapping[tuple[str, str, str], ManifestPosition]
 Path = tuple[str | int, ...]
 Step = TypeVar("Step", RefusedStep, ClaimChangeStep)
 
 
-def locate_selectors(steps: ClaimSteps, places: Places, objects: Iterable[ApiObject]) -> None:
+def locate_selectors(steps: ClaimSteps, positions: Positions, objects: Iterable[ApiObject]) -> None:
     """Add file and line of each selector to an explanation's steps where they are known."""
     listed = list(objects)
 
     def located(step: Step) -> Step:
         if step.selector is None:
             return step
-        position_text = _place(step.selector, places, listed)
+        position_text = _position_text(step.selector, positions, listed)
         return replace(step, selector=replace(step.selector, place=position_text))
 
     for request in steps.requests:
@@ -281,20 +281,20 @@ def locate_selectors(steps: ClaimSteps, places: Places, objects: Iterable[ApiObj
     steps.changes[:] = [located(step) for step in steps.changes]
 
 
-def _place(step: SelectorStep, places: Places, objects: list[ApiObject]) -> str:
+def _position_text(step: SelectorStep, positions: Positions, objects: list[ApiObject]) -> str:
     if step.kind == "class":
-        return _line(places.get(("DeviceClass", "", step.name)), ("spec", *_of(step)))
+        return _line(positions.get(("DeviceClass", "", step.name)), ("spec", *_of(step)))
     namespace, _, name = step.name.rpartition("/")
     claim = next((c for c in objects if isinstance(c, ResourceClaim) and _is(c, step.name)), None)
     if claim is None:
         return ""
     path = _of_request(claim.spec, step)
-    own = places.get(("ResourceClaim", namespace, name))
+    own = positions.get(("ResourceClaim", namespace, name))
     if own is not None:
         return _line(own, ("spec", *path))
     template = _template(claim, objects)
     return _line(
-        places.get(("ResourceClaimTemplate", namespace, template)), ("spec", "spec", *path)
+        positions.get(("ResourceClaimTemplate", namespace, template)), ("spec", "spec", *path)
     )
 
 

@@ -274,7 +274,7 @@ def _cost_text(evaluated: Evaluated) -> str:
 def _tree(evaluated: Evaluated) -> Iterator[str]:
     rows = list(_rows_of(evaluated.text, evaluated.part, 0))
     width = min(60, max(len(text) for text, _ in rows))
-    yield from (f"{text:<{width}}  {place}" for text, place in rows)
+    yield from (f"{text:<{width}}  {computed}" for text, computed in rows)
 
 
 def _rows_of(text: str, part: language.CostPart, depth: int) -> Iterator[tuple[str, str]]:

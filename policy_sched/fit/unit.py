@@ -114,7 +114,7 @@ def _misplaced(manifests: Manifests) -> list[Diagnostic]:
 def _problem(
     manifests: Manifests, obj: model.ApiObject, message: str, hint: str = ""
 ) -> Diagnostic:
-    position = manifests.places.get(object_key(obj)) or next(iter(manifests.places.values()))
+    position = manifests.positions.get(object_key(obj)) or next(iter(manifests.positions.values()))
     return position.look().diagnostic(("kind",), BAD_VALUE, message, hint)
 
 
@@ -192,7 +192,7 @@ Groups = Mapping[tuple[str, str], model.PodGroup | model.CoschedulingGroup]
 def _groups(
     pods: Sequence[model.Pod], own: Iterable[model.ApiObject], cluster: Iterable[model.ApiObject]
 ) -> Groups:
-    """Return the groups that pods name, those beside them before those of the cluster."""
+    """Return the groups of the pods; the given groups take precedence over the cluster's."""
     wanted = {(_namespace(pod), _group_of(pod)) for pod in pods if _group_of(pod)}
     by_name: dict[tuple[str, str], model.PodGroup | model.CoschedulingGroup] = {}
     for obj in (*own, *cluster):

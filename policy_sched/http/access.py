@@ -87,8 +87,8 @@ class Access:
     def check(self, address: Address) -> None:
         """Raise ClusterError if the address may not be served with that."""
         if self.mode not in MODES:
-            known = ", ".join(MODES)
-            raise ClusterError(f"--authorization-mode {self.mode}: not one of {known}")
+            modes = ", ".join(MODES)
+            raise ClusterError(f"--authorization-mode {self.mode}: not one of {modes}")
         if self.mode == RBAC and not self.knows:
             needed = "--token-auth-file or --client-ca-file to identify users"
             raise ClusterError(f"--authorization-mode RBAC needs {needed}")

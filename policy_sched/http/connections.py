@@ -6,15 +6,15 @@ makes room for the new one: an idle one of an unknown client, else a busy one of
 else the one of a known client that has been idle for the longest time. Busy connections of known
 clients stay. So any number of clients that connect and do nothing keep no other client out.
 
-`sweep` looks at all connections every few seconds. It cuts those that have sent no request since
-they were made, those of unknown clients that are idle, and those whose client has taken nothing of
-what was written for some looks in a row. What waits for a slow reader is bounded besides: a stream
-goes on only when the last piece has been taken into the transport's buffer.
+`sweep` looks at all connections every few seconds. It aborts connections without a first request,
+idle ones of unknown clients, and those whose client has read nothing for some looks in a row. The
+buffer for a slow reader is bounded, too: a stream continues only when the transport has buffered
+the last piece.
 
 Responses to what is no request, and to what failed: a Status that repeats nothing of the request.
 
-A request that cannot be parsed may hold a token, and so may the parser's message about it, or the
-text of an exception; neither gets into a response or a log.
+A malformed request may hold a token, and so may the parser's message about it, or the text of an
+exception. None of these gets into a response or a log.
 
 asyncio's own server starts a TLS handshake for every connection that comes and keeps all of them,
 so clients that connect and say nothing use up file descriptors. Here a few connections are accepted
@@ -120,7 +120,7 @@ class Connection(RequestHandler):
     def __init__(self, server: Connections, refuse: Refuse, **options: Any) -> None:
         super().__init__(server, **options)
         self._refuse = refuse
-        self.known = False
+        self.authenticated = False
         self.busy = False
         self.requested = False
         self.since = 0.0
@@ -148,7 +148,7 @@ def recognized(request: web.BaseRequest) -> None:
     """Mark the connection of a request as authenticated."""
     connection = request.protocol
     if isinstance(connection, Connection):
-        connection.known = True
+        connection.authenticated = True
 
 
 class Connections(web.Server):
@@ -205,12 +205,12 @@ class Connections(web.Server):
         best: Connection | None = None
         for connection, transport in self.open.items():
             busy = connection.busy or transport.get_write_buffer_size() > 0
-            if connection.known and busy:
+            if connection.authenticated and busy:
                 continue
-            if not connection.known and not busy:
+            if not connection.authenticated and not busy:
                 best = connection
                 break
-            if best is None or (best.known and not connection.known):
+            if best is None or (best.authenticated and not connection.authenticated):
                 best = connection
         if best is None:
             return False
@@ -224,7 +224,7 @@ class Connections(web.Server):
             transport.abort()
             return
         handler.since = self._loop.time()
-        handler.known = bool(transport.get_extra_info("peercert"))
+        handler.authenticated = bool(transport.get_extra_info("peercert"))
         self.open[handler] = transport
 
     def pre_shutdown(self) -> None:
@@ -268,7 +268,7 @@ class Connections(web.Server):
 
     def _slow(self, connection: Connection, transport: asyncio.Transport, now: float) -> bool:
         waiting = transport.get_write_buffer_size()
-        unknown = not (connection.known or connection.busy or waiting)
+        unknown = not (connection.authenticated or connection.busy or waiting)
         if (not connection.requested or unknown) and now - connection.since >= self._bounds.silent:
             return True
         if connection.writer is None:

@@ -58,19 +58,19 @@ class _Objects:
 
 
 class Frames:
-    """A stream of frames; ``send`` writes to the client, ``say`` tells the user."""
+    """A stream of frames; ``send`` writes to the client, ``warn`` tells the user."""
 
     def __init__(
         self,
         stream: IO[bytes],
         protocol: LanguageServerProtocol,
         send: Callable[[bytes], object],
-        say: Callable[[str], object],
+        warn: Callable[[str], object],
     ) -> None:
         self._stream = stream
         self._protocol = protocol
         self._send = send
-        self._say = say
+        self._warn = warn
         self._state = "new"
         self._frames = self._readable()
         self._lines: Iterator[bytes] = iter(())
@@ -104,7 +104,7 @@ class Frames:
                 elif problem[0] is not _LEFT:
                     self._answer(*problem)
         except BrokenFrameError as error:
-            self._say(f"the client sent what is no message: {error}")
+            self._warn(f"the client sent what is no message: {error}")
 
     def _next(self) -> bytes | None:
         """Return the body of the next frame, None at the end. Raises BrokenFrameError."""

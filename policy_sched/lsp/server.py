@@ -23,8 +23,8 @@ from policy_sched import __version__
 from policy_sched.errors import Diagnostic, Severity, one_line
 from policy_sched.experiments import open_experiment_problems
 from policy_sched.language import Entry
+from policy_sched.lsp.cursor import definition
 from policy_sched.lsp.frames import Frames
-from policy_sched.lsp.place import definition
 from policy_sched.lsp.suggestions import Fix, Kind, fixes, meaning, suggestions
 from policy_sched.profiles.check import check_open
 from policy_sched.profiles.format import format_file
@@ -65,7 +65,7 @@ class Server(LanguageServer):
         def exited(_params: None) -> None:
             self.left_early = not self._shut_down
 
-    def serve(self, stdin: BinaryIO, stdout: BinaryIO, say: Callable[[str], object]) -> None:
+    def serve(self, stdin: BinaryIO, stdout: BinaryIO, warn: Callable[[str], object]) -> None:
         """Serve one client; ``say`` tells the user why it ended early."""
         lock = Lock()
 
@@ -74,7 +74,7 @@ class Server(LanguageServer):
                 stdout.write(data)
                 stdout.flush()
 
-        self.start_io(cast("BinaryIO", Frames(stdin, self.protocol, send, say)), stdout)
+        self.start_io(cast("BinaryIO", Frames(stdin, self.protocol, send, warn)), stdout)
 
     def report_server_error(self, error: Exception, source: object) -> None:
         """Log a mistake of ours in a line; what a client did wrong it is told."""

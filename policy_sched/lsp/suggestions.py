@@ -31,12 +31,12 @@ from policy_sched.language.stdlib import (
     selector_environment,
 )
 from policy_sched.language.values import types
-from policy_sched.lsp.place import (
+from policy_sched.lsp.cursor import (
     CursorPosition,
+    cursor_at,
     locals_in,
     loops,
     member_before,
-    place_at,
     source_at,
     type_of,
     word_before,
@@ -113,7 +113,7 @@ def _resolved(root: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[Ma
 
 def suggestions(path: str, text: str, line: int, character: int) -> list[Suggestion]:
     """Return the words for a cursor (from 0, in characters), in the order of the tables."""
-    cursor = place_at(text, line, character)
+    cursor = cursor_at(text, line, character)
     if has_selectors(_kind(text, line)):
         return selector_suggestions(text, cursor)
     if cursor.before is None:
@@ -141,13 +141,13 @@ def meaning(path: str, text: str, line: int, character: int) -> Entry | None:
     lines = text.split("\n")
     shown = lines[line] if line < len(lines) else ""
     end = character + len(re.match(r"\w*", shown[character:])[0])  # type: ignore[index]
-    cursor = place_at(text, line, end)
+    cursor = cursor_at(text, line, end)
     key = re.search(r"([$\w]+)$", shown[:end])
     if key is None:
         return None
     if not has_selectors(_kind(text, line)):
         if shown[end : end + 1] == ":" and (cursor.section is None or cursor.before == key[1]):
-            path_of_key = place_at(text, line, key.start()).path
+            path_of_key = cursor_at(text, line, key.start()).path
             description = keys_at(text, line, path_of_key).get(key[1])
             return Entry(key[1], "key", description) if description else None
         if cursor.before is None or cursor.section is None:

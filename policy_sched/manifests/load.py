@@ -52,7 +52,7 @@ class Manifests(msgspec.Struct, frozen=True):
     diagnostics: list[Diagnostic]
     skipped: int = 0
     hints: tuple[str, ...] = ()
-    places: Mapping[tuple[str, str, str], ManifestPosition] = msgspec.field(default_factory=dict)
+    positions: Mapping[tuple[str, str, str], ManifestPosition] = msgspec.field(default_factory=dict)
 
 
 def load(
@@ -82,7 +82,7 @@ def load(
         loading.admit(cluster)
     diagnostics = sorted(loading.diagnostics)
     hints = tuple(loading.hints)
-    return Manifests(loading.objects, diagnostics, loading.skipped, hints, loading.places)
+    return Manifests(loading.objects, diagnostics, loading.skipped, hints, loading.positions)
 
 
 def _files(path: str, loading: _Loading) -> Iterator[str]:
@@ -194,7 +194,7 @@ class _Loading:
         self.diagnostics: list[Diagnostic] = []
         self.hints: list[str] = []
         self.skipped = 0
-        self.places: dict[tuple[str, str, str], ManifestPosition] = {}
+        self.positions: dict[tuple[str, str, str], ManifestPosition] = {}
 
     def fail(self, name: str, message: str) -> None:
         """Report a problem of a whole file."""
@@ -294,7 +294,7 @@ class _Loading:
         decoded = None if record is None else _fast(record, implied, self.custom)
         if decoded is _SKIPPED:
             self.skipped += 1
-        elif decoded is not None and decode.object_key(decoded) not in self.places:
+        elif decoded is not None and decode.object_key(decoded) not in self.positions:
             self._take(decoded, position)
         elif nested:
             self._item(position.look(), position, implied)
@@ -303,7 +303,7 @@ class _Loading:
         return False
 
     def _take(self, decoded: ApiObject, position: ManifestPosition) -> None:
-        self.places[decode.object_key(decoded)] = position
+        self.positions[decode.object_key(decoded)] = position
         self.objects.append(decoded)
         if len(self.objects) % STEP == 0:
             self.advance(STEP)
@@ -368,11 +368,14 @@ class _Loading:
                 document.file, source.Record(start, 0, end), position.is_json
             )
         key = decode.object_key(decoded)
-        if key in self.places:
+        if key in self.positions:
             name = "/".join(part for part in key[1:] if part)
             message = f"duplicate {decode.kind_name(decoded)} {name}"
             report(
-                ("metadata", "name"), DUPLICATE, message, f"the first one is at {self.places[key]}"
+                ("metadata", "name"),
+                DUPLICATE,
+                message,
+                f"the first one is at {self.positions[key]}",
             )
             return
         self._take(decoded, position)
@@ -385,7 +388,7 @@ class _Loading:
             def report(
                 path: Path, code: str, message: str, hint: str, obj: ApiObject = obj
             ) -> None:
-                position = self.places[decode.object_key(obj)]
+                position = self.positions[decode.object_key(obj)]
                 self._report(position.look(), path, code, message, hint)
 
             admission.admit(obj, report)

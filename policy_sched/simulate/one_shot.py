@@ -306,7 +306,7 @@ def explain_after_queue(
     pod = next(info for info in infos if info.uid == uid)
     turn = _Turn(scheduler, pod, top)
     run = run_queue(scheduler, infos, lambda _more: None)
-    explanation = turn.found or explain(scheduler, pod, top=top)
+    explanation = turn.explanation or explain(scheduler, pod, top=top)
     index = next(i for i, info in enumerate(infos) if info.uid == uid)
     placement = run.placements[index]
     explanation.ahead, explanation.after_queue = turn.ahead, True
@@ -318,7 +318,7 @@ class _Turn:
     """Explains one pod at its decision."""
 
     def __init__(self, scheduler: Scheduler, pod: PodInfo, top: int) -> None:
-        self.found: Explanation | None = None
+        self.explanation: Explanation | None = None
         self.ahead = 0
         self._decided = 0
         self._scheduler, self._pod, self._top = scheduler, pod, top
@@ -337,6 +337,6 @@ class _Turn:
         from policy_sched.explain import explain  # noqa: PLC0415  as above
 
         if self._pod.uid in uids:
-            self.found = explain(self._scheduler, self._pod, top=self._top)
+            self.explanation = explain(self._scheduler, self._pod, top=self._top)
             self.ahead = self._decided
         self._decided += len(uids)

@@ -183,10 +183,10 @@ class _Policy:
         )
 
 
-def _either(known: NDArray[np.bool_], fresh: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _either(mask: NDArray[np.bool_], fresh: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return the union of two masks; newer nodes are further rows."""
     union = fresh.copy()
-    union[: known.size] |= known[: union.size]
+    union[: mask.size] |= mask[: union.size]
     return union
 
 

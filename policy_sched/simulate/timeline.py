@@ -1,11 +1,11 @@
 """Simulates a cluster over virtual time: pods arrive, wait, run for their duration and end.
 
-Theory of operation. `FutureEvents` are those that are known: nodes and pods that arrive, pods that
-complete, evicted pods whose grace period ends. The clock jumps to the first of these, or to the
-next deadline of the scheduler (the end of a backoff, a timeout), whichever is earlier; then the
-scheduler decides until no pod is ready. Deciding, binding and starting take no time. At one
-instant, ends are applied first, then nodes, then pods in their order, so the same input gives the
-same result. Pods that fitted nowhere are retried as in a cluster, or at once (see `Retries`).
+Theory of operation. `FutureEvents` has the known events: arrivals of nodes and pods, completions,
+and ends of grace periods. The clock jumps to the first of these, or to the next deadline of the
+scheduler (the end of a backoff, a timeout), whichever is earlier; then the scheduler decides until
+no pod is ready. Deciding, binding and starting take no time. At one instant, ends are applied
+first, then nodes, then pods in their order, so the same input gives the same result. Pods that
+fitted nowhere are retried as in a cluster, or at once (see `Retries`).
 
 A controller recreates an evicted pod under another name, and it runs from the beginning; a pod
 without a controller is lost. Otherwise controllers do nothing over time: a job's pods are those
@@ -149,8 +149,8 @@ LONGEST: Final = 100_000_000 * SECOND
 NEW_OBJECTS: Final = 1_000_000
 
 Retry: TypeAlias = Literal["Backoff", "AtOnce"]
-"""When a pod that fitted nowhere is tried again: after a backoff and the events that may help it,
-as in a cluster; or whenever something happens, without a backoff.
+"""When an unschedulable pod is retried: after a backoff and an event that may help it, as in a
+cluster; or after every event, without a backoff.
 """
 
 
@@ -379,7 +379,7 @@ class Timeline:
         return tried or bool(ended)
 
     def _helps_others(self) -> bool:
-        """Make waiting pods ready that those which were bound at this moment may help."""
+        """Activate pods for which a pod that was bound at this instant may have made room."""
         return self._retries is not None and self._retries.begin_again()
 
     def _decided(self, outcome: Outcome) -> None:

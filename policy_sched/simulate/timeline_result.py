@@ -354,9 +354,9 @@ def waiting_over(result: TimelineResult, edges: NDArray[np.int64]) -> list[Waiti
     """Return the waiting times of the pods that were bound between neighbouring edges."""
     bound = [life for life in result.lives if life.bound is not None]
     times = np.array([life.bound for life in bound], np.int64)
-    places = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, edges.size - 2)
+    indexes = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, edges.size - 2)
     within: list[list[PodTimeline]] = [[] for _ in range(edges.size - 1)]
-    for life, bucket in zip(bound, places.tolist(), strict=True):
+    for life, bucket in zip(bound, indexes.tolist(), strict=True):
         within[bucket].append(life)
     return [WaitingTimes.of(lives) for lives in within]
 

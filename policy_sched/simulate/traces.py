@@ -292,24 +292,22 @@ def _read(path: str, lines: Sequence[str], traces: Traces, seen: _Seen) -> None:
     columns = header.split(",")
     for index, line in enumerate(lines[1:]):
         cells = line.split(",")
+        row = _TraceRow(path, index + 2, line, cells)
         if len(cells) != len(columns):
             message = f"{len(cells)} cells, where the header has {len(columns)}"
-            cell_place = _Place(path, index + 2, line, cells)
-            traces.diagnostics.append(cell_place.diagnostic(0, WRONG_SHAPE, message))
+            traces.diagnostics.append(row.diagnostic(0, WRONG_SHAPE, message))
             continue
         try:
             objects = list(table(index, cells))
         except BadCellError as error:
-            cell_place = _Place(path, index + 2, line, cells)
             traces.diagnostics += [
-                cell_place.diagnostic(column, BAD_VALUE, f"{columns[column]}: {message}")
+                row.diagnostic(column, BAD_VALUE, f"{columns[column]}: {message}")
                 for column, message in error.problems
             ]
             continue
         if len(traces.objects) + len(objects) > MOST_OBJECTS:
             message = f"the tables make more than {MOST_OBJECTS:,} objects"
-            cell_place = _Place(path, index + 2, line, cells)
-            traces.diagnostics.append(cell_place.diagnostic(0, BAD_VALUE, message, "take a part"))
+            traces.diagnostics.append(row.diagnostic(0, BAD_VALUE, message, "take a part"))
             return
         for obj in objects:
             metadata = obj.metadata
@@ -319,12 +317,11 @@ def _read(path: str, lines: Sequence[str], traces: Traces, seen: _Seen) -> None:
                 traces.objects.append(obj)
             else:
                 hint = f"the first one is at {first[0]}:{first[1] + 2}"
-                cell_place = _Place(path, index + 2, line, cells)
                 message = f"duplicate {key[0]} {key[2]}"
-                traces.diagnostics.append(cell_place.diagnostic(0, DUPLICATE, message, hint))
+                traces.diagnostics.append(row.diagnostic(0, DUPLICATE, message, hint))
 
 
-class _Place(msgspec.Struct, frozen=True):
+class _TraceRow(msgspec.Struct, frozen=True):
     """A row of a table."""
 
     path: str

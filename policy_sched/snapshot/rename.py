@@ -61,7 +61,7 @@ class Pseudonyms:
     def __init__(self, key: bytes, keep: Sequence[str] = ()) -> None:
         self._key = key
         self._keep = tuple(keep)
-        self._known: dict[str, str] = {}
+        self._pseudonyms: dict[str, str] = {}
         self._owners: dict[str, str] = {}
 
     @property
@@ -73,9 +73,9 @@ class Pseudonyms:
 
     def name(self, text: str) -> str:
         """Return the pseudonym of a name or of a label's value. Raises PolicySchedError."""
-        pseudonym = self._known.get(text)
+        pseudonym = self._pseudonyms.get(text)
         if pseudonym is None:
-            pseudonym = self._known[text] = self._new(text)
+            pseudonym = self._pseudonyms[text] = self._new(text)
             other = self._owners.setdefault(pseudonym, text)
             if other != text:
                 raise PolicySchedError("two names have the same pseudonym; take another key")
@@ -84,7 +84,7 @@ class Pseudonyms:
     def derive(self, text: str, parts: Sequence[str]) -> None:
         """Note that a name consists of others: its pseudonym consists of theirs, with hyphens."""
         derived = "-".join(map(self.name, parts))
-        self._known[text] = derived
+        self._pseudonyms[text] = derived
         self._owners[derived] = text
 
     def number(self, texts: Iterable[str]) -> None:
@@ -92,14 +92,14 @@ class Pseudonyms:
         for number, text in enumerate(sorted(set(texts))):
             pseudonym = self.name(text)
             if pseudonym != text:
-                self._known[text] = numbered = f"n{number:05d}-{pseudonym}"
+                self._pseudonyms[text] = numbered = f"n{number:05d}-{pseudonym}"
                 self._owners[numbered] = text
 
     def key(self, text: str) -> str:
         """Return the pseudonym of a label's or a taint's key."""
         prefix, slash, _ = text.rpartition("/")
-        known = prefix.endswith(_DOMAINS) or prefix.startswith("topology.")
-        return text if (slash and known) or text in KEPT_KEYS else self.name(text)
+        is_domain = prefix.endswith(_DOMAINS) or prefix.startswith("topology.")
+        return text if (slash and is_domain) or text in KEPT_KEYS else self.name(text)
 
     def image(self, text: str) -> str:
         """Return the pseudonym of an image: its tag stays apart."""
@@ -196,7 +196,7 @@ _EXCEPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "ObjectMeta": {"annotations": "annotations"},
     "ClaimMeta": {"annotations": "annotations"},
 }
-"""What a field of one struct is, where its name is that of something else elsewhere."""
+"""Fields whose name means something else in other structs."""
 _NAMED_IN_ANNOTATIONS: Final = frozenset(
     {
         "resource.kubernetes.io/pod-claim-name",
@@ -266,7 +266,7 @@ class _Renaming:
 
     def __init__(self, pseudonyms: Pseudonyms, pools: Mapping[str, str]) -> None:
         self._pseudonyms = pseudonyms
-        self._known: dict[type, Change] = {}
+        self._rewrites: dict[type, Change] = {}
         name, key = pseudonyms.name, pseudonyms.key
         self._changes: dict[str, Change] = {
             "name": _each(name),
@@ -282,11 +282,11 @@ class _Renaming:
 
     def of(self, kind: type) -> Change:
         """Return the function for a struct's type. Raises TypeError for an unknown text."""
-        rewrite = self._known.get(kind)
+        rewrite = self._rewrites.get(kind)
         if rewrite is None:
             parts: list[tuple[str, Change]] = []
             # A type may hold itself: its function is known before its parts are.
-            rewrite = self._known[kind] = lambda value: _rewritten(value, parts)
+            rewrite = self._rewrites[kind] = lambda value: _rewritten(value, parts)
             for field in msgspec.structs.fields(kind):
                 change = self._field(kind, field.name, field.type)
                 if change is not None:

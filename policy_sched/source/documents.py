@@ -16,7 +16,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from policy_sched.errors import Diagnostic
 from policy_sched.source.file import SourceFile, Span, diagnostic
-from policy_sched.source.scalars import content_end, content_start, scalar_places
+from policy_sched.source.scalars import content_end, content_start, scalar_offsets
 
 YAML_SYNTAX: Final = "PS701"
 MAX_POLICY_BYTES: Final = 1 << 20
@@ -94,9 +94,9 @@ class Marked:
         The length of the text maps to the end of the scalar. Raises KeyError if there is no
         scalar at ``path``.
         """
-        places = scalar_places(self.file.text, self._scalar(path))
-        last = len(places) - 1
-        return lambda offset: places[min(max(offset, 0), last)]
+        offsets = scalar_offsets(self.file.text, self._scalar(path))
+        last = len(offsets) - 1
+        return lambda offset: offsets[min(max(offset, 0), last)]
 
     def _scalar(self, path: Path) -> ScalarNode:
         node = self.node(path)

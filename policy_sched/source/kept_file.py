@@ -32,7 +32,7 @@ LARGEST: Final = 8 << 20
 FILES: Final = 4
 """Files of a kind that stay; each version of the program has its own."""
 ABANDONED: Final = 3600
-"""Seconds after which an unfinished file is that of a process that was killed."""
+"""Seconds after which an unfinished file belongs to a killed process."""
 _CHECKSUM: Final = hashlib.sha256().digest_size
 
 
@@ -103,7 +103,8 @@ class _Pickler(pickle.Pickler):
 
 
 def unpickled(content: bytes, allowed: Callable[[str, str], bool]) -> Any:
-    """Return what a pickle holds, of which it names only modules and names that are allowed.
+    """Return the value of a pickle; ``allowed`` says of a module and a name whether it may have
+    them.
 
     Raises whatever is wrong with it: any exception.
     """

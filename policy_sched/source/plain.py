@@ -1,13 +1,13 @@
 """Large YAML, such as a snapshot of a cluster, read into plain data without the places of it all.
 
 Theory of operation. `parse_documents` keeps a node with two marks for every value, which takes 50
-times the size of the file. Here the events of the parser become plain data at once, one object of
-a list after the other, and each object is kept as JSON, from which msgspec decodes it. Only where
-an object begins and ends in the file is remembered. An alias is the value that its anchor names,
-and merge keys copy the keys of such values; how many characters aliases stand for is counted, and
-bounded, before anything is written out. Whatever JSON cannot hold or YAML refuses (unknown tags,
-duplicate keys, NaN) leaves an object without JSON: it is read a second time, alone, with places,
-which returns its meaning or what is wrong with it.
+times the size of the file. Here the events of the parser become plain data at once, one object of a
+list after the other, and each object is kept as JSON, from which msgspec decodes it. Only where an
+object begins and ends in the file is remembered. An alias is the value that its anchor names, and
+merge keys copy the keys of such values; how many characters aliases stand for is counted, and
+bounded, before anything is written out. An object that JSON cannot hold or that is invalid YAML
+(unknown tags, duplicate keys, NaN) has no JSON. It is parsed a second time, alone and with
+positions, which gives its value or its problems.
 """
 
 from __future__ import annotations
@@ -410,8 +410,8 @@ class _Reader:
 
 def _tagged(event: Any) -> Any:
     """Return what a scalar with a tag means."""
-    known = event.tag.startswith(TAG) and event.tag.removeprefix(TAG) in SCALAR_TAGS
-    return _meaning(event.value, event.tag) if known else _NOT_PLAIN
+    is_scalar = event.tag.startswith(TAG) and event.tag.removeprefix(TAG) in SCALAR_TAGS
+    return _meaning(event.value, event.tag) if is_scalar else _NOT_PLAIN
 
 
 def _offset(mark: Any) -> int:

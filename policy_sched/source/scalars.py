@@ -34,7 +34,7 @@ def content_end(text: str, node: Node) -> int:
     return end
 
 
-def scalar_places(text: str, node: ScalarNode) -> list[int]:
+def scalar_offsets(text: str, node: ScalarNode) -> list[int]:
     """Return the file offset of every character of a scalar, and of the end of its text."""
     start, end = content_start(text, node), int(node.end_mark.index)
     if node.style in ("|", ">"):
@@ -45,61 +45,61 @@ def scalar_places(text: str, node: ScalarNode) -> list[int]:
 
 
 def _flow(text: str, start: int, end: int, quote: str) -> list[int]:
-    """Return the places of a plain or quoted scalar between two offsets."""
-    places: list[int] = []
+    """Return the offsets of a plain or quoted scalar between two offsets."""
+    offsets: list[int] = []
     at = start
     while at < end:
         fold = _FOLD.match(text, at, end)
         if fold is not None:
-            places.extend(_folded(text, at, fold.end()))
+            offsets.extend(_folded(text, at, fold.end()))
             at = fold.end()
         elif quote == '"' and text[at] == "\\":
-            at = _escape(text, at, end, places)
+            at = _escape(text, at, end, offsets)
         else:
-            places.append(at)
+            offsets.append(at)
             at += 2 if quote == "'" and text[at] == "'" else 1
-    places.append(end)
-    return places
+    offsets.append(end)
+    return offsets
 
 
 def _folded(text: str, start: int, end: int) -> list[int]:
-    """Return the places of what a fold decodes to: one blank, or all line breaks but the first."""
+    """Return the offsets of what a fold decodes to: one blank, or all line breaks but the first."""
     breaks = list(_BREAK.finditer(text, start, end))
     if breaks[0][0] in "\u2028\u2029" or len(breaks) == 1:
         return [match.start() for match in breaks]
     return [match.start() for match in breaks[1:]]
 
 
-def _escape(text: str, at: int, end: int, places: list[int]) -> int:
+def _escape(text: str, at: int, end: int, offsets: list[int]) -> int:
     """Note the place of an escape of a double-quoted scalar; return the offset behind it."""
     joined = _BREAK.match(text, at + 1, end)
     if joined is None:
-        places.append(at)
+        offsets.append(at)
         return at + 2 + _ESCAPE_DIGITS.get(text[at + 1], 0)
     at = joined.end()
     while at < end and (text[at] in " \t" or _BREAK.match(text, at, end)):
         match = _BREAK.match(text, at, end)
         if match is not None:
-            places.append(at)
+            offsets.append(at)
         at = match.end() if match else at + 1
     return at
 
 
 def _block(text: str, start: int, end: int, value: str) -> list[int]:
-    """Return the places of a literal or folded scalar whose header begins at ``start``."""
+    """Return the offsets of a literal or folded scalar whose header begins at ``start``."""
     lines = _lines(text, start, end)
     indent = _indent(text, lines, value)
-    places: list[int] = []
+    offsets: list[int] = []
     breaks: list[int] = []
     for begin, finish in lines:
         if finish - begin > indent:
-            _place_breaks(value, places, breaks)
+            _add_breaks(value, offsets, breaks)
             breaks = []
-            places.extend(range(begin + indent, finish))
+            offsets.extend(range(begin + indent, finish))
         breaks.append(finish)
-    _place_breaks(value, places, breaks)
-    places.append(places[-1] + 1 if places else start)
-    return places
+    _add_breaks(value, offsets, breaks)
+    offsets.append(offsets[-1] + 1 if offsets else start)
+    return offsets
 
 
 def _lines(text: str, start: int, end: int) -> list[tuple[int, int]]:
@@ -131,13 +131,13 @@ def _indent(text: str, lines: list[tuple[int, int]], value: str) -> int:
     return longest - kept
 
 
-def _place_breaks(value: str, places: list[int], breaks: list[int]) -> None:
-    """Note the places of the line breaks, or of the one blank, between two lines of content."""
-    at = len(places)
+def _add_breaks(value: str, offsets: list[int], breaks: list[int]) -> None:
+    """Note the offsets of the line breaks, or of the one blank, between two lines of content."""
+    at = len(offsets)
     count = 0
     while at + count < len(value) and count < len(breaks) and _BREAK.match(value, at + count):
         count += 1
     if count == 0 and breaks and at < len(value):
-        places.append(breaks[0])  # a line break that was folded into a blank
+        offsets.append(breaks[0])  # a line break that was folded into a blank
     else:
-        places.extend(breaks[len(breaks) - count :] if at + count < len(value) else breaks[:count])
+        offsets.extend(breaks[len(breaks) - count :] if at + count < len(value) else breaks[:count])

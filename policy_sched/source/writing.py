@@ -1,10 +1,10 @@
 """Writes files of the user: each is a new file in its folder, which then takes the name.
 
-A repository may come from a stranger, with symbolic links in it. So nothing is ever written into a
-file that is there already: the new one has a name that cannot be guessed, is created by us
-alone, and replaces what has the name, be it a link. A folder that a link takes out of the
-repository in which the link lies is refused; to write there, name that folder itself. What is
-written stands on the disk before it gets its name: half of it is never read.
+A repository may come from a stranger, with symbolic links in it. So no existing file is ever opened
+for writing. The new file has a random name, is created exclusively, and replaces whatever has the
+given name, be it a link. A link to a folder outside of its own repository is refused; to write
+there, name that folder itself. What is written stands on the disk before it gets its name: half of
+it is never read.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def replacing(path: str | Path, *, private: bool = False) -> Iterator[IO[bytes]]
 
 
 def written_in_place(path: str | Path) -> Path:
-    """Return the file that a name leads to, for commands that mend what they have read.
+    """Return the file that a name leads to, for commands that rewrite their input.
 
     Raises OSError if a link takes it out of its repository, or out of its folder without one.
     """

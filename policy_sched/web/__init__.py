@@ -1,10 +1,10 @@
 """Pages: templates, styles, scripts and the view models that components take.
 
 A page is made of components (`table`, `facts`, `bars`, `funnel`, `chart`, `cells`, `diagnostic`,
-`badge`, `pager`: macros below ``templates/components``). They take the frozen view models of
-this package, never objects of the domain. `document` makes one HTML file that needs no network,
-`environment` and `render` make the pages of a server, which serves each `Asset` under a name that
-changes with its content. A `Summary` is a whole report: the lead first, then sections.
+`badge`, `pager`: macros below ``templates/components``). They take the frozen view models of this
+package, never objects of the domain. `document` makes one HTML file that needs no network.
+`environment` and `render` make the pages of a server; the server serves each `Asset` under a name
+with a hash of its content. A `Summary` is a whole report: the lead first, then sections.
 
 Names and labels of clusters are hostile input: every text is escaped, and control characters and
 marks that change the direction of writing are shown as escapes.

@@ -234,7 +234,7 @@ class Bars(msgspec.Struct, frozen=True):
 
 
 class FunnelStep(msgspec.Struct, frozen=True):
-    """A filter: what it removes of what is left, what it would remove alone, and what stays."""
+    """A filter: how many it removes of those left, how many it removes alone, and how many stay."""
 
     name: Value
     removed: int
@@ -317,7 +317,7 @@ class Problem(msgspec.Struct, frozen=True):
     """A diagnostic with the line of the source in three parts: before, marked and after."""
 
     component: ClassVar[str] = "diagnostic"
-    place: str
+    position: str
     severity: str
     code: str
     message: str

@@ -91,7 +91,7 @@ class Section(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True):
     """A page: its heading, the lead in a sentence, the main numbers, and sections.
 
-    ``kind`` says what is reported ("explain"), ``tone`` whether that is good.
+    ``kind`` names the report ("explain"), ``tone`` says whether its result is good.
     """
 
     title: str

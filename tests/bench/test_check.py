@@ -18,4 +18,4 @@ def test_variations_are_sound_and_differ(tmp_path: Path) -> None:
     assert sum(text.count("// form") for text in texts) == rules > 2 * count
     checkup = check_all([str(tmp_path)])
     assert len(checkup.policies) == count
-    assert {one.severity for one in checkup.diagnostics} <= {Severity.NOTE}
+    assert {diagnostic.severity for diagnostic in checkup.diagnostics} <= {Severity.NOTE}

@@ -21,25 +21,25 @@ def _cases() -> list[hostile.Objects]:
 
 def _decoded(plain: object) -> ApiObject:
     assert isinstance(plain, dict)
-    found: ApiObject = msgspec.convert(plain, KINDS[plain["apiVersion"], plain["kind"]])
-    return found
+    objects: ApiObject = msgspec.convert(plain, KINDS[plain["apiVersion"], plain["kind"]])
+    return objects
 
 
 def _scheduler(tmp_path: Path, objects: hostile.Objects) -> Scheduler:
     """Return a scheduler with three nodes with devices, and the pods in its queue."""
     (tmp_path / "policies.yaml").write_text(hostile.POLICIES)
     plans, _ = read(None, (str(tmp_path),))
-    known = [device_manifests.device_class(), *(hostile.machine_slice(i) for i in range(3))]
-    things = [_decoded(one) for _, one in objects]
-    others = [_decoded(one) for one in known]
-    others += [one for one in things if not isinstance(one, Pod)]
+    fixed = [device_manifests.device_class(), *(hostile.machine_slice(i) for i in range(3))]
+    things = [_decoded(thing) for _, thing in objects]
+    others = [_decoded(thing) for thing in fixed]
+    others += [thing for thing in things if not isinstance(thing, Pod)]
     scheduler = assemble(plans, objects=others)
     scheduler.handle.budget.units = 40_000
     for index in range(3):
         scheduler.cache.add_node(msgspec.convert(node(index), Node))
-    for number, one in enumerate(one for one in things if isinstance(one, Pod)):
-        meta = msgspec.structs.replace(one.metadata, uid=f"pod-{number}")
-        scheduler.add_pod(PodInfo.of(msgspec.structs.replace(one, metadata=meta)))
+    for number, thing in enumerate(thing for thing in things if isinstance(thing, Pod)):
+        meta = msgspec.structs.replace(thing.metadata, uid=f"pod-{number}")
+        scheduler.add_pod(PodInfo.of(msgspec.structs.replace(thing, metadata=meta)))
     return scheduler
 
 
@@ -60,7 +60,9 @@ def test_claims_are_in_vain(case: int, message: str, tmp_path: Path) -> None:
     chosen = scheduler.choose(attempt)
     assert isinstance(chosen, Reject)
     assert message in chosen.message
-    claims = [one for _, plain in objects if isinstance(one := _decoded(plain), ResourceClaim)]
+    claims = [
+        decoded for _, plain in objects if isinstance(decoded := _decoded(plain), ResourceClaim)
+    ]
     assert len({msgspec.json.encode(claim.spec) for claim in claims}) == len(claims) == 2
 
 
@@ -84,14 +86,14 @@ def test_the_last_cases_are_a_rule_and_a_group(tmp_path: Path) -> None:
     assert outcome is not None
     assert not outcome.node
     assert len(group) == hostile.GROUPED * 20
-    labels = {label for _, one in group for label in PodInfo.of(_pod(one)).labels.items()}
+    labels = {label for _, item in group for label in PodInfo.of(_pod(item)).labels.items()}
     assert len(labels) == 1
 
 
 def _pod(plain: object) -> Pod:
-    found = _decoded(plain)
-    assert isinstance(found, Pod)
-    return found
+    decoded = _decoded(plain)
+    assert isinstance(decoded, Pod)
+    return decoded
 
 
 @pytest.mark.parametrize(("gap", "verdict"), [(200, "0.20 s, below"), (2500, "2.50 s, NOT below")])

@@ -27,7 +27,7 @@ def test_every_workload_is_in_the_ledger_once() -> None:
     assert plan[:3] == [(BASIC.name, None), (BASIC.name, 50_000), (BASIC.name, 100_000)]
     others = [name for name, nodes in plan[3:] if nodes is None]
     assert len(others) == len(plan) - 3
-    assert sorted([BASIC.name, *others]) == sorted({one.name for one in WORKLOADS.values()})
+    assert sorted([BASIC.name, *others]) == sorted({item.name for item in WORKLOADS.values()})
     assert set(ledger.plan(60)) == {(name, 60) for name in [BASIC.name, *others]}
 
 
@@ -105,10 +105,10 @@ def counts() -> dict[str, Any]:
     """Return what each workload costs, counted in a fresh process: nothing is cached before."""
     command = [sys.executable, "-m", "tests.bench.test_ledger"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
+    document: dict[str, Any] = json.loads(done.stdout)
     if UPDATE:
-        CEILINGS.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", "utf-8")
-    return found
+        CEILINGS.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n", "utf-8")
+    return document
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -27,9 +27,9 @@ def test_the_report_shows_every_case(result: Reloads) -> None:
     assert "no pod lost" in lines[0]
     assert sum("decisions/s" in line for line in lines) == len(result.phases)
     assert "50 policies" in lines[-1]
-    found = result.document()
-    assert found["pods"] == 120
-    assert found["workload"] == "Reload"
+    document = result.document()
+    assert document["pods"] == 120
+    assert document["workload"] == "Reload"
 
 
 def test_a_pod_that_fits_nowhere_is_no_result() -> None:

@@ -19,9 +19,9 @@ def test_memory_is_told_for_each_node_and_pod(capsys: pytest.CaptureFixture[str]
     nodes, pods = document["loaded"]
     assert (nodes["kind"], nodes["count"]) == ("nodes", 40)
     assert (pods["kind"], pods["count"]) == ("pods", 400)
-    for one in (nodes, pods):
-        assert one["bytes_each"] == pytest.approx(
-            one["mebibytes"] * 2**20 / one["count"], rel=0.2, abs=1500
+    for item in (nodes, pods):
+        assert item["bytes_each"] == pytest.approx(
+            item["mebibytes"] * 2**20 / item["count"], rel=0.2, abs=1500
         )
     assert document["pods"] == 20
     assert 0 < document["p50_us"] <= document["p99_us"]

@@ -25,7 +25,11 @@ SPECIAL = ("SchedulingDaemonset", "DefaultTopologySpreading")
 
 @pytest.mark.parametrize(
     "workload",
-    [one for one in workloads.WORKLOADS.values() if one is not workloads.UNSCHEDULABLE_DISTINCT],
+    [
+        value
+        for value in workloads.WORKLOADS.values()
+        if value is not workloads.UNSCHEDULABLE_DISTINCT
+    ],
 )
 def test_workloads_are_those_of_scheduler_perf(workload: workloads.Workload) -> None:
     """A node has 4 cpu and 110 pods; init pods are bound in turn, measured ones are not."""
@@ -92,7 +96,7 @@ def test_a_pod_of_high_priority_needs_the_room_of_three_others() -> None:
     )
     low = init_pods(workloads.PREEMPTION_BASIC, 1)
     assert (pod.priority, pod.requests["cpu"], len(low)) == (10, 3000, 4)
-    assert {(one.priority, one.requests["cpu"]) for one in low} == {(0, 900)}
+    assert {(item.priority, item.requests["cpu"]) for item in low} == {(0, 900)}
 
 
 def test_daemon_pods_need_the_node_with_a_name_of_its_own() -> None:
@@ -205,7 +209,7 @@ def test_such_a_workload_runs(tmp_path: Path) -> None:
     workload = workloads.workload_from_test(workloads.BASIC, scenario(tmp_path))
     assert run_benchmark(workload, 4, 9).unschedulable == 1
     assert workload.note == f"nodes and pods look like those of {tmp_path / 'tests.yaml'}"
-    assert [one["kind"] for one in workload.objects] == ["Namespace"]
+    assert [obj["kind"] for obj in workload.objects] == ["Namespace"]
 
 
 @pytest.mark.parametrize("body", ["objects: [{node: a}]\n", "pending: [{pod: a}]\nexpect: []\n"])

@@ -134,8 +134,8 @@ def test_reading_a_snapshot_is_measured(capsys: pytest.CaptureFixture[str]) -> N
     """The same objects as JSON, as YAML and as YAML with aliases, with CPU and memory of each."""
     assert run(["bench", "Snapshot", "--nodes", "6", "--pods", "9", "-o", "json"]) == 0
     forms = json.loads(capsys.readouterr().out)["forms"]
-    assert [one["form"] for one in forms] == ["JSON", "YAML", "YAML with aliases"]
-    assert all(one["cpuSeconds"] > 0 and one["peakMegabytes"] > 0 for one in forms)
+    assert [form["form"] for form in forms] == ["JSON", "YAML", "YAML with aliases"]
+    assert all(form["cpuSeconds"] > 0 and form["peakMegabytes"] > 0 for form in forms)
 
 
 def test_estimates_are_held_against_the_clock(capsys: pytest.CaptureFixture[str]) -> None:

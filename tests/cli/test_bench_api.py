@@ -14,12 +14,12 @@ from policy_sched.report import Report
 @pytest.fixture(scope="module")
 def report() -> Report:
     """The report of one run, which takes a while."""
-    found: list[Report] = []
+    items: list[Report] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bench, "write_report", lambda report, output: found.append(report))
+        patch.setattr(bench, "write_report", lambda report, output: items.append(report))
         arguments = ["--nodes", "20", "--pods", "30", "--existing", "10", "--rate", "100", "--tls"]
         assert run(["bench", "API", *arguments]) == 0
-    return found[0]
+    return items[0]
 
 
 def test_all_pods_are_bound_while_the_cluster_is_read_again(report: Report) -> None:

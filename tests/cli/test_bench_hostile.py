@@ -11,11 +11,11 @@ from policy_sched.report import Report
 
 def test_ordinary_pods_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside one such pod the lease was lost, and the next leader met the same pod."""
-    found: list[Report] = []
-    monkeypatch.setattr(bench, "write_report", lambda report, output: found.append(report))
+    items: list[Report] = []
+    monkeypatch.setattr(bench, "write_report", lambda report, output: items.append(report))
     assert run(["bench", "Hostile", "--nodes", "10", "--pods", "20"]) == 0
-    result = found[0].document()
+    result = items[0].document()
     assert (result["nodes"], result["pods"], result["pods_per_second"]) == (10, 20, 500)
     assert [case["hostile"] for case in result["cases"].values()] == [0, 40, 40, 40, 20, 40]
     assert all(0 < case["p50_ms"] <= case["max_ms"] for case in result["cases"].values())
-    assert "of lease renewal was" in list(found[0].text_lines())[-1]
+    assert "of lease renewal was" in list(items[0].text_lines())[-1]

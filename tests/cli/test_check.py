@@ -39,8 +39,8 @@ def test_problems_are_exit_code_1_in_every_format(
     assert f"{file}:5:3: error PS702:" in text
     assert "^~~~~" in text
     assert run(["check", str(file), "-o", "json"]) == 1
-    found = json.loads(capsys.readouterr().out)["diagnostics"]
-    assert {"line": 5, "column": 3, "code": "PS702"}.items() <= found[0].items()
+    diagnostics = json.loads(capsys.readouterr().out)["diagnostics"]
+    assert {"line": 5, "column": 3, "code": "PS702"}.items() <= diagnostics[0].items()
     assert run(["check", str(file), "-o", "github"]) == 1
     assert f"::error file={file},line=5,col=3," in capsys.readouterr().out
 
@@ -214,12 +214,12 @@ def test_attributes_that_no_device_has(
     head = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"}}
     Path("slices.json").write_text(json.dumps({**head, "spec": spec}), encoding="utf-8")
     assert run(["check", "class.yaml", "--snapshot", "slices.json"]) == 0
-    found = capsys.readouterr().out
+    out = capsys.readouterr().out
     told = "warning PS410: no device of the snapshot has"
-    for place, words in (
+    for position, words in (
         ("class.yaml:6:61", "the attribute 'modl'; did you mean 'model'?"),
         ("class.yaml:7:24", "the capacity 'memroy'; did you mean 'memory'?"),
         ("class.yaml:8:42", "attribute names of the domain 'gpu.exampel.com'; did you mean"),
     ):
-        assert f"{place}: {told} {words}" in found
-    assert found.count("PS410") == 3
+        assert f"{position}: {told} {words}" in out
+    assert out.count("PS410") == 3

@@ -32,11 +32,11 @@ def documents(key: str) -> list[Any]:
 
 def first_block(heading: str) -> str:
     """Return the first YAML example below a heading."""
-    found = re.search(
+    match = re.search(
         r"^```yaml\n(.*?)^```", MANUAL.partition(heading)[2], re.MULTILINE | re.DOTALL
     )
-    assert found is not None
-    return found[1]
+    assert match is not None
+    return match[1]
 
 
 def parsed(line: str) -> None:
@@ -64,10 +64,12 @@ def test_the_hooks_call_what_exists() -> None:
 def test_the_hooks_take_the_files_that_they_are_for() -> None:
     """Each shipped policy, test and configuration is checked, manifests are passed over."""
     pattern = re.compile(HOOKS[0]["files"])
-    files = [str(one) for one in (ROOT / "policies").rglob("*.yaml") if pattern.search(str(one))]
+    files = [str(file) for file in (ROOT / "policies").rglob("*.yaml") if pattern.search(str(file))]
     ours = files_of_ours(files)
-    assert [one for one in files if one not in ours] == [one for one in files if "manifests" in one]
-    some = [one for one in files if "papers" not in one]  # test_check.py checks all of them
+    assert [file for file in files if file not in ours] == [
+        file for file in files if "manifests" in file
+    ]
+    some = [file for file in files if "papers" not in file]  # test_check.py checks all of them
     assert run([*shlex.split(HOOKS[0]["entry"])[1:], *some]) == 0
 
 
@@ -155,7 +157,9 @@ def test_the_workflow_calls_what_exists_and_keeps_its_report() -> None:
 
 def test_the_gitlab_pipeline_calls_what_exists() -> None:
     """Every policy-sched line is understood, and each file that it writes is an artifact."""
-    (pipeline,) = (one for one in documents("policies") if isinstance(one["policies"], dict))
+    (pipeline,) = (
+        document for document in documents("policies") if isinstance(document["policies"], dict)
+    )
     job = pipeline["policies"]
     commands = [line for line in job["script"] if line.startswith("policy-sched ")]
     assert [line for line in commands if not line.endswith(" || failed=1")] == []

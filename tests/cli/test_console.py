@@ -143,7 +143,9 @@ def test_a_running_scheduler_serves_its_pages() -> None:
             console_pages(instance, Listen("127.0.0.1", 0)),
             aiohttp.ClientSession(cookie_jar=jar) as session,
         ):
-            url, *_ = [one["url"] for one in records if one["msg"] == "Serving the console"]
+            url, *_ = [
+                record["url"] for record in records if record["msg"] == "Serving the console"
+            ]
             async with session.get(url) as answer:
                 assert answer.status == 200
                 return await answer.text()

@@ -50,11 +50,11 @@ def test_diff_with_several_seeds_prints_the_same_bytes(capsys: pytest.CaptureFix
             assert run([*command, "--workers", workers, "-o", form]) == 0
             shown.add(capsys.readouterr().out)
     assert len(shown) == 3
-    (text,) = (one for one in shown if one.startswith("profile"))
+    (text,) = (item for item in shown if item.startswith("profile"))
     assert "8 pods on 6 nodes, with 3 seeds: 0 to 2\n" in text
     assert "NEW - OLD   95 % INTERVAL" in text
     assert "\nPolicies of NEW, with seed 0:\n  GpuBinPacking  matched 8 of 8 pods, rej" in text
-    (document,) = (json.loads(one) for one in shown if one.startswith("{"))
+    (document,) = (json.loads(item) for item in shown if item.startswith("{"))
     assert document["placements"]["seeds"] == [0, 1, 2]
     assert document["placements"]["measures"][0]["difference"] == {
         "mean": 1.0,
@@ -177,9 +177,9 @@ def test_a_regression_fails_with_the_option(
     assert run(arguments) == 0
     assert "web-1: gpu-2 -> - (0/6 nodes are available: " in capsys.readouterr().out
     assert run([*arguments, "--fail-on", "regression", "-o", "json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert found["placements"]["unschedulable"] == 1
-    assert found["differences"][0]["where"] == "profile default-scheduler: filter Refuses"
+    document = json.loads(capsys.readouterr().out)
+    assert document["placements"]["unschedulable"] == 1
+    assert document["differences"][0]["where"] == "profile default-scheduler: filter Refuses"
 
 
 def test_without_a_cluster_only_the_policies_are_compared(
@@ -217,7 +217,7 @@ def test_a_configuration_below_the_directory_is_named(
         " difference.\n\n8 pods on 6 nodes: 0 move,"
     )
     assert run(["diff", str(before), str(after), "-o", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["configurations"]["old"]["file"] == f"{before}/example-cluster/config.yaml"
-    assert "SpotNodes" in found["configurations"]["new"]["notEnabled"]
-    assert found["differences"][0]["enabled"] is False
+    document = json.loads(capsys.readouterr().out)
+    assert document["configurations"]["old"]["file"] == f"{before}/example-cluster/config.yaml"
+    assert "SpotNodes" in document["configurations"]["new"]["notEnabled"]
+    assert document["differences"][0]["enabled"] is False

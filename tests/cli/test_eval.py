@@ -108,16 +108,16 @@ def test_values_are_written_as_in_a_rule(
 def test_a_policy_lends_its_names(capsys: pytest.CaptureFixture[str]) -> None:
     """Parameters, functions and variables of a policy are visible."""
     policy = str(POLICIES / "fragmentation-gradient" / "policy.yaml")
-    found = json.loads(
+    document = json.loads(
         told(
             capsys,
             "[variables.need, fragment(100, params.typical[0].gpu)]",
             *("--policy", policy, "--pod", PODS, "-o", "json"),
         )
     )
-    assert found["type"] == "list(int)"
-    assert found["values"] == [{"node": None, "value": [0, 100]}]
-    assert found["parts"]["computed"] == "once per pod"
+    assert document["type"] == "list(int)"
+    assert document["values"] == [{"node": None, "value": [0, 100]}]
+    assert document["parts"]["computed"] == "once per pod"
 
 
 def test_pods_of_the_cluster_are_counted_once_per_pod(capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,15 +130,15 @@ def test_pods_of_the_cluster_are_counted_once_per_pod(capsys: pytest.CaptureFixt
 
 def test_json_has_a_value_for_each_node(capsys: pytest.CaptureFixture[str]) -> None:
     """Values are plain data, errors have code and words, parts are a tree."""
-    found = json.loads(told(capsys, 'node.labels["disk"]', "--node", NODES, "-o", "json"))
-    assert found["values"][1] == {"node": "general-1", "value": "ssd"}
-    assert found["values"][0] == {
+    document = json.loads(told(capsys, 'node.labels["disk"]', "--node", NODES, "-o", "json"))
+    assert document["values"][1] == {"node": "general-1", "value": "ssd"}
+    assert document["values"][0] == {
         "node": "control-1",
         "error": "no such key 'disk'",
         "code": "PS601",
     }
-    assert found["parts"]["parts"] == []
-    assert found["cost"]["unit"] == "ns"
+    assert document["parts"]["parts"] == []
+    assert document["cost"]["unit"] == "ns"
 
 
 def test_a_mistake_has_a_caret(capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,9 +86,9 @@ def test_values_of_devices_are_json_with_driver_pool_and_name(
 ) -> None:
     """A program reads driver, pool and device beside the value."""
     assert run(["eval", f"device.attributes{DOMAIN}", "--cluster", slices, "-o", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["selected"] is None
-    assert found["values"][1] == {
+    document = json.loads(capsys.readouterr().out)
+    assert document["selected"] is None
+    assert document["values"][1] == {
         "driver": "gpu.example.com",
         "pool": "gpu-1",
         "device": "gpu-1",

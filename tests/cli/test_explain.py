@@ -77,10 +77,17 @@ What would change that:
 
 def test_explain_has_the_same_facts_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     """The same facts under stable names."""
-    found = json.loads(told(capsys, "shop/database-0", "-o", "json"))
-    assert {"pod", "profile", "contentHash", "filters", "scores", "best"} <= set(found)
-    assert found["filters"][0].keys() == {"plugin", "name", "removed", "alone", "left", "reasons"}
-    assert found["rejections"]["spot-1"] == [
+    document = json.loads(told(capsys, "shop/database-0", "-o", "json"))
+    assert {"pod", "profile", "contentHash", "filters", "scores", "best"} <= set(document)
+    assert document["filters"][0].keys() == {
+        "plugin",
+        "name",
+        "removed",
+        "alone",
+        "left",
+        "reasons",
+    }
+    assert document["rejections"]["spot-1"] == [
         "TaintToleration",
         ["node(s) had untolerated taint(s)"],
     ]
@@ -88,14 +95,14 @@ def test_explain_has_the_same_facts_as_json(capsys: pytest.CaptureFixture[str]) 
 
 def test_annotations_are_those_of_the_simulator(capsys: pytest.CaptureFixture[str]) -> None:
     """JSON in JSON: by node and plugin."""
-    found = json.loads(told(capsys, "shop/database-0", "-o", "annotations"))
-    assert all(key.startswith(PREFIX) for key in found)
-    filters = json.loads(found[f"{PREFIX}filter-result"])
+    document = json.loads(told(capsys, "shop/database-0", "-o", "annotations"))
+    assert all(key.startswith(PREFIX) for key in document)
+    filters = json.loads(document[f"{PREFIX}filter-result"])
     assert filters["spot-1"]["TaintToleration"] == "node(s) had untolerated taint(s)"
     assert filters["spot-1"]["NodeUnschedulable"] == "passed"
-    final = json.loads(found[f"{PREFIX}finalscore-result"])
-    raw = json.loads(found[f"{PREFIX}score-result"])
-    assert found[f"{PREFIX}selected-node"] in final
+    final = json.loads(document[f"{PREFIX}finalscore-result"])
+    raw = json.loads(document[f"{PREFIX}score-result"])
+    assert document[f"{PREFIX}selected-node"] in final
     assert {node: set(plugins) for node, plugins in raw.items()} == {
         node: set(plugins) for node, plugins in final.items()
     }
@@ -193,9 +200,9 @@ def test_a_pod_of_another_scheduler(tmp_path: Path, capsys: pytest.CaptureFixtur
         'default/z is not scheduled here\n  no profile has schedulerName "other"\n'
     )
     assert run(["explain", "z", "--cluster", str(path), "-o", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["ignored"] is True
-    assert found["nodes"] == 2
+    document = json.loads(capsys.readouterr().out)
+    assert document["ignored"] is True
+    assert document["nodes"] == 2
 
 
 def test_a_cluster_without_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,8 +225,8 @@ def test_a_pod_after_the_queue(capsys: pytest.CaptureFixture[str]) -> None:
     lines = told(capsys, "research/train-large", "--after-queue").splitlines()
     assert lines[0] == "research/train-large fits on none of 6 nodes"
     assert lines[2] == "  decided after the 6 pods ahead of it in the queue, as simulate does"
-    found = json.loads(told(capsys, "shop/web-1", "--after-queue", "-o", "json"))
-    assert (found["afterQueue"], found["ahead"], found["node"]) == (True, 1, "gpu-2")
+    document = json.loads(told(capsys, "shop/web-1", "--after-queue", "-o", "json"))
+    assert (document["afterQueue"], document["ahead"], document["node"]) == (True, 1, "gpu-2")
 
 
 def test_a_policy_that_does_not_apply_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,5 +234,5 @@ def test_a_policy_that_does_not_apply_is_named(capsys: pytest.CaptureFixture[str
     gang = str(POLICIES / "gang")
     lines = told(capsys, "shop/web-1", "--policies", gang).splitlines()
     assert lines[2] == "  Gang does not apply to it: a matchCondition is false"
-    found = json.loads(told(capsys, "shop/web-1", "--policies", gang, "-o", "json"))
-    assert found["unmatched"] == ["Gang"]
+    document = json.loads(told(capsys, "shop/web-1", "--policies", gang, "-o", "json"))
+    assert document["unmatched"] == ["Gang"]

@@ -70,7 +70,7 @@ def held(name: str, *devices: str, selector: dict[str, Any] | None = None) -> di
     """Return a claim that has devices, as node/device, for another pod."""
     results = [
         {"request": "gpu", "driver": "gpu.example.com", "pool": p, "device": d}
-        for p, d in (one.split("/") for one in devices)
+        for p, d in (item.split("/") for item in devices)
     ]
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "count": len(devices)}}
     allocation: dict[str, Any] = {"devices": {"results": results}}
@@ -140,14 +140,14 @@ What would change that:
 
 def test_the_same_as_data(told: Any) -> None:
     """A program reads counts, reasons and places."""
-    found = told(CLAIM, EIGHT, node("gpu-1"), held("held", "gpu-1/gpu-0"), output="json")
-    assert found["claims"] is None, "the pod fits"
+    messages = told(CLAIM, EIGHT, node("gpu-1"), held("held", "gpu-1/gpu-0"), output="json")
+    assert messages["claims"] is None, "the pod fits"
     taken = held("held", *(f"gpu-1/gpu-{i}" for i in range(5)))
     (request,) = told(CLAIM, EIGHT, taken, node("gpu-1"), output="json")["claims"]["requests"]
     (nodes,) = request["nodes"]
     assert (request["deviceClass"], request["count"]) == ("gpu", 1)
     assert (nodes["nodes"], nodes["devices"], nodes["fit"]) == (["gpu-1"], 8, 0)
-    assert [(one["why"], one["count"]) for one in nodes["refused"]] == [
+    assert [(item["why"], item["count"]) for item in nodes["refused"]] == [
         ("allocated", 5),
         ("selector", 2),
         ("tainted", 1),
@@ -203,8 +203,8 @@ def test_a_claim_that_is_allocated_elsewhere(told: Any) -> None:
     taken = held("big", "gpu-1/gpu-0", selector={"nodeSelectorTerms": [{"matchFields": [match]}]})
     full = node("gpu-1")
     full["spec"] = {"unschedulable": True}
-    found = told("", EIGHT, taken, full, node("cpu-1"))
-    assert found.startswith(
+    messages = told("", EIGHT, taken, full, node("cpu-1"))
+    assert messages.startswith(
         "Claim default/big is allocated (gpu.example.com/gpu-1/gpu-0): gpu-1 can use it\n"
     )
 
@@ -237,10 +237,10 @@ spec:
 def test_a_selector_that_fails(told: Any) -> None:
     """An attribute that a device lacks ends the attempt; the selector and its place are named."""
     plain = pool("gpu-1", {"name": "gpu-0"}, device("gpu-1"))
-    found = told(CLAIM, plain, node("gpu-1"))
-    assert "claim default/big: selector #0: CEL runtime error: no such key: model" in found
+    messages = told(CLAIM, plain, node("gpu-1"))
+    assert "claim default/big: selector #0: CEL runtime error: no such key: model" in messages
     assert (
-        found[found.index("Devices") :]
+        messages[messages.index("Devices") :]
         == """\
 Devices for request gpu of claim default/big (1 device of class gpu):
   gpu-1  2 devices: 1 failed in selector at claim.yaml:12 (no such key: model), 1 fits

@@ -37,9 +37,9 @@ extenders:
 @pytest.fixture
 def away(tmp_path: Path) -> tuple[str, str, int]:
     """Return manifests, a configuration, and the port at which nothing listens."""
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        port = place.getsockname()[1]
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     (tmp_path / "config.yaml").write_text(CONFIG % port)
     return str(tmp_path / "cluster.yaml"), str(tmp_path / "config.yaml"), port
@@ -69,5 +69,5 @@ def test_explain_tells_why_it_was_ignored(
     told = capsys.readouterr().out
     assert f"  extender http://127.0.0.1:{port}/ failed and is ignored: Post " in told
     assert run(["explain", "p", "--cluster", cluster, "--config", config, "-o", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)["skippedExtenders"]
-    assert "connection refused" in found[f"http://127.0.0.1:{port}/"]
+    skipped_extenders = json.loads(capsys.readouterr().out)["skippedExtenders"]
+    assert "connection refused" in skipped_extenders[f"http://127.0.0.1:{port}/"]

@@ -72,7 +72,7 @@ def test_json_has_every_node_and_every_victim(pod: str, capsys: pytest.CaptureFi
     document = json.loads(text)
     assert (document["replicas"], document["limitReached"]) == (28, False)
     assert document["preempting"]["replicas"] == 8
-    assert {one["pod"] for one in document["preempting"]["victims"]} >= {"research/train-0"}
+    assert {victim["pod"] for victim in document["preempting"]["victims"]} >= {"research/train-0"}
     assert document["exhausted"] == {"Insufficient cpu": 4}
     assert run(arguments) == 0
     assert capsys.readouterr().out == text
@@ -128,5 +128,5 @@ def test_fit_names_mistakes_of_the_command_line(
     arguments: list[str], message: str, pod: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Mistakes of the command line are named."""
-    assert run(["fit", *(pod if one == POD_FILE else one for one in arguments)]) == 2
+    assert run(["fit", *(pod if argument == POD_FILE else argument for argument in arguments)]) == 2
     assert message in capsys.readouterr().err

@@ -24,15 +24,15 @@ def test_files_are_changed_in_place_and_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The second time there is nothing to do; line ends and rights stay."""
-    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
-    one.write_text(BEFORE, encoding="utf-8")
-    one.chmod(0o640)
+    first, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    first.write_text(BEFORE, encoding="utf-8")
+    first.chmod(0o640)
     two.write_bytes(BEFORE.replace("\n", "\r\n").encode())
     (tmp_path / "three.yaml").write_text(AFTER, encoding="utf-8")
     assert run(["fmt", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == f"{one}\n{two}\n"
-    assert one.read_text(encoding="utf-8") == AFTER
-    assert one.stat().st_mode & 0o777 == 0o640
+    assert capsys.readouterr().out == f"{first}\n{two}\n"
+    assert first.read_text(encoding="utf-8") == AFTER
+    assert first.stat().st_mode & 0o777 == 0o640
     assert two.read_bytes() == AFTER.replace("\n", "\r\n").encode()
     assert run(["fmt", str(tmp_path)]) == 0
     assert capsys.readouterr().out == ""

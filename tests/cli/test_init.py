@@ -116,7 +116,7 @@ def test_the_ci_job_installs_and_checks(ci: str, file: str) -> None:
     commands = [step.get("run") for step in job["steps"]] if ci == "github" else job["script"]
     assert "pip install './policy_sched.whl'" in commands
     for verb in ("fmt", "check", "test"):
-        assert any(str(one).startswith(f"policy-sched {verb} ") for one in commands)
+        assert any(str(command).startswith(f"policy-sched {verb} ") for command in commands)
 
 
 def test_files_that_exist_are_never_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,7 +133,9 @@ def test_files_that_exist_are_never_overwritten(capsys: pytest.CaptureFixture[st
 def test_a_second_policy_keeps_the_ci_job(ci: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The job of the first policy stays as it is, and the lines to add to it are printed."""
     assert run(["init", "first", "--ci", ci]) == 0
-    (job,) = [one for one in Path().rglob("*") if one.name in ("policies.yaml", ".gitlab-ci.yml")]
+    (job,) = [
+        path for path in Path().rglob("*") if path.name in ("policies.yaml", ".gitlab-ci.yml")
+    ]
     before = job.read_bytes()
     capsys.readouterr()
     assert run(["init", "second", "--ci", ci]) == 0

@@ -60,7 +60,7 @@ def test_what_libraries_warn_of_is_a_line_of_ours() -> None:
         logger.error("broken", exc_info=ValueError("why"))
         logger.info("nothing")
     logger.warning("too late")
-    assert [{k: v for k, v in one.items() if k != "ts"} for one in records] == [
+    assert [{k: v for k, v in record.items() if k != "ts"} for record in records] == [
         {"level": "warning", "msg": "odd thing", "source": "aiohttp.server"},
         {
             "level": "error",

@@ -37,7 +37,7 @@ def test_the_reference_names_everything() -> None:
     assert [name for name in POINTS if f"| `{name}(" not in manual.hooks()] == []
     names = [*codes(), *environment.macros]
     names += [name for record in environment.records.values() for name in record.fields]
-    names += [one.signature.replace("|", "\\|") for one in environment.overloads]
+    names += [overload.signature.replace("|", "\\|") for overload in environment.overloads]
     assert [name for name in names if name not in text] == []
 
 
@@ -84,8 +84,8 @@ def test_the_columns_of_examples_can_be_opened(
 
 def yaml_blocks() -> list[str]:
     """Return the YAML examples of the guide, without the files that show mistakes."""
-    found = re.findall(r"^```yaml\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
-    return [block for block in found if not block.startswith("# example/broken")]
+    matches = re.findall(r"^```yaml\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+    return [block for block in matches if not block.startswith("# example/broken")]
 
 
 def test_the_examples_load_without_a_problem(tmp_path: Path) -> None:

@@ -47,36 +47,36 @@ def test_explain_shows_the_funnel_and_what_would_change_it(
 ) -> None:
     """A pod without a node: the answer, each filter with its numbers, each change."""
     command = ["explain", "shop/report", "--cluster", CLUSTER]
-    page, found = reported(capsys, file, *command)
+    page, document = reported(capsys, file, *command)
     text = printed(capsys, *command)
     assert page.headings[0] == (1, "shop/report")
     assert [name for _, name in page.headings[1:]] == [
         "Filters", "What would change it", "Rejected nodes", ORIGIN,
     ]  # fmt: skip
     funnel = page.table("0 of 6 nodes pass all filters")
-    steps = [one for one in found["filters"] if one["alone"]]
+    steps = [step for step in document["filters"] if step["alone"]]
     assert [row[1:4] for row in funnel.rows[1:]] == [
-        [str(one["removed"]), str(one["alone"]), str(one["left"])] for one in steps
+        [str(step["removed"]), str(step["alone"]), str(step["left"])] for step in steps
     ]
-    assert all(one["name"] in row[0] for one, row in zip(steps, funnel.rows[1:], strict=True))
+    assert all(step["name"] in row[0] for step, row in zip(steps, funnel.rows[1:], strict=True))
     for line in (
         "shop/report fits on none of 6 nodes",
-        found["message"],
+        document["message"],
         "3 other filters would let every node pass",
         "with 6500m less cpu it would fit on 1 node: general-1",
     ):
         assert line in text
         assert line in page.text
-    assert page.column("The first filter", "Node") == sorted(found["rejections"])
+    assert page.column("The first filter", "Node") == sorted(document["rejections"])
 
 
 def test_explain_shows_scores_by_plugin(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     """A pod with a node: totals and shares of the best nodes, and what decided."""
-    page, found = reported(capsys, file, "explain", "shop/web-1", "--cluster", CLUSTER)
+    page, document = reported(capsys, file, "explain", "shop/web-1", "--cluster", CLUSTER)
     title = "The best 4 nodes"
-    assert page.column(title, "total") == [str(one["total"]) for one in found["scores"]]
+    assert page.column(title, "total") == [str(score["total"]) for score in document["scores"]]
     assert page.column(title, "NodeResourcesFit") == [
-        str(one["plugins"]["NodeResourcesFit"]) for one in found["scores"]
+        str(score["plugins"]["NodeResourcesFit"]) for score in document["scores"]
     ]
     assert "gpu-2 beats general-1 by 32: NodeResourcesFit +31" in page.text
 
@@ -85,9 +85,9 @@ def test_simulate_shows_what_has_no_node_and_the_nodes(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
     """The summary's numbers: reasons, allocation, and every placement."""
-    page, found = reported(capsys, file, "simulate", CLUSTER)
+    page, document = reported(capsys, file, "simulate", CLUSTER)
     text = printed(capsys, "simulate", CLUSTER)
-    summary = found["summary"]
+    summary = document["summary"]
     assert page.headings[0] == (1, "6 of 8 pods placed on 6 nodes")
     assert page.headings[0][1] in text
     reasons = dict(page.table("By every reason").rows[1:])
@@ -96,26 +96,30 @@ def test_simulate_shows_what_has_no_node_and_the_nodes(
         "Insufficient nvidia.com/gpu", "node(s) didn't match Pod's node affinity/selector",
     ]  # fmt: skip
     assert page.table("Over all nodes").rows[1:] == [
-        [name, one["requested"], one["allocatable"], f"{one['percent']:.1f} %"]
-        for name, one in summary["allocation"].items()
+        [name, placement["requested"], placement["allocatable"], f"{placement['percent']:.1f} %"]
+        for name, placement in summary["allocation"].items()
     ]
-    pods = [(one["pod"], one["node"] or "-") for one in found["placements"]]
+    pods = [(placement["pod"], placement["node"] or "-") for placement in document["placements"]]
     assert [(row[0], row[1]) for row in page.table("In the order").rows[1:]] == pods
     messages = {row[0]: row[3] for row in page.table("Messages").rows[1:]}
-    assert messages == {one["pod"]: one["message"] for one in found["placements"] if one["message"]}
+    assert messages == {
+        placement["pod"]: placement["message"]
+        for placement in document["placements"]
+        if placement["message"]
+    }
 
 
 def test_the_use_of_nodes_adds_up_to_the_allocation(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
     """Each node is there with its pods, as a row and as a cell."""
-    page, found = reported(capsys, file, "simulate", CLUSTER)
+    page, document = reported(capsys, file, "simulate", CLUSTER)
     nodes = page.table("The fullest nodes first")
-    assert len(nodes.rows) - 1 == found["summary"]["nodes"]
+    assert len(nodes.rows) - 1 == document["summary"]["nodes"]
     total = sum(int(row[1]) for row in nodes.rows[1:])
-    assert str(total) == found["summary"]["allocation"]["pods"]["requested"]
+    assert str(total) == document["summary"]["allocation"]["pods"]["requested"]
     cells = [a for tag, a in page.elements if tag == "span" and "u" in (a.get("class") or "")[:1]]
-    assert len(cells) == found["summary"]["nodes"]
+    assert len(cells) == document["summary"]["nodes"]
     assert "gpu-2: 6 pods, cpu 12 of 64" in " ".join(a["title"] or "" for a in cells)
 
 
@@ -140,18 +144,18 @@ def test_a_timeline_shows_curves_and_what_was_never_placed(
     path = tmp_path / "afternoon.yaml"
     path.write_text(f"apiVersion: v1\nkind: List\nitems:\n{items}\n", encoding="utf-8")
     command = ["simulate", str(path), "--timeline", "--bucket", "30m"]
-    page, found = reported(capsys, file, *command)
+    page, document = reported(capsys, file, *command)
     text = printed(capsys, *command)
     assert page.headings[0] == (1, "2 of 3 pods placed on 1 node")
     for title in ("The longest queue", "From creation to a node"):
         for row in page.table(title).rows[1:]:
             assert " ".join(row) in text
-    assert len(page.table("The longest queue").rows) - 1 == len(found["buckets"])
-    queue = [str(one["queue"]) for one in found["buckets"]]
+    assert len(page.table("The longest queue").rows) - 1 == len(document["buckets"])
+    queue = [str(bucket["queue"]) for bucket in document["buckets"]]
     assert page.column("Queue", "longest queue (pods)")[:-1] == queue
-    cpu = [one["resources"]["cpu"]["percent"] for one in found["buckets"]]
+    cpu = [bucket["resources"]["cpu"]["percent"] for bucket in document["buckets"]]
     shown = page.column("Requested share of what is allocatable", "cpu (%)")[:-1]
-    assert [float(one) for one in shown] == pytest.approx(cpu, rel=1e-3)
+    assert [float(bucket) for bucket in shown] == pytest.approx(cpu, rel=1e-3)
     assert page.table("Pods that evict others").rows[1:] == [
         ["1h00m", "default/web", "n1", "default/train"]
     ]
@@ -166,9 +170,9 @@ def test_diff_shows_which_pods_move_ties_apart(
     """Every move is in one table, and the measures are those of the text."""
     nodes = "40*cpu=8,memory=32Gi"
     command = ["diff", "default", "gpu-bin-packing", "--cluster", CLUSTER, "--nodes", nodes]
-    page, found = reported(capsys, file, *command)
+    page, document = reported(capsys, file, *command)
     text = printed(capsys, *command)
-    placements = found["placements"]
+    placements = document["placements"]
     titles = ("Pods that lose", "Pods that gain", "Pods that change", "Pods that move by chance")
     shown = {
         (row[0], row[1], row[2])
@@ -191,10 +195,12 @@ def test_diff_with_seeds_shows_means_and_intervals(
 ) -> None:
     """The table of measures is that of the text; pods that lose come first."""
     command = ["diff", "gpu-bin-packing", "default", "--cluster", CLUSTER, "--seeds", "3"]
-    page, found = reported(capsys, file, *command)
+    page, document = reported(capsys, file, *command)
     text = printed(capsys, *command)
     rows = page.table("Means over the seeds").rows[1:]
-    assert [row[0] for row in rows] == [one["name"] for one in found["placements"]["measures"]]
+    assert [row[0] for row in rows] == [
+        measure["name"] for measure in document["placements"]["measures"]
+    ]
     assert all(" ".join(row).strip() in text for row in rows)
     fates = page.table("Pods with a node in more or fewer").rows[1:]
     assert fates == [["research/train-large", "3 fewer seeds"]]
@@ -204,8 +210,8 @@ def test_diff_without_a_cluster_shows_the_policies_alone(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
     """Equal sets are the same, and no placement is claimed."""
-    page, found = reported(capsys, file, "diff", "default", "default")
-    assert not found["differences"]
+    page, document = reported(capsys, file, "diff", "default", "default")
+    assert not document["differences"]
     assert "The policy sets are the same." in page.text
     assert [table.title for table in page.tables] == ["What decided"]
 
@@ -237,20 +243,20 @@ def test_tests_show_differences_and_the_rules_that_they_miss(
     (tmp_path / "policy.yaml").write_text(POLICY, encoding="utf-8")
     (tmp_path / "tests.yaml").write_text(TESTS, encoding="utf-8")
     tests = str(tmp_path / "tests.yaml")
-    page, found = reported(capsys, file, "test", tests, "--coverage", code=1)
+    page, document = reported(capsys, file, "test", tests, "--coverage", code=1)
     assert page.headings == [
         (1, "1 of 2 steps as expected"),
         (2, "Differences"), (2, "Files"), (2, "Rule coverage"), (2, "Sources"),
         (2, ORIGIN),
     ]  # fmt: skip
     assert [(row[1], row[2], row[3], row[4]) for row in page.table("Field by field").rows[1:]] == [
-        (one["pod"], one["field"], one["expected"], "(none)") for one in found["differences"]
+        (rule["pod"], rule["field"], rule["expected"], "(none)") for rule in document["differences"]
     ]
-    lacking = [one for one in found["coverage"]["rules"] if not one["covered"]]
+    lacking = [rule for rule in document["coverage"]["rules"] if not rule["covered"]]
     assert [(row[0], row[1]) for row in page.table("What tests have not seen").rows[1:]] == [
-        (f"{one['policy']}.{one['rule']}", "never false") for one in lacking
+        (f"{rule['policy']}.{rule['rule']}", "never false") for rule in lacking
     ]
-    assert f"{found['coverage']['percent']:.1f} %" in page.text
+    assert f"{document['coverage']['percent']:.1f} %" in page.text
     rows = [a["class"] for tag, a in page.elements if (a.get("class") or "").startswith("row ")]
     assert rows == ["row good", "row bad"]
 
@@ -307,8 +313,8 @@ def test_without_the_extra_the_command_that_installs_it_is_named(
 def test_equal_input_gives_equal_bytes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A report holds no time and no path."""
     files = [tmp_path / "a.html", tmp_path / "b.html"]
-    for one in files:
-        reported(capsys, one, "explain", "shop/web-1", "--cluster", CLUSTER)
+    for item in files:
+        reported(capsys, item, "explain", "shop/web-1", "--cluster", CLUSTER)
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
@@ -341,7 +347,7 @@ def test_a_report_says_what_it_was_made_from(
     for name in ("here", "copy"):  # written at another time each
         shutil.copytree(CLUSTER, tmp_path / name, copy_function=shutil.copyfile)
     said, again = (
-        origin_of(file, *[name if one == CLUSTER else one for one in command])
+        origin_of(file, *[name if item == CLUSTER else item for item in command])
         for name in ("here", "copy")
     )
     newest = "2026-01-05T08:08:00Z"
@@ -354,7 +360,7 @@ def test_a_report_says_what_it_was_made_from(
     (tmp_path / "here" / "more.yaml").write_text(
         "apiVersion: v1\nkind: Node\nmetadata: {name: another}\n", encoding="utf-8"
     )
-    more = origin_of(file, *["here" if one == CLUSTER else one for one in command])
+    more = origin_of(file, *["here" if item == CLUSTER else item for item in command])
     assert "7 Nodes, 13 Pods" in more
 
 

@@ -323,7 +323,7 @@ def test_a_policy_that_matches_nothing_is_reported(capsys: pytest.CaptureFixture
     assert "  SpotNodes      matched 8 of 8 pods, rejected 0 of 6 nodes, scored 1 of 6" in shown
     assert run(["simulate", manifests, *policies, "-o", "json"]) == 0
     told = json.loads(capsys.readouterr().out)["summary"]["policies"]
-    assert {one["policy"]: one["matched"] for one in told} == {
+    assert {message["policy"]: message["matched"] for message in told} == {
         "DriverVersion": 0,
         "Gang": 0,
         "SpotNodes": 8,
@@ -341,7 +341,7 @@ def test_a_timeline_tells_what_policies_match(capsys: pytest.CaptureFixture[str]
     assert "  SpotNodes  matched 8 of 8 pods, rejected 0 of 6 nodes, scored 1 of 6" in shown
     assert run(["simulate", manifests, "--timeline", *policies, "-o", "json"]) == 0
     told = json.loads(capsys.readouterr().out)["summary"]["policies"]
-    assert [one["matched"] for one in told] == [0, 8]
+    assert [message["matched"] for message in told] == [0, 8]
 
 
 @pytest.mark.parametrize("manifests", ["", "kind: Node\napiVersion: v1\nmetadata: {name: a}\n"])

@@ -51,15 +51,18 @@ def test_pseudonyms_are_stable_for_a_key(
     capsys.readouterr()
     real = json.loads(names.read_text())
     assert names.stat().st_mode & 0o777 == 0o600
-    found = [
+    items = [
         {
-            "pod": "/".join(real[part] for part in one["pod"].split("/")),
-            "node": one["node"] and real[one["node"]],
+            "pod": "/".join(real[part] for part in placement["pod"].split("/")),
+            "node": placement["node"] and real[placement["node"]],
         }
-        for one in placements(path, capsys)
+        for placement in placements(path, capsys)
     ]
-    wanted = [{"pod": one["pod"], "node": one["node"]} for one in placements(CLUSTER, capsys)]
-    assert found == wanted
+    wanted = [
+        {"pod": placement["pod"], "node": placement["node"]}
+        for placement in placements(CLUSTER, capsys)
+    ]
+    assert items == wanted
 
 
 def test_a_snapshot_can_be_anonymized_later(
@@ -71,9 +74,9 @@ def test_a_snapshot_can_be_anonymized_later(
     options = ["--anonymize", "--keep", "shop", "--keep", "general-*"]
     assert run(["snapshot", second, "--cluster", path, *options]) == 0
     capsys.readouterr()
-    found = placements(second, capsys)
-    assert any(one["pod"].startswith("shop/") for one in found)
-    assert not any("web-1" in one["pod"] for one in found)
+    pods = placements(second, capsys)
+    assert any(item["pod"].startswith("shop/") for item in pods)
+    assert not any("web-1" in item["pod"] for item in pods)
 
 
 def test_every_verb_takes_it_as_a_cluster(

@@ -85,11 +85,11 @@ def pages(source: ClusterSource | None, *paths: str) -> list[str]:
 
     async def act(browser: Browser) -> list[str]:
         await browser.opened()
-        found = []
+        items = []
         for path in paths:
             status, text, _ = await browser.get(path)
             assert status == 200, f"{path}: {status} {text}"
-            found.append(text)
-        return found
+            items.append(text)
+        return items
 
     return browsing(source, act)

@@ -22,26 +22,26 @@ class Objects:
 
     objects: list[ApiObject]
     problems: list[Diagnostic] = field(default_factory=list)
-    places: dict[tuple[str, str, str], ManifestPosition] = field(default_factory=dict)
+    positions: dict[tuple[str, str, str], ManifestPosition] = field(default_factory=dict)
 
 
 def of_objects(
     objects: Sequence[ApiObject], policies: PolicyFiles | None = None, name: str = "-"
 ) -> FilesSource:
     """Return the source of a cluster in memory."""
-    found = Objects(list(objects))
-    return FilesSource(InputFiles((name,), lambda: found, policies or PolicyFiles()))
+    held = Objects(list(objects))
+    return FilesSource(InputFiles((name,), lambda: held, policies or PolicyFiles()))
 
 
 def node(name: str, labels: dict[str, str] | None = None, taint: str = "", cpu: str = "16") -> Node:
     """Return a node with 16 CPUs."""
     amounts = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
-    found = {
+    data = {
         "metadata": {"name": name, "labels": labels or {}},
         "spec": {"taints": [{"key": taint, "effect": "NoSchedule"}] if taint else []},
         "status": {"allocatable": amounts},
     }
-    return convert(found, Node)
+    return convert(data, Node)
 
 
 def pod(
@@ -50,30 +50,30 @@ def pod(
     """Return a pod of the namespace default, on a node or on none."""
     requests = {"cpu": cpu, **({"memory": memory} if memory else {})}
     container = {"name": "c", "resources": {"requests": requests}}
-    found = {
+    data = {
         "metadata": {"name": name, "namespace": "default", "labels": labels},
         "spec": {"containers": [container], "nodeName": on, "priority": priority},
     }
-    return convert(found, Pod)
+    return convert(data, Pod)
 
 
 def large(nodes: int = 5_000, pods: int = 30_000, pending: int = 1_000) -> FilesSource:
     """Return a cluster with many nodes and pods, of which some wait in vain."""
     names = [f"node-{number:04d}" for number in range(nodes)]
-    found: list[ApiObject] = [
+    content: list[ApiObject] = [
         node(name, {ZONE: f"zone-{number % 7}", "rack": f"r{number % 50:02d}"})
         for number, name in enumerate(names)
     ]
-    found += [
+    content += [
         pod(f"web-{number:05d}", on=names[(number * 7) % nodes], cpu=f"{1 + number % 3}")
         for number in range(pods - pending)
     ]
     amounts = ("1", "20", "300m", "64")
-    found += [
+    content += [
         pod(f"new-{number:05d}", cpu=amounts[number % 4], priority=number % 3)
         for number in range(pending)
     ]
-    return of_objects(found)
+    return of_objects(content)
 
 
 NASTY = (
@@ -94,14 +94,14 @@ NASTY = (
 
 def hostile() -> FilesSource:
     """Return a cluster whose names, labels, taints and messages are attacks."""
-    found: list[ApiObject] = []
+    items: list[ApiObject] = []
     for number, text in enumerate(NASTY):
         labels = {text: text, ZONE: text}
-        found.append(node(text, labels, taint=text))
-        found.append(pod(text, labels=text))
-        found.append(pod(f"on-{text}", on=text, labels=text))
+        items.append(node(text, labels, taint=text))
+        items.append(pod(text, labels=text))
+        items.append(pod(f"on-{text}", on=text, labels=text))
         waits = pod(f"big-{number}{text}", cpu="64")
         waits.spec.node_selector[text] = text
         waits.metadata.namespace = text
-        found.append(waits)
-    return of_objects(found)
+        items.append(waits)
+    return of_objects(items)

@@ -96,10 +96,10 @@ def results(folder: Path) -> str:
     rows = "".join(f"p{i},{cpu}\n" for i, cpu in enumerate(cpus))
     (folder / "pods.csv").write_text(f"name,cpu\n{rows}", "utf-8")
     (folder / "experiment.yaml").write_text(EXPERIMENT, "utf-8")
-    found = str(folder / "results")
+    text = str(folder / "results")
     with redirect_stdout(io.StringIO()):
-        run(["sweep", str(folder / "experiment.yaml"), "-j", "1", "--results", found])
-    return found
+        run(["sweep", str(folder / "experiment.yaml"), "-j", "1", "--results", text])
+    return text
 
 
 def tries(page: Any, running: Running) -> None:
@@ -148,7 +148,7 @@ def main() -> None:
     os.chdir(ROOT)  # pages show paths as they are given
     with TemporaryDirectory() as name, chromium() as browser:
         folder = Path(name)
-        cluster, found = day(folder), results(folder)
+        cluster, results_folder = day(folder), results(folder)
 
         def example() -> FilesSource:
             files = PolicyFiles(f"{PLACE}/config.yaml", (POLICY,))
@@ -163,7 +163,7 @@ def main() -> None:
             (of_day, timeline, "dark"),
             (of_day, experiments, "light"),
         ):
-            with served(make, [found]) as running:
+            with served(make, [results_folder]) as running:
                 page = browser.new_context(viewport=SIZE, color_scheme=scheme).new_page()
                 page.set_default_timeout(60_000)
                 page.goto(running.server.url)

@@ -33,14 +33,14 @@ PHONE = {"width": 390, "height": 844}
 def varied(nodes: int = 720) -> FilesSource:
     """Return a cluster whose nodes are used unequally, and in which pods wait for four reasons."""
     random = Random(7)
-    found: list[ApiObject] = []
+    items: list[ApiObject] = []
     for number in range(nodes):
         zone = f"eu-west-1{'abc'[number * 3 // nodes]}"
         taint = "dedicated" if number % 40 == 0 else ""
-        found.append(node(f"node-{number:03d}", {ZONE: zone}, taint=taint, cpu="32"))
+        items.append(node(f"node-{number:03d}", {ZONE: zone}, taint=taint, cpu="32"))
         level = random.betavariate(2.2, 1.6 + number * 3 // nodes)
         sizes = [random.choice((1, 2, 4)) for _ in range(int(level * 14))]
-        found += [
+        items += [
             pod(f"web-{number:03d}-{i}", str(size), f"node-{number:03d}", memory=f"{size + 1}Gi")
             for i, size in enumerate(sizes)
             if sum(sizes[: i + 1]) <= 32
@@ -50,8 +50,8 @@ def varied(nodes: int = 720) -> FilesSource:
         waits = pod(f"job-{number:03d}", cpu, priority=number % 2 * 1000, memory="2Gi")
         if number % 5 == 0:
             waits.spec.node_selector["disktype"] = "ssd"
-        found.append(waits)
-    return of_objects(found, name="cluster.yaml")
+        items.append(waits)
+    return of_objects(items, name="cluster.yaml")
 
 
 def shoot(page: Any, url: str, name: str, *, full: bool = False) -> None:

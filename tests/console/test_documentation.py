@@ -49,9 +49,9 @@ def test_pages_are_described() -> None:
 
 def test_expressions_have_values() -> None:
     """The examples of colours are valid on every node."""
-    found = re.findall(r"such as `(.+?)` or `(.+?)`", PAGE)
+    matches = re.findall(r"such as `(.+?)` or `(.+?)`", PAGE)
     source = of_objects([node("a"), node("b", taint="x")])
-    for expression in found[0]:
+    for expression in matches[0]:
         query = Query("/", {"colour": "expression", "expression": expression})
         colouring = overview.view(source, query, Results())["colouring"]
         assert not colouring.failure

@@ -33,8 +33,10 @@ def test_differences_and_verdicts_are_those_of_sweep(
     experiment = str(folder.parent / "experiment.yaml")
     run(["sweep", experiment, "-j", "1", "--results", str(folder)])
     printed = capsys.readouterr().out
-    found = sections(report)
-    (table,) = next(one for one in found if one.title.startswith("Differences from")).blocks
+    report_sections = sections(report)
+    (table,) = next(
+        section for section in report_sections if section.title.startswith("Differences from")
+    ).blocks
     assert isinstance(table, Table)
     document = report.document()["comparison"]
     assert len(table.rows) == len(document)
@@ -47,12 +49,12 @@ def test_curves_have_the_bands_of_the_tables(folder: Path) -> None:
     """Median and quartiles at each point are those of bands.csv."""
     report = stored_report(folder)
     (chart,) = (
-        one
+        block
         for section in sections(report)
-        for one in section.blocks
-        if isinstance(one, Chart) and one.name == "curve-cpu"
+        for block in section.blocks
+        if isinstance(block, Chart) and block.name == "curve-cpu"
     )
-    bands = next(one for one in tables(report.spec, report.results) if one.name == "bands")
+    bands = next(block for block in tables(report.spec, report.results) if block.name == "bands")
     rows = [row for row in bands.rows if row[1] == "cpu"]
     drawn = [
         (series.name, "cpu", x, middle, low, high)
@@ -121,5 +123,5 @@ def test_broken_results_are_a_problem_of_the_page(tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "experiment.json").write_text("{}")
     assert "holds no results" in served(tmp_path, "/experiments")
-    found = view(None, Query("/experiments", {}), Results((str(tmp_path / "nowhere"),)))
-    assert "No such file" in found["problems"][0]
+    shown = view(None, Query("/experiments", {}), Results((str(tmp_path / "nowhere"),)))
+    assert "No such file" in shown["problems"][0]

@@ -41,10 +41,10 @@ def test_what_is_not_there_is_not_found() -> None:
         paths = ("/pods/shop/gone", "/nodes/gone", "/gone")
         return [(await browser.get(path))[:2] for path in paths]
 
-    found = browsing(of_files(), act)
-    assert [status for status, _ in found] == [404, 404, 404]
-    assert "there is no pod shop/gone" in found[0][1]
-    assert "there is no node gone" in found[1][1]
+    responses = browsing(of_files(), act)
+    assert [status for status, _ in responses] == [404, 404, 404]
+    assert "there is no pod shop/gone" in responses[0][1]
+    assert "there is no node gone" in responses[1][1]
 
 
 def test_broken_policies_are_shown_in_place(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_manifests_are_read_again(tmp_path: Path) -> None:
     more.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: [1]}\n")
     source.reread()
     assert len(source.pods()) == count + 1
-    assert [Path(one.file).name for one in source.problems()] == ["more.yaml"]
+    assert [Path(problem.file).name for problem in source.problems()] == ["more.yaml"]
     more.unlink()
     source.reread()
     assert (len(source.pods()), source.problems()) == (count, ())
@@ -146,8 +146,8 @@ def test_the_reason_of_most_nodes_counts(message: str, reason: str) -> None:
 
 def test_groups_are_sorted_by_size() -> None:
     """The most frequent reason comes first."""
-    found = grouped(Waiting(str(i), str(i), message="ab"[i % 3 == 0]) for i in range(5))
-    assert [(reason, len(pods)) for reason, pods in found] == [("a", 3), ("b", 2)]
+    groups = grouped(Waiting(str(i), str(i), message="ab"[i % 3 == 0]) for i in range(5))
+    assert [(reason, len(pods)) for reason, pods in groups] == [("a", 3), ("b", 2)]
 
 
 def test_decisions_per_second_come_from_samples() -> None:
@@ -182,9 +182,9 @@ def test_lists_are_paged_and_filtered() -> None:
 
 def crowded() -> FilesSource:
     """Return four nodes, and five pods for which they have room, and then one for which not."""
-    found = [node(f"n{number}", cpu="4") for number in range(4)]
+    nodes = [node(f"n{number}", cpu="4") for number in range(4)]
     ahead = [pod(f"web-{number}", cpu="3", priority=10) for number in range(4)]
-    return of_objects([*found, *ahead, pod("late", cpu="2")])
+    return of_objects([*nodes, *ahead, pod("late", cpu="2")])
 
 
 def test_a_pod_without_room_is_explained_after_the_pods_ahead_of_it() -> None:
@@ -248,8 +248,8 @@ def test_nodes_are_coloured_by_any_expression() -> None:
         return dict(overview.view(source, query, Results()))
 
     cells = view("node.allocatable.cpu")["cells"]
-    found = {cell.name: (cell.share, cell.text) for g in cells.groups for cell in g.cells}  # type: ignore[attr-defined]
-    assert (found["a"][0], found["b"][0]) == (0.0, 1.0)
+    by_key = {cell.name: (cell.share, cell.text) for g in cells.groups for cell in g.cells}  # type: ignore[attr-defined]
+    assert (by_key["a"][0], by_key["b"][0]) == (0.0, 1.0)
     assert [group.name for group in cells.groups] == ["1", "2"]  # type: ignore[attr-defined]
     (problem,) = view("node.nome")["colouring"].problems  # type: ignore[attr-defined]
     assert problem.marked == "nome"

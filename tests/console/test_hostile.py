@@ -44,30 +44,30 @@ class Elements(HTMLParser):
 
 def parsed(text: str) -> Elements:
     """Return what is in a page."""
-    found = Elements()
-    found.feed(text)
-    return found
+    elements = Elements()
+    elements.feed(text)
+    return elements
 
 
 def test_attacks_are_texts_on_every_page() -> None:
     """Script tags, handlers, addresses, templates and marks of direction appear as they are."""
-    found = pages(hostile(), *PATHS)
-    shown = [parsed(text) for text in found]
-    for one in shown:
-        assert one.running == []
+    texts = pages(hostile(), *PATHS)
+    shown = [parsed(text) for text in texts]
+    for document in shown:
+        assert document.running == []
     for name in NASTY:
-        assert any(visible(name) in text for one in shown for text in one.texts), name
-    assert not any("\u202e" in text or "\x1b" in text for text in found)
+        assert any(visible(name) in text for document in shown for text in document.texts), name
+    assert not any("\u202e" in text or "\x1b" in text for text in texts)
 
 
-@pytest.mark.parametrize("name", [one for one in NASTY if "/.." not in one and len(one) < 200])
+@pytest.mark.parametrize("name", [item for item in NASTY if "/.." not in item and len(item) < 200])
 def test_links_lead_to_pods_and_nodes_of_any_name(name: str) -> None:
     """Whatever a name contains, its page is about it."""
     pod, node = pages(hostile(), pod_href(f"default/{name}"), node_href(name))
     for text in (pod, node):
-        found = parsed(text)
-        assert found.running == []
-        assert any(visible(name) in one for one in found.texts)
+        document = parsed(text)
+        assert document.running == []
+        assert any(visible(name) in item for item in document.texts)
 
 
 def test_parameters_of_the_address_are_texts() -> None:

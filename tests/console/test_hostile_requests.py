@@ -145,7 +145,7 @@ def test_silent_connections_leave_the_browser_its_own() -> None:
         for _ in range(SILENT // 100):
             several = [connected(server) for _ in range(100)]
             silent += await asyncio.gather(*several)
-        ends = [asyncio.create_task(ended(one)) for one, _ in silent]
+        ends = [asyncio.create_task(ended(item)) for item, _ in silent]
         for end in itertools.islice(asyncio.as_completed(ends), SILENT - BOUNDS.connections):
             assert await end
         assert (await browser.get("/"))[0] == 200
@@ -153,7 +153,7 @@ def test_silent_connections_leave_the_browser_its_own() -> None:
         assert b"</html>" in await reader.readuntil(b"</html>")
         for task in ends:
             task.cancel()
-        for _, one in (*silent, (reader, writer)):
-            one.close()
+        for _, item in (*silent, (reader, writer)):
+            item.close()
 
     browsing(of_files(), act)

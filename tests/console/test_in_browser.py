@@ -39,7 +39,7 @@ def opened(
         yield page, running
         context.close()
     # A request that ends with its page is no error, though htmx logs it as one.
-    assert [one for one in complaints if not one.startswith("htmx:")] == []
+    assert [complaint for complaint in complaints if not complaint.startswith("htmx:")] == []
 
 
 def _said(dialog: Any) -> list[str]:
@@ -185,7 +185,7 @@ def test_the_largest_cluster_fits_into_the_memory_of_a_page(browser: Any) -> Non
         devtools.send("HeapProfiler.collectGarbage")
         devtools.send("Performance.enable")
         measured = devtools.send("Performance.getMetrics")["metrics"]
-        metrics = {one["name"]: one["value"] for one in measured}
+        metrics = {item["name"]: item["value"] for item in measured}
         assert metrics["JSHeapTotalSize"] <= LARGEST
         assert page.evaluate("document.getElementsByTagName('*').length") <= 30_000
         page.fill("input[name=expression]", "node.free.cpu")
@@ -241,7 +241,9 @@ def test_a_page_of_another_origin_reads_and_calls_nothing(browser: Any) -> None:
         other.route("http://evil.example/", lambda route: route.fulfill(body=body))
         other.on(
             "response",
-            lambda found: statuses.append(found.status) if found.url.startswith(address) else None,
+            lambda response: (
+                statuses.append(response.status) if response.url.startswith(address) else None
+            ),
         )
         other.goto("http://evil.example/")
         other.evaluate("document.getElementById('f').submit()")

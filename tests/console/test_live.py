@@ -47,7 +47,7 @@ def test_a_live_cluster_is_watched_and_never_written(tmp_path: Path) -> None:
 
 
 def _placed(source: RunningSource, count: int) -> bool:
-    return sum(bool(one.spec.node_name) for one in source.pods()) == count
+    return sum(bool(other.spec.node_name) for other in source.pods()) == count
 
 
 def test_a_shadow_says_what_it_would_do_with_pods_that_wait(tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ def test_a_shadow_says_what_it_would_do_with_pods_that_wait(tmp_path: Path) -> N
                 world.apply(node("b"))
                 await until(lambda: instance.scheduler.cache.nodes.live_count == 2)
                 await source.choose_all()
-                found = {one.key: one for one in source.waiting().values()}
-                assert found["default/small"].node == "b"
-                assert found["default/huge"].reason == "Insufficient cpu"
+                by_key = {value.key: value for value in source.waiting().values()}
+                assert by_key["default/small"].node == "b"
+                assert by_key["default/huge"].reason == "Insufficient cpu"
                 table = overview.view(source, Query("/", {}), Results())["sections"][0].blocks[0]
                 assert [row[1] for row in table.rows] == ["1"]
                 how = pods.view(source, Query("/pods", {}), Results())["how"]
@@ -92,18 +92,18 @@ def test_a_running_scheduler_shows_its_queue_and_its_decisions() -> None:
                 source.sample()
                 assert source.status.kind == "instance"
                 (waiting,) = source.waiting().values()
-                assert (waiting.place, waiting.reason) == ("unschedulable", "Insufficient cpu")
-                assert [one.node for one in source.decided("default/small")] == ["a"]
+                assert (waiting.queue, waiting.reason) == ("unschedulable", "Insufficient cpu")
+                assert [other.node for other in source.decided("default/small")] == ["a"]
                 values = overview.view(source, Query("/", {}), Results())
                 assert [chart.name for chart in values["charts"]] == ["queues", "decisions"]
                 listed = pods.view(source, Query("/pods", {"state": "pending"}), Results())
                 assert listed["lead"] == "1 of 2 pods: 1 without one"
-                wanted = next(one for one in source.pods() if one.metadata.name == "small")
+                wanted = next(other for other in source.pods() if other.metadata.name == "small")
                 row = instance.scheduler.cache.nodes.row_of["a"]
                 on = dict(instance.scheduler.cache.nodes.pods_on(row))
                 assert source.explained(wanted, top=5).best == ["a"]
                 assert dict(instance.scheduler.cache.nodes.pods_on(row)) == on
                 assert instance.scheduler.cache.check() == []
-                assert {one.kind for one in source.objects()} >= {"Pod", "Node"}
+                assert {other.kind for other in source.objects()} >= {"Pod", "Node"}
 
     acted(play)

@@ -21,9 +21,9 @@ CLUSTER = ["--cluster", str(EXAMPLE / "manifests")]
 @pytest.fixture(scope="module")
 def source() -> FilesSource:
     """Return the example cluster, simulated."""
-    found = of_files()
-    found.simulate()
-    return found
+    simulated = of_files()
+    simulated.simulate()
+    return simulated
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
@@ -44,8 +44,8 @@ def test_explanations_are_those_of_explain(
     for pod in source.pods():
         for options, after in (([], False), (["--after-queue"], True)):
             wanted = printed(capsys, "explain", key_of(pod), *CLUSTER, *options)
-            found = source.explained(pod, top=5, after_queue=after).document()
-            assert json.loads(json.dumps(found)) == wanted, key_of(pod)
+            document = source.explained(pod, top=5, after_queue=after).document()
+            assert json.loads(json.dumps(document)) == wanted, key_of(pod)
 
 
 def test_the_page_of_a_pod_has_what_explain_prints(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,16 +64,25 @@ def test_placements_are_those_of_simulate(
 ) -> None:
     """What becomes of each pod that waits, and the use of resources afterwards."""
     result = printed(capsys, "simulate", str(EXAMPLE / "manifests"))
-    placed = {one["pod"]: (one["node"], one["message"]) for one in result["placements"]}  # type: ignore[attr-defined]
-    found = {one.key: (one.node or None, one.message) for one in source.waiting().values()}
-    assert found == placed
+    placed = {
+        placement["pod"]: (placement["node"], placement["message"])
+        for placement in result["placements"]
+    }  # type: ignore[attr-defined]
+    by_key = {
+        placement.key: (placement.node or None, placement.message)
+        for placement in source.waiting().values()
+    }
+    assert by_key == placed
 
 
 def test_the_use_of_resources_is_that_of_simulate(source: FilesSource) -> None:
     """The overview's shares are the allocation that simulate sums up, of the cluster as it is."""
     facts = overview.view(source, Query("/", {}), Results())["sections"][1].blocks[1]
     assert isinstance(facts, Facts)
-    wanted = {one.resource: f"{one.percent:.1f} %" for one in allocations(source.scheduler)}
+    wanted = {
+        allocation.resource: f"{allocation.percent:.1f} %"
+        for allocation in allocations(source.scheduler)
+    }
     assert {fact.name: fact.value.text for fact in facts.facts} == wanted
 
 
@@ -86,7 +95,7 @@ def test_a_node_says_of_each_pod_what_explain_says(source: FilesSource) -> None:
         for info, verdict in zip(pending, verdicts, strict=True):
             explained = source.explained(info.pod, top=table.n)
             rejected = explained.rejections.get(name)
-            scores = {one.node: one.total for one in explained.scores}
+            scores = {score.node: score.total for score in explained.scores}
             if rejected is None:
                 assert verdict.score == scores[name]
             else:
@@ -99,7 +108,7 @@ def test_the_funnel_has_the_steps_of_the_explanation(source: FilesSource) -> Non
     arguments = {"namespace": "shop", "name": "report"}
     view = pod_page.view(source, Query("/pods/shop/report", {}, arguments), Results())
     (funnel,) = [b for s in view["sections"] for b in s.blocks if isinstance(b, Funnel)]
-    steps = {one.name: (one.removed, one.alone, one.left) for one in funnel.steps}
+    steps = {item.name: (item.removed, item.alone, item.left) for item in funnel.steps}
     explained = source.explained(pod, top=5)
     wanted = {s.name: (s.removed, s.alone, s.left) for s in explained.filters if s.alone}
     assert {str(getattr(name, "text", name)): step for name, step in steps.items()} == wanted
@@ -110,7 +119,7 @@ def test_groups_of_the_overview_count_the_pods(source: FilesSource) -> None:
     table = overview.view(source, Query("/", {}), Results())["sections"][0].blocks[-1]
     assert isinstance(table, Table)
     assert source.run is not None
-    unplaced = [one for one in source.run.placements if one.node is None]
+    unplaced = [placement for placement in source.run.placements if placement.node is None]
     assert sum(int(row[1]) for row in table.rows if isinstance(row[1], str)) == len(unplaced)
     assert all(isinstance(row[0], Text) for row in table.rows)
     assert FILES.config is not None

@@ -66,13 +66,15 @@ SETTLED = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with a policy, a cluster and results."""
-    found = tmp_path_factory.mktemp("browser")
-    subprocess.run(["git", "init", "-q", str(found)], check=True)
-    put(found / "mine" / "pools.yaml", POLICY)
-    put(found / "cluster.yaml", NODES + "".join(POD.replace("NUMBER", str(i)) for i in range(6)))
-    experiment = tiny(found / "experiment")
-    run(["sweep", experiment, "-j", "1", "--results", str(found / "results"), "-o", "json"])
-    return found
+    directory = tmp_path_factory.mktemp("browser")
+    subprocess.run(["git", "init", "-q", str(directory)], check=True)
+    put(directory / "mine" / "pools.yaml", POLICY)
+    put(
+        directory / "cluster.yaml", NODES + "".join(POD.replace("NUMBER", str(i)) for i in range(6))
+    )
+    experiment = tiny(directory / "experiment")
+    run(["sweep", experiment, "-j", "1", "--results", str(directory / "results"), "-o", "json"])
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +82,10 @@ def console(browser: Any, folder: Path) -> Iterator[tuple[Any, Running]]:
     """One page of a console over the folder; in the end nothing was refused or went wrong."""
     policies = PolicyFiles(None, (str(folder / "mine"),))
     make = partial(of_files, [folder / "cluster.yaml"], policies)
-    with opened(browser, make, [str(folder / "results")]) as found:
-        found[0].set_default_timeout(LONG)
-        found[0].on("dialog", lambda dialog: dialog.accept())
-        yield found
+    with opened(browser, make, [str(folder / "results")]) as opened_page:
+        opened_page[0].set_default_timeout(LONG)
+        opened_page[0].on("dialog", lambda dialog: dialog.accept())
+        yield opened_page
 
 
 def editing(console: tuple[Any, Running]) -> Any:

@@ -42,10 +42,10 @@ def source_of(folder: Path) -> FilesSource:
     return of_files(policies=PolicyFiles(None, (str(folder),)))
 
 
-def rendered(found: object) -> str:
+def rendered(content: object) -> str:
     """Return sections as HTML."""
     template = environment("policy_sched.console").get_template("sections.html")
-    return plain(template.render(sections=found))
+    return plain(template.render(sections=content))
 
 
 def test_the_loaded_set_is_shown_with_its_hashes(folder: Path) -> None:
@@ -89,20 +89,20 @@ def test_what_the_editor_asks_has_a_result(folder: Path) -> None:
     async def act(browser: Browser) -> None:
         await browser.opened()
         question = {"path": "x.yaml", "text": text, "line": 0, "character": 0}
-        status, found = await browser.post("/policies/editor", {**question, "asked": "check"})
+        status, body = await browser.post("/policies/editor", {**question, "asked": "check"})
         assert status == 200
-        assert "nam" in json.loads(found)["problems"][0]["message"]
+        assert "nam" in json.loads(body)["problems"][0]["message"]
         for asked in ("complete", "hover"):
-            status, found = await browser.post("/policies/editor", {**question, "asked": asked})
+            status, body = await browser.post("/policies/editor", {**question, "asked": asked})
             assert status == 200
-        status, found = await browser.post("/policies/new", {"name": "new.yaml"})
-        made = json.loads(found)
+        status, body = await browser.post("/policies/new", {"name": "new.yaml"})
+        made = json.loads(body)
         assert made["path"] == str(folder / "new.yaml")
         again = {**question, "asked": "check", "path": made["path"], "text": made["text"]}
-        status, found = await browser.post("/policies/editor", again)
-        assert json.loads(found) == {"problems": []}
+        status, body = await browser.post("/policies/editor", again)
+        assert json.loads(body) == {"problems": []}
         for name in ("../new.yaml", "policy.yaml", "x.txt", ""):
-            status, found = await browser.post("/policies/new", {"name": name})
+            status, body = await browser.post("/policies/new", {"name": name})
             assert status == 400
 
     browsing(source_of(folder), act)
@@ -245,9 +245,11 @@ def test_ties_are_set_apart(tmp_path: Path) -> None:
     source = of_files([tmp_path / "cluster.yaml"], files)
     edits = {str(tmp_path / "mine.yaml"): keeping("Mine", "true")}
     trial = trials.TrialQuestion(files, edits, trials.packed(source.objects())).result()
-    tables = {one.caption: one for one in _tables(trial)}
-    apart = next(one for name, one in tables.items() if name.startswith("Pods that move by chance"))
-    others = next(one for name, one in tables.items() if name.startswith("Pods that change"))
+    tables = {table.caption: table for table in _tables(trial)}
+    apart = next(
+        table for name, table in tables.items() if name.startswith("Pods that move by chance")
+    )
+    others = next(table for name, table in tables.items() if name.startswith("Pods that change"))
     assert trial.diff is not None
     causes = trial.diff.placements.causes  # type: ignore[union-attr]
     assert len(apart.rows) == causes["tie"] > 0
@@ -297,8 +299,8 @@ def test_hits_name_each_rule_and_hostile_names_only_appear() -> None:
     """Rules are listed below their policy, and markup in names is text."""
     from policy_sched.simulate import AppliedPolicy, RuleHits  # noqa: PLC0415
 
-    one = AppliedPolicy(HOSTILE, "p", 1, 2, 3, None, 4, 1, HOSTILE, (RuleHits(HOSTILE, 5, 6),))
-    text = rendered(hits_sections(trials.Hits(2, 4, (one,))))
+    policy = AppliedPolicy(HOSTILE, "p", 1, 2, 3, None, 4, 1, HOSTILE, (RuleHits(HOSTILE, 5, 6),))
+    text = rendered(hits_sections(trials.Hits(2, 4, (policy,))))
     assert "<script" not in text
     assert "&lt;script&gt;" in text
 

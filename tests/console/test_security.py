@@ -74,7 +74,9 @@ def test_the_cookie_reaches_no_other_program() -> None:
 
     addresses = {browsing(of_files(), act).split(":")[1] for _ in range(3)}
     assert len(addresses) == 3
-    assert all(one.startswith("//127.") and not one.startswith("//127.0.") for one in addresses)
+    assert all(
+        address.startswith("//127.") and not address.startswith("//127.0.") for address in addresses
+    )
 
 
 def test_a_machine_with_one_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,14 +166,14 @@ def test_the_welcome_stays_at_home(path: str) -> None:
         ) as response:
             return response.headers["Location"]
 
-    found = browsing(of_files(), act)
-    assert found.startswith("/")
-    assert not found.startswith("//")
+    location = browsing(of_files(), act)
+    assert location.startswith("/")
+    assert not location.startswith("//")
 
 
 def test_secrets_are_random_and_not_shown() -> None:
     """Two consoles have different secrets, and printing one shows none."""
-    one, other = Security("127.1.1.1", 1), Security("127.1.1.1", 1)
-    assert len({one.token, other.token, one.session, other.session}) == 4
-    assert one.token not in repr(one)
-    assert one.session not in repr(one)
+    first, other = Security("127.1.1.1", 1), Security("127.1.1.1", 1)
+    assert len({first.token, other.token, first.session, other.session}) == 4
+    assert first.token not in repr(first)
+    assert first.session not in repr(first)

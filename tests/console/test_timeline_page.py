@@ -66,28 +66,28 @@ def test_the_summary_is_that_of_simulate(
     run([*words, "--policies", FILES.policies[0], "-o", "json"])
     printed = json.loads(capsys.readouterr().out)
     shown = timeline.values(result)
-    numbers = {one.name: one.value for one in shown["summary"].facts.facts}
+    numbers = {fact.name: fact.value for fact in shown["summary"].facts.facts}
     summary = printed["summary"]
     assert numbers["Pods placed"] == str(summary["placed"])
     assert numbers["Longest queue"] == str(summary["longestQueue"])
     assert numbers["Preemptions"] == str(summary["preemptions"])
     assert numbers["Attempts"] == str(summary["attempts"])
     assert summary["preemptions"] > 0
-    (intervals,) = next(one for one in shown["sections"] if one.title == "Intervals").blocks
+    (intervals,) = next(fact for fact in shown["sections"] if fact.title == "Intervals").blocks
     assert isinstance(intervals, Table)
     assert [(row[1], row[2]) for row in intervals.rows] == [
-        (str(one["queue"]), f"{one['running']:.1f}") for one in printed["buckets"]
+        (str(fact["queue"]), f"{fact['running']:.1f}") for fact in printed["buckets"]
     ]
 
 
 def test_the_slider_goes_through_the_times_of_the_curves(result: TimelineResult) -> None:
     """Every curve has a value for each position, and curves are not shown twice."""
     shown = timeline.values(result)
-    lengths = {len(one.x) for one in shown["charts"]}
-    lengths |= {len(series.values) for one in shown["charts"] for series in one.series}
+    lengths = {len(chart.x) for chart in shown["charts"]}
+    lengths |= {len(series.values) for chart in shown["charts"] for series in chart.series}
     assert lengths == {shown["last"] + 1} == {len(shown["times"])}
-    assert {one.x_name for one in shown["charts"]} == {shown["axis"]}
-    assert "Over time" not in [one.title for one in shown["sections"]]
+    assert {chart.x_name for chart in shown["charts"]} == {shown["axis"]}
+    assert "Over time" not in [chart.title for chart in shown["sections"]]
 
 
 def test_a_moment_names_the_pods_that_wait(result: TimelineResult) -> None:
@@ -112,9 +112,9 @@ def test_the_page_and_its_parts_are_served(cluster: Path) -> None:
         "/timeline/result?retry=never",
         "/timeline/result?until=10m",
     )
-    page, found, at, soon, never, short = pages(of_files([cluster]), *paths)
+    page, document, at, soon, never, short = pages(of_files([cluster]), *paths)
     assert 'hx-get="/timeline/result?seed=3&amp;retry=at-once"' in page
-    assert 'type="range"' in found
+    assert 'type="range"' in document
     assert "Pods that wait" in at
     assert "no length of time" in soon
     assert "at-once" in never

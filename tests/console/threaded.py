@@ -39,12 +39,12 @@ class Running:
 def served(make: Callable[[], ClusterSource], results: Sequence[str] = ()) -> Iterator[Running]:
     """Serve a console within the context; ``make`` runs in its thread."""
     ready, ended = Event(), asyncio.Event()
-    found: list[Running] = []
+    items: list[Running] = []
 
     async def run() -> None:
         source = make()
         async with serving(source, results) as server:
-            found.append(Running(server, source, asyncio.get_running_loop()))
+            items.append(Running(server, source, asyncio.get_running_loop()))
             ready.set()
             await ended.wait()
 
@@ -52,10 +52,10 @@ def served(make: Callable[[], ClusterSource], results: Sequence[str] = ()) -> It
     thread.start()
     try:
         assert ready.wait(60), "the console starts"
-        yield found[0]
+        yield items[0]
     finally:
-        if found:
-            found[0].loop.call_soon_threadsafe(ended.set)
+        if items:
+            items[0].loop.call_soon_threadsafe(ended.set)
         thread.join(30)
 
 

@@ -29,8 +29,8 @@ HEAD: Final = f"""\
 def declared() -> list[str]:
     """Return the requirements that pyproject.toml declares."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    found: list[str] = project["dependencies"]
-    return found
+    dependencies: list[str] = project["dependencies"]
+    return dependencies
 
 
 def wheels(architecture: str, wanted: list[str]) -> dict[str, str]:
@@ -40,12 +40,12 @@ def wheels(architecture: str, wanted: list[str]) -> dict[str, str]:
     command += ["--python-version", PYTHON, "--implementation", "cp"]
     command += [f"--platform={form}_{architecture}" for form in FORMS]
     printed = subprocess.run([*command, *wanted], check=True, stdout=subprocess.PIPE).stdout
-    found = {}
-    for one in json.loads(printed)["install"]:
-        meta, archive = one["metadata"], one["download_info"]["archive_info"]
+    hashes = {}
+    for item in json.loads(printed)["install"]:
+        meta, archive = item["metadata"], item["download_info"]["archive_info"]
         name = meta["name"].lower().replace("_", "-").replace(".", "-")
-        found[f"{name}=={meta['version']}"] = archive["hashes"]["sha256"]
-    return found
+        hashes[f"{name}=={meta['version']}"] = archive["hashes"]["sha256"]
+    return hashes
 
 
 def main() -> None:
@@ -56,7 +56,7 @@ def main() -> None:
         for name, digest in wheels(other, sorted(hashes)).items():
             hashes.setdefault(name, set()).add(digest)
     lines = [
-        f"{name} \\\n" + " \\\n".join(f"    --hash=sha256:{one}" for one in sorted(digests))
+        f"{name} \\\n" + " \\\n".join(f"    --hash=sha256:{item}" for item in sorted(digests))
         for name, digests in sorted(hashes.items())
     ]
     FILE.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")

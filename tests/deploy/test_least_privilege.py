@@ -98,7 +98,7 @@ class Run:
     @property
     def rights(self) -> set[tuple[str, str, str]]:
         """Group, resource and verb of every request."""
-        return {(one.group, one.combined, one.verb) for one in self.asked if one.resource}
+        return {(item.group, item.combined, item.verb) for item in self.asked if item.resource}
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +133,8 @@ async def _run(
             policies = PolicyFiles(str(config), chosen)
             instance = connected(policies, str(kubeconfig), 0, records.append, shadow)
             watches = [] if instance.elector is None else [instance.elector.watch]
-            for one in (*instance.informers.reflectors, *watches):
-                one._streaming = False  # as before Kubernetes 1.34: a list, and then a watch
+            for item in (*instance.informers.reflectors, *watches):
+                item._streaming = False  # as before Kubernetes 1.34: a list, and then a watch
             tasks = [asyncio.create_task(work) for work in instance.beside()]
             tasks.append(asyncio.create_task(_drive(instance)))
             try:
@@ -206,17 +206,17 @@ async def _until(what: Callable[[], bool]) -> None:
 
 
 def _asked(proxy: Recording, method: str, part: str) -> bool:
-    return any(one == method and part in path for one, path in proxy.requests)
+    return any(request == method and part in path for request, path in proxy.requests)
 
 
 def _told(world: World, name: str) -> int:
-    found = (stored.data for stored in world.cluster.store.select(EVENT))
-    return sum(one["regarding"].get("name") == name for one in found)
+    events = (stored.data for stored in world.cluster.store.select(EVENT))
+    return sum(item["regarding"].get("name") == name for item in events)
 
 
 def _bound(world: World, name: str) -> bool:
-    found = world.cluster.store.find(("v1", "Pod"), "default", name)
-    return found is not None and bool(found.data["spec"].get("nodeName"))
+    stored = world.cluster.store.find(("v1", "Pod"), "default", name)
+    return stored is not None and bool(stored.data["spec"].get("nodeName"))
 
 
 async def _apply(world: World, things: Iterable[Plain]) -> None:
@@ -301,7 +301,7 @@ def _volume(name: str) -> Plain:
 
 def rights(*tables: tuple[rbac_rules.Right, ...]) -> set[tuple[str, str, str]]:
     """Return group, resource and verb of rights."""
-    return {(one.group, one.resource, one.verb) for table in tables for one in table}
+    return {(item.group, item.resource, item.verb) for table in tables for item in table}
 
 
 def test_no_request_of_a_run_is_forbidden(scheduled: Run, shadowed: Run) -> None:
@@ -327,11 +327,11 @@ def test_a_shadow_asks_for_exactly_what_it_may(shadowed: Run) -> None:
 
 def test_only_its_own_lease_can_be_changed(scheduled: Run) -> None:
     """Reading and updating name the lease of the configuration; its namespace is the role's."""
-    leases = [one for one in scheduled.asked if one.resource == "leases"]
-    assert {(one.namespace, one.name) for one in leases if one.verb != "create"} == {
+    leases = [lease for lease in scheduled.asked if lease.resource == "leases"]
+    assert {(lease.namespace, lease.name) for lease in leases if lease.verb != "create"} == {
         ("sched", "policy-sched")
     }
-    assert {one.namespace for one in leases} == {"sched"}
+    assert {lease.namespace for lease in leases} == {"sched"}
 
 
 @pytest.mark.parametrize("delegated", [True, False])
@@ -343,7 +343,9 @@ def test_callers_of_the_endpoints_can_be_looked_up(tmp_path: Path, *, delegated:
         async with guarded(tmp_path) as world:
             things = manifests(options, Contents({}, {}, None))
             left_out = None if delegated else "policy-sched:auth-delegator"
-            await _apply(world, [one for one in things if one["metadata"]["name"] != left_out])
+            await _apply(
+                world, [thing for thing in things if thing["metadata"]["name"] != left_out]
+            )
             token = await _token(world, options)
             for group, kind, spec in (
                 ("authentication", "TokenReview", {"token": "x"}),
@@ -366,7 +368,9 @@ def test_the_printed_rules_grant_the_table_and_nothing_else(options: Options) ->
     """The same rights, rule by rule; no wildcard."""
     lease = None if options.shadow else ("kube-system", "policy-sched")
     roles = [
-        one for one in manifests(options, Contents({}, {}, lease)) if one["kind"].endswith("Role")
+        manifest
+        for manifest in manifests(options, Contents({}, {}, lease))
+        if manifest["kind"].endswith("Role")
     ]
     granted = {
         (group, resource, verb)
@@ -396,8 +400,8 @@ def test_pod_groups_are_granted_where_they_are_read(
 ) -> None:
     """By a feature gate, or by a policy whose rules read them."""
     options = Options(feature_gates=gates)
-    found = contents(options, None, policies)
-    assert found.pod_groups is granted
-    text = str(list(manifests(options, found)))
+    files = contents(options, None, policies)
+    assert files.pod_groups is granted
+    text = str(list(manifests(options, files)))
     assert ("podgroups/status" in text) is granted
     assert ("--feature-gates=GenericWorkload=true" in text) is bool(gates)

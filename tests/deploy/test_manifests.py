@@ -60,9 +60,9 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def documents(text: str) -> dict[tuple[str, str], Plain]:
     """Return the objects by kind and name."""
-    found = [one for one in yaml.safe_load_all(text) if one]
-    named = {(one["kind"], one["metadata"]["name"]): one for one in found}
-    assert len(named) == len(found)
+    items = [item for item in yaml.safe_load_all(text) if item]
+    named = {(item["kind"], item["metadata"]["name"]): item for item in items}
+    assert len(named) == len(items)
     return named
 
 
@@ -98,7 +98,7 @@ def test_the_objects_are_there_in_an_order_in_which_they_can_be_made(
 def test_json_says_the_same(capsys: pytest.CaptureFixture[str], policies: Path) -> None:
     """A List of the same objects."""
     arguments = ("--policies", str(policies))
-    as_yaml = [one for one in yaml.safe_load_all(printed(capsys, *arguments)) if one]
+    as_yaml = [item for item in yaml.safe_load_all(printed(capsys, *arguments)) if item]
     as_json = json.loads(printed(capsys, *arguments, "-o", "json"))
     assert as_json == {"apiVersion": "v1", "kind": "List", "items": as_yaml}
 
@@ -109,8 +109,8 @@ def test_our_own_model_reads_them(
     """Kinds, shapes and quantities are as Kubernetes has them."""
     path = tmp_path / "all.yaml"
     path.write_text(printed(capsys, "--policies", str(policies)))
-    found = load([str(path)])
-    assert found.diagnostics == []
+    document = load([str(path)])
+    assert document.diagnostics == []
 
 
 def test_kubernetes_own_models_know_every_field(
@@ -118,21 +118,21 @@ def test_kubernetes_own_models_know_every_field(
 ) -> None:
     """Read and written again by the official client, which drops what it does not know."""
     text = printed(capsys, "--policies", str(policies), "--namespace", "s", "--service-monitor")
-    for (kind, _), one in documents(text).items():
+    for (kind, _), document in documents(text).items():
         if kind == "ServiceMonitor":
             continue  # it is the Prometheus operator's
-        model = getattr(client, f"V1{kind}").from_dict(one)
-        assert client.ApiClient().sanitize_for_serialization(model) == one
+        model = getattr(client, f"V1{kind}").from_dict(document)
+        assert client.ApiClient().sanitize_for_serialization(model) == document
 
 
 def test_the_files_go_in_as_they_are_and_enable_each_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], policies: Path
 ) -> None:
     """Comments included; a policy in place of a default plugin needs no enabling."""
-    found = documents(printed(capsys, "--policies", str(policies), "--scheduler-name", "mine"))
-    data = found["ConfigMap", "policy-sched-policies"]["data"]
+    manifests = documents(printed(capsys, "--policies", str(policies), "--scheduler-name", "mine"))
+    data = manifests["ConfigMap", "policy-sched-policies"]["data"]
     assert data == {"one.yaml": POLICY % "One", "two.yaml": POLICY % "TaintToleration"}
-    config = found["ConfigMap", "policy-sched-config"]["data"]["config.yaml"]
+    config = manifests["ConfigMap", "policy-sched-config"]["data"]["config.yaml"]
     (tmp_path / "config.yaml").write_text(config)
     made = PolicyFiles(str(tmp_path / "config.yaml"), (str(policies),)).compile()
     assert made.problems == ()
@@ -147,49 +147,49 @@ def test_a_configuration_of_ones_own_names_profile_and_lease(
     """The role is in the lease's namespace, for the lease's name."""
     config = tmp_path / "any.yaml"
     config.write_text(CONFIG)
-    found = documents(printed(capsys, "--config", str(config), "--name", "other"))
-    assert found["ConfigMap", "other-config"]["data"] == {"config.yaml": CONFIG}
-    role = found["Role", "other:leader-election"]
+    manifests = documents(printed(capsys, "--config", str(config), "--name", "other"))
+    assert manifests["ConfigMap", "other-config"]["data"] == {"config.yaml": CONFIG}
+    role = manifests["Role", "other:leader-election"]
     assert role["metadata"]["namespace"] == "here"
     assert role["rules"][1]["resourceNames"] == ["mine"]
-    assert ("ConfigMap", "other-policies") not in found
-    arguments = container(found, "other")["args"]
+    assert ("ConfigMap", "other-policies") not in manifests
+    arguments = container(manifests, "other")["args"]
     assert arguments == [
         "run",
         "--kubeconfig=in-cluster",
         "--config=/etc/policy-sched/config/config.yaml",
     ]
     config.write_text(CONFIG.replace("{resourceName: mine,", "{leaderElect: false,"))
-    found = documents(printed(capsys, "--config", str(config)))
-    assert not [name for kind, name in found if kind == "Role"]
+    manifests = documents(printed(capsys, "--config", str(config)))
+    assert not [name for kind, name in manifests if kind == "Role"]
 
 
-def container(found: dict[tuple[str, str], Plain], name: str = "policy-sched") -> Plain:
+def container(documents: dict[tuple[str, str], Plain], name: str = "policy-sched") -> Plain:
     """Return the only container."""
-    (one,) = found["Deployment", name]["spec"]["template"]["spec"]["containers"]
-    assert isinstance(one, dict)
-    return one
+    (item,) = documents["Deployment", name]["spec"]["template"]["spec"]["containers"]
+    assert isinstance(item, dict)
+    return item
 
 
 def test_the_container_may_nothing_that_it_need_not(
     capsys: pytest.CaptureFixture[str], policies: Path
 ) -> None:
     """The restricted profile of the pod security standards, and a root that cannot be written."""
-    found = documents(printed(capsys, "--policies", str(policies)))
-    pod = found["Deployment", "policy-sched"]["spec"]["template"]["spec"]
-    one = container(found)
+    manifests = documents(printed(capsys, "--policies", str(policies)))
+    pod = manifests["Deployment", "policy-sched"]["spec"]["template"]["spec"]
+    item = container(manifests)
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["runAsUser"] > 0
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert one["securityContext"] == {
+    assert item["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert one["resources"]["limits"]["memory"]
+    assert item["resources"]["limits"]["memory"]
     assert pod["priorityClassName"] == "system-cluster-critical"
-    assert not found["ServiceAccount", "policy-sched"]["automountServiceAccountToken"]
-    assert {probe["httpGet"]["path"] for name, probe in one.items() if name.endswith("Probe")} == {
+    assert not manifests["ServiceAccount", "policy-sched"]["automountServiceAccountToken"]
+    assert {probe["httpGet"]["path"] for name, probe in item.items() if name.endswith("Probe")} == {
         "/livez",
         "/readyz",
     }
@@ -199,43 +199,43 @@ def test_changes_of_the_config_maps_arrive(
     capsys: pytest.CaptureFixture[str], policies: Path
 ) -> None:
     """Nothing is mounted by subPath, which never changes; what the arguments name is mounted."""
-    found = documents(printed(capsys, "--policies", str(policies)))
-    one = container(found)
-    assert all("subPath" not in mount for mount in one["volumeMounts"])
-    mounted = {mount["mountPath"] for mount in one["volumeMounts"]}
-    named = {word.partition("=")[2] for word in one["args"] if word.startswith(("--c", "--p"))}
+    manifests = documents(printed(capsys, "--policies", str(policies)))
+    item = container(manifests)
+    assert all("subPath" not in mount for mount in item["volumeMounts"])
+    mounted = {mount["mountPath"] for mount in item["volumeMounts"]}
+    named = {word.partition("=")[2] for word in item["args"] if word.startswith(("--c", "--p"))}
     assert named == {"/etc/policy-sched/config/config.yaml", "/etc/policy-sched/policies"}
     assert {"/etc/policy-sched/config", "/etc/policy-sched/policies"} < mounted
 
 
 def test_two_replicas_apart_and_a_budget(capsys: pytest.CaptureFixture[str]) -> None:
     """One replica needs no budget, which would keep its node from being drained."""
-    found = documents(printed(capsys))
-    deployment = found["Deployment", "policy-sched"]["spec"]
+    manifests = documents(printed(capsys))
+    deployment = manifests["Deployment", "policy-sched"]["spec"]
     assert deployment["replicas"] == 2
     apart = deployment["template"]["spec"]["topologySpreadConstraints"]
-    assert [one["topologyKey"] for one in apart] == [
+    assert [item["topologyKey"] for item in apart] == [
         "kubernetes.io/hostname",
         "topology.kubernetes.io/zone",
     ]
-    assert found["PodDisruptionBudget", "policy-sched"]["spec"]["maxUnavailable"] == 1
-    found = documents(printed(capsys, "--replicas", "1", "--image", "registry/x@sha256:0"))
-    assert ("PodDisruptionBudget", "policy-sched") not in found
-    assert container(found)["image"] == "registry/x@sha256:0"
+    assert manifests["PodDisruptionBudget", "policy-sched"]["spec"]["maxUnavailable"] == 1
+    manifests = documents(printed(capsys, "--replicas", "1", "--image", "registry/x@sha256:0"))
+    assert ("PodDisruptionBudget", "policy-sched") not in manifests
+    assert container(manifests)["image"] == "registry/x@sha256:0"
 
 
 def test_a_shadow_has_no_right_to_write(capsys: pytest.CaptureFixture[str], policies: Path) -> None:
     """One replica, no lease, and only list and watch; its records have a place."""
-    found = documents(printed(capsys, "--shadow", "--policies", str(policies), "--name", "try"))
-    verbs = {verb for rule in found["ClusterRole", "try"]["rules"] for verb in rule["verbs"]}
+    manifests = documents(printed(capsys, "--shadow", "--policies", str(policies), "--name", "try"))
+    verbs = {verb for rule in manifests["ClusterRole", "try"]["rules"] for verb in rule["verbs"]}
     assert verbs == {"list", "watch"}
-    assert ("Role", "try:leader-election") not in found
-    assert found["Deployment", "try"]["spec"]["replicas"] == 1
-    assert container(found, "try")["args"][-2:] == [
+    assert ("Role", "try:leader-election") not in manifests
+    assert manifests["Deployment", "try"]["spec"]["replicas"] == 1
+    assert container(manifests, "try")["args"][-2:] == [
         "--shadow=default-scheduler",
         "--shadow-log=/var/log/policy-sched/shadow.jsonl",
     ]
-    config = yaml.safe_load(found["ConfigMap", "try-config"]["data"]["config.yaml"])
+    config = yaml.safe_load(manifests["ConfigMap", "try-config"]["data"]["config.yaml"])
     assert config["leaderElection"] == {"leaderElect": False}
     assert config["profiles"][0]["schedulerName"] == "default-scheduler"
 
@@ -257,8 +257,8 @@ def test_policies_of_one_name_are_distinguished_by_their_folders(
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "policy.yaml").write_text(POLICY % name.title())
-    found = documents(printed(capsys, "--policies", str(tmp_path)))
-    data = found["ConfigMap", "policy-sched-policies"]["data"]
+    manifests = documents(printed(capsys, "--policies", str(tmp_path)))
+    data = manifests["ConfigMap", "policy-sched-policies"]["data"]
     assert list(data) == ["policy.yaml", "second-policy.yaml"]
 
 
@@ -294,7 +294,10 @@ def test_what_no_cluster_would_take_is_refused(
     for number in range(3):
         padding = "# " + "x" * 400_000 + "\n"
         (tmp_path / "LARGE" / f"p{number}.yaml").write_text(padding + POLICY % f"P{number}")
-    named = [str(tmp_path / one) if one.isupper() and len(one) > 3 else one for one in arguments]
+    named = [
+        str(tmp_path / argument) if argument.isupper() and len(argument) > 3 else argument
+        for argument in arguments
+    ]
     assert run(["manifests", *named]) == 2
     shown = capsys.readouterr()
     assert words in shown.err

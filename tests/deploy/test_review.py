@@ -20,7 +20,7 @@ FORMS = (
 
 
 @pytest.fixture(params=FORMS, ids=" ".join)
-def found(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> list[Plain]:
+def objects(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> list[Plain]:
     """Return the objects of one form of deployment."""
     return printed(capsys, *request.param)
 
@@ -32,19 +32,19 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[Plain]:
     return items
 
 
-def pod(found: list[Plain]) -> Plain:
+def pod(objects: list[Plain]) -> Plain:
     """Return the pod of the Deployment."""
-    (one,) = (o["spec"]["template"]["spec"] for o in found if o["kind"] == "Deployment")
-    assert isinstance(one, dict)
-    return one
+    (spec,) = (o["spec"]["template"]["spec"] for o in objects if o["kind"] == "Deployment")
+    assert isinstance(spec, dict)
+    return spec
 
 
 RESTRICTED_VOLUMES = frozenset({"configMap", "emptyDir", "secret", "projected", "downwardAPI"})
 
 
-def test_pods_pass_the_restricted_profile(found: list[Plain]) -> None:
+def test_pods_pass_the_restricted_profile(objects: list[Plain]) -> None:
     """Each control of the pod security standard, as Kubernetes lists them."""
-    spec = pod(found)
+    spec = pod(objects)
     (container,) = spec["containers"]
     own, around = container["securityContext"], spec["securityContext"]
     assert not {"hostNetwork", "hostPID", "hostIPC", "initContainers"} & spec.keys()
@@ -65,23 +65,25 @@ def test_a_namespace_of_its_own_enforces_that_profile(capsys: pytest.CaptureFixt
     assert first["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
-def test_everything_can_be_found_by_its_label(found: list[Plain]) -> None:
+def test_everything_can_be_found_by_its_label(objects: list[Plain]) -> None:
     """For inventories, and for kubectl delete -l."""
-    labels = [one["metadata"]["labels"] for one in found]
-    assert all(one["app.kubernetes.io/name"] == "policy-sched" for one in labels)
-    assert all(one["app.kubernetes.io/managed-by"] == "policy-sched-manifests" for one in labels)
+    labels = [label["metadata"]["labels"] for label in objects]
+    assert all(label["app.kubernetes.io/name"] == "policy-sched" for label in labels)
+    assert all(
+        label["app.kubernetes.io/managed-by"] == "policy-sched-manifests" for label in labels
+    )
 
 
-def test_pods_go_to_linux_and_know_no_neighbours(found: list[Plain]) -> None:
+def test_pods_go_to_linux_and_know_no_neighbours(objects: list[Plain]) -> None:
     """No node of another system; no environment made of Services, which flags could come from."""
-    spec = pod(found)
+    spec = pod(objects)
     assert spec["nodeSelector"] == {"kubernetes.io/os": "linux"}
     assert spec["enableServiceLinks"] is False
 
 
-def test_nothing_secret_touches_a_disk(found: list[Plain]) -> None:
+def test_nothing_secret_touches_a_disk(objects: list[Plain]) -> None:
     """What is written to /tmp for OpenSSL stays in memory; secrets are readable by one group."""
-    volumes = {volume["name"]: volume for volume in pod(found)["volumes"]}
+    volumes = {volume["name"]: volume for volume in pod(objects)["volumes"]}
     assert volumes["tmp"]["emptyDir"]["medium"] == "Memory"
     for volume in volumes.values():
         if "secret" in volume:
@@ -90,32 +92,32 @@ def test_nothing_secret_touches_a_disk(found: list[Plain]) -> None:
 
 def test_replicas_of_one_version_are_apart(capsys: pytest.CaptureFixture[str]) -> None:
     """During a roll-out, too; and a pod that is broken does not hold up a drain."""
-    found = printed(capsys)
-    spread = pod(found)["topologySpreadConstraints"]
-    assert all(one["matchLabelKeys"] == ["pod-template-hash"] for one in spread)
-    (budget,) = (one["spec"] for one in found if one["kind"] == "PodDisruptionBudget")
+    output = printed(capsys)
+    spread = pod(output)["topologySpreadConstraints"]
+    assert all(item["matchLabelKeys"] == ["pod-template-hash"] for item in spread)
+    (budget,) = (item["spec"] for item in output if item["kind"] == "PodDisruptionBudget")
     assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
 
 
-def test_resources_have_bounds(found: list[Plain]) -> None:
+def test_resources_have_bounds(objects: list[Plain]) -> None:
     """Memory has one; processor time has none, as a leader must renew its lease.
 
     Nothing is written to the node's disk but a shadow's records, and they have a bound.
     """
-    (container,) = pod(found)["containers"]
+    (container,) = pod(objects)["containers"]
     resources = container["resources"]
     assert resources["requests"].keys() == {"cpu", "memory"}
     assert resources["limits"].keys() == {"memory"}
-    scratch = [volume["emptyDir"] for volume in pod(found)["volumes"] if "emptyDir" in volume]
-    assert all(one["sizeLimit"] for one in scratch)
+    scratch = [volume["emptyDir"] for volume in pod(objects)["volumes"] if "emptyDir" in volume]
+    assert all(item["sizeLimit"] for item in scratch)
 
 
 def test_a_certificate_of_the_cluster_is_served_and_checked(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """--tls-secret: mounted as a whole, so that it is read again; Prometheus checks it."""
-    found = printed(capsys, "--tls-secret", "cert", "--service-monitor")
-    spec = pod(found)
+    output = printed(capsys, "--tls-secret", "cert", "--service-monitor")
+    spec = pod(output)
     (container,) = spec["containers"]
     (mount,) = (m for m in container["volumeMounts"] if m["name"] == "tls")
     assert (mount["readOnly"], "subPath" in mount) == (True, False)
@@ -123,7 +125,9 @@ def test_a_certificate_of_the_cluster_is_served_and_checked(
         f"--tls-cert-file={mount['mountPath']}/tls.crt",
         f"--tls-private-key-file={mount['mountPath']}/tls.key",
     ]
-    (monitor,) = (one["spec"]["endpoints"][0] for one in found if one["kind"] == "ServiceMonitor")
+    (monitor,) = (
+        item["spec"]["endpoints"][0] for item in output if item["kind"] == "ServiceMonitor"
+    )
     assert monitor["tlsConfig"] == {
         "ca": {"secret": {"name": "cert", "key": "ca.crt"}},
         "serverName": "policy-sched.kube-system.svc",

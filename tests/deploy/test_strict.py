@@ -22,10 +22,10 @@ def test_kubectl_finds_nothing_in_any_form(
     files = []
     for number, form in enumerate(FORMS):
         objects = printed(capsys, *form, "--name", f"form-{number}")
-        known = [one for one in objects if one["kind"] != "ServiceMonitor"]
+        built_in = [obj for obj in objects if obj["kind"] != "ServiceMonitor"]
         file = tmp_path / f"{number}.yaml"
-        file.write_text(yaml.safe_dump_all(known), encoding="utf-8")
-        files.append((file, len(known)))
+        file.write_text(yaml.safe_dump_all(built_in), encoding="utf-8")
+        files.append((file, len(built_in)))
 
     async def run() -> None:
         async with serving() as world:

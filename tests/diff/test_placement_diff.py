@@ -44,26 +44,26 @@ def cluster(pods: int, nodes: int = 4) -> list[ApiObject]:
     ]
 
 
-def causes(found: placement_diff.PlacementDiff) -> dict[str, placement_diff.Cause | None]:
+def causes(diff: placement_diff.PlacementDiff) -> dict[str, placement_diff.Cause | None]:
     """Return why each pod moved."""
-    return {move.pod.removeprefix("default/"): move.cause for move in found.moves}
+    return {move.pod.removeprefix("default/"): move.cause for move in diff.moves}
 
 
 def test_a_policy_that_does_nothing_moves_nothing() -> None:
     """Its score is left out, and the same seed draws the same nodes."""
-    found = placement_diff.compare_placements(plans(), plans(NOTHING), cluster(8), seed=3)
-    assert found.moves == ()
-    (applied,) = found.new.policies
+    diff = placement_diff.compare_placements(plans(), plans(NOTHING), cluster(8), seed=3)
+    assert diff.moves == ()
+    (applied,) = diff.new.policies
     assert (applied.matched, applied.pods, applied.scored) == (0, 8, 0)
 
 
 def test_only_the_pod_that_a_policy_draws_is_made_to_move_by_it() -> None:
     """All other moves come from the random choice, or from the capacity that the first one left."""
     for seed in range(6):
-        found = placement_diff.compare_placements(plans(), plans(DRAWS), cluster(8), seed)
-        for pod, cause in causes(found).items():
+        diff = placement_diff.compare_placements(plans(), plans(DRAWS), cluster(8), seed)
+        for pod, cause in causes(diff).items():
             assert (cause is placement_diff.Cause.POLICY) == (pod == "p0")
-        assert found.causes[placement_diff.Cause.POLICY] <= 1
+        assert diff.causes[placement_diff.Cause.POLICY] <= 1
     tied = {c for seed in range(6) for c in compare(DRAWS, seed).causes}
     assert tied == {
         placement_diff.Cause.POLICY,
@@ -79,10 +79,10 @@ def compare(body: str, seed: int) -> placement_diff.PlacementDiff:
 
 def test_a_pod_that_a_filter_rejects_is_attributed_to_the_policy() -> None:
     """It becomes unschedulable, and schedulable the other way round."""
-    found = compare(REFUSES, 0)
-    assert causes(found)["p0"] is placement_diff.Cause.POLICY
-    assert found.counts["unschedulable"] == 1
-    (applied,) = found.new.policies
+    comparison = compare(REFUSES, 0)
+    assert causes(comparison)["p0"] is placement_diff.Cause.POLICY
+    assert comparison.counts["unschedulable"] == 1
+    (applied,) = comparison.new.policies
     assert (applied.matched, applied.rejected, applied.nodes) == (8, 4, 4)
     back = placement_diff.compare_placements(plans(REFUSES), plans(), cluster(8), 0)
     assert causes(back)["p0"] is placement_diff.Cause.POLICY
@@ -90,25 +90,25 @@ def test_a_pod_that_a_filter_rejects_is_attributed_to_the_policy() -> None:
 
 def test_several_seeds_separate_a_difference_from_noise() -> None:
     """A pod less with every seed is a difference; which nodes are in use is not."""
-    found = placement_diff.compare_seeds(plans(), plans(REFUSES), cluster(8), range(6))
-    measures = {one.name: one.values for one in found.measures}
+    seeds_diff = placement_diff.compare_seeds(plans(), plans(REFUSES), cluster(8), range(6))
+    measures = {measure.name: measure.values for measure in seeds_diff.measures}
     assert measures[placement_diff.PLACED].verdict is Significance.DIFFERENT
     assert measures[placement_diff.PLACED].difference.mean == -1
-    assert [(one.pod, one.change) for one in found.fates] == [("default/p0", -6)]
+    assert [(measure.pod, measure.change) for measure in seeds_diff.fates] == [("default/p0", -6)]
     same = placement_diff.compare_seeds(plans(), plans(NOTHING), cluster(8), range(6))
-    assert {one.values.verdict for one in same.measures} == {Significance.EQUAL}
+    assert {measure.values.verdict for measure in same.measures} == {Significance.EQUAL}
 
 
 def test_pods_that_move_with_every_seed_are_named() -> None:
     """With several seeds the report named no pod but those that have no node any more."""
     elsewhere = DRAWS.replace("n3", "n1")
-    found = placement_diff.compare_seeds(plans(DRAWS), plans(elsewhere), cluster(8), range(6))
-    first, *_ = found.always
+    seeds_diff = placement_diff.compare_seeds(plans(DRAWS), plans(elsewhere), cluster(8), range(6))
+    first, *_ = seeds_diff.always
     assert (first.pod, first.old, first.new, first.by_policy) == ("default/p0", ("n3",), ("n1",), 6)
-    text = list(seeds_lines(found))
+    text = list(seeds_lines(seeds_diff))
     at = next(i for i, line in enumerate(text) if "node with every seed, 1 of them by a" in line)
     assert text[at + 1] == "  default/p0: n3 -> n1"
-    document = seeds_document(found)["always"][0]
+    document = seeds_document(seeds_diff)["always"][0]
     assert document == {"pod": "default/p0", "old": ("n3",), "new": ("n1",), "byPolicy": 6}
 
 
@@ -117,8 +117,8 @@ def test_too_few_seeds_are_told() -> None:
     hostname = {"kubernetes.io/hostname": "n0"}
     nodes = [make_node(f"n{i}", cpu="4", labels={**hostname} if i == 0 else {}) for i in range(4)]
     objects = [*nodes, make_pod("p0", cpu="1"), make_pod("p1", cpu="4", node_selector=hostname)]
-    found = placement_diff.compare_seeds(plans(), plans(DRAWS), objects, range(5))
-    assert "5 seeds are too few to tell" in list(seeds_lines(found))[-1]
+    seeds_diff = placement_diff.compare_seeds(plans(), plans(DRAWS), objects, range(5))
+    assert "5 seeds are too few to tell" in list(seeds_lines(seeds_diff))[-1]
 
 
 @settings(max_examples=scaled(5), deadline=None)
@@ -127,9 +127,9 @@ def test_each_run_is_that_of_its_seed(first: int, pods: int) -> None:
     """Runs do not touch each other, and come in the order of the seeds."""
     objects: Sequence[ApiObject] = cluster(pods, 2)
     seeds = range(first, first + 3)
-    found = placement_diff.compare_seeds(plans(), plans(DRAWS), objects, seeds)
+    seeds_diff = placement_diff.compare_seeds(plans(), plans(DRAWS), objects, seeds)
     alone = [
         placement_diff.compare_placements(plans(), plans(DRAWS), objects, seed) for seed in seeds
     ]
-    assert list(found.runs) == alone
-    assert found.seeds == tuple(seeds)
+    assert list(seeds_diff.runs) == alone
+    assert seeds_diff.seeds == tuple(seeds)

@@ -77,7 +77,7 @@ MAKES_ROOM = compared(
 
 def write(path: Path, *records: ShadowRecord) -> str:
     """Write a file, and return its name."""
-    path.write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in records))
+    path.write_bytes(b"".join(msgspec.json.encode(record) + b"\n" for record in records))
     return str(path)
 
 
@@ -86,9 +86,9 @@ def summary(tmp_path: Path, *records: ShadowRecord) -> ShadowSummary:
     return summarize([write(tmp_path / "log", START, *records)])
 
 
-def used(found: ShadowSummary) -> list[tuple[float, float]]:
+def used(summary: ShadowSummary) -> list[tuple[float, float]]:
     """Return mean and deviation of cpu as it is and as it would be."""
-    placements = found.placements
+    placements = summary.placements
     return [
         (side.spread[0].mean, side.spread[0].deviation) for side in (placements.old, placements.new)
     ]
@@ -96,49 +96,49 @@ def used(found: ShadowSummary) -> list[tuple[float, float]]:
 
 def test_a_shadow_report_counts_pods_with_another_node_or_none(tmp_path: Path) -> None:
     """Pods with another node, or with none; pods without a comparison are left out."""
-    found = summary(tmp_path, MOVES, SAME, LOST, WON, SLOW, BROKEN, MAKES_ROOM)
-    assert found.placements.pods == 5
-    assert found.placements.moves == (
+    report = summary(tmp_path, MOVES, SAME, LOST, WON, SLOW, BROKEN, MAKES_ROOM)
+    assert report.placements.pods == 5
+    assert report.placements.moves == (
         Move("default/moves", "a", "b", ""),
         Move("default/lost", "a", None, "0/2"),
         Move("default/won", None, "b", ""),
         Move("default/room", "b", None, "0/2"),
     )
-    assert dict(found.placements.counts) == {"moved": 1, "unschedulable": 2, "schedulable": 1}
-    assert (found.placements.old.placed, found.placements.new.placed) == (4, 3)
-    assert found.placements.new.preemptions == 1
-    assert (found.placements.old.score, found.placements.new.score) == (4.0, 7.0)
-    assert dict(found.rejections) == {"Kept": 1}
-    assert dict(found.preferences) == {"X": 1}
-    assert (found.since, found.until) == (0.0, 60.0)
+    assert dict(report.placements.counts) == {"moved": 1, "unschedulable": 2, "schedulable": 1}
+    assert (report.placements.old.placed, report.placements.new.placed) == (4, 3)
+    assert report.placements.new.preemptions == 1
+    assert (report.placements.old.score, report.placements.new.score) == (4.0, 7.0)
+    assert dict(report.rejections) == {"Kept": 1}
+    assert dict(report.preferences) == {"X": 1}
+    assert (report.since, report.until) == (0.0, 60.0)
 
 
 def test_how_full_nodes_are_and_would_be(tmp_path: Path) -> None:
     """1000m on a from before; one pod moves from a to b."""
-    found = summary(tmp_path, MOVES)
-    assert used(found) == [(25.0, 25.0), (25.0, 0.0)]
-    assert (found.placements.old.nodes_in_use, found.placements.new.nodes_in_use) == (1, 2)
+    report = summary(tmp_path, MOVES)
+    assert used(report) == [(25.0, 25.0), (25.0, 0.0)]
+    assert (report.placements.old.nodes_in_use, report.placements.new.nodes_in_use) == (1, 2)
 
 
 def test_pods_that_are_gone_count_nowhere(tmp_path: Path) -> None:
     """Neither where they were nor where they would have been."""
     gone = PodGone("moves", "a", {"cpu": 1000})
-    found = summary(tmp_path, MOVES, gone, PodGone("old", "a", {"cpu": 1000}))
-    assert used(found) == [(0.0, 0.0), (0.0, 0.0)]
-    assert found.placements.moves[0].pod == "default/moves"
+    report = summary(tmp_path, MOVES, gone, PodGone("old", "a", {"cpu": 1000}))
+    assert used(report) == [(0.0, 0.0), (0.0, 0.0)]
+    assert report.placements.moves[0].pod == "default/moves"
 
 
 def test_other_pods_and_nodes_count_as_they_come_and_go(tmp_path: Path) -> None:
     """A pod that is not compared, a node that is added, one that is deleted."""
-    found = summary(
+    report = summary(
         tmp_path,
         PodPlaced("x", "b", {"cpu": 3000}),
         NodeSeen("c", BOTH),
         NodeSeen("a"),
         NodeSeen("nowhere"),
     )
-    assert used(found)[0] == (37.5, 37.5)
-    assert found.placements.nodes == 2
+    assert used(report)[0] == (37.5, 37.5)
+    assert report.placements.nodes == 2
 
 
 def test_of_each_pod_the_last_comparison_counts(tmp_path: Path) -> None:
@@ -147,9 +147,9 @@ def test_of_each_pod_the_last_comparison_counts(tmp_path: Path) -> None:
     then = compared(
         "p", LoggedDecision("a", score=1), LoggedDecision("a", score=1), Agreement.AGREE
     )
-    found = summary(tmp_path, first, then, then)
-    assert found.results == {Agreement.AGREE: 1}
-    assert used(found) == [(25.0, 25.0), (25.0, 25.0)]
+    report = summary(tmp_path, first, then, then)
+    assert report.results == {Agreement.AGREE: 1}
+    assert used(report) == [(25.0, 25.0), (25.0, 25.0)]
     undecided = summary(tmp_path, first)
     assert used(undecided)[1] == (25.0, 0.0)
 
@@ -162,9 +162,9 @@ def test_files_that_were_rotated_are_one(tmp_path: Path) -> None:
     fill = (NodeFill("a", BOTH, {"cpu": 2000, "pods": 2}), NodeFill("b", BOTH))
     later = msgspec.structs.replace(START, nodes=fill, time=90.0, continues=True)
     second = write(tmp_path / "log", later)
-    found = summarize([str(tmp_path / "log.2.gz"), second])
-    assert used(found) == [(25.0, 25.0), (25.0, 0.0)]
-    assert found.until == 90.0
+    report = summarize([str(tmp_path / "log.2.gz"), second])
+    assert used(report) == [(25.0, 25.0), (25.0, 0.0)]
+    assert report.until == 90.0
     gap = write(tmp_path / "gap", msgspec.structs.replace(later, continues=False))
     assert used(summarize([first, gap])) == [(25.0, 25.0), (25.0, 25.0)]
 
@@ -236,7 +236,7 @@ def test_wrong_usage_is_reported(
     write(tmp_path / "LOG", START)
     write(tmp_path / "WRONG", MOVES)
     (tmp_path / "EMPTY").touch()
-    named = [str(tmp_path / one) if one.isupper() else one for one in arguments]
+    named = [str(tmp_path / argument) if argument.isupper() else argument for argument in arguments]
     assert run(["diff", *named]) == 2
     assert words in capsys.readouterr().err
 

@@ -47,13 +47,16 @@ def child(path: str) -> Iterator[str]:
         clock.advance(0.5)
         cluster.step()
         for change in seen.drain():
-            one = change.new
-            waits = cluster.store.find(POD, *one.place) is one and not typed(one).spec.node_name
+            new = change.new
+            waits = (
+                cluster.store.find(POD, *new.namespaced_name) is new
+                and not typed(new).spec.node_name
+            )
             if change.type == DELETED or not waits:
                 continue
             target = f"n{number % NODES}"
-            client.bind(PodInfo.of(typed(one)), target, _must)
-            yield f"bound {one.name} {one.uid} {target}"
+            client.bind(PodInfo.of(typed(new)), target, _must)
+            yield f"bound {new.name} {new.uid} {target}"
         done = cluster.store.get(JOB, "default", "sum").data.get("status", {}).get("succeeded", 0)
         yield f"succeeded {done}"
 
@@ -91,23 +94,23 @@ def check(path: str, tally: Tally) -> None:
     """Look into the file: whatever was acknowledged must be there."""
     cluster = EmbeddedCluster.open(path, FakeClock(START))
     store = cluster.store
-    pods = {one.uid: one for one in store.select(POD)}
+    pods = {other.uid: other for other in store.select(POD)}
     assert store.version >= max(tally.versions.values(), default=0)
     for uid, version in tally.versions.items():
         assert pods[uid].version >= version
     for uid, target in tally.nodes.items():
         assert typed(pods[uid]).spec.node_name == target
     assert len(store.select(NODE)) == NODES
-    versions = [one.version for one in store.everything()]
+    versions = [other.version for other in store.everything()]
     assert len(set(versions)) == len(versions)
     assert max(versions) <= store.version
     status = store.get(JOB, "default", "sum").data.get("status", {})
     counted = [
-        one
-        for one in pods.values()
-        if typed(one).status.phase == "Succeeded"
-        and one.name.startswith("sum-")
-        and not one.data["metadata"].get("finalizers")
+        other
+        for other in pods.values()
+        if typed(other).status.phase == "Succeeded"
+        and other.name.startswith("sum-")
+        and not other.data["metadata"].get("finalizers")
     ]
     assert status.get("succeeded", 0) == len(counted) >= tally.succeeded
     cluster.close()

@@ -232,7 +232,7 @@ def test_repeated_events_are_counted() -> None:
             world.info("p"), "Warning", "FailedScheduling", "Scheduling", note
         )
         world.run(60)
-    events = [one.data for one in world.store.select(EVENT)]
+    events = [event.data for event in world.store.select(EVENT)]
     assert [(e["note"], e.get("series", {}).get("count")) for e in events] == [
         ("no room", 3),
         ("no luck", None),
@@ -241,7 +241,7 @@ def test_repeated_events_are_counted() -> None:
     assert events[0]["series"]["lastObservedTime"] == "2026-01-01T00:03:00.000000Z"
     assert world.cluster.next_wakeup() is None
     world.run(3600 - 90)
-    assert [one.data["note"] for one in world.store.select(EVENT)] == ["no room"]
+    assert [event.data["note"] for event in world.store.select(EVENT)] == ["no room"]
     world.client.record_event(world.info("p"), "Normal", "Scheduled", "Binding", "x" * 2000)
     assert len(world.store.select(EVENT)[-1].data["note"]) == 1024
 
@@ -255,7 +255,7 @@ def test_events_beyond_so_many_go_before_their_time() -> None:
     for note in ("a", "b", "c", "a", "d", "e"):
         world.client.record_event(world.info("p"), *said, note)
         world.run(1)
-    assert sorted(one.data["note"] for one in world.store.select(EVENT)) == ["a", "d", "e"]
+    assert sorted(event.data["note"] for event in world.store.select(EVENT)) == ["a", "d", "e"]
 
 
 def test_events_are_counted_on_after_a_restart() -> None:

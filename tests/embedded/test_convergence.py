@@ -85,7 +85,7 @@ class Operations(RuleBasedStateMachine):
     @rule(choice=st.integers(0, 100))
     def fail(self, choice: int) -> None:
         """A pod fails."""
-        pods = [one for one in self.world.pods() if typed(one).status.phase == "Running"]
+        pods = [pod for pod in self.world.pods() if typed(pod).status.phase == "Running"]
         if pods:
             self.world.fail(pods[choice % len(pods)].name)
 
@@ -121,12 +121,12 @@ class Operations(RuleBasedStateMachine):
     def owners_are_there(self) -> None:
         """No object has an owner that is gone, unless it ends or will be collected."""
         collected = self.world.store.deleted_owners
-        for one in self.world.store.everything():
-            for owner in one.typed.metadata.owner_references:
+        for obj in self.world.store.everything():
+            for owner in obj.typed.metadata.owner_references:
                 kind = (owner.api_version, owner.kind)
-                found = self.world.store.find(kind, one.namespace, owner.name)
-                is_there = found is not None and found.uid == owner.uid
-                assert is_there or one.deleting or owner.uid in collected
+                stored = self.world.store.find(kind, obj.namespace, owner.name)
+                is_there = stored is not None and stored.uid == owner.uid
+                assert is_there or obj.deleting or owner.uid in collected
 
     def teardown(self) -> None:
         """Given time, every workload has the pods that it wants, of its present template."""
@@ -134,16 +134,16 @@ class Operations(RuleBasedStateMachine):
         assert self.world.cluster.next_wakeup() is None
         for kind, (image, spec) in self.wanted.items():
             pods = [
-                one
-                for one in self.world.pods(app=APPS[kind])
-                if typed(one).status.phase not in ENDED or kind == "Job"
+                pod
+                for pod in self.world.pods(app=APPS[kind])
+                if typed(pod).status.phase not in ENDED or kind == "Job"
             ]
             if kind == "Job":
                 self._judge_job(spec["completions"])
                 continue
-            assert all(typed(one).status.phase == "Running" and not one.deleting for one in pods)
-            images = [one.data["spec"]["containers"][0]["image"] for one in pods]
-            nodes = sum(self._serves(one) for one in self.world.store.select(resources.NODE))
+            assert all(typed(pod).status.phase == "Running" and not pod.deleting for pod in pods)
+            images = [pod.data["spec"]["containers"][0]["image"] for pod in pods]
+            nodes = sum(self._serves(pod) for pod in self.world.store.select(resources.NODE))
             assert images == [image] * spec.get("replicas", nodes), kind
             status = self.world.status(KINDS[kind], APPS[kind])
             ready = status.get("readyReplicas", status.get("numberReady", 0))
@@ -163,13 +163,13 @@ class Operations(RuleBasedStateMachine):
         store = self.world.store
         if "Deployment" not in self.wanted:
             assert store.select(resources.REPLICA_SET) == []
-        for one in store.select(resources.REPLICA_SET):
-            pods = self.world.pods(**{TEMPLATE_HASH: one.labels[TEMPLATE_HASH]})
+        for replica_set in store.select(resources.REPLICA_SET):
+            pods = self.world.pods(**{TEMPLATE_HASH: replica_set.labels[TEMPLATE_HASH]})
             running = sum(typed(pod).status.phase == "Running" for pod in pods)
-            assert one.data["spec"]["replicas"] == running
-        for one in store.select(resources.BUDGET):
+            assert replica_set.data["spec"]["replicas"] == running
+        for replica_set in store.select(resources.BUDGET):
             healthy = [p for p in self.world.pods(app="web") if typed(p).status.phase == "Running"]
-            assert one.data["status"]["currentHealthy"] == len(healthy)
+            assert replica_set.data["status"]["currentHealthy"] == len(healthy)
 
 
 Operations.TestCase.settings = settings(

@@ -151,7 +151,7 @@ def killed(path: Path, copy: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    ("damage", "place"),
+    ("damage", "position"),
     [
         ("missing", "missing, or the file is an older copy"),
         ("damaged", "damaged at byte 0"),
@@ -159,7 +159,7 @@ def killed(path: Path, copy: Path) -> int:
     ],
 )
 def test_lost_changes_of_a_damaged_log_are_reported(
-    damage: str, place: str, tmp_path: Path
+    damage: str, position: str, tmp_path: Path
 ) -> None:
     """SQLite goes on with what is left, and says nothing; versions do not go back."""
     path = tmp_path / "copy.db"
@@ -177,7 +177,7 @@ def test_lost_changes_of_a_damaged_log_are_reported(
     assert (
         f"the last 1 changes (versions {version} to {version}) are lost" in again.store.storage.lost
     )
-    assert f"{path}-wal is {place}" in again.store.storage.lost
+    assert f"{path}-wal is {position}" in again.store.storage.lost
     assert again.store.version >= version
     again.cluster.close()
     once_more = World(nodes=0, path=str(path))
@@ -197,9 +197,9 @@ CUTS = {
 
 
 @pytest.mark.parametrize("number", [True, False], ids=["with its number", "without"])
-@pytest.mark.parametrize(("change", "place"), list(CUTS.values()), ids=CUTS)
+@pytest.mark.parametrize(("change", "position"), list(CUTS.values()), ids=CUTS)
 def test_a_log_cut_in_the_middle_is_told_with_its_place(
-    change: Callable[[bytes], bytes], place: str, number: bool, tmp_path: Path
+    change: Callable[[bytes], bytes], position: str, number: bool, tmp_path: Path
 ) -> None:
     """What came after the cut was gone, and without the number beside it nobody was told."""
     path, copy = tmp_path / "cluster.db", tmp_path / "copy.db"
@@ -213,7 +213,7 @@ def test_a_log_cut_in_the_middle_is_told_with_its_place(
     log = Path(f"{copy}-wal")
     log.write_bytes(change(log.read_bytes()))
     again = World(nodes=0, path=str(copy))
-    assert f"{copy}-wal is {place}" in again.store.storage.lost
+    assert f"{copy}-wal is {position}" in again.store.storage.lost
     assert 0 < len(again.names()) < 6
     again.cluster.close()
     once_more = World(nodes=0, path=str(copy))
@@ -256,7 +256,7 @@ def test_a_full_disk_refuses_changes_until_there_is_room(tmp_path: Path) -> None
     assert no.value.status()["code"] == 507
     assert world.store.find(POD, "default", "big") is None
     connection.execute("PRAGMA max_page_count = 1000000")
-    assert world.store.storage.trouble() == ""
+    assert world.store.storage.write_error() == ""
     world.run(5)
     assert len(world.names()) == 3
     world.store.create(big)

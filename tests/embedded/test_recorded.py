@@ -88,8 +88,8 @@ class Server:
 
 
 def _placed(kind: Kind, namespace: str, body: dict[str, Any]) -> dict[str, Any]:
-    found: resources.Resource = resources.resource(kind)
-    return {**body["metadata"], **({"namespace": namespace} if found.namespaced else {})}
+    resource: resources.Resource = resources.resource(kind)
+    return {**body["metadata"], **({"namespace": namespace} if resource.namespaced else {})}
 
 
 def _parts(path: str) -> tuple[Kind, str, str, str]:
@@ -108,7 +108,7 @@ def _stable(value: Any) -> Any:
     if isinstance(value, dict):
         kept = {k: _stable(v) for k, v in value.items() if not _volatile(k)}
         return {k: v for k, v in kept.items() if v not in (None, "", {}, [])}
-    return [_stable(one) for one in value] if isinstance(value, list) else value
+    return [_stable(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _volatile(field: str) -> bool:
@@ -133,5 +133,5 @@ def test_requests_are_answered_as_by_an_api_server() -> None:
 @pytest.mark.parametrize("name", ["default", "kube-system"])
 def test_namespaces_carry_their_name_as_a_label(name: str) -> None:
     """So that selectors can name them."""
-    found = Server().store.get(resources.NAMESPACE, "", name)
-    assert found.labels == {"kubernetes.io/metadata.name": name}
+    stored = Server().store.get(resources.NAMESPACE, "", name)
+    assert stored.labels == {"kubernetes.io/metadata.name": name}

@@ -92,24 +92,24 @@ class World:
     def settle(self) -> None:
         """Bind what can be bound, until nothing follows."""
         self.cluster.step()
-        while sum(self._bind(one) for one in self.store.select(POD)):
+        while sum(self._bind(other) for other in self.store.select(POD)):
             self.cluster.step()
 
     def _bind(self, stored: Stored) -> bool:
         waiting = typed(stored)
         if waiting.spec.node_name or stored.deleting or waiting.spec.scheduling_gates:
             return False
-        others = [typed(one) for one in self.store.select(POD)]
-        for found in self.store.select(NODE):
+        others = [typed(other) for other in self.store.select(POD)]
+        for other_node in self.store.select(NODE):
             guests = [
-                PodInfo.of(one)
-                for one in others
-                if one.spec.node_name == found.name and one.status.phase not in ENDED
+                PodInfo.of(other)
+                for other in others
+                if other.spec.node_name == other_node.name and other.status.phase not in ENDED
             ]
-            assert isinstance(found.typed, Node)
+            assert isinstance(other_node.typed, Node)
             info = PodInfo.of(waiting)
-            if rejection(info, found.typed, TakenResources(guests)) is None:
-                self.client.bind(info, found.name, lambda error: None)
+            if rejection(info, other_node.typed, TakenResources(guests)) is None:
+                self.client.bind(info, other_node.name, lambda error: None)
                 return True
         return False
 
@@ -122,16 +122,16 @@ class World:
 
     def pods(self, **labels: str) -> list[Stored]:
         """Return the pods with these labels, by name."""
-        found = [p for p in self.store.select(POD) if labels.items() <= p.labels.items()]
-        return sorted(found, key=lambda one: one.name)
+        stored_pods = [p for p in self.store.select(POD) if labels.items() <= p.labels.items()]
+        return sorted(stored_pods, key=lambda other: other.name)
 
     def names(self) -> list[str]:
         """Return the names of all pods, sorted."""
-        return [one.name for one in self.pods()]
+        return [other.name for other in self.pods()]
 
     def phases(self) -> list[str]:
         """Return the phases of all pods, by name."""
-        return [typed(one).status.phase for one in self.pods()]
+        return [typed(other).status.phase for other in self.pods()]
 
     def pod(self, name: str) -> Pod:
         """Return a pod of the default namespace."""
@@ -152,8 +152,8 @@ class World:
 
     def status(self, kind: Kind, name: str = "web") -> Plain:
         """Return the status of an object of the default namespace."""
-        found: Plain = self.store.get(kind, "default", name).data.get("status") or {}
-        return found
+        stored: Plain = self.store.get(kind, "default", name).data.get("status") or {}
+        return stored
 
 
 def typed(stored: Stored) -> Pod:

@@ -83,7 +83,7 @@ def pods_of(folder: Path, **changes: Any) -> list[tuple[str, str, str]]:
     assert run(["sweep", path, "--jobs", "1", "--results", str(folder / "found")]) == 0
     with (folder / "found" / "pods.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    return [(one["pod"], one["devices"], one.get("bound", "")) for one in rows]
+    return [(row["pod"], row["devices"], row.get("bound", "")) for row in rows]
 
 
 def test_a_device_is_free_again_when_its_pod_has_left(tmp_path: Path) -> None:
@@ -119,16 +119,16 @@ spec:
 def test_devices_are_the_same_when_a_plugin_may_reject_a_pod_later(tmp_path: Path) -> None:
     """Pods get what they get where a chosen node is final, also equal pods and those that fail."""
     pods = ["name,gpu,submit,runs", *(f"p{i},{(3, 5, 3, 6, 1)[i % 5]},0,9" for i in range(8))]
-    found = []
+    items = []
     for number, policies in enumerate((["policy.yaml"], ["policy.yaml", "step.yaml"])):
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / "step.yaml").write_text(STEP)
         changes: dict[str, Any] = {"workload__arrivals": {}, "workload__retry": "Backoff"}
         changes["variants__0__policies"] = policies
-        found.append(pods_of(folder, pods="\n".join(pods), **changes))
-    assert found[0] == found[1]
-    assert [one[1] for one in found[0]] == ["0", "0", "1", "1", "0", "", "", ""]
+        items.append(pods_of(folder, pods="\n".join(pods), **changes))
+    assert items[0] == items[1]
+    assert [item[1] for item in items[0]] == ["0", "0", "1", "1", "0", "", "", ""]
 
 
 @pytest.mark.parametrize(
@@ -173,9 +173,9 @@ def rule(text: str) -> Expression:
     """Return a compiled rule."""
     tree, problems = checked(text)
     assert tree is not None, problems
-    found = compiled(tree)
-    assert found is not None
-    return found
+    policies = compiled(tree)
+    assert policies is not None
+    return policies
 
 
 @pytest.mark.parametrize(
@@ -206,9 +206,9 @@ def test_kept_values_are_the_rules(text: str, events: list[tuple[int, int, str]]
     cache = Cache()
     for number in range(4):
         cache.add_node(make_node(f"n{number}", cpu=9, labels={"a": "xy"[: number % 2]}))
-    found = rule(text)
-    values = RuleValues(found, cache.nodes, cache.pods)
-    plain = found.bind(cache.nodes, cache.pods).scalar
+    score = rule(text)
+    values = RuleValues(score, cache.nodes, cache.pods)
+    plain = score.bind(cache.nodes, cache.pods).scalar
     for number, (row, cpu, text_of) in enumerate(events):
         pod = PodInfo.of(make_pod(f"p{number}", requests={"cpu": cpu}, annotations={"n": text_of}))
         for each in range(4):

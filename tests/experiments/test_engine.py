@@ -46,10 +46,10 @@ POD_WITH_NOTE = {
 }
 
 
-def answers(found: Iterator[Ended]) -> dict[int, float | str]:
+def answers(ended: Iterator[Ended]) -> dict[int, float | str]:
     """Return the values by number, or why there is none."""
     values: dict[int, float | str] = {}
-    for order, result in found:
+    for order, result in ended:
         if isinstance(result, RunFailure):
             values[order.number] = result.message
         else:
@@ -61,8 +61,8 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
     """A run whose worker was killed is run again; all results are there."""
     notes: list[str] = []
     work = cast("Work", Deadly(str(tmp_path), once=(3,)))
-    found = answers(in_processes(work, ORDERS, 2, notes.append))
-    assert found == {number: float(number) for number in range(6)}
+    responses = answers(in_processes(work, ORDERS, 2, notes.append))
+    assert responses == {number: float(number) for number in range(6)}
     assert any("v, seed 3 is run again" in note for note in notes)
 
 
@@ -115,8 +115,8 @@ def test_a_worker_killed_while_it_starts_loses_nothing(
     assert (site / "sitecustomize.py.mark").exists()
     assert run(["sweep", file, "-j", "1", "--results", str(tmp_path / "one")]) == 0
     for table in TABLES:
-        one, other = (tmp_path / where / f"{table}.csv" for where in ("one", "two"))
-        assert one.read_bytes() == other.read_bytes()
+        first, other = (tmp_path / where / f"{table}.csv" for where in ("one", "two"))
+        assert first.read_bytes() == other.read_bytes()
 
 
 @pytest.mark.parametrize("name", ["dask:/host", "ray://host:1", "dask://"])
@@ -203,8 +203,8 @@ def test_a_dask_cluster_with_tls_gives_the_same_bytes(
         there = ["--results", str(tmp_path / "dask")]
         assert run(["sweep", file, "--engine", f"dask+tls://{address}", *there]) == 0
     assert run(["sweep", file, "-j", "1", "--results", str(tmp_path / "one")]) == 0
-    one, other = (tmp_path / where / "runs.csv" for where in ("one", "dask"))
-    assert one.read_bytes() == other.read_bytes()
+    first, other = (tmp_path / where / "runs.csv" for where in ("one", "dask"))
+    assert first.read_bytes() == other.read_bytes()
 
 
 def engine_name(cluster: Any) -> str:
@@ -220,8 +220,8 @@ def test_a_dask_cluster_gives_the_same_bytes(cluster: Any, tmp_path: Path) -> No
     assert run(["sweep", file, *there]) == 0
     assert run(["sweep", file, "-j", "1", "--results", str(tmp_path / "one")]) == 0
     for table in TABLES:
-        one, other = (tmp_path / where / f"{table}.csv" for where in ("one", "dask"))
-        assert one.read_bytes() == other.read_bytes()
+        first, other = (tmp_path / where / f"{table}.csv" for where in ("one", "dask"))
+        assert first.read_bytes() == other.read_bytes()
 
 
 @pytest.mark.filterwarnings("default")
@@ -243,7 +243,7 @@ def test_killed_workers_of_dask_lose_nothing(cluster: Any, killed: int, tmp_path
         engine = engine_of(name, 1, print)
         outcome = run_tasks(sweep, sweep.tasks, store, engine, advance if name else ignored)
         assert not outcome.failures
-        texts.append([one.csv() for one in tables(sweep.spec, outcome.results)])
+        texts.append([table.csv() for table in tables(sweep.spec, outcome.results)])
     assert not victims
     assert texts[0] == texts[1]
 

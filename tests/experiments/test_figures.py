@@ -49,8 +49,8 @@ def test_every_kind_of_figure_is_drawn(tmp_path: Path) -> None:
         "04-pareto-cpu-unplaced.png", "04-pareto-cpu-unplaced.svg",
     ]  # fmt: skip
     for name in names:
-        one, other = (tmp_path / folder / "figures" / name for folder in ("one", "two"))
-        assert one.read_bytes() == other.read_bytes()
+        first, other = (tmp_path / folder / "figures" / name for folder in ("one", "two"))
+        assert first.read_bytes() == other.read_bytes()
     svg = (tmp_path / "one" / "figures" / "01-curve-cpu.svg").read_text(encoding="utf-8")
     assert ET.fromstring(svg).tag.endswith("svg")
     assert "Cores &lt; all" in svg
@@ -65,12 +65,16 @@ def test_the_report_needs_no_network(tmp_path: Path) -> None:
     pictures = [attributes for tag, attributes in page.elements if tag == "img"]
     assert pictures[0]["alt"] == "Cores < all"
     assert len(pictures) == 4
-    for one in pictures:
-        kind, _, data = (one["src"] or "").partition(",")
+    for picture in pictures:
+        kind, _, data = (picture["src"] or "").partition(",")
         assert kind == "data:image/svg+xml;base64"
         assert not re.search(rb"""[ :](?:src|href)\s*=\s*["'](?!#|data:)""", b64decode(data))
     addresses = [a.get("src") or a.get("href") or "" for _, a in page.elements]
-    assert not [one for one in addresses if one and not one.startswith("data:image/svg+xml;")]
+    assert not [
+        picture
+        for picture in addresses
+        if picture and not picture.startswith("data:image/svg+xml;")
+    ]
     assert "kind: Experiment" in page.text
     assert (2, "Differences from fit=1,images=1") in page.headings
 
@@ -105,9 +109,9 @@ def test_the_report_has_the_experiment_as_it_ran(tmp_path: Path) -> None:
     assert "${cores}" not in experiment
     kept = json.loads((results / "experiment.json").read_text())["asRun"]
     assert kept["program"] == __version__
-    hashes = [one[0] for one in kept["variants"].values()] + list(kept["files"].values())
+    hashes = [variant[0] for variant in kept["variants"].values()] + list(kept["files"].values())
     assert len({*hashes}) == 3
-    for text in (__version__, *(one[:12] for one in hashes)):
+    for text in (__version__, *(variant[:12] for variant in hashes)):
         assert text in said
 
 
@@ -147,8 +151,8 @@ def test_names_are_escaped(tmp_path: Path) -> None:
 def test_the_front_is_what_no_other_beats(better: tuple[Any, Any], front: list[str]) -> None:
     """Lower is better unless a measure says Higher."""
     measures = [
-        Measure(name=name, pods="Placed", better=one)
-        for name, one in zip("xy", better, strict=True)
+        Measure(name=name, pods="Placed", better=item)
+        for name, item in zip("xy", better, strict=True)
     ]
     points = {"a": (1.0, 2.0), "b": (3.0, 1.0), "c": (2.0, 3.0)}
     assert pareto_front(points, measures) == front
@@ -160,6 +164,8 @@ def test_tables_are_parquet_too(tmp_path: Path) -> None:
 
     options = ["--parquet", "-j", "1", "--results", str(tmp_path / "r")]
     assert run(["sweep", tiny(tmp_path), *options]) == 0
-    found = parquet.read_table(tmp_path / "r" / "runs.parquet").to_pylist()
-    assert [one["variant"] for one in found] == ["spread", "spread", "packed", "packed"]
-    assert all(isinstance(one["cpu"], float) and isinstance(one["seed"], int) for one in found)
+    values = parquet.read_table(tmp_path / "r" / "runs.parquet").to_pylist()
+    assert [value["variant"] for value in values] == ["spread", "spread", "packed", "packed"]
+    assert all(
+        isinstance(value["cpu"], float) and isinstance(value["seed"], int) for value in values
+    )

@@ -76,7 +76,7 @@ def test_an_experiment_that_is_too_large_is_refused(
     """Parameters that double, a million nodes or ten idle years took all memory, or all time."""
     file = small(tmp_path, changes)
     tracemalloc.start()
-    sweep, found = read_sweep(file)
+    sweep, problems = read_sweep(file)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 64 << 20
@@ -84,7 +84,7 @@ def test_an_experiment_that_is_too_large_is_refused(
         assert sweep is not None
         return
     assert sweep is None
-    assert [one.message[: len(message)] for one in found] == [message]
+    assert [problem.message[: len(message)] for problem in problems] == [message]
 
 
 def test_pods_that_arrive_years_apart_are_refused(
@@ -144,7 +144,7 @@ def test_tables_of_orders_have_limits(tmp_path: Path, table: str, message: str) 
     """A cell of 200,000 characters was a traceback, and there was no end of rows."""
     file = tiny(tmp_path, {"workload.arrivals": {"file": "orders.csv"}})
     (tmp_path / "orders.csv").write_text(table, "utf-8")
-    assert any(message in one.message for one in read_sweep(file)[1])
+    assert any(message in item.message for item in read_sweep(file)[1])
 
 
 BROKEN = {
@@ -183,13 +183,13 @@ def test_results_are_regular_files_of_limited_size(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A named pipe among the results was read for ever, a huge file until memory was full."""
-    one, other = sorted((results / "runs").iterdir())[:2]
-    kept = one.read_bytes(), other.read_bytes()
-    one.unlink()
-    os.mkfifo(one)
+    first, other = sorted((results / "runs").iterdir())[:2]
+    kept = first.read_bytes(), other.read_bytes()
+    first.unlink()
+    os.mkfifo(first)
     os.truncate(other, 1 << 32)
     assert len(stored_report(results).failures) >= 2
-    for path, data in zip((one, other), kept, strict=True):
+    for path, data in zip((first, other), kept, strict=True):
         path.unlink()
         path.write_bytes(data)
     assert stored_report(results).failures == []
@@ -202,6 +202,6 @@ def test_thousands_of_unknown_parameters_are_told(tmp_path: Path) -> None:
     """Each problem was looked for in the name of each parameter, with a pattern of its own: 2,000
     parameters took minutes."""
     unknown = {f"k{number}": {"a": number} for number in range(2_000)}
-    found = read_sweep(tiny(tmp_path, {"base": {"params": unknown}}))[1]
-    (message,) = (one.message for one in found if "more than 200" in one.message)
+    problems = read_sweep(tiny(tmp_path, {"base": {"params": unknown}}))[1]
+    (message,) = (item.message for item in problems if "more than 200" in item.message)
     assert message == "spec.base: params and weights of 2,000 plugins are more than 200"

@@ -19,8 +19,8 @@ def problems(folder: Path, changes: dict[str, Any]) -> list[Diagnostic]:
 
 def test_a_sound_experiment_has_no_problems(tmp_path: Path) -> None:
     """The example of the other tests is read without a word, and has a run for each seed."""
-    sweep, found = read_sweep(tiny(tmp_path))
-    assert found == []
+    sweep, diagnostics = read_sweep(tiny(tmp_path))
+    assert diagnostics == []
     assert sweep is not None
     assert [(task.variant, task.seed) for task in sweep.tasks] == [
         ("spread", 1), ("spread", 2), ("packed", 1), ("packed", 2),
@@ -177,10 +177,14 @@ WRONG = {
 def test_a_mistake_has_a_place_and_a_fix(name: str, tmp_path: Path) -> None:
     """Each mistake is reported in the experiment's file, at a line, with what would mend it."""
     changes, message, hint = WRONG[name]
-    found = problems(tmp_path, changes)
-    assert found, "a mistake"
-    hits = [one for one in found if message in one.message and hint in one.hint]
-    assert hits, [one.render() for one in found]
+    diagnostics = problems(tmp_path, changes)
+    assert diagnostics, "a mistake"
+    hits = [
+        diagnostic
+        for diagnostic in diagnostics
+        if message in diagnostic.message and hint in diagnostic.hint
+    ]
+    assert hits, [diagnostic.render() for diagnostic in diagnostics]
     assert hits[0].file == str(tmp_path / "experiment.yaml")
     assert hits[0].line > 1 or name == "missing seeds"
 
@@ -198,26 +202,26 @@ def test_a_mistake_in_a_table_has_its_line(name: str, tmp_path: Path) -> None:
     """What is wrong with a table of arrivals is reported at its line, with what would mend it."""
     text, line, message = TABLES[name]
     (tmp_path / "order.csv").write_text(text, encoding="utf-8")
-    (found,) = problems(tmp_path, {"workload.arrivals": {"file": "order.csv"}})
-    assert message in found.message
-    assert (found.file, found.line) == (str(tmp_path / "order.csv"), line)
-    assert found.hint
+    (problem,) = problems(tmp_path, {"workload.arrivals": {"file": "order.csv"}})
+    assert message in problem.message
+    assert (problem.file, problem.line) == (str(tmp_path / "order.csv"), line)
+    assert problem.hint
 
 
 def test_missing_columns_of_seeds_are_one_mistake(tmp_path: Path) -> None:
     """A table without columns for some of the seeds is named once, with all of them."""
     (tmp_path / "order.csv").write_text("n,1\n0,1\n", encoding="utf-8")
     changes = {"workload.arrivals": {"file": "order.csv"}, "seeds": [1, 2, 3]}
-    (found,) = problems(tmp_path, changes)
-    assert "order.csv has no columns 2, 3" in found.message
-    assert found.hint == "its columns: n, 1"
+    (problem,) = problems(tmp_path, changes)
+    assert "order.csv has no columns 2, 3" in problem.message
+    assert problem.hint == "its columns: n, 1"
 
 
 def test_mistakes_beside_one_of_shape_are_reported(tmp_path: Path) -> None:
     """An unknown key hides no other mistake, and nothing is reported twice because of it."""
     changes: dict[str, Any] = {"mesures": [], "seeds": [1, 1], "measures": None}
-    found = problems(tmp_path, {**changes, "curve": {"pods": True, "step": 0}})
-    texts = sorted(one.message for one in found)
+    diagnostics = problems(tmp_path, {**changes, "curve": {"pods": True, "step": 0}})
+    texts = sorted(diagnostic.message for diagnostic in diagnostics)
     assert [text.partition(":")[0] for text in texts if text.startswith("spec.")] == [
         "spec.curve.step", "spec.measures", "spec.seeds[1]",
     ]  # fmt: skip
@@ -230,14 +234,14 @@ def test_a_number_may_be_a_name(tmp_path: Path) -> None:
     (tmp_path / "1e3").write_text("name,cpu\na,1\n", encoding="utf-8")
     changes = {"parameters": {"pods": 7}, "workload.rows.file": "${pods}"}
     file = tiny(tmp_path, changes)
-    (found,) = read_sweep(file)[1]
-    assert "7: No such file" in found.message
+    (problem,) = read_sweep(file)[1]
+    assert "7: No such file" in problem.message
     assert read_sweep(file, {"pods": str(tmp_path / "1e3")})[1] == []
 
 
 def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     """A file with mistakes of several kinds shows all of them."""
-    found = problems(
+    diagnostics = problems(
         tmp_path,
         {
             "measures": [{"name": "m", "nodes": "node.cpu"}, {"name": "n", "pods": "Placed"}],
@@ -245,9 +249,9 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
             "workload.rows.file": "none.csv",
         },
     )
-    text = "\n".join(one.render() for one in found)
+    text = "\n".join(diagnostic.render() for diagnostic in diagnostics)
     assert all(word in text for word in ("none.csv", "Nothing", "m"))
-    assert len(found) >= 2
+    assert len(diagnostics) >= 2
 
 
 def test_a_rule_is_underlined_where_it_is_wrong(tmp_path: Path) -> None:
@@ -257,9 +261,9 @@ def test_a_rule_is_underlined_where_it_is_wrong(tmp_path: Path) -> None:
     )
     file = Path(tiny(tmp_path))
     file.write_text(text, encoding="utf-8")
-    _, (found,) = read_sweep(str(file))
-    line = text.splitlines()[found.line - 1]
-    assert line[found.column - 1 :].startswith(("node.cpus", "cpus"))
+    _, (problem,) = read_sweep(str(file))
+    line = text.splitlines()[problem.line - 1]
+    assert line[problem.column - 1 :].startswith(("node.cpus", "cpus"))
 
 
 def test_ps714_an_extender_is_refused(tmp_path: Path) -> None:
@@ -269,10 +273,10 @@ def test_ps714_an_extender_is_refused(tmp_path: Path) -> None:
         "extenders:\n- {urlPrefix: 'http://127.0.0.1:1', filterVerb: filter}\n",
         encoding="utf-8",
     )
-    found = problems(tmp_path, {"variants": [{"name": "asks", "config": "config.yaml"}]})
-    assert " error PS714: " in found[0].render()
-    assert "extender" in found[0].message
-    assert len(found) == 1
+    diagnostics = problems(tmp_path, {"variants": [{"name": "asks", "config": "config.yaml"}]})
+    assert " error PS714: " in diagnostics[0].render()
+    assert "extender" in diagnostics[0].message
+    assert len(diagnostics) == 1
 
 
 def test_parameters_are_put_into_texts(tmp_path: Path) -> None:
@@ -280,12 +284,12 @@ def test_parameters_are_put_into_texts(tmp_path: Path) -> None:
     changes = {"parameters": {"pods": "pods.csv"}, "workload.rows.file": "${pods}"}
     file = tiny(tmp_path, changes)
     assert read_sweep(file)[1] == []
-    (found,) = read_sweep(file, {"pods": "other.csv"})[1]
-    assert "other.csv" in found.message
-    assert "--set" in found.hint
-    (found,) = read_sweep(file, {"pod": "other.csv"})[1]
-    assert 'no parameter "pod"' in found.message
-    assert found.hint == "did you mean 'pods'?"
+    (problem,) = read_sweep(file, {"pods": "other.csv"})[1]
+    assert "other.csv" in problem.message
+    assert "--set" in problem.hint
+    (problem,) = read_sweep(file, {"pod": "other.csv"})[1]
+    assert 'no parameter "pod"' in problem.message
+    assert problem.hint == "did you mean 'pods'?"
 
 
 def test_the_default_of_a_parameter_may_name_those_before_it(tmp_path: Path) -> None:
@@ -293,18 +297,18 @@ def test_the_default_of_a_parameter_may_name_those_before_it(tmp_path: Path) -> 
     parameters = {"trace": "pods", "rows": "${trace}.csv"}
     file = tiny(tmp_path, {"parameters": parameters, "workload.rows.file": "${rows}"})
     assert read_sweep(file)[1] == []
-    (found,) = read_sweep(file, {"trace": "other"})[1]
-    assert "other.csv" in found.message
+    (problem,) = read_sweep(file, {"trace": "other"})[1]
+    assert "other.csv" in problem.message
     assert read_sweep(file, {"trace": "other", "rows": str(tmp_path / "pods.csv")})[1] == []
     backwards = {"rows": "${trace}.csv", "trace": "pods"}
-    found = problems(tmp_path, {"parameters": backwards, "workload.rows.file": "${rows}"})[0]
-    assert "spec.parameters.rows: there is no parameter ${trace}" in found.message
+    problem = problems(tmp_path, {"parameters": backwards, "workload.rows.file": "${rows}"})[0]
+    assert "spec.parameters.rows: there is no parameter ${trace}" in problem.message
 
 
 def test_an_unknown_parameter_is_a_mistake(tmp_path: Path) -> None:
     """A text with ${NAME} needs an entry of parameters."""
-    (found,) = problems(tmp_path, {"workload.rows.file": "${pods}"})
-    assert "there is no parameter ${pods}" in found.message
+    (problem,) = problems(tmp_path, {"workload.rows.file": "${pods}"})
+    assert "there is no parameter ${pods}" in problem.message
 
 
 def test_a_path_that_is_typed_begins_where_it_is_typed(
@@ -326,14 +330,14 @@ def test_a_path_that_is_typed_begins_where_it_is_typed(
         key = "dir" if "dir" in text else "pods"
         value = "." if key == "dir" else "pods.csv"
         counts = [
-            len(found.inputs.pods) if (found := read_sweep(file, given)[0]) is not None else 0
+            len(sweep.inputs.pods) if (sweep := read_sweep(file, given)[0]) is not None else 0
             for given in ({}, {key: value}, {key: f"../here/{value}"}, {key: str(here / value)})
         ]
         assert counts == [16, 1, 1, 1]
     file = tiny(tmp_path / "there", {"parameters": parameters, "workload.rows.file": "${rows}"})
-    found = read_sweep(file, {"rows": "few.csv"})[0]
-    assert found is not None
-    assert len(found.inputs.pods) == 2
+    sweep = read_sweep(file, {"rows": "few.csv"})[0]
+    assert sweep is not None
+    assert len(sweep.inputs.pods) == 2
     (problem,) = read_sweep(file, {"rows": "own/pods.csv"})[1]
     assert "no pod waits" in problem.message  # that of the folder, as there is no other
 
@@ -346,11 +350,11 @@ def test_the_places_of_a_missing_file_are_named(
     parameters = {"pods": "pods.csv"}
     changes = {"parameters": parameters, "workload.rows.file": "${pods}"}
     file = tiny(tmp_path / "there", changes)
-    (found,) = read_sweep(file, {"pods": "none.csv"})[1]
-    assert found.message == "spec.workload.rows.file: none.csv: No such file or directory"
-    assert found.hint == f"--set: looked for none.csv, then for {tmp_path / 'there' / 'none.csv'}"
-    (found,) = read_sweep(file, {"pods": "/none.csv"})[1]
-    assert found.hint == "name a file that can be read"
+    (problem,) = read_sweep(file, {"pods": "none.csv"})[1]
+    assert problem.message == "spec.workload.rows.file: none.csv: No such file or directory"
+    assert problem.hint == f"--set: looked for none.csv, then for {tmp_path / 'there' / 'none.csv'}"
+    (problem,) = read_sweep(file, {"pods": "/none.csv"})[1]
+    assert problem.hint == "name a file that can be read"
 
 
 def test_a_path_in_the_experiment_begins_at_its_folder(
@@ -361,9 +365,9 @@ def test_a_path_in_the_experiment_begins_at_its_folder(
     (tmp_path / "few.csv").write_text("name,cpu\na,1\n", encoding="utf-8")
     changes = {"parameters": {"trace": "pods"}, "workload.rows.file": "${trace}.csv"}
     file = tiny(tmp_path / "there", changes)
-    (found,) = read_sweep(file, {"trace": "few"})[1]
-    assert "few.csv: No such file" in found.message
-    assert "sweep --set NAME=VALUE says another" in found.hint
+    (problem,) = read_sweep(file, {"trace": "few"})[1]
+    assert "few.csv: No such file" in problem.message
+    assert "sweep --set NAME=VALUE says another" in problem.hint
 
 
 def test_the_same_tables_have_the_same_keys_wherever_they_are(
@@ -382,9 +386,9 @@ def test_the_same_tables_have_the_same_keys_wherever_they_are(
         (folder / "order.csv").write_text(f"1,2\n{order}", encoding="utf-8")
 
     def keys(given: dict[str, str]) -> list[str]:
-        found = read_sweep(file, given)[0]
-        assert found is not None
-        return [task.key for task in found.tasks]
+        sweep = read_sweep(file, given)[0]
+        assert sweep is not None
+        return [task.key for task in sweep.tasks]
 
     assert keys({"order": "order.csv"}) != keys({})
     assert keys({"order": "there/order.csv"}) == keys({})
@@ -403,8 +407,8 @@ def test_pods_are_admitted_with_the_classes_of_the_cluster(tmp_path: Path) -> No
         "cluster.files": ["classes.yaml"],
         "workload.rows.pod": {"metadata": {"name": "${row.name}"}, "spec": spec},
     }
-    sweep, found = read_sweep(tiny(tmp_path, changes))
-    assert sweep is not None, found
+    sweep, diagnostics = read_sweep(tiny(tmp_path, changes))
+    assert sweep is not None, diagnostics
     pods = sweep.inputs.pods
     assert {pod.spec.priority for pod in pods} == {7}
     assert pods[1].spec.containers[0].resources.requests == {"cpu": "2"}

@@ -16,9 +16,11 @@ from tests.experiments.examples import tiny
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The results of the tiny experiment."""
-    found = tmp_path_factory.mktemp("stored")
-    run(["sweep", tiny(found), "-j", "1", "--results", str(found / "results"), "-o", "json"])
-    return found / "results"
+    directory = tmp_path_factory.mktemp("stored")
+    run(
+        ["sweep", tiny(directory), "-j", "1", "--results", str(directory / "results"), "-o", "json"]
+    )
+    return directory / "results"
 
 
 def test_the_report_is_the_one_that_was_printed(

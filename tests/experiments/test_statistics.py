@@ -14,11 +14,11 @@ VALUES = st.lists(st.integers(-1000, 1000).map(float), min_size=1, max_size=12)
 
 def test_differences_of_both_signs_are_noise() -> None:
     """One seed gave "8 pods fewer"; the next ones -2, +6, -19, +14 and -25."""
-    found = statistics.paired([8000.0] * 6, [8000.0 + one for one in OPENB])
-    assert found.verdict is statistics.Significance.NOISE
-    assert found.difference.mean == pytest.approx(-34 / 6)
-    assert found.difference.low < 0 < found.difference.high
-    assert found.new == pytest.approx(8000 - 34 / 6)
+    difference = statistics.paired([8000.0] * 6, [8000.0 + item for item in OPENB])
+    assert difference.verdict is statistics.Significance.NOISE
+    assert difference.difference.mean == pytest.approx(-34 / 6)
+    assert difference.difference.low < 0 < difference.difference.high
+    assert difference.new == pytest.approx(8000 - 34 / 6)
 
 
 @pytest.mark.parametrize(
@@ -57,15 +57,15 @@ def test_too_few_seeds_are_told() -> None:
         "5 seeds are too few to tell any of 24 differences from default, whatever was measured:"
         " 6 can tell one, and 10 all 24 at once."
     )
-    one = statistics.told("default", [(1, few)])
-    assert one.startswith("1 seed is too few to tell the difference")
-    assert one.endswith("6 can; 2 are enough if seeds change nothing.")
+    messages = statistics.told("default", [(1, few)])
+    assert messages.startswith("1 seed is too few to tell the difference")
+    assert messages.endswith("6 can; 2 are enough if seeds change nothing.")
     assert statistics.told("a", [(5, same), (5, few)]) == (
         "Of 2 differences from a, 1 is more than noise. 5 seeds are too few to tell the other one,"
         " whatever was measured: 6 can tell one, and 7 all 2 at once."
     )
-    nothing = statistics.paired([0.0] * 5, [0.0] * 5)
-    assert statistics.told("a", [(5, nothing)] * 22 + [(5, few)] * 2).startswith(
+    no_difference = statistics.paired([0.0] * 5, [0.0] * 5)
+    assert statistics.told("a", [(5, no_difference)] * 22 + [(5, few)] * 2).startswith(
         "Of 24 differences from a, 22 are 0 in every pair. 5 seeds are too few to tell the other 2,"
     )
     assert statistics.told("a", [(6, more)] * 3) == "3 of 3 differences from a are more than noise."
@@ -75,10 +75,10 @@ def test_too_few_seeds_are_told() -> None:
 @given(VALUES)
 def test_the_interval_holds_the_mean_and_is_always_the_same(values: list[float]) -> None:
     """The draws have a fixed seed; effects on both sides cancel out."""
-    found = statistics.estimate(values)
-    assert found == statistics.estimate(values)
-    assert found.low - 1e-6 <= found.mean <= found.high + 1e-6
-    shifted = statistics.paired(values, [one + 3 for one in values])
+    estimate = statistics.estimate(values)
+    assert estimate == statistics.estimate(values)
+    assert estimate.low - 1e-6 <= estimate.mean <= estimate.high + 1e-6
+    shifted = statistics.paired(values, [value + 3 for value in values])
     assert shifted.difference == statistics.Estimate(3, 3, 3)
 
 
@@ -86,8 +86,8 @@ def test_the_interval_holds_the_mean_and_is_always_the_same(values: list[float])
 def test_sides_may_be_swapped(values: list[float]) -> None:
     """The mean difference has the other sign, and is as wide."""
     zeros = [0.0] * len(values)
-    one, other = statistics.paired(zeros, values), statistics.paired(values, zeros)
-    assert one.difference.mean == -other.difference.mean
+    first, other = statistics.paired(zeros, values), statistics.paired(values, zeros)
+    assert first.difference.mean == -other.difference.mean
 
 
 def test_more_values_make_it_narrower() -> None:

@@ -19,7 +19,7 @@ from tests.experiments.examples import tiny
 def prepared(folder: Path, changes: dict[str, Any] | None = None) -> Sweep:
     """Return the tiny experiment with changes."""
     sweep, problems = read_sweep(tiny(folder, changes))
-    assert sweep is not None, [one.render() for one in problems]
+    assert sweep is not None, [problem.render() for problem in problems]
     return sweep
 
 
@@ -37,21 +37,21 @@ def sweep_in(folder: Path, file: str, *options: str) -> int:
 def test_each_run_has_its_values(tmp_path: Path) -> None:
     """The tables have a row for each variant and seed, and what was measured."""
     assert sweep_in(tmp_path / "r", tiny(tmp_path)) == 0
-    found = rows(tmp_path / "r", "runs")
-    assert [(one["variant"], one["seed"]) for one in found] == [
+    records = rows(tmp_path / "r", "runs")
+    assert [(row["variant"], row["seed"]) for row in records] == [
         ("spread", "1"), ("spread", "2"), ("packed", "1"), ("packed", "2"),
     ]  # fmt: skip
     # 44 cores are asked for, and there are 32: packing leaves less of them unused
-    assert all(float(one["cpu"]) <= 100 for one in found)
+    assert all(float(row["cpu"]) <= 100 for row in records)
     summary = {
-        (one["variant"], one["measure"]): float(one["mean"])
-        for one in rows(tmp_path / "r", "summary")
+        (row["variant"], row["measure"]): float(row["mean"])
+        for row in rows(tmp_path / "r", "summary")
     }
     assert summary["packed", "cpu"] >= summary["spread", "cpu"]
-    assert {one["verdict"] for one in rows(tmp_path / "r", "comparison")} <= {
+    assert {row["verdict"] for row in rows(tmp_path / "r", "comparison")} <= {
         "equal", "noise", "too few seeds", "different",
     }  # fmt: skip
-    assert [one["x"] for one in rows(tmp_path / "r", "curves")][:5] == [
+    assert [row["x"] for row in rows(tmp_path / "r", "curves")][:5] == [
         "0.0",
         "4.0",
         "8.0",
@@ -106,8 +106,8 @@ def test_a_file_of_arrivals_is_a_workload(tmp_path: Path) -> None:
     (tmp_path / "order.csv").write_text("position,1,2\n0,3,0\n1,3,1\n2,,2\n", encoding="utf-8")
     file = tiny(tmp_path, {"workload.arrivals": {"file": "order.csv"}, "record": ["Pods"]})
     assert sweep_in(tmp_path / "r", file) == 0
-    found = [(one["seed"], one["pod"]) for one in rows(tmp_path / "r", "pods")]
-    assert found[:5] == [
+    items = [(row["seed"], row["pod"]) for row in rows(tmp_path / "r", "pods")]
+    assert items[:5] == [
         ("1", "default/p3"), ("1", "default/p3-2"),
         ("2", "default/p0"), ("2", "default/p1"), ("2", "default/p2"),
     ]  # fmt: skip
@@ -122,7 +122,7 @@ def test_a_measure_may_be_rounded_at_each_event(tmp_path: Path) -> None:
     curve = {"pods": True, "step": 1}
     changes = {"measures": measures, "curve": curve, "seeds": [1]}
     assert sweep_in(tmp_path / "r", tiny(tmp_path, changes)) == 0
-    points = [(float(one["cpu"]), one["rounded"]) for one in rows(tmp_path / "r", "curves")]
+    points = [(float(row["cpu"]), row["rounded"]) for row in rows(tmp_path / "r", "curves")]
     assert [text for _, text in points] == [str(round(exact, 0)) for exact, _ in points]
     assert any(exact != round(exact) for exact, _ in points)
 
@@ -136,7 +136,7 @@ def test_the_points_of_a_curve_may_be_rounded(tmp_path: Path) -> None:
     curve = {"pods": True, "step": 4}
     changes = {"measures": measures, "curve": curve, "seeds": [1]}
     assert sweep_in(tmp_path / "r", tiny(tmp_path, changes)) == 0
-    points = [(one["exact"], one["rounded"]) for one in rows(tmp_path / "r", "curves")]
+    points = [(row["exact"], row["rounded"]) for row in rows(tmp_path / "r", "curves")]
     assert [text for _, text in points] == [
         str(float(np.round(np.float64(exact), 1))) for exact, _ in points
     ]
@@ -153,9 +153,9 @@ def test_a_point_is_the_mean_of_its_events(events: list[tuple[int, int]]) -> Non
         x += step
         series.note(-1, x, iter([hundredths / 100]))
         expected.setdefault(float(round(x / 8) * 8), []).append(hundredths / 100)
-    found = series.by_points(8, "Mean")
-    assert dict(zip(found["x"], found["v"], strict=True)) == {
-        place: float(np.mean(values)) for place, values in expected.items()
+    ranks = series.by_points(8, "Mean")
+    assert dict(zip(ranks["x"], ranks["v"], strict=True)) == {
+        point: float(np.mean(values)) for point, values in expected.items()
     }
     last = series.by_points(8, "Last")
     assert last["v"] == [values[-1] for values in expected.values()]
@@ -166,7 +166,7 @@ def test_ties_go_to_the_first_node_of_an_order(tmp_path: Path) -> None:
     (tmp_path / "ranks.csv").write_text("rank,1,2\n0,3,2\n1,0,1\n2,1,0\n3,2,3\n", encoding="utf-8")
     changes = {"tieBreak": {"order": "Given", "file": "ranks.csv"}, "record": ["Pods"]}
     assert sweep_in(tmp_path / "r", tiny(tmp_path, changes)) == 0
-    first = [one["node"] for one in rows(tmp_path / "r", "pods") if one["position"] == "0"]
+    first = [row["node"] for row in rows(tmp_path / "r", "pods") if row["position"] == "0"]
     assert first == ["node-0004", "node-0003", "node-0004", "node-0003"]
 
 
@@ -177,7 +177,7 @@ def test_pods_are_drawn_until_the_workload_is_large_enough(tmp_path: Path) -> No
         "curve": {"arrived": "cpu"},
     }
     assert sweep_in(tmp_path / "r", tiny(tmp_path, changes)) == 0
-    ends = [float(one["x"]) for one in rows(tmp_path / "r", "curves") if one["seed"] == "1"]
+    ends = [float(row["x"]) for row in rows(tmp_path / "r", "curves") if row["seed"] == "1"]
     assert 180 < max(ends) <= 200
 
 
@@ -200,12 +200,12 @@ def test_virtual_time_has_waiting_times_and_integrals(tmp_path: Path) -> None:
         ],
     }
     assert sweep_in(tmp_path / "r", tiny(tmp_path, changes)) == 0
-    found = rows(tmp_path / "r", "runs")[0]
+    records = rows(tmp_path / "r", "runs")[0]
     # every pod ran for its seconds: 60 + 61 + ... + 75
-    assert float(found["running"]) == pytest.approx(sum(range(60, 76)))
-    assert float(found["cores"]) <= 32
-    assert float(found["makespan"]) >= 150
-    assert float(found["completion"]) >= 67.5
+    assert float(records["running"]) == pytest.approx(sum(range(60, 76)))
+    assert float(records["cores"]) <= 32
+    assert float(records["makespan"]) >= 150
+    assert float(records["completion"]) >= 67.5
     assert rows(tmp_path / "r", "curves")[0]["x"] == "0.0"
 
 
@@ -213,7 +213,7 @@ def test_a_run_ends_where_it_is_asked_to(tmp_path: Path) -> None:
     """After so many pods nothing more arrives."""
     changes = {"stop": {"arrived": 5}, "measures": [{"name": "arrived", "pods": "Arrived"}]}
     assert sweep_in(tmp_path / "r", tiny(tmp_path, changes)) == 0
-    assert {one["arrived"] for one in rows(tmp_path / "r", "runs")} == {"5.0"}
+    assert {row["arrived"] for row in rows(tmp_path / "r", "runs")} == {"5.0"}
 
 
 def test_a_broken_variant_loses_nothing_else(
@@ -238,7 +238,7 @@ def test_a_broken_variant_loses_nothing_else(
         raise AssertionError(out)
     assert code == 1
     assert "2 runs without a result:\n  none, seed 1: measure h has no value on node" in out
-    assert [one["h"] for one in rows(tmp_path / "r", "runs")] == ["200.0", "200.0"]
+    assert [row["h"] for row in rows(tmp_path / "r", "runs")] == ["200.0", "200.0"]
 
 
 @pytest.mark.parametrize(("rule", "word"), [("0.0 / 0.0", "nan"), ("-1.0 / 0.0", "-inf")])
@@ -281,5 +281,5 @@ def test_tables_do_not_depend_on_who_runs(tmp_path: Path) -> None:
         store = ResultStore(tmp_path / str(workers))
         outcome = run_tasks(sweep, sweep.tasks, store, engine_of(None, workers, print))
         assert not outcome.failures
-        texts.append([one.csv() for one in tables(sweep.spec, outcome.results)])
+        texts.append([table.csv() for table in tables(sweep.spec, outcome.results)])
     assert texts[0] == texts[1]

@@ -75,7 +75,7 @@ def test_a_planted_optimum_is_found(
     assert tuned(tmp_path / "r", file, "--objective", "height", "--budget", "60") == 0
     out = capsys.readouterr().out
     assert "better" in out
-    best = max(trials(tmp_path / "r"), key=lambda one: float(one["height"] or "-inf"))
+    best = max(trials(tmp_path / "r"), key=lambda trial: float(trial["height"] or "-inf"))
     assert abs(float(best["Hill.x"]) - 3) < 1.5
     assert abs(int(best["Hill.y"]) - 7) <= 2
     patch = tmp_path / "r" / "best.patch"
@@ -105,12 +105,12 @@ def test_variants_that_fall_behind_are_given_up(
     and the best of all trials is none of them."""
     file = hill(tmp_path, {"seeds": {"count": 12}})
     assert tuned(tmp_path / "r", file, "--objective", "height", "--budget", "16") == 0
-    found = trials(tmp_path / "r")
-    seeds = {state: {one["seeds"] for one in found if one["state"] == state} for state in STATES}
+    runs = trials(tmp_path / "r")
+    seeds = {state: {item["seeds"] for item in runs if item["state"] == state} for state in STATES}
     assert seeds == {"complete": {"6"}, "pruned": {"2"}}
-    best = max(found, key=lambda one: float(one["height"]))
+    best = max(runs, key=lambda item: float(item["height"]))
     assert best["state"] == "complete"
-    count = sum(one["state"] == "pruned" for one in found)
+    count = sum(item["state"] == "pruned" for item in runs)
     assert f"16 variants tried: {16 - count} complete, {count} pruned" in capsys.readouterr().out
 
 
@@ -156,9 +156,9 @@ def test_a_mistake_in_an_objective_has_a_place(text: str, message: str, column: 
     """A name that is no measure, or a value that is no number, is refused with its column."""
     with pytest.raises(PolicyError) as caught:
         Objective(text, ["cpu", "height"])
-    found = caught.value.diagnostics[0]
-    assert message in found.message
-    assert (found.file, found.line, found.column) == ("--objective", 1, column)
+    diagnostics = caught.value.diagnostics[0]
+    assert message in diagnostics.message
+    assert (diagnostics.file, diagnostics.line, diagnostics.column) == ("--objective", 1, column)
 
 
 def test_an_objective_is_computed_from_measures() -> None:

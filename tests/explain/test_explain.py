@@ -39,33 +39,35 @@ def explained(pod: Pod, nodes: Sequence[Node], disabled: str = "", point: str = 
 
 def test_a_pod_that_fits_has_its_scores_shown() -> None:
     """The best node comes first, and its plugins' shares add up to its total."""
-    found = explained(make_pod("p", cpu="1"), [make_node("a", cpu="2"), make_node("b", cpu="8")])
-    assert found.best == ["b"]
-    assert [score.node for score in found.scores] == ["b", "a"]
-    assert all(sum(score.plugins.values()) == score.total for score in found.scores)
-    assert found.message == ""
-    assert found.filters[-1].left == found.feasible == 2
+    explanation = explained(
+        make_pod("p", cpu="1"), [make_node("a", cpu="2"), make_node("b", cpu="8")]
+    )
+    assert explanation.best == ["b"]
+    assert [score.node for score in explanation.scores] == ["b", "a"]
+    assert all(sum(score.plugins.values()) == score.total for score in explanation.scores)
+    assert explanation.message == ""
+    assert explanation.filters[-1].left == explanation.feasible == 2
 
 
 def test_rules_of_one_policy_are_listed_one_by_one() -> None:
     """Each with the nodes it removes by itself and after the earlier ones."""
     nodes = [make_node("a", cpu="1", taints=[TAINT]), make_node("b", cpu="1")]
-    found = explained(make_pod("p", cpu="2", node_selector={"disk": "ssd"}), nodes)
-    steps = {step.name: step for step in found.filters}
+    explanation = explained(make_pod("p", cpu="2", node_selector={"disk": "ssd"}), nodes)
+    steps = {step.name: step for step in explanation.filters}
     assert steps["TaintToleration"].removed == 1
     assert steps["NodeAffinity.filter[0]"].alone == 0
     affinity = steps["NodeAffinity.filter[1]"]
     assert (affinity.removed, affinity.alone, affinity.left) == (1, 2, 0)
     assert affinity.reasons == {"node(s) didn't match Pod's node affinity/selector": 1}
     assert (steps["NodeResourcesFit"].removed, steps["NodeResourcesFit"].alone) == (0, 2)
-    assert found.alternatives == []  # no rule alone keeps the pod from running
+    assert explanation.alternatives == []  # no rule alone keeps the pod from running
 
 
 def test_the_smaller_request_that_would_fit() -> None:
     """The least that is missing, and where."""
     nodes = [make_node("a", cpu="1"), make_node("b", cpu="1500m"), make_node("c", cpu="1500m")]
-    found = explained(make_pod("p", cpu="2"), nodes)
-    by_kind = {one.kind: one for one in found.alternatives}
+    explanation = explained(make_pod("p", cpu="2"), nodes)
+    by_kind = {alternative.kind: alternative for alternative in explanation.alternatives}
     assert by_kind["filter"].name == "NodeResourcesFit"
     assert by_kind["filter"].fits == 3
     less = by_kind["resource"]
@@ -75,10 +77,10 @@ def test_the_smaller_request_that_would_fit() -> None:
 def test_pods_that_never_see_a_node() -> None:
     """Gates, unknown profiles and PreFilter rejections are reported as such."""
     assert explained(make_pod("p", gates=["wait"]), []).gated_by == "SchedulingGates"
-    found = explained(make_pod("p", scheduler_name="nobody"), [])
-    assert found.message == 'no profile has schedulerName "nobody"'
-    found = explained(make_pod("p"), [])
-    assert found.message == "no nodes available to schedule pods"
+    explanation = explained(make_pod("p", scheduler_name="nobody"), [])
+    assert explanation.message == 'no profile has schedulerName "nobody"'
+    explanation = explained(make_pod("p"), [])
+    assert explanation.message == "no nodes available to schedule pods"
 
 
 def test_room_that_is_made_by_preemption() -> None:
@@ -87,8 +89,8 @@ def test_room_that_is_made_by_preemption() -> None:
     scheduler.cache.add_node(make_node("a", cpu="2"))
     victim = PodInfo.of(make_pod("old", cpu="2", node_name="a", priority=1))
     scheduler.cache.add_pod(victim)
-    found = explain(scheduler, PodInfo.of(make_pod("new", cpu="2", priority=9)))
-    assert (found.nominated_node, found.victims) == ("a", ["default/old"])
+    explanation = explain(scheduler, PodInfo.of(make_pod("new", cpu="2", priority=9)))
+    assert (explanation.nominated_node, explanation.victims) == ("a", ["default/old"])
     assert scheduler.cache.pod(victim.uid) is not None
     assert not scheduler.handle.nominator.nominated()
 
@@ -134,18 +136,18 @@ def test_alternatives_are_what_another_configuration_decides(
         for i, (size, tainted, disk) in enumerate(shapes)
     ]
     pod = make_pod("p", cpu=cpu, node_selector={"disk": "ssd"} if wants_disk else {})
-    found = explained(pod, nodes)
-    reported = {(one.kind, one.name): one for one in found.alternatives}
+    explanation = explained(pod, nodes)
+    reported = {(stored.kind, stored.name): stored for stored in explanation.alternatives}
     plugins = ("TaintToleration", "NodeAffinity", "NodeResourcesFit")
     for kind, plugin in [(k, p) for k in ("filter", "score") for p in plugins]:
         other = explained(pod, nodes, plugin, kind)
         name = "NodeAffinity.filter[1]" if (kind, plugin) == ("filter", "NodeAffinity") else plugin
-        one = reported.get((kind, name))
-        if other.best and not set(other.best) & set(found.best):
-            assert one is not None, (kind, plugin)
-            assert (list(one.best), one.fits) == (other.best[:3], other.feasible)
+        stored = reported.get((kind, name))
+        if other.best and not set(other.best) & set(explanation.best):
+            assert stored is not None, (kind, plugin)
+            assert (list(stored.best), stored.fits) == (other.best[:3], other.feasible)
         else:
-            assert one is None
+            assert stored is None
 
 
 RACK_GANG = str(Path(__file__).parents[2] / "policies" / "rack-gang")
@@ -162,26 +164,29 @@ def gang(*, cpus: Sequence[int], needed: int = 3) -> Explanation:
     pods = [PodInfo.of(make_pod(name, cpu="1", labels={POD_GROUP_LABEL: "ring"})) for name in "xyz"]
     for pod in pods:
         scheduler.handle.groups.seen(pod)
-    found = explain(scheduler, pods[1])
+    explanation = explain(scheduler, pods[1])
     assert scheduler.cache.nodes.pod_total == 0
     assert scheduler.cache.check() == []
-    return found
+    return explanation
 
 
 def test_a_group_that_is_placed_as_a_whole_has_its_placements_listed() -> None:
     """Each with the number of placed pods and its score; the pod's node is in the chosen one."""
-    found = gang(cpus=[2, 4, 3])
-    reported = [(one.name, one.placed, one.feasible, one.score) for one in found.placements]
+    explanation = gang(cpus=[2, 4, 3])
+    reported = [
+        (placement.name, placement.placed, placement.feasible, placement.score)
+        for placement in explanation.placements
+    ]
     assert reported == [("r0", 2, False, 0), ("r1", 3, True, 75), ("r2", 3, True, 100)]
-    assert (found.placement, found.best, found.feasible) == ("r2", ["n2"], 1)
-    assert found.filters[-1].name == "placement by RackGang"
-    assert found.filters[-1].removed == 2
-    assert found.alternatives == []
+    assert (explanation.placement, explanation.best, explanation.feasible) == ("r2", ["n2"], 1)
+    assert explanation.filters[-1].name == "placement by RackGang"
+    assert explanation.filters[-1].removed == 2
+    assert explanation.alternatives == []
 
 
 def test_a_group_without_room_has_a_reason() -> None:
     """There is no placement, and the message is that of the pod."""
-    found = gang(cpus=[2, 1])
-    assert (found.placement, found.best, found.failed) == ("", [], False)
-    assert found.message.startswith("0/2 placements are available")
-    assert [one.feasible for one in found.placements] == [False, False]
+    explanation = gang(cpus=[2, 1])
+    assert (explanation.placement, explanation.best, explanation.failed) == ("", [], False)
+    assert explanation.message.startswith("0/2 placements are available")
+    assert [placement.feasible for placement in explanation.placements] == [False, False]

@@ -16,13 +16,13 @@ SCORES = [
 ]
 
 
-def page_of(found: Explanation) -> Page:
+def page_of(explanation: Explanation) -> Page:
     """Return the page of an explanation."""
-    return Page(report(explanation_page(found)))
+    return Page(report(explanation_page(explanation)))
 
 
 @pytest.mark.parametrize(
-    ("found", "tone", "lead"),
+    ("explanation", "tone", "lead"),
     [
         (Explanation("d/p", "x", ignored=True), "bad", "d/p is not scheduled here"),
         (
@@ -52,12 +52,12 @@ def page_of(found: Explanation) -> Page:
         ),
     ],
 )
-def test_the_lead_is_that_of_the_text(found: Explanation, tone: Tone, lead: str) -> None:
+def test_the_lead_is_that_of_the_text(explanation: Explanation, tone: Tone, lead: str) -> None:
     """The first line of the text is the sentence of the page; the colour says good or bad."""
-    summary = explanation_page(found)
+    summary = explanation_page(explanation)
     assert (summary.lead, summary.tone) == (lead, tone)
-    assert lead == next(iter(found.text_lines()))
-    assert lead in page_of(found).text
+    assert lead == next(iter(explanation.text_lines()))
+    assert lead in page_of(explanation).text
 
 
 def test_plugins_with_equal_scores_are_one_quiet_part() -> None:
@@ -78,8 +78,10 @@ def test_many_nodes_are_not_all_drawn() -> None:
     """Of many scores and rejections the first are shown, and how many more there are."""
     scores = [NodeScore(f"n{i:03}", 1, {"Fit": 1}) for i in range(50)]
     rejections = {f"r{i:03}": ("Fit", ["Insufficient cpu"]) for i in range(300)}
-    found = Explanation("d/p", "x", nodes=350, scores=scores, rejections=rejections, best=["n000"])
-    page = page_of(found)
+    explanation = Explanation(
+        "d/p", "x", nodes=350, scores=scores, rejections=rejections, best=["n000"]
+    )
+    page = page_of(explanation)
     assert len(page.table("The best 20 nodes").rows) == 21
     assert len(page.table("The first filter").rows) == 201
     assert "and 100 more" in page.text
@@ -89,13 +91,13 @@ def test_placements_and_devices_are_tables() -> None:
     """The domains of a group, and of each request what keeps devices from it."""
     placement = PlacementStep("rack-1", 2, 1, 3, feasible=False, score=0, plugins={})
     request = RequestStep("d/c", "gpu", "gpu", 1, [DevicesStep(["n1", "n2"], 0, [], 0)])
-    found = Explanation(
+    explanation = Explanation(
         "d/p", "x", nodes=2,
         filters=[FilterStep("DynamicResources", "DynamicResources", 2, 2, 0, {"none": 2})],
         placements=[placement],
         claims=ClaimSteps([request], [], []),
     )  # fmt: skip
-    page = page_of(found)
+    page = page_of(explanation)
     assert page.table("Domains in which").rows[1:] == [["rack-1", "2", "1 of 3", "infeasible"]]
     assert page.table("Devices for request gpu of claim d/c").rows[1:] == [["n1, n2", "no devices"]]
     assert page.table("0 of 2 nodes").rows[1][:4] == ["DynamicResources2 none", "2", "2", "0"]
@@ -107,8 +109,8 @@ def test_rated_devices_say_what_rules_say() -> None:
         RatedStep("a", "gpu-0", 5.0, chosen=True),
         RatedStep("a", "gpu-1", 0.0, chosen=False, refused_by="Old"),
     ]
-    found = Explanation("d/p", "x", nodes=1, feasible=1, best=["n"], rated=rated)
-    page = page_of(found)
+    explanation = Explanation("d/p", "x", nodes=1, feasible=1, best=["n"], rated=rated)
+    page = page_of(explanation)
     assert (2, "Devices of n") in page.headings
     assert page.table("Request a").rows[1:] == [
         ["gpu-0", "score 5, chosen"],

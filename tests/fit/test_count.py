@@ -42,27 +42,27 @@ def test_replicas_are_counted_until_one_fits_nowhere() -> None:
         make_node("b", cpu="2"),
         make_node("c", cpu="9", taints=[{"key": "gpu", "effect": "NoSchedule"}]),
     ]
-    found = counted(*nodes, pods=[web()])
-    assert (found.replicas, found.limited, found.nodes, found.open) == (6, False, 3, 2)
-    assert [(one.node, one.pods) for one in found.by_node] == [("a", 4), ("b", 2)]
-    assert found.exhausted == {"Insufficient cpu": 2}
-    assert found.excluded == {"node(s) had untolerated taint(s)": 1}
-    assert found.message.startswith("0/3 nodes are available: ")
+    count = counted(*nodes, pods=[web()])
+    assert (count.replicas, count.limited, count.nodes, count.open) == (6, False, 3, 2)
+    assert [(item.node, item.pods) for item in count.by_node] == [("a", 4), ("b", 2)]
+    assert count.exhausted == {"Insufficient cpu": 2}
+    assert count.excluded == {"node(s) had untolerated taint(s)": 1}
+    assert count.message.startswith("0/3 nodes are available: ")
 
 
 def test_the_limit_ends_the_count() -> None:
     """A bound that is reached is part of the result."""
-    found = counted(make_node("a", cpu="64"), pods=[web()], limit=5)
-    assert (found.replicas, found.limited, found.message) == (5, True, "")
+    count = counted(make_node("a", cpu="64"), pods=[web()], limit=5)
+    assert (count.replicas, count.limited, count.message) == (5, True, "")
     exact = counted(make_node("a", cpu="4"), pods=[web()], limit=5)
     assert (exact.replicas, exact.limited) == (4, False)
 
 
 def test_a_pod_that_fits_nowhere() -> None:
     """Every reason is there, and no node was open."""
-    found = counted(make_node("a", cpu="1"), pods=[web("2")])
-    assert (found.replicas, found.open, found.exhausted) == (0, 0, {})
-    assert found.excluded == {"Insufficient cpu": 1}
+    count = counted(make_node("a", cpu="1"), pods=[web("2")])
+    assert (count.replicas, count.open, count.exhausted) == (0, 0, {})
+    assert count.excluded == {"Insufficient cpu": 1}
 
 
 def test_a_cluster_without_nodes_has_kube_schedulers_message() -> None:
@@ -73,9 +73,9 @@ def test_a_cluster_without_nodes_has_kube_schedulers_message() -> None:
 def test_several_pods_count_when_all_of_them_fit() -> None:
     """A replica of two pods needs room for both."""
     node = make_node("a", cpu="5")
-    found = counted(node, pods=[web(), replace(web("1"), metadata=ObjectMeta(name="other"))])
-    assert (found.pods, found.replicas) == (2, 2)
-    assert [(one.node, one.pods) for one in found.by_node] == [("a", 4)]
+    count = counted(node, pods=[web(), replace(web("1"), metadata=ObjectMeta(name="other"))])
+    assert (count.pods, count.replicas) == (2, 2)
+    assert [(item.node, item.pods) for item in count.by_node] == [("a", 4)]
 
 
 def test_limits_of_topology_count() -> None:
@@ -83,20 +83,20 @@ def test_limits_of_topology_count() -> None:
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     nodes = [make_node(f"n{i}", cpu="9", labels={ZONE: f"z{i % 2}"}) for i in range(4)]
-    found = counted(*nodes, pods=[web(labels={"app": "web"}, affinity=affinity)], label=ZONE)
-    assert found.replicas == 2
-    assert [(one.value, one.nodes, one.open, one.pods) for one in found.by_label] == [
+    count = counted(*nodes, pods=[web(labels={"app": "web"}, affinity=affinity)], label=ZONE)
+    assert count.replicas == 2
+    assert [(item.value, item.nodes, item.open, item.pods) for item in count.by_label] == [
         ("z0", 2, 2, 1),
         ("z1", 2, 2, 1),
     ]
-    assert list(found.by_label[0].reasons) == ["node(s) didn't match pod anti-affinity rules"]
+    assert list(count.by_label[0].reasons) == ["node(s) didn't match pod anti-affinity rules"]
 
 
 def test_nodes_without_the_label_are_one_group() -> None:
     """It comes last."""
     nodes = [make_node("a", cpu="1"), make_node("b", cpu="1", labels={ZONE: "z"})]
-    found = counted(*nodes, pods=[web()], label=ZONE)
-    assert [(one.value, one.pods) for one in found.by_label] == [("z", 1), (None, 1)]
+    count = counted(*nodes, pods=[web()], label=ZONE)
+    assert [(item.value, item.pods) for item in count.by_label] == [("z", 1), (None, 1)]
 
 
 def bound(name: str, node: str, **spec: Any) -> Pod:
@@ -108,11 +108,11 @@ def test_evictions_are_those_of_preemption() -> None:
     """After the free room, replicas count for which pods of lower priority would be evicted."""
     nodes = [make_node("a", cpu="3"), make_node("b", cpu="1")]
     pods = [bound("x1", "a"), bound("x2", "a"), bound("y1", "b", priority=50)]
-    found = counted(*nodes, *pods, pods=[web(priority=10)])
-    assert (found.replicas, found.preempting, found.evicted) == (1, 2, 2)
-    assert sorted(victim.pod for victim in found.victims) == ["default/x1", "default/x2"]
-    assert [(one.node, one.pods, one.preempting) for one in found.by_node] == [("a", 1, 2)]
-    assert "No preemption victims found" in found.last_message
+    count = counted(*nodes, *pods, pods=[web(priority=10)])
+    assert (count.replicas, count.preempting, count.evicted) == (1, 2, 2)
+    assert sorted(victim.pod for victim in count.victims) == ["default/x1", "default/x2"]
+    assert [(item.node, item.pods, item.preempting) for item in count.by_node] == [("a", 1, 2)]
+    assert "No preemption victims found" in count.last_message
     two = counted(*nodes, *pods, pods=[web(priority=10)], preempting=1)
     assert (two.preempting, two.preempting_limited, two.evicted) == (1, True, 1)
     none = counted(*nodes, *pods, pods=[web(priority=10)], preempting=0)
@@ -128,8 +128,8 @@ def test_a_pod_that_never_preempts_evicts_nothing() -> None:
 def test_an_eviction_may_make_room_for_several_replicas() -> None:
     """Those that need no further victim count without one."""
     large = make_pod("large", cpu="3", node_name="a")
-    found = counted(make_node("a", cpu="3"), large, pods=[web(priority=10)])
-    assert (found.replicas, found.preempting, found.evicted) == (0, 3, 1)
+    count = counted(make_node("a", cpu="3"), large, pods=[web(priority=10)])
+    assert (count.replicas, count.preempting, count.evicted) == (0, 3, 1)
 
 
 def test_a_budget_is_spent() -> None:
@@ -145,10 +145,10 @@ def test_a_budget_is_spent() -> None:
     )
     nodes = [make_node(name, cpu="1") for name in "abc"]
     pods = [bound("x1", "a"), bound("x2", "b"), bound("y1", "c")]
-    found = counted(*nodes, *pods, budget, pods=[web(priority=10)])
-    assert (found.preempting, found.evicted, found.over_budget) == (3, 3, 1)
-    assert [victim.over_budget for victim in found.victims] == [False, False, True]
-    assert found.victims[2].pod[:9] == "default/x"
+    count = counted(*nodes, *pods, budget, pods=[web(priority=10)])
+    assert (count.preempting, count.evicted, count.over_budget) == (3, 3, 1)
+    assert [victim.over_budget for victim in count.victims] == [False, False, True]
+    assert count.victims[2].pod[:9] == "default/x"
 
 
 def test_nominated_pods_keep_their_room() -> None:
@@ -178,13 +178,13 @@ def test_the_count_is_what_simulate_places(cpus: list[int], request: int, taken:
         for i, number in enumerate(taken)
         if number < len(cpus)
     ]
-    found = counted(*nodes, *running, pods=[web(str(request))])
+    count = counted(*nodes, *running, pods=[web(str(request))])
     scheduler = assemble(PLANS)
     many = [make_pod(f"web-{i}", cpu=str(request)) for i in range(40)]
     pending = load_cluster(scheduler.cache, [*nodes, *running, *many])
     run = run_cluster(scheduler, pending, lambda _more: None)
-    assert found.replicas == run.placed
-    assert found.message == run.placements[-1].message
+    assert count.replicas == run.placed
+    assert count.message == run.placements[-1].message
 
 
 def test_a_copy_of_a_running_scheduler_counts_alike() -> None:
@@ -194,5 +194,5 @@ def test_a_copy_of_a_running_scheduler_counts_alike() -> None:
     load_cluster(scheduler.cache, [*nodes, make_pod("r", cpu="1", node_name="b")])
     scheduler.cache.assume(PodInfo.of(make_pod("assumed", cpu="1")), "a")
     scheduler.handle.nominator.nominate(PodInfo.of(make_pod("nominated", cpu="1")), "a")
-    found = counted(*objects_of(scheduler), pods=[web()])
-    assert [(one.node, one.pods) for one in found.by_node] == [("a", 2), ("b", 1)]
+    count = counted(*objects_of(scheduler), pods=[web()])
+    assert [(item.node, item.pods) for item in count.by_node] == [("a", 2), ("b", 1)]

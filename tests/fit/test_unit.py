@@ -58,9 +58,9 @@ spec: {storageClassName: fast}
 def test_a_pod_of_a_cluster_is_counted_as_a_new_one() -> None:
     """Node, gates, status and UID of a pod that was printed by kubectl do not matter."""
     high = PriorityClass("scheduling.k8s.io/v1", "PriorityClass", ObjectMeta(name="high"), value=7)
-    found = unit(POD, high)
-    assert found.name == "shop/web"
-    (pod,) = found.pods
+    replica = unit(POD, high)
+    assert replica.name == "shop/web"
+    (pod,) = replica.pods
     assert (pod.spec.node_name, pod.spec.scheduling_gates, pod.metadata.uid) == ("", (), "")
     assert pod.spec.priority == 7
 
@@ -68,9 +68,9 @@ def test_a_pod_of_a_cluster_is_counted_as_a_new_one() -> None:
 def test_a_copy_has_its_own_claims() -> None:
     """A claim beside the pod is made for each replica; one of the cluster is shared."""
     high = PriorityClass("scheduling.k8s.io/v1", "PriorityClass", ObjectMeta(name="high"))
-    found = unit(POD, high)
-    objects, (pod,) = found.copy(3)
-    assert [one.metadata.name for one in objects] == ["data-fit-3"]
+    replica = unit(POD, high)
+    objects, (pod,) = replica.copy(3)
+    assert [obj.metadata.name for obj in objects] == ["data-fit-3"]
     assert pod.metadata.name == "web-fit-3"
     assert pod.metadata.uid == "fit/shop/web-fit-3"
     claims = [v.persistent_volume_claim for v in pod.spec.volumes]
@@ -92,12 +92,12 @@ def test_a_workload_stands_for_one_of_its_pods(kind: str, version: str, spec: st
     text = (
         f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: web}}\nspec:\n  {spec}{TEMPLATE}"
     )
-    found = unit(text)
-    (pod,) = found.pods
+    replica = unit(text)
+    (pod,) = replica.pods
     assert pod.metadata.labels["app"] == "web"
     owner = pod.metadata.owner_references[0]
     assert owner.kind == ("ReplicaSet" if kind == "Deployment" else kind)
-    assert any(isinstance(one, ReplicaSet) for one in found.shared) is (kind == "Deployment")
+    assert any(isinstance(item, ReplicaSet) for item in replica.shared) is (kind == "Deployment")
 
 
 def test_a_stateful_set_has_a_claim_for_each_replica() -> None:
@@ -110,7 +110,7 @@ spec:
   volumeClaimTemplates:
   - {{metadata: {{name: data}}, spec: {{storageClassName: fast}}}}{TEMPLATE}"""
     objects, (pod,) = unit(text).copy(1)
-    assert [type(one) for one in objects] == [PersistentVolumeClaim]
+    assert [type(obj) for obj in objects] == [PersistentVolumeClaim]
     assert objects[0].metadata.name == "data-db-0-fit-1"
     claim = pod.spec.volumes[0].persistent_volume_claim
     assert claim is not None
@@ -153,10 +153,10 @@ spec:
 
 def test_one_replica_of_a_gang_is_the_whole_group() -> None:
     """The only pod of a group is repeated; each copy has its own group."""
-    found = unit(GANG)
-    assert found.name == "default/train"
-    objects, pods = found.copy(1)
-    assert [one.metadata.name for one in objects] == ["train-fit-1"]
+    replica = unit(GANG)
+    assert replica.name == "default/train"
+    objects, pods = replica.copy(1)
+    assert [obj.metadata.name for obj in objects] == ["train-fit-1"]
     assert [pod.metadata.name for pod in pods] == [f"worker-{i}-fit-1" for i in range(3)]
     groups = {p.spec.scheduling_group.pod_group_name for p in pods if p.spec.scheduling_group}
     assert groups == {"train-fit-1"}

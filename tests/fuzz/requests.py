@@ -93,12 +93,16 @@ async def persisted(random: Random, folder: Path) -> None:
             status, _ = await world.ask("GET", "/readyz")
             if status != 200:
                 raise BrokenRunError("the server is not ready afterwards")
-        before = {(one.resource.key, *one.place): one.raw for one in cluster.store.everything()}
+        before = {
+            (one.resource.key, *one.namespaced_name): one.raw for one in cluster.store.everything()
+        }
     finally:
         cluster.close()
     again = EmbeddedCluster.open(path, FakeClock(START))
     try:
-        after = {(one.resource.key, *one.place): one.raw for one in again.store.everything()}
+        after = {
+            (one.resource.key, *one.namespaced_name): one.raw for one in again.store.everything()
+        }
         if again.store.set_aside or any(after.get(key) != raw for key, raw in before.items()):
             raise BrokenRunError(f"not as it was: {again.store.set_aside}")
         again.step(slice_of_time())

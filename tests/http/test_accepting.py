@@ -42,8 +42,8 @@ def test_the_oldest_handshake_gives_way() -> None:
         assert acceptor.greeting < MANY
         await acceptor.close()
         assert acceptor.greeting == 0
-        for _, one in (*quiet, (reader, writer)):
-            one.close()
+        for _, item in (*quiet, (reader, writer)):
+            item.close()
 
     asyncio.run(run())
 
@@ -83,8 +83,8 @@ def test_a_process_without_file_descriptors_closes_what_it_can_spare() -> None:
         reader, writer = pairs[-1]
         writer.write(b"hello")
         assert await reader.readexactly(5) == b"hello"
-        for _, one in pairs:
-            one.close()
+        for _, pair in pairs:
+            pair.close()
 
     command = [sys.executable, "-c", SHORT]
     pipe = subprocess.PIPE

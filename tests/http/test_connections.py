@@ -68,8 +68,8 @@ def test_idle_anonymous_clients_are_closed_first() -> None:
 
     async def run() -> None:
         async with listening(most=3) as (_, port):
-            known = await connected(port)
-            assert b"200" in await ask(known, "/", KNOWN)
+            authenticated = await connected(port)
+            assert b"200" in await ask(authenticated, "/", KNOWN)
             silent, asked = await connected(port), await connected(port)
             assert b"200" in await ask(asked)
             late = await connected(port)
@@ -78,7 +78,7 @@ def test_idle_anonymous_clients_are_closed_first() -> None:
             later = await connected(port)
             assert b"200" in await ask(later, "/", KNOWN)
             assert await ended(asked[0])
-            for _, writer in (known, silent, asked, late, later):
+            for _, writer in (authenticated, silent, asked, late, later):
                 writer.close()
 
     asyncio.run(run())
@@ -97,7 +97,7 @@ def test_authenticated_clients_are_kept() -> None:
             assert await ended(idle[0])
             refused = await connected(port)
             assert await ended(refused[0])
-            assert sum(one.busy for one in connections.open) == 2
+            assert sum(item.busy for item in connections.open) == 2
             for _, writer in (served, idle, other, refused):
                 writer.close()
 
@@ -109,14 +109,14 @@ def test_an_unknown_client_that_is_served_gives_way_to_others() -> None:
 
     async def run() -> None:
         async with listening(most=2) as (connections, port):
-            stranger, known = await connected(port), await connected(port)
+            stranger, authenticated = await connected(port), await connected(port)
             assert b"200" in await ask(stranger, "/stream")
-            assert b"200" in await ask(known, "/", KNOWN)
+            assert b"200" in await ask(authenticated, "/", KNOWN)
             other = await connected(port)
             assert b"200" in await ask(other, "/", KNOWN)
             assert await ended(stranger[0])
-            assert [one.known for one in connections.open] == [True, True]
-            for _, writer in (stranger, known, other):
+            assert [connection.authenticated for connection in connections.open] == [True, True]
+            for _, writer in (stranger, authenticated, other):
                 writer.close()
 
     asyncio.run(run())

@@ -34,8 +34,8 @@ NOWHERE = (
 LINES = {
     **{f"{m.decode()} {t.decode()}": (m, t) for m in (b"OPTIONS", b"CONNECT", b"TRACE", b"FOO")
        for t in (b"*", b"/", b"localhost:80", b"http://localhost/nowhere", b"http://evil/x")},
-    **{f"path {one[:12]!r}": (b"GET", b"/nowhere/" + one) for one in NOWHERE},
-    **{f"explain {one[:12]!r}": (b"GET", b"/explain/default/" + one) for one in NOWHERE},
+    **{f"path {path[:12]!r}": (b"GET", b"/nowhere/" + path) for path in NOWHERE},
+    **{f"explain {path[:12]!r}": (b"GET", b"/explain/default/" + path) for path in NOWHERE},
 }  # fmt: skip
 GET, POST = (m + b" / HTTP/1.1\r\nHost: localhost\r\n" for m in (b"GET", b"POST"))
 BROKEN = {
@@ -48,12 +48,12 @@ BROKEN = {
     "a TLS handshake": b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 }
-CHUNKS = tuple(one + b"\r\nabc\r\n0\r\n\r\n" for one in (b"zz", b"-5", b"f" * 17))
+CHUNKS = tuple(size + b"\r\nabc\r\n0\r\n\r\n" for size in (b"zz", b"-5", b"f" * 17))
 BODIES = (
     b"", b"null", b"[]", b"1", b"\xff\xfe", b"{", b'{"a":NaN}', b'{"a":Infinity}', NUMBER,
     b'{"kind":["Pod"],"metadata":{}}', b"[" * 100_000, b'{"a":' * 50_000, b"[" * 900 + b"]" * 900,
     POD % (b'"spec":{"priority":' + NUMBER + b"}"), POD % b'"spec":{"priority":1e400}',
-    *(POD.replace(b'"x"', one) % b'"spec":{}' for one in (b'"\\ud800"', b'"\\u0000"')),
+    *(POD.replace(b'"x"', text) % b'"spec":{}' for text in (b'"\\ud800"', b'"\\u0000"')),
     b'{"kind":"Pod","kind":"Node"}', b"a: &a [*a]", b'!!int "+"', b"k8s\x00\x0a" + b"\xff" * 5,
 )  # fmt: skip
 TYPES = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
@@ -127,8 +127,8 @@ def test_a_hostile_body_is_refused_with_a_status(
         async with servers(tmp_path) as (port, _):
             node = b"PATCH /api/v1/nodes/none"
             create = b"POST " + PODS.encode()
-            kinds = [(create, one) for one in TYPES]
-            kinds += [(node, f"application/{one}") for one in PATCHES]
+            kinds = [(create, patch) for patch in TYPES]
+            kinds += [(node, f"application/{patch}") for patch in PATCHES]
             for line, kind in kinds:
                 for body in BODIES:
                     head = f" HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n"

@@ -14,8 +14,8 @@ HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Experiment\nmetadata: {name:
 def labels(text: str) -> set[str]:
     """Return the words that are offered at the end of a text."""
     lines = (HEAD + text).split("\n")
-    found = suggestions("e.yaml", HEAD + text, len(lines) - 1, len(lines[-1]))
-    return {one.label for one in found}
+    offered = suggestions("e.yaml", HEAD + text, len(lines) - 1, len(lines[-1]))
+    return {item.label for item in offered}
 
 
 def test_keys_come_from_the_schema() -> None:
@@ -38,9 +38,9 @@ def test_rules_of_measures_are_completed() -> None:
 
 def test_a_key_is_explained() -> None:
     """The hover text is the key's description."""
-    found = meaning("e.yaml", HEAD + "  seeds: {count: 3}\n", 4, 4)
-    assert found is not None
-    assert "every variant is run with each" in found.text
+    text_of_key = meaning("e.yaml", HEAD + "  seeds: {count: 3}\n", 4, 4)
+    assert text_of_key is not None
+    assert "every variant is run with each" in text_of_key.text
 
 
 def test_problems_are_shown_while_typing(tmp_path: Path) -> None:
@@ -50,5 +50,5 @@ def test_problems_are_shown_while_typing(tmp_path: Path) -> None:
         "  measures: [{name: m, nodes: node.cpus}]\n"
     )
     path = str(tmp_path / "e.yaml")
-    found = check_open(path, text, experiments=open_experiment_problems)
-    assert any("cpus" in one.message and one.line == 8 for one in found)
+    diagnostics = check_open(path, text, experiments=open_experiment_problems)
+    assert any("cpus" in diagnostic.message and diagnostic.line == 8 for diagnostic in diagnostics)

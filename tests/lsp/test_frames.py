@@ -31,12 +31,12 @@ def served(sent: bytes, capfd: pytest.CaptureFixture[str]) -> tuple[list[dict[st
     make_server().serve(io.BytesIO(sent), out, said.append)
     assert "Traceback" not in "".join(capfd.readouterr())
     bodies = re.split(rb"Content-Length: [^{]*\r\n\r\n", out.getvalue())
-    return [json.loads(one) for one in bodies if one], "\n".join(said)
+    return [json.loads(body) for body in bodies if body], "\n".join(said)
 
 
 def errors(messages: list[dict[str, Any]]) -> list[tuple[object, int]]:
     """Return the ids and codes of the errors among messages."""
-    return [(one["id"], one["error"]["code"]) for one in messages if "error" in one]
+    return [(message["id"], message["error"]["code"]) for message in messages if "error" in message]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def errors(messages: list[dict[str, Any]]) -> list[tuple[object, int]]:
         ({"jsonrpc": "2.0", "id": 1, "params": [{}] * 10_001}, (None, -32600)),
         ({"jsonrpc": "2.0", "id": 1, "params": dict.fromkeys(range(501))}, (None, -32600)),
     ],
-    ids=lambda one: str(one)[:60],
+    ids=lambda item: str(item)[:60],
 )
 def test_a_message_that_cannot_be_read_is_answered(
     message: Any, answer: tuple[object, int], capfd: pytest.CaptureFixture[str]
@@ -89,14 +89,14 @@ def test_a_message_that_cannot_be_read_is_answered(
         (b"{}\r\n", "b'{}' is no line of a head"),
         (b"X: y\r\n" * 40, "no Content-Length"),
     ],
-    ids=lambda one: repr(one)[:30],
+    ids=lambda message: repr(message)[:30],
 )
 def test_a_stream_without_frames_ends_in_words(
     sent: bytes, words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A length that is no number was an uncaught ValueError, a huge one a MemoryError."""
     messages, said = served(frame(START) + sent, capfd)
-    assert [one["id"] for one in messages] == [0]
+    assert [message["id"] for message in messages] == [0]
     assert said == f"the client sent what is no message: {words}"
 
 
@@ -137,4 +137,4 @@ def test_documents_that_are_not_open_are_not_read(capfd: pytest.CaptureFixture[s
     ]
     messages, _ = served(b"".join(map(frame, sent)), capfd)
     assert errors(messages) == [(2, -32602)]
-    assert next(one for one in messages if one["id"] == 1)["result"] is None
+    assert next(message for message in messages if message["id"] == 1)["result"] is None

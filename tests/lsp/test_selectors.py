@@ -39,7 +39,7 @@ spec:
 def labels(text: str) -> set[str]:
     """Return the suggestions at the end of a text."""
     line, character = text.count("\n"), len(text) - text.rfind("\n") - 1
-    return {one.label for one in suggestions("claim.yaml", text, line, character)}
+    return {suggestion.label for suggestion in suggestions("claim.yaml", text, line, character)}
 
 
 @pytest.mark.parametrize("head", [CLASS, TEMPLATE])
@@ -64,9 +64,9 @@ def test_what_a_selector_may_go_on_with(
     head: str, written: str, there: set[str], missing: set[str]
 ) -> None:
     """The device's fields, methods that suit the type, and functions of Kubernetes' CEL."""
-    found = labels(head + written)
-    assert there <= found
-    assert not missing & found
+    names = labels(head + written)
+    assert there <= names
+    assert not missing & names
 
 
 def test_domains_that_the_manifest_names() -> None:

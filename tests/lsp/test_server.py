@@ -53,9 +53,9 @@ class Editor:
         return await self._problems()
 
     async def _problems(self) -> list[lsp.Diagnostic]:
-        found = await asyncio.wait_for(self.published.get(), BOUND)
-        assert found.uri == self.uri
-        return list(found.diagnostics)
+        element = await asyncio.wait_for(self.published.get(), BOUND)
+        assert element.uri == self.uri
+        return list(element.diagnostics)
 
 
 class Server:
@@ -94,10 +94,10 @@ class Server:
 def server() -> Iterator[Server]:
     """Start a server; stop it after the last test."""
     with asyncio.Runner() as runner:
-        one = Server(runner)
-        runner.run(one.start())
-        yield one
-        runner.run(one.stop())
+        item = Server(runner)
+        runner.run(item.start())
+        yield item
+        runner.run(item.stop())
 
 
 def test_problems_are_published_with_code_hint_and_range(server: Server, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_problems_are_published_with_code_hint_and_range(server: Server, tmp_pat
         assert (problem.range.start.line, problem.range.start.character) == (5, column)
         assert problem.range.end.character == column + 4
         assert await editor.type(5, column, column + 4, "name") == []
-        assert [one.code for one in await editor.type(2, 0, 5, "\t[")] == ["PS701"]
+        assert [item.code for item in await editor.type(2, 0, 5, "\t[")] == ["PS701"]
 
     server.edit(tmp_path, use)
 
@@ -125,11 +125,11 @@ def test_completion_hover_and_formatting(server: Server, tmp_path: Path) -> None
         document = lsp.TextDocumentIdentifier(editor.uri)
         line = TEXT.splitlines()[5]
         behind = lsp.Position(5, line.index("node.nmae") + 1 + len("node."))
-        found = await editor.client.text_document_completion_async(
+        completion = await editor.client.text_document_completion_async(
             lsp.CompletionParams(document, behind)
         )
-        assert isinstance(found, list)
-        free = next(one for one in found if one.label == "free")
+        assert isinstance(completion, list)
+        free = next(item for item in completion if item.label == "free")
         assert (free.detail, free.kind) == ("Node.free: resources", lsp.CompletionItemKind.Field)
         on_name = lsp.Position(5, line.index("node.nmae") + 1 + len("node.n"))
         hover = await editor.client.text_document_hover_async(lsp.HoverParams(document, on_name))
@@ -157,12 +157,12 @@ def test_definitions_and_quick_fixes(server: Server, tmp_path: Path) -> None:
         document = lsp.TextDocumentIdentifier(editor.uri)
         line = text.splitlines()[6]
         on_most = lsp.Position(6, line.index("most") + 2)  # the emoji is two units
-        place = await editor.client.text_document_definition_async(
+        location = await editor.client.text_document_definition_async(
             lsp.DefinitionParams(document, on_most)
         )
-        assert isinstance(place, lsp.Location)
-        assert (place.uri, place.range.start) == (editor.uri, lsp.Position(4, 11))
-        assert place.range.end.character == 15
+        assert isinstance(location, lsp.Location)
+        assert (location.uri, location.range.start) == (editor.uri, lsp.Position(4, 11))
+        assert location.range.end.character == 15
         here = lsp.Range(lsp.Position(6, 0), lsp.Position(6, 0))
         actions = await editor.client.text_document_code_action_async(
             lsp.CodeActionParams(document, here, lsp.CodeActionContext([]))
@@ -208,13 +208,13 @@ def test_tests_of_policies_are_looked_at_too(server: Server, tmp_path: Path) -> 
     )
 
     async def use(editor: Editor) -> None:
-        found = await editor.open(text)
-        assert [(one.range.start.line, one.code) for one in found] == [
+        file = await editor.open(text)
+        assert [(item.range.start.line, item.code) for item in file] == [
             (3, "PS702"),
             (3, "PS703"),
             (5, "PS702"),
         ]
-        assert "did you mean 'chosen'?" in found[2].message
+        assert "did you mean 'chosen'?" in file[2].message
 
     server.edit(tmp_path, use)
 

@@ -36,7 +36,7 @@ def at_end(rule: str) -> tuple[str, int, int]:
 
 def labels(rule: str) -> list[str]:
     """Return the suggestions at the end of a rule."""
-    return [one.label for one in suggestions("p.yaml", *at_end(rule))]
+    return [suggestion.label for suggestion in suggestions("p.yaml", *at_end(rule))]
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def labels(rule: str) -> list[str]:
 )
 def test_what_can_be_typed(rule: str, there: set[str], missing: set[str]) -> None:
     """Names that the section sees, members that the value has, keys that the schema has."""
-    found = set(labels(rule))
-    assert there <= found
-    assert not missing & found
+    names = set(labels(rule))
+    assert there <= names
+    assert not missing & names
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,9 @@ def test_a_policy_test_has_keys_of_its_own() -> None:
     ):
         whole = head + text
         line, character = whole.count("\n"), len(whole) - whole.rfind("\n") - 1
-        assert {one.label for one in suggestions("t.yaml", whole, line, character)} == wanted
+        assert {
+            suggestion.label for suggestion in suggestions("t.yaml", whole, line, character)
+        } == wanted
 
 
 @pytest.mark.parametrize(
@@ -143,14 +145,14 @@ CHECK = partial(check_open, "p.yaml")
 def mended(spec: str) -> list[tuple[str, str]]:
     """Return the code of each fix for a spec, and the lines of the spec with it done."""
     text = BARE + spec
-    found = []
+    items = []
     for fix in fixes(text, 0, text.count("\n"), CHECK):
         lines = text.split("\n")
         row, start = fix.problem.line - 1, fix.problem.column - 1
         line = lines[row]
         lines[row] = line[:start] + fix.new_text + line[start + fix.problem.width :]
-        found.append((fix.problem.code, "\n".join(lines).removeprefix(BARE)))
-    return found
+        items.append((fix.problem.code, "\n".join(lines).removeprefix(BARE)))
+    return items
 
 
 def rule(text: str) -> str:

@@ -79,15 +79,15 @@ def test_whole_lives_are_kube_schedulers(family: str, steps: int) -> None:
     Every attempt with scores and message, and the queue after each step.
     """
     path = str(CONFORMANCE / f"{family}.jsonl.gz")
-    found = run_files([path], ScenarioRun(exact=True))
-    assert not found.problems
-    wrong = [one for one in found.results if not one.ok]
+    results = run_files([path], ScenarioRun(exact=True))
+    assert not results.problems
+    wrong = [result for result in results.results if not result.ok]
     shown = "\n".join(ScenarioReport(wrong).text_lines())
     if CONFORMANCE != HERE:
-        assert len(wrong) * 100 <= len(found.results), shown
+        assert len(wrong) * 100 <= len(results.results), shown
         return
-    assert {(one.scenario, one.pod) for one in wrong} <= TIES, shown
-    assert len(found.results) == steps
+    assert {(result.scenario, result.pod) for result in wrong} <= TIES, shown
+    assert len(results.results) == steps
 
 
 ODD = [*sorted((HERE / "differences").iterdir()), HERE / "dra-cases" / "quirks.jsonl.gz"]
@@ -109,11 +109,11 @@ def test_amounts_beyond_int64_are_refused_by_name(path: Path) -> None:
     """Pods with 7Ei of memory were scheduled, with other scores than kube-scheduler's overflows."""
     data = path.read_bytes()
     lines = (gzip.decompress(data) if path.suffix == ".gz" else data).splitlines()
-    found = run_files([str(path)])
-    assert not found.results
-    assert {one.line for one in found.problems} == set(range(1, len(lines) + 1))
-    assert {one.code for one in found.problems} == {"PS707"}
-    assert all("must be less than or equal to" in one.message for one in found.problems)
+    results = run_files([str(path)])
+    assert not results.results
+    assert {problem.line for problem in results.problems} == set(range(1, len(lines) + 1))
+    assert {problem.code for problem in results.problems} == {"PS707"}
+    assert all("must be less than or equal to" in problem.message for problem in results.problems)
 
 
 PINNED: Final = """\

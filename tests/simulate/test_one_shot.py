@@ -125,14 +125,14 @@ def test_allocation_adds_up() -> None:
         make_pod("r", cpu="1", memory="1Gi", node_name="n1"),
         make_pod("p", cpu="500m", requests={"example.com/x": "1"}),
     )
-    found = {a.resource: (a.requested, a.allocatable) for a in run.allocation}
-    assert found == {
+    by_key = {a.resource: (a.requested, a.allocatable) for a in run.allocation}
+    assert by_key == {
         "cpu": (1500, 8000),
         "memory": (2**30, 2**34),
         "pods": (2, 220),
         "example.com/x": (1, 2),
     }
-    assert list(found) == ["cpu", "memory", "pods", "example.com/x"]
+    assert list(by_key) == ["cpu", "memory", "pods", "example.com/x"]
 
 
 def test_preemption_nominates_and_evicts_victims() -> None:
@@ -171,7 +171,7 @@ def test_pods_that_are_held_are_not_placed() -> None:
     messages = [placement.message for placement in run.placements]
     held = [message for message in messages if message.startswith("held on n")]
     assert len(held) == 2
-    assert any(one.endswith(" by Gang: waiting for 2 more of pod group ring") for one in held)
+    assert any(item.endswith(" by Gang: waiting for 2 more of pod group ring") for item in held)
     assert run.unschedulable_by["waiting for 1 more of pod group ring"] == 1
 
 
@@ -198,8 +198,8 @@ def explained(
 ) -> Explanation:
     """Return the explanation of a pod, with --after-queue or without it."""
     scheduler = assemble(plans(policy), seed=seed, objects=objects)
-    pods = [one for one in objects if isinstance(one, Pod)]
-    pending = load_cluster(scheduler.cache, [one for one in objects if one is not pod])
+    pods = [obj for obj in objects if isinstance(obj, Pod)]
+    pending = load_cluster(scheduler.cache, [obj for obj in objects if obj is not pod])
     infos = one_shot.waiting_with(pod, pods, pending)
     act = one_shot.explain_after_queue if after else one_shot.explain_now
     return act(scheduler, infos, PodInfo.of(pod).uid, 5)
@@ -255,30 +255,30 @@ def test_after_the_queue_a_pod_goes_where_simulate_puts_it(
 ) -> None:
     """`explain` printed "goes to n1" for a pod that `simulate` left without a node."""
     objects = cluster(pods, nodes)
-    waiting = [one for one in objects if isinstance(one, Pod) and not one.spec.node_name]
+    waiting = [obj for obj in objects if isinstance(obj, Pod) and not obj.spec.node_name]
     number = data.draw(st.integers(0, len(waiting) - 1))
     run = simulated(objects, policy, seed)
     expected = run.placements[number]
-    found = explained(objects, waiting[number], policy, seed)
-    assert (found.pod, found.node, found.message) == (
+    explanation = explained(objects, waiting[number], policy, seed)
+    assert (explanation.pod, explanation.node, explanation.message) == (
         expected.pod,
         expected.node or "",
         expected.message,
     )
-    nominated = {one.pod: (one.node, list(one.victims)) for one in run.preemptions}
-    reported = (found.nominated_node, sorted(found.victims))
-    assert reported == nominated.get(found.pod, ("", []))
+    nominated = {obj.pod: (obj.node, list(obj.victims)) for obj in run.preemptions}
+    reported = (explanation.nominated_node, sorted(explanation.victims))
+    assert reported == nominated.get(explanation.pod, ("", []))
     if expected.node and policy != "rack-gang":
-        assert expected.node in found.best
-        assert found.feasible == expected.feasible
+        assert expected.node in explanation.best
+        assert explanation.feasible == expected.feasible
 
 
 def test_pods_ahead_are_counted() -> None:
     """Those of higher priority, and those of the same that came before."""
     objects = cluster([("1", 0, "", False), ("1", 10, "", False), ("1", 0, "", False)], [(4, "a")])
-    waiting = [one for one in objects if isinstance(one, Pod) and not one.spec.node_name]
+    waiting = [obj for obj in objects if isinstance(obj, Pod) and not obj.spec.node_name]
     for after in (False, True):
-        ahead = [explained(objects, one, after=after).ahead for one in waiting]
+        ahead = [explained(objects, obj, after=after).ahead for obj in waiting]
         assert ahead == [1, 0, 2]
 
 
@@ -286,10 +286,10 @@ def test_pods_ahead_are_counted() -> None:
 def test_a_pod_that_runs_is_explained_as_if_it_had_no_node(after: bool) -> None:
     """It is in no queue unless requested, and may stay on its node."""
     objects = cluster([("2", 10, "", False), ("2", 10, "", False)], [(4, "a")])
-    (running,) = (one for one in objects if isinstance(one, Pod) and one.spec.node_name)
-    found = explained(objects, running, after=after)
-    assert found.best == ([] if after else ["n0"])
-    assert found.ahead == (2 if after else 0)
+    (running,) = (obj for obj in objects if isinstance(obj, Pod) and obj.spec.node_name)
+    explanation = explained(objects, running, after=after)
+    assert explanation.best == ([] if after else ["n0"])
+    assert explanation.ahead == (2 if after else 0)
 
 
 TIME = 1_767_225_600_123_456_000

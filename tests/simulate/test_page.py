@@ -24,16 +24,16 @@ def run_of(*placements: PodPlacement) -> OneShotRun:
 def test_pods_are_grouped_by_their_first_reason() -> None:
     """The reason of most nodes comes first in a pod's reasons; the largest group comes first."""
     pods = [lost("a", "cpu", "taint"), lost("b", "taint"), lost("c", "taint", "cpu"), lost("d")]
-    found = [(reason, [one.pod for one in group]) for reason, group in grouped(pods)]
-    assert found == [("taint", ["b", "c"]), ("0/9 nodes are available", ["d"]), ("cpu", ["a"])]
+    items = [(reason, [item.pod for item in group]) for reason, group in grouped(pods)]
+    assert items == [("taint", ["b", "c"]), ("0/9 nodes are available", ["d"]), ("cpu", ["a"])]
 
 
 def test_the_answer_names_the_reason_of_most_pods() -> None:
     """The sentence below the heading says why, before any number."""
     some = run_page(run_of(lost("a", "cpu"), lost("b", "taint"), lost("c", "taint")), [])
     assert some.lead == "Most often a pod has no node for this reason: taint"
-    one = run_page(run_of(lost("a", "cpu")), [])
-    assert one.lead == "The pod that has no node has one reason on most nodes: cpu"
+    item = run_page(run_of(lost("a", "cpu")), [])
+    assert item.lead == "The pod that has no node has one reason on most nodes: cpu"
 
 
 def test_a_run_over_nothing_has_a_page() -> None:
@@ -68,8 +68,8 @@ def test_waiting_times_belong_to_the_interval_of_the_binding() -> None:
         timeline_result.PodTimeline("b", 0, 5, 10),
         timeline_result.PodTimeline("c", 0, 0),
     ]
-    nothing = timeline_result.StepFunction()
-    result = timeline_result.TimelineResult(0, 10, 1, lives, [], nothing, nothing, {}, {}, 0.0)
-    found = timeline_result.waiting_over(result, np.array([0, 5, 10], np.int64))
-    assert [one.pods for one in found] == [0, 2]
-    assert found[1].longest == 5
+    empty = timeline_result.StepFunction()
+    result = timeline_result.TimelineResult(0, 10, 1, lives, [], empty, empty, {}, {}, 0.0)
+    waiting = timeline_result.waiting_over(result, np.array([0, 5, 10], np.int64))
+    assert [item.pods for item in waiting] == [0, 2]
+    assert waiting[1].longest == 5

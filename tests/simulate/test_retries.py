@@ -39,11 +39,11 @@ JOBS = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9), st.integers(1, 4
 
 def job(number: int, arrives: int, runs: int, cpus: int, **spec: object) -> Pod:
     """Return the pod of a job."""
-    one = make_pod(
+    item = make_pod(
         str(number), cpu=str(cpus), annotations={DURATION_ANNOTATION: f"{runs}s"}, **spec
     )
-    one.metadata.creation_timestamp = datetime_of(EPOCH + arrives * SECOND)
-    return one
+    item.metadata.creation_timestamp = datetime_of(EPOCH + arrives * SECOND)
+    return item
 
 
 def walked(jobs: list[Job], cpus: int) -> dict[int, int]:
@@ -58,7 +58,7 @@ def walked(jobs: list[Job], cpus: int) -> dict[int, int]:
             free += jobs[heapq.heappop(ends)[1]][2]
         if moments and moments[0] == now:
             moments.pop(0)
-            waiting += [n for n, one in enumerate(jobs) if one[0] == now]
+            waiting += [n for n, other_job in enumerate(jobs) if other_job[0] == now]
         for n in sorted(waiting, key=lambda n: (jobs[n][1], n)):
             if jobs[n][2] <= free:
                 free -= jobs[n][2]
@@ -70,8 +70,8 @@ def walked(jobs: list[Job], cpus: int) -> dict[int, int]:
 
 def starts(result: TimelineResult) -> dict[int, int]:
     """Return the second at which each job was bound, counted from the first arrival's epoch."""
-    found = {one.pod.split("/")[1]: one.bound for one in result.lives}
-    return {int(name): (at - EPOCH) // SECOND for name, at in found.items() if at is not None}
+    by_key = {live.pod.split("/")[1]: live.bound for live in result.lives}
+    return {int(name): (at - EPOCH) // SECOND for name, at in by_key.items() if at is not None}
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_jobs_start_as_in_a_walk_over_the_whole_queue(
     shortest_first: Sequence[CompiledPlan], jobs: list[Job]
 ) -> None:
     """Whatever jobs come, each starts at the second at which a walk over all of them starts it."""
-    pods = [job(n, *one) for n, one in enumerate(jobs)]
+    pods = [job(n, *other_job) for n, other_job in enumerate(jobs)]
     result = play([make_node("n", cpu="4", pods="1000"), *pods], shortest_first, retry="AtOnce")
     assert starts(result) == walked(jobs, 4)
 
@@ -99,7 +99,7 @@ def test_pods_that_are_alike_are_tried_once_for_each_moment() -> None:
     pods = [job(n, 0, 1, 1) for n in range(100)]
     result = play([make_node("n", cpu="1", pods="1000"), *pods], plans, retry="AtOnce")
     assert starts(result) == {n: n for n in range(100)}
-    assert sum(one.attempts for one in result.lives) == 100 + 2 * 99 - 1
+    assert sum(live.attempts for live in result.lives) == 100 + 2 * 99 - 1
 
 
 def test_a_pod_that_waits_for_another_one_follows_it_at_the_same_moment() -> None:
@@ -139,7 +139,7 @@ def test_the_option_goes_with_timeline(tmp_path: Path, capsys: pytest.CaptureFix
     """`simulate --timeline --retry at-once` starts the second job when the first one ends."""
     path = tmp_path / "jobs.jsonl"
     objects = [make_node("n", cpu="4"), job(0, 0, 7, 4), job(1, 1, 5, 4)]
-    path.write_bytes(b"\n".join(msgspec.json.encode(one) for one in objects))
+    path.write_bytes(b"\n".join(msgspec.json.encode(obj) for obj in objects))
     command = ["simulate", str(path), "--retry", "at-once"]
     assert run(command) != 0
     assert "--retry goes with --timeline" in capsys.readouterr().err

@@ -46,21 +46,23 @@ spec:
 
 def pod(name: str, at: float | None, runs: str = "", *, owner: str = "", **spec: object) -> Pod:
     """Return a pod of 1 cpu that is created ``at`` seconds after the start."""
-    one = make_pod(name, cpu="1", annotations={DURATION_ANNOTATION: runs} if runs else None, **spec)
+    item = make_pod(
+        name, cpu="1", annotations={DURATION_ANNOTATION: runs} if runs else None, **spec
+    )
     if at is not None:
-        one.metadata.creation_timestamp = datetime_of(EPOCH + round(at * SECOND))
+        item.metadata.creation_timestamp = datetime_of(EPOCH + round(at * SECOND))
     if owner:
         reference = OwnerReference(kind=owner, name="owner", controller=True)
-        one.metadata.owner_references = (reference,)
-    return one
+        item.metadata.owner_references = (reference,)
+    return item
 
 
 def node(name: str = "n1", at: float | None = None) -> Node:
     """Return a node of 1 cpu that is created ``at`` seconds after the start."""
-    one = make_node(name, cpu="1")
+    item = make_node(name, cpu="1")
     if at is not None:
-        one.metadata.creation_timestamp = datetime_of(EPOCH + round(at * SECOND))
-    return one
+        item.metadata.creation_timestamp = datetime_of(EPOCH + round(at * SECOND))
+    return item
 
 
 def played(objects: Sequence[ApiObject], policies: Sequence[str] = ()) -> TimelineResult:
@@ -320,10 +322,10 @@ def test_events_come_by_time_kind_and_age(
     events.put_in_order()
     for number, (at, kind) in enumerate(later):
         events.add(at, kind, f"later {number}")
-    expected = [(*one, number) for number, one in enumerate([*first, *later], start=1)]
+    expected = [(*item, number) for number, item in enumerate([*first, *later], start=1)]
     expected.sort()
-    found = [event[:3] for event in events.due(until)]
-    assert found == [one for one in expected if one[0] <= until]
+    items = [event[:3] for event in events.due(until)]
+    assert items == [item for item in expected if item[0] <= until]
     assert events.due(until) == []
-    left = [one for one in expected if one[0] > until]
+    left = [item for item in expected if item[0] > until]
     assert events.next_time() == (left[0][0] if left else None)

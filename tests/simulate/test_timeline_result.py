@@ -110,9 +110,9 @@ def test_percentiles_are_of_the_nearest_rank() -> None:
 
 def test_waiting_times_go_by_priority_the_highest_first() -> None:
     """A priority of which no pod was bound is there with none."""
-    found = waiting_by_priority(result_of(bound(3), bound(9, 10), PodTimeline("p", 5, 0)))
-    assert list(found) == [10, 5, 0]
-    assert [waiting.pods for waiting in found.values()] == [1, 0, 1]
+    waiting_times = waiting_by_priority(result_of(bound(3), bound(9, 10), PodTimeline("p", 5, 0)))
+    assert list(waiting_times) == [10, 5, 0]
+    assert [waiting.pods for waiting in waiting_times.values()] == [1, 0, 1]
 
 
 def test_pods_without_a_node_and_victims_are_counted() -> None:
@@ -223,8 +223,8 @@ def test_the_table_is_for_people() -> None:
 
 def test_the_document_is_for_programs() -> None:
     """Seconds since the start, quantities, and everything by name."""
-    found = STORY.document()
-    assert found["summary"] == {
+    document = STORY.document()
+    assert document["summary"] == {
         "start": "2026-01-01T00:00:00Z",
         "makespan": 120.0,
         "nodes": 1,
@@ -237,14 +237,14 @@ def test_the_document_is_for_programs() -> None:
         "longestQueue": 2,
         "policies": [],
     }
-    assert found["waiting"]["byPriority"]["10"] == {
+    assert document["waiting"]["byPriority"]["10"] == {
         "pods": 1,
         "p50": 30.0,
         "p90": 30.0,
         "p99": 30.0,
         "max": 30.0,
     }
-    first, second = found["buckets"]
+    first, second = document["buckets"]
     assert first == {
         "from": 0.0,
         "queue": 2,
@@ -255,10 +255,10 @@ def test_the_document_is_for_programs() -> None:
         },
     }
     assert second["from"] == 60.0
-    assert found["preemptions"] == [
+    assert document["preemptions"] == [
         {"at": 30.0, "pod": "default/b", "node": "n1", "victims": ["default/a"]}
     ]
-    assert found["neverPlaced"] == [{"pod": "default/c", "message": "0/1 nodes are available"}]
+    assert document["neverPlaced"] == [{"pod": "default/c", "message": "0/1 nodes are available"}]
 
 
 def test_one_line_per_pod_shows_its_life_cycle() -> None:

@@ -67,8 +67,8 @@ def test_a_pod_of_openb_may_need_certain_models() -> None:
 def test_a_job_of_philly_has_workers_of_up_to_eight_gpus(gpus: int, workers: list[int]) -> None:
     """Evenly, of one owner; several of them are one pod group in the virtual cluster."""
     objects = list(traces.philly_job(3, ["5", "64", str(gpus), "vc"]))
-    pods = [one for one in objects if isinstance(one, Pod)]
-    groups = [one.min_count for one in objects if isinstance(one, PodGroup)]
+    pods = [obj for obj in objects if isinstance(obj, Pod)]
+    groups = [obj.min_count for obj in objects if isinstance(obj, PodGroup)]
     assert groups == ([len(workers)] if len(workers) > 1 else [])
     infos = [PodInfo.of(pod) for pod in pods]
     assert [info.requests[traces.GPU] for info in infos] == workers
@@ -80,14 +80,14 @@ def test_a_job_of_philly_has_workers_of_up_to_eight_gpus(gpus: int, workers: lis
 
 def test_pods_that_request_the_same_share_their_spec() -> None:
     """Nothing is read anew for a pod of a known form; the members of a group are a form each."""
-    (one,) = traces.philly_job(0, ["0", "10", "4", "vc"])
+    (item,) = traces.philly_job(0, ["0", "10", "4", "vc"])
     (other,) = traces.philly_job(1, ["5", "20", "4", "vc2"])
     members = [pod for pod in traces.philly_job(2, ["5", "20", "16", "vc"]) if isinstance(pod, Pod)]
-    assert isinstance(one, Pod)
+    assert isinstance(item, Pod)
     assert isinstance(other, Pod)
-    assert one.spec is other.spec
+    assert item.spec is other.spec
     assert {pod.spec == members[0].spec for pod in members} == {True}
-    assert members[0].spec != one.spec
+    assert members[0].spec != item.spec
 
 
 def test_all_bad_cells_of_a_row_are_reported() -> None:
@@ -100,12 +100,12 @@ def test_all_bad_cells_of_a_row_are_reported() -> None:
 
 def test_pods_of_a_list_without_times_stay() -> None:
     """They have no creation and no duration, and say how many devices they want and how much."""
-    (one,) = traces.openb_timeless_pod(0, ["p", "12000", "16384", "2", "1000", "T4|P100"])
+    (item,) = traces.openb_timeless_pod(0, ["p", "12000", "16384", "2", "1000", "T4|P100"])
     (other,) = traces.openb_timeless_pod(1, ["q", "12000", "16384", "0", "", ""])
-    assert isinstance(one, Pod)
+    assert isinstance(item, Pod)
     assert isinstance(other, Pod)
-    info = PodInfo.of(one)
-    assert one.metadata.creation_timestamp is None
+    info = PodInfo.of(item)
+    assert item.metadata.creation_timestamp is None
     assert info.annotations == {traces.GPU_COUNT: "2", traces.GPU_MILLI: "1000"}
     assert info.requests[traces.GPU_MILLI] == 2000
     assert info.node_affinity is not None
@@ -124,16 +124,16 @@ def written(path: Path, *lines: str) -> str:
 
 def test_tables_are_known_by_their_header(tmp_path: Path) -> None:
     """Nodes, pods and jobs, packed or not, in the order of the files and rows."""
-    found = traces.load_traces(
+    loaded = traces.load_traces(
         [
             written(tmp_path / "nodes.csv", NODES, "n,64000,262144,2,P100"),
             written(tmp_path / "pods.csv.gz", PODS, "p,12000,16384,1,1000,,LS,Running,0,90,5"),
             written(tmp_path / "jobs.csv", JOBS, "7,64,16,11cb48"),
         ]
     )
-    assert found.diagnostics == []
-    assert [type(one) for one in found.objects] == [Node, Pod, PodGroup, Pod, Pod]
-    assert [one.metadata.name for one in found.objects] == [
+    assert loaded.diagnostics == []
+    assert [type(obj) for obj in loaded.objects] == [Node, Pod, PodGroup, Pod, Pod]
+    assert [obj.metadata.name for obj in loaded.objects] == [
         "n",
         "p",
         "job-000000",
@@ -159,20 +159,20 @@ def test_every_mistake_is_reported_with_its_place(tmp_path: Path) -> None:
         "7,64,16",
         "7,-1,1,",
     )
-    found = traces.load_traces([path])
-    assert [(d.line, d.column, d.code) for d in found.diagnostics] == [
+    loaded = traces.load_traces([path])
+    assert [(d.line, d.column, d.code) for d in loaded.diagnostics] == [
         (3, 1, "PS707"),
         (3, 6, "PS707"),
         (4, 1, "PS703"),
         (5, 3, "PS707"),
         (5, 8, "PS707"),
     ]
-    assert found.diagnostics[1].render() == (
+    assert loaded.diagnostics[1].render() == (
         f"{path}:3:6: error PS707: num_gpus: '0' is not a whole number from 1 to 100000\n"
         "    3 | x,64,0,11cb48\n"
         "      |      ^"
     )
-    assert len(found.objects) == 3, "the good rows are read"
+    assert len(loaded.objects) == 3, "the good rows are read"
 
 
 def test_unknown_and_unreadable_files_are_reported(tmp_path: Path) -> None:
@@ -181,16 +181,16 @@ def test_unknown_and_unreadable_files_are_reported(tmp_path: Path) -> None:
     empty = written(tmp_path / "empty.csv")
     broken = tmp_path / "broken.csv.gz"
     broken.write_bytes(b"no gzip")
-    found = traces.load_traces([other, empty, str(broken)])
-    assert [d.code for d in found.diagnostics] == ["PS706", "PS706", "PS701"]
-    assert "submit_s,duration_s,num_gpus,vc" in found.diagnostics[0].hint
+    loaded = traces.load_traces([other, empty, str(broken)])
+    assert [d.code for d in loaded.diagnostics] == ["PS706", "PS706", "PS701"]
+    assert "submit_s,duration_s,num_gpus,vc" in loaded.diagnostics[0].hint
 
 
 def test_an_object_is_there_once(tmp_path: Path) -> None:
     """The second one of a name is reported, with the place of the first."""
     path = written(tmp_path / "nodes.csv", NODES, "n,1,1,0,", "m,1,1,0,", "n,2,2,0,")
-    found = traces.load_traces([path])
-    (problem,) = found.diagnostics
+    loaded = traces.load_traces([path])
+    (problem,) = loaded.diagnostics
     assert (problem.line, problem.code) == (4, "PS708")
     assert problem.message == "duplicate Node n"
     assert problem.hint == f"the first one is at {path}:2"

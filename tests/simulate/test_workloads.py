@@ -59,11 +59,11 @@ def owned_pod(name: str, kind: str, owner: str, **status: object) -> Pod:
 
 def pods_by_owner(objects: list[ApiObject]) -> dict[str, list[Pod]]:
     """Return the pods by kind of their owner."""
-    found: defaultdict[str, list[Pod]] = defaultdict(list)
-    for one in objects:
-        if isinstance(one, Pod):
-            found[one.metadata.owner_references[0].kind].append(one)
-    return found
+    by_name: defaultdict[str, list[Pod]] = defaultdict(list)
+    for obj in objects:
+        if isinstance(obj, Pod):
+            by_name[obj.metadata.owner_references[0].kind].append(obj)
+    return by_name
 
 
 def placed(objects: list[ApiObject]) -> dict[str, str | None]:
@@ -77,8 +77,8 @@ def test_every_kind_makes_its_pods_and_they_are_placed() -> None:
     """Replicas, a replica set's pods for a deployment, numbered pods, a daemon for each node."""
     objects = workloads.expand(given("workloads.yaml"))
     pods = pods_by_owner(objects)
-    names = {kind: [pod.metadata.name for pod in found] for kind, found in pods.items()}
-    assert {kind: len(found) for kind, found in names.items()} == {
+    names = {kind: [pod.metadata.name for pod in other] for kind, other in pods.items()}
+    assert {kind: len(other) for kind, other in names.items()} == {
         "ReplicaSet": 5,
         "StatefulSet": 2,
         "DaemonSet": 2,
@@ -86,7 +86,7 @@ def test_every_kind_makes_its_pods_and_they_are_placed() -> None:
     }
     assert names["StatefulSet"] == ["db-1", "db-2"]
     assert [name[:6] for name in names["Job"]] == ["sum-0-", "sum-1-"]
-    assert len({name for found in names.values() for name in found}) == 11
+    assert len({name for other in names.values() for name in other}) == 11
     nodes = placed(objects)
     assert None not in nodes.values()
     daemons = {nodes[f"default/{name}"] for name in names["DaemonSet"]}
@@ -106,7 +106,7 @@ def test_pods_are_completed_as_the_api_server_would() -> None:
 def test_a_stateful_set_has_claims_for_each_pod() -> None:
     """One for each template and pod, named after both; the pod's volume is the claim."""
     objects = workloads.expand(given("workloads.yaml"))
-    claims = [one for one in objects if isinstance(one, PersistentVolumeClaim)]
+    claims = [obj for obj in objects if isinstance(obj, PersistentVolumeClaim)]
     assert [claim.metadata.name for claim in claims] == ["data-db-1", "data-db-2"]
     assert claims[0].spec.storage_class_name == "local"
     (volume,) = pods_by_owner(objects)["StatefulSet"][0].spec.volumes
@@ -127,7 +127,7 @@ def test_pods_are_created_with_their_workload() -> None:
         old = decoded("apps/v1", kind, "old", replicas=2, template=template)
         old.metadata.creation_timestamp = datetime(2026, 3, 1, tzinfo=UTC)
         young = decoded("apps/v1", kind, "young", replicas=2, template=template)
-        pods = [one for one in workloads.expand([old, young]) if isinstance(one, Pod)]
+        pods = [item for item in workloads.expand([old, young]) if isinstance(item, Pod)]
         times = [pod.metadata.creation_timestamp for pod in pods]
         assert times == [old.metadata.creation_timestamp] * 2 + [None] * 2
 
@@ -136,7 +136,7 @@ def test_what_is_given_stays_in_its_order() -> None:
     """Expanded objects stand behind their workload; a second expansion adds nothing."""
     objects = given("workloads.yaml")
     expanded = workloads.expand(objects)
-    assert [one for one in expanded if one in objects] == objects
+    assert [item for item in expanded if item in objects] == objects
     assert workloads.expand(expanded) == expanded
 
 
@@ -155,11 +155,13 @@ def test_a_deployment_uses_the_replica_set_that_it_has() -> None:
     template = {"metadata": {"labels": {"app": "a"}}, "spec": CONTAINERS}
     deployment = decoded("apps/v1", "Deployment", "a", replicas=4, template=template)
     made = [
-        one for one in workloads.expand([deployment]) if isinstance(one, cluster_objects.ReplicaSet)
+        item
+        for item in workloads.expand([deployment])
+        if isinstance(item, cluster_objects.ReplicaSet)
     ]
     again = workloads.expand([deployment, *made])
-    assert sum(isinstance(one, cluster_objects.ReplicaSet) for one in again) == 1
-    assert sum(isinstance(one, Pod) for one in again) == 4
+    assert sum(isinstance(item, cluster_objects.ReplicaSet) for item in again) == 1
+    assert sum(isinstance(item, Pod) for item in again) == 4
 
 
 @pytest.mark.parametrize("replicas", [0, -1])
@@ -168,7 +170,7 @@ def test_a_workload_that_wants_no_pods_has_none(replicas: int) -> None:
     template = {"spec": CONTAINERS}
     for kind in ("Deployment", "ReplicaSet", "StatefulSet"):
         workload = decoded("apps/v1", kind, "a", replicas=replicas, template=template)
-        assert not any(isinstance(one, Pod) for one in workloads.expand([workload]))
+        assert not any(isinstance(item, Pod) for item in workloads.expand([workload]))
 
 
 def test_a_workload_without_a_template_makes_nothing() -> None:
@@ -187,9 +189,9 @@ def test_online_boutique_spreads_over_zones() -> None:
         for i, zone in enumerate(zones)
     ]
     shop = given("online_boutique.yaml")
-    for one in shop:
-        if isinstance(one, cluster_objects.Deployment):
-            one.spec.replicas = 6
+    for item in shop:
+        if isinstance(item, cluster_objects.Deployment):
+            item.spec.replicas = 6
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for pod, node in placed(workloads.expand([*nodes, *shop])).items():
         assert node is not None
@@ -228,8 +230,8 @@ def test_pods_of_workloads_have_the_overhead_of_their_runtime_class() -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {**spec, "nodeSelector": {"x": "1"}}}
     web = decoded("apps/v1", "ReplicaSet", "web", replicas=2, template=template)
     made = workloads.expand([web, runtime_class(nodeSelector={"y": "2"})])
-    pods = [one for one in made if isinstance(one, Pod)]
-    assert [one.spec.overhead for one in pods] == [{"cpu": "1"}] * 2
+    pods = [other for other in made if isinstance(other, Pod)]
+    assert [other.spec.overhead for other in pods] == [{"cpu": "1"}] * 2
     assert pods[0].spec.node_selector == {"x": "1", "y": "2"}
     with pytest.raises(
         workloads.ExpansionError, match="ReplicaSet default/web: conflict: runtimeClass"

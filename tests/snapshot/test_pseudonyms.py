@@ -11,11 +11,11 @@ KEY = b"0123456789abcdef"
 NAMES = st.from_regex(r"[a-z0-9]([a-z0-9._-]{0,20}[a-z0-9])?", fullmatch=True)
 
 
-@given(one=NAMES, other=NAMES)
-def test_they_are_equal_where_the_names_are(one: str, other: str) -> None:
+@given(left=NAMES, other=NAMES)
+def test_they_are_equal_where_the_names_are(left: str, other: str) -> None:
     """Also with another object of the same key, whatever came before."""
     names = Pseudonyms(KEY)
-    assert (names.name(one) == names.name(other)) is (one == other)
+    assert (names.name(left) == names.name(other)) is (left == other)
     assert Pseudonyms(KEY).name(other) == names.name(other)
 
 

@@ -17,9 +17,9 @@ SECRET = "hunter2"
 
 def written(data: dict[str, Any], *annotations: str) -> str:
     """Return what is written of an object."""
-    one = decode_as(data, KINDS[data["apiVersion"], data["kind"]], lambda *_: None)
-    assert one is not None
-    return "\n".join(msgspec.json.encode(x).decode() for x in reduced([one], annotations))
+    item = decode_as(data, KINDS[data["apiVersion"], data["kind"]], lambda *_: None)
+    assert item is not None
+    return "\n".join(msgspec.json.encode(x).decode() for x in reduced([item], annotations))
 
 
 META = {
@@ -62,11 +62,11 @@ def test_a_pod_has_no_secrets() -> None:
             ]
         },
     }
-    found = written(pod)
-    assert SECRET not in found
-    assert '"requests":{"cpu":"1"}' in found
-    assert '{"type":"DisruptionTarget","status":"True","reason":"R"}' in found
-    assert '"annotations":{"volume.kubernetes.io/selected-node":"n1"}' in found
+    text = written(pod)
+    assert SECRET not in text
+    assert '"requests":{"cpu":"1"}' in text
+    assert '{"type":"DisruptionTarget","status":"True","reason":"R"}' in text
+    assert '"annotations":{"volume.kubernetes.io/selected-node":"n1"}' in text
 
 
 def test_annotations_that_policies_read_can_be_kept() -> None:

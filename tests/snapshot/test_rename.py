@@ -41,7 +41,7 @@ def decided(
     return run_queue(scheduler, [PodInfo.of(pod) for pod in pending], lambda _more: None)
 
 
-def same(one: OneShotRun, other: OneShotRun, pseudonyms: Pseudonyms) -> list[str]:
+def same(left: OneShotRun, other: OneShotRun, pseudonyms: Pseudonyms) -> list[str]:
     """Return the pods whose decisions differ."""
     real = pseudonyms.names
 
@@ -56,7 +56,7 @@ def same(one: OneShotRun, other: OneShotRun, pseudonyms: Pseudonyms) -> list[str
                 placement.message.count(" "),
             )
 
-    pairs = zip(one.placements, facts(one), facts(other), strict=True)
+    pairs = zip(left.placements, facts(left), facts(other), strict=True)
     return [placement.pod for placement, ours, theirs in pairs if ours != theirs]
 
 
@@ -82,9 +82,9 @@ def test_recorded_scenarios_are_decided_alike(family: str, tmp_path: Path) -> No
         objects = reduced([*scenario.objects, *scenario.pending])
         pseudonyms = Pseudonyms(KEY)
         other = renamed(objects, pseudonyms)
-        one, two = (decided(plans, cluster, scenario.now) for cluster in (objects, other))
-        assert same(one, two, pseudonyms) == [], scenario.name
-        assert len(one.preemptions) == len(two.preemptions)
+        first, two = (decided(plans, cluster, scenario.now) for cluster in (objects, other))
+        assert same(first, two, pseudonyms) == [], scenario.name
+        assert len(first.preemptions) == len(two.preemptions)
 
 
 WORDS = st.sampled_from(["red", "blue", "7", "12", "green-1", "default"])
@@ -179,12 +179,12 @@ def test_any_cluster_is_decided_alike(objects: list[ApiObject]) -> None:
 def texts(value: Any) -> Iterator[str]:
     """Yield every text of plain data, keys too."""
     if isinstance(value, dict):
-        for key, one in value.items():
+        for key, inner in value.items():
             yield key
-            yield from texts(one)
+            yield from texts(inner)
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from texts(one)
+        for inner in value:
+            yield from texts(inner)
     elif isinstance(value, str):
         yield value
 
@@ -204,10 +204,10 @@ def test_no_name_is_left(tmp_path: Path) -> None:
     objects = reduced(every)
     words = set(texts(msgspec.to_builtins(renamed(objects, Pseudonyms(KEY)))))
     stays = {"default", "kube-system", "", "local"}  # the last one is a field, too
-    for one in objects:
-        meta = one.metadata
-        if one.kind not in ("DeviceClass", "CSIDriver") and meta.name not in stays:
-            assert meta.name not in words, one.kind
+    for obj in objects:
+        meta = obj.metadata
+        if obj.kind not in ("DeviceClass", "CSIDriver") and meta.name not in stays:
+            assert meta.name not in words, obj.kind
         assert not meta.uid or meta.uid not in words
 
 
@@ -223,22 +223,22 @@ def test_claims_of_pods_are_found() -> None:
             "ownerReferences": [{"kind": "Pod", "name": "db", "uid": "u", "controller": True}],
         },
     }
-    found = renamed([msgspec.convert(claim, PersistentVolumeClaim), pod], Pseudonyms(KEY))
-    info = PodInfo.of(found[1])  # type: ignore[arg-type]  # the pod
-    assert info.pvc_names == (found[0].metadata.name,)
+    objects = renamed([msgspec.convert(claim, PersistentVolumeClaim), pod], Pseudonyms(KEY))
+    info = PodInfo.of(objects[1])  # type: ignore[arg-type]  # the pod
+    assert info.pvc_names == (objects[0].metadata.name,)
 
 
 def test_devices_and_domains_keep_their_order(tmp_path: Path) -> None:
     """Slices of a pool, pools, and topology domains of groups are taken in the order of names."""
-    found = scenarios("dra", tmp_path, 2)[0]
-    objects = reduced(found.objects)
+    scenario = scenarios("dra", tmp_path, 2)[0]
+    objects = reduced(scenario.objects)
 
     def ordered(things: Iterable[ApiObject]) -> list[int]:
         slices = [
-            (one.spec.driver, one.spec.pool.name, one.metadata.name, i)  # type: ignore[attr-defined]
-            for i, one in enumerate(things)
-            if one.kind == "ResourceSlice"
+            (thing.spec.driver, thing.spec.pool.name, thing.metadata.name, i)  # type: ignore[attr-defined]
+            for i, thing in enumerate(things)
+            if thing.kind == "ResourceSlice"
         ]
-        return [place for *_, place in sorted(slices)]
+        return [domain for *_, domain in sorted(slices)]
 
     assert ordered(objects) == ordered(renamed(objects, Pseudonyms(KEY)))

@@ -16,7 +16,7 @@ def parse(text: str) -> tuple[list[Marked], list[Diagnostic]]:
     return parse_documents(SourceFile("f.yaml", text))
 
 
-def one(text: str) -> Marked:
+def only_document(text: str) -> Marked:
     """Return the only document of a valid text."""
     documents, problems = parse(text)
     assert not problems
@@ -48,11 +48,11 @@ class TestValues:
     )
     def test_a_scalar_is_what_kubernetes_reads_it_as(self, text: str, value: object) -> None:
         """A scalar is what Kubernetes reads it as: times and 12:30 are text."""
-        assert one(f"k: {text}").value == {"k": value}
+        assert only_document(f"k: {text}").value == {"k": value}
 
     def test_keys_are_text(self) -> None:
         """Keys are text, as in JSON."""
-        assert one("1: a\ntrue: b\nx: c").value == {"1": "a", "true": "b", "x": "c"}
+        assert only_document("1: a\ntrue: b\nx: c").value == {"1": "a", "true": "b", "x": "c"}
 
     def test_empty_documents_are_passed_over(self) -> None:
         """Empty documents are passed over, the others keep their order."""
@@ -63,7 +63,7 @@ class TestValues:
     def test_aliases_and_merges(self) -> None:
         """Anchors, aliases and merge keys work; own keys win, then the first merged mapping."""
         text = "x: &x {a: 1, b: 1}\ny: &y {b: 2, c: 2}\nz: {<<: [*x, *y], c: 3}\nw: *x\n"
-        document = one(text)
+        document = only_document(text)
         assert document.value["z"] == {"a": 1, "b": 1, "c": 3}
         assert document.value["w"] == {"a": 1, "b": 1}
         assert document.span(("z", "a")) == document.span(("x", "a"))
@@ -85,7 +85,7 @@ class TestValues:
         """Every JSON text means the same when it is read as YAML, and every part has a place."""
         import json  # noqa: PLC0415  # only this test writes JSON
 
-        document = one(json.dumps({"k": value}, indent=1))
+        document = only_document(json.dumps({"k": value}, indent=1))
         assert document.value == {"k": value}
         start, end = document.span(("k",))
         assert json.loads(document.file.text[start:end]) == value
@@ -111,13 +111,13 @@ class TestPlaces:
         self, path: tuple[str | int, ...], raw: str
     ) -> None:
         """A value's span holds its text; a missing one has that of the closest outer value."""
-        document = one(self.TEXT)
+        document = only_document(self.TEXT)
         start, end = document.span(path)
         assert self.TEXT[start:end] == raw
 
     def test_a_key_span_holds_the_key(self) -> None:
         """A key's span holds the key; an item of a sequence has its own span."""
-        document = one(self.TEXT)
+        document = only_document(self.TEXT)
         start, end = document.key_span(("a", 0, "val"))
         assert self.TEXT[start:end] == "val"
         assert document.key_span(("a", 1)) == document.span(("a", 1))
@@ -125,7 +125,7 @@ class TestPlaces:
 
     def test_the_style_of_a_scalar_is_kept(self) -> None:
         """A scalar's style is known; what is no scalar has none."""
-        document = one("a: |\n x\nb: >\n x\nc: 'x'\nd: \"x\"\ne: x\nf: []\n")
+        document = only_document("a: |\n x\nb: >\n x\nc: 'x'\nd: \"x\"\ne: x\nf: []\n")
         assert [document.style((k,)) for k in "abcde"] == ["|", ">", "'", '"', ""]
         with pytest.raises(KeyError):
             document.style(("f",))
@@ -134,13 +134,13 @@ class TestPlaces:
 
     def test_positions_with_windows_line_ends(self) -> None:
         """Lines that end in CR LF count as one line each and are shown without the CR."""
-        document = one("a: 1\r\nb: 2\r\n")
+        document = only_document("a: 1\r\nb: 2\r\n")
         assert document.file.position(document.span(("b",))[0]) == (2, 4)
         assert document.file.line_text(2) == "b: 2"
 
     def test_byte_order_mark(self) -> None:
         """A byte order mark in front moves no position."""
-        document = one("\ufeffa: 1\nb: 22\n")
+        document = only_document("\ufeffa: 1\nb: 22\n")
         start, end = document.span(("b",))
         assert document.file.text[start:end] == "22"
 
@@ -149,7 +149,7 @@ class TestMistakes:
     """Every mistake is a PS701 diagnostic with its place."""
 
     @pytest.mark.parametrize(
-        ("text", "place", "words"),
+        ("text", "position", "words"),
         [
             ("a: 1\nb: [1, 2\nc: 3\n", (3, 2), "did not find expected ',' or ']'"),
             ("a: b: c\n", (1, 5), "mapping values are not allowed"),
@@ -171,15 +171,15 @@ class TestMistakes:
         ],
     )
     def test_a_diagnostic_points_at_the_mistake_and_names_it(
-        self, text: str, place: tuple[int, int], words: str
+        self, text: str, position: tuple[int, int], words: str
     ) -> None:
         """The diagnostic points at the mistake and names it."""
         _, problems = parse(text)
         assert len(problems) == 1
-        found = problems[0]
-        assert (found.code, found.line, found.column) == ("PS701", *place)
-        assert words in found.message
-        assert found.source_line == SourceFile("", text).line_text(place[0])
+        diagnostic = problems[0]
+        assert (diagnostic.code, diagnostic.line, diagnostic.column) == ("PS701", *position)
+        assert words in diagnostic.message
+        assert diagnostic.source_line == SourceFile("", text).line_text(position[0])
 
     def test_every_mistake_of_every_document_is_reported(self) -> None:
         """Documents before and after a bad one are read, and every mistake is reported."""

@@ -21,8 +21,8 @@ def test_a_secret_is_not_shown(line: str) -> None:
     """The line of an extender with a wrong URL, or key, was shown with its password, or key."""
     assert "SECRET" not in masked(line)
     assert len(masked(line)) == len(line)
-    found = diagnostic(SourceFile("config.yaml", line), 0, "PS1", "wrong")
-    assert "SECRET" not in found.render()
+    shown = diagnostic(SourceFile("config.yaml", line), 0, "PS1", "wrong")
+    assert "SECRET" not in shown.render()
 
 
 @pytest.mark.parametrize(

@@ -19,27 +19,29 @@ def compared(text: str) -> None:
     marked, told = parse_documents(file, None)
     plain, ends = plain_documents(file)
     values: list[Any] = []
-    found = []
+    items = []
     for document in plain:
         if document.refused is not None:
-            found.append(document.refused)
+            items.append(document.refused)
             continue
         data = document.json()
         if data is not None:
             values.append(msgspec.json.decode(data))
             continue
         looked = document.whole.look(file)
-        values += [one.value for one in looked.documents]
-        found += looked.problems
+        values += [message.value for message in looked.documents]
+        items += looked.problems
         if looked.ended:
             ends = []
             break
     refusals = ("deep", "more than 50000 values")  # of the file as a whole
-    if any(words in one.message for one in told for words in refusals):
-        assert [*found, *ends]
+    if any(words in message.message for message in told for words in refusals):
+        assert [*items, *ends]
         return
-    assert [shown(value) for value in values] == [shown(one.value) for one in marked]
-    assert [one.render() for one in (*found, *ends)] == [one.render() for one in told]
+    assert [shown(value) for value in values] == [shown(message.value) for message in marked]
+    assert [message.render() for message in (*items, *ends)] == [
+        message.render() for message in told
+    ]
 
 
 def shown(value: object) -> str:
@@ -75,10 +77,10 @@ def test_places_of_items() -> None:
     assert document.items is not None
     assert [item.json for item in document.items] == [None, None, b"3"]
     looked = [item.look(file) for item in document.items]
-    assert [(one.line, one.column) for one in looked[0].problems] == [(4, 8)]
-    assert [(one.line, one.column, one.source_line) for one in looked[1].problems] == [
-        (6, 15, "    {c: é, d: !x 1}")
-    ]
+    assert [(problem.line, problem.column) for problem in looked[0].problems] == [(4, 8)]
+    assert [
+        (problem.line, problem.column, problem.source_line) for problem in looked[1].problems
+    ] == [(6, 15, "    {c: é, d: !x 1}")]
     (last,) = looked[2].documents
     assert last.file.position(last.span(())[0]) == (7, 5)
 
@@ -137,8 +139,8 @@ class TestAliases:
         (document,), _ = plain_documents(file)
         assert document.items is not None
         wrong, right = (item.look(file) for item in document.items)
-        assert [one.render() for one in wrong.problems] == [
-            one.render() for one in parse_documents(file)[1]
+        assert [problem.render() for problem in wrong.problems] == [
+            problem.render() for problem in parse_documents(file)[1]
         ]
         (marked,) = right.documents
         assert marked.value == {"e": {"n": 1}, "name": "y", "again": {"a": {"n": 1}, "b": {"n": 1}}}

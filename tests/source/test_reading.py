@@ -43,7 +43,9 @@ def test_a_sparse_file_is_not_read(tmp_path: Path) -> None:
             check_files([path]),
             load_traces([path]).diagnostics,
         ):
-            assert [f"it has {1 << 40} bytes, more than" in one.message for one in told] == [True]
+            assert [
+                f"it has {1 << 40} bytes, more than" in message.message for message in told
+            ] == [True]
     with pytest.raises(OSError, match="more than 1048576; split it"):
         run_files([str(tmp_path / "a.yaml")])
     with open(tmp_path / "zero.yaml", "wb") as file:

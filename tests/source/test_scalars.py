@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from policy_sched.source import Marked, SourceFile, parse_documents
-from policy_sched.source.scalars import scalar_places
+from policy_sched.source.scalars import scalar_offsets
 
 WORDS = st.text(string.ascii_letters + "éλ€😀_", min_size=1, max_size=4)
 BLANKS = st.sampled_from(["", " ", "  ", "   ", "\t"])
@@ -34,20 +34,20 @@ def assert_exact(text: str, path: tuple[str | int, ...] = ("a",)) -> None:
     assert node is not None
     value = node.value
     find = document.scalar_map(path)
-    places = [find(i) for i in range(len(value) + 1)]
-    assert places == scalar_places(text, node)
-    assert all(a < b for a, b in pairwise(places)), (text, value, places)
+    offsets = [find(i) for i in range(len(value) + 1)]
+    assert offsets == scalar_offsets(text, node)
+    assert all(a < b for a, b in pairwise(offsets)), (text, value, offsets)
     start, end = document.span(path)
-    for char, place in zip(value, places, strict=False):
-        raw = text[place]
+    for char, offset in zip(value, offsets, strict=False):
+        raw = text[offset]
         if raw == "\\" and document.style(path) == '"':
             continue
         if char in " \n\t":
-            assert raw in " \t\r\n", (text, value, places)
+            assert raw in " \t\r\n", (text, value, offsets)
         else:
-            assert char == raw, (text, value, places)
-        assert start <= place
-    assert places[-1] <= len(text)
+            assert char == raw, (text, value, offsets)
+        assert start <= offset
+    assert offsets[-1] <= len(text)
     assert end <= len(text)
 
 

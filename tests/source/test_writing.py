@@ -39,7 +39,7 @@ def test_a_folder_that_a_link_takes_out_of_the_repository_is_refused(
         PermissionError, match=r"results is a symbolic link to .*home, which is out"
     ):
         write_file(repository / "results/runs/a.json", b"x", parents=parents)
-    assert [one.name for one in (repository.parent / "home").iterdir()] == ["profile"]
+    assert [path.name for path in (repository.parent / "home").iterdir()] == ["profile"]
 
 
 def test_links_inside_of_a_repository_and_without_one_are_followed(repository: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_writer_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
     there.write_text("old", encoding="utf-8")
     with pytest.raises(TypeError), replacing(there) as file:
         file.writelines([b"half of it", 1])  # type: ignore[list-item]
-    assert [(one.name, one.read_text("utf-8")) for one in tmp_path.iterdir()] == [("a", "old")]
+    assert [(path.name, path.read_text("utf-8")) for path in tmp_path.iterdir()] == [("a", "old")]
 
 
 def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:

@@ -77,10 +77,10 @@ class Tab:
 def serious(page: Any) -> list[str]:
     """Return what axe-core calls serious or critical, with the elements that it concerns."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    found = axe.run(page).response["violations"]
+    violations = axe.run(page).response["violations"]
     return [
-        f"{one['id']}: {one['help']}: {node['html'][:200]}"
-        for one in found
-        if one["impact"] in ("serious", "critical")
-        for node in one["nodes"][:3]
+        f"{violation['id']}: {violation['help']}: {node['html'][:200]}"
+        for violation in violations
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"][:3]
     ]

@@ -95,8 +95,8 @@ def cells(name: str) -> web.Cells:
 
 def problem(name: str) -> web.Problem:
     """Return a problem of a rule."""
-    found = Diagnostic(
+    diagnostic = Diagnostic(
         name, 3, 23, "PS003", f"no field {name}", "did you mean priority?", width=7,
         source_line=RULE,
     )  # fmt: skip
-    return web.Problem.of(found)
+    return web.Problem.of(diagnostic)

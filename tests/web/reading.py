@@ -39,13 +39,13 @@ class Page(HTMLParser):
 
     def table(self, title: str) -> Table:
         """Return the table with a caption that begins so."""
-        return next(one for one in self.tables if one.title.startswith(title))
+        return next(table_part for table_part in self.tables if table_part.title.startswith(title))
 
     def column(self, title: str, name: str) -> list[str]:
         """Return a column of a table."""
         head, *rows = self.table(title).rows
-        place = head.index(name)
-        return [row[place] for row in rows]
+        index = head.index(name)
+        return [row[index] for row in rows]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "wbr":

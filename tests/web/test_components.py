@@ -9,8 +9,8 @@ from tests.web.gallery import bars, problem
 
 def test_parts_of_a_bar_follow_each_other() -> None:
     """Parts begin where the one before ends; the longest bar is as wide as the field."""
-    found = bars("Spread")
-    first, second = (found.segments(bar) for bar in found.bars)
+    bar_list = bars("Spread")
+    first, second = (bar_list.segments(bar) for bar in bar_list.bars)
     assert [(part.x, part.width) for part in first] == [(0, 600), (600, 400)]
     assert [(part.x, part.width) for part in second] == [(0, 300)]
     assert [part.title for part in first] == ["Spread: 60", "Fit: 40"]
@@ -55,10 +55,14 @@ def test_shares_stay_in_their_field() -> None:
 
 def test_a_problem_marks_its_place() -> None:
     """The source line is split at the place, and the caret stands below it."""
-    found = problem("policy.yaml")
-    assert (found.before, found.marked, found.after) == ("  - expression: pod.pr", "iorty >", " 0")
-    assert found.caret == " " * 22 + "^~~~~~~"
-    assert found.tone == "bad"
+    diagnostic = problem("policy.yaml")
+    assert (diagnostic.before, diagnostic.marked, diagnostic.after) == (
+        "  - expression: pod.pr",
+        "iorty >",
+        " 0",
+    )
+    assert diagnostic.caret == " " * 22 + "^~~~~~~"
+    assert diagnostic.tone == "bad"
 
 
 def test_a_problem_beyond_the_line_and_without_a_line() -> None:

@@ -91,8 +91,8 @@ NAMES = (
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Return a browser for all tests."""
-    with chromium() as found:
-        yield found
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +128,10 @@ def test_a_report_is_accessible_and_asks_for_nothing(
         assert serious(page) == []
         assert seen.messages == []
         assert seen.dialogs == []
-        assert [one for one in seen.requests if not one.startswith(("file:", "data:"))] == []
-        assert len([one for one in seen.requests if one.startswith("file:")]) == 1
+        assert [
+            request for request in seen.requests if not request.startswith(("file:", "data:"))
+        ] == []
+        assert len([request for request in seen.requests if request.startswith("file:")]) == 1
         wide = "document.documentElement.scrollWidth"
         assert page.evaluate(wide) <= width, "nothing but tables scrolls sideways"
 
@@ -172,8 +174,8 @@ def test_a_click_on_a_heading_sorts(tab: Tab, address: Callable[[str], str]) -> 
     for direction in ("ascending", "descending"):
         pods.locator("button").click()
         assert pods.get_attribute("aria-sort") == direction
-        found = table.locator("tbody tr").evaluate_all(column)
-        assert found == sorted(found, reverse=direction == "descending")
+        evaluations = table.locator("tbody tr").evaluate_all(column)
+        assert evaluations == sorted(evaluations, reverse=direction == "descending")
 
 
 def test_a_report_prints(tab: Tab, address: Callable[[str], str]) -> None:

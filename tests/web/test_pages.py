@@ -47,16 +47,18 @@ def test_only_what_is_shipped_may_run() -> None:
         asset(name) for name in ("style.css", "uplot.css", "tables.js", "uplot.js", "charts.js")
     ]
     allowed = re.findall(r"sha256-[\w+/=]+", policy.replace("&#39;", "'"))
-    assert allowed == [one.integrity for one in inside]
-    assert all(one.text in page for one in inside)
+    assert allowed == [script.integrity for script in inside]
+    assert all(script.text in page for script in inside)
     assert "default-src &#39;none&#39;" in policy
     assert "unsafe" not in policy
 
 
 def test_nothing_is_loaded() -> None:
     """A document names no other address, and no asset can end its element."""
-    found = Page(report(gallery())).elements
-    addresses = [a.get("src") or a.get("href") or "" for _, a in found if {"src", "href"} & set(a)]
+    elements = Page(report(gallery())).elements
+    addresses = [
+        a.get("src") or a.get("href") or "" for _, a in elements if {"src", "href"} & set(a)
+    ]
     assert all(address.startswith(("data:image/svg+xml;base64,", "#")) for address in addresses)
     inside = ("style.css", "uplot.css", "tables.js", "uplot.js", "charts.js")
     assert not [name for name in inside if re.search("</(style|script)", asset(name).text)]
@@ -88,10 +90,10 @@ def test_headings_are_in_order() -> None:
 def test_a_value_that_is_missing_is_an_error() -> None:
     """A template that names what it was not given does not render."""
     undefined = environment().undefined
-    with pytest.raises(Exception, match="navigation") as found:
+    with pytest.raises(Exception, match="navigation") as refused:
         render("layout.html")
     assert undefined.__name__ == "StrictUndefined"
-    assert found.type.__name__ == "UndefinedError"
+    assert refused.type.__name__ == "UndefinedError"
 
 
 def test_equal_values_are_equal_bytes() -> None:

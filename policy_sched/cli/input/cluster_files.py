@@ -20,7 +20,7 @@ class ClusterFiles:
 
     objects: list[ApiObject]
     problems: list[Diagnostic]
-    places: Mapping[tuple[str, str, str], ManifestPosition]
+    positions: Mapping[tuple[str, str, str], ManifestPosition]
 
 
 def require_cluster(verb: str, paths: Sequence[str], kubeconfig: str | None) -> None:
@@ -67,7 +67,7 @@ def read_files(
     if diagnostics.exit_code(problems) != diagnostics.OK:
         raise PolicyError(problems)
     objs = [*generated_nodes(nodes), *manifests.objects, *traces.objects]
-    return ClusterFiles(expanded(objs, paths), problems, manifests.places)
+    return ClusterFiles(expanded(objs, paths), problems, manifests.positions)
 
 
 def expanded(

@@ -46,10 +46,10 @@ def unknown_option_text(typed: str, app: App, verb: str) -> str:
     return f"policy-sched: {what}\n{_see(('policy-sched', verb))}"
 
 
-def _unknown_option(typed: str, known: Iterable[Argument]) -> str:
+def _unknown_option(typed: str, arguments: Iterable[Argument]) -> str:
     if typed == "-":
         return "standard input (-) is not read here: name a file"
-    names = [name for argument in known for name in argument.names if name.startswith("--")]
+    names = [name for argument in arguments for name in argument.names if name.startswith("--")]
     why = unsupported().get(typed.partition("=")[0]) if "--leader-elect" in names else None
     if why is not None:
         return f"{typed.partition('=')[0]} is not supported: {why}"

@@ -98,7 +98,7 @@ class Stored:
         return self.typed.metadata.labels
 
     @property
-    def place(self) -> tuple[str, str]:
+    def namespaced_name(self) -> tuple[str, str]:
         """Namespace and name."""
         return self.namespace, self.name
 

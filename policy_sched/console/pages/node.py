@@ -108,7 +108,8 @@ def _verdict(scheduler: Scheduler, pod: PodInfo, node: str) -> Verdict:
 
 
 def _fits(verdicts: Sequence[Verdict], total: int) -> list[Section]:
-    """Return which pods that wait the node would take, and which filter keeps out the others."""
+    """Return the waiting pods that fit on the node, and the rejecting filter of each of the
+    others."""
     if not verdicts:
         return []
     taken = sum(verdict.score is not None for verdict in verdicts)

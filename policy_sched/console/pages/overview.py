@@ -40,8 +40,8 @@ def view(source: ClusterSource, query: Query, results: Results) -> View:
     waiting = list(source.waiting().values())
     after = source.simulated if query.get("cluster") == SIMULATED else None
     colouring = coloured(after or source.scheduler, query)
-    known = labels(source)
-    label = query.get("by") or (ZONE if ZONE in known else NONE)
+    names = labels(source)
+    label = query.get("by") or (ZONE if ZONE in names else NONE)
     return {
         "heading": "Overview",
         "sections": [attention(source, waiting), summary(source, waiting)],
@@ -50,7 +50,7 @@ def view(source: ClusterSource, query: Query, results: Results) -> View:
         "cluster": SIMULATED if after else AS_IT_IS,
         "colouring": colouring,
         "colours": [*colours(source.scheduler), EXPRESSION],
-        "labels": [NONE, *known],
+        "labels": [NONE, *names],
         "label": label,
         "charts": charts(source),
     }
@@ -77,11 +77,11 @@ def attention(source: ClusterSource, waiting: Sequence[Waiting]) -> web.Section:
         caption = "Pods without a node, by the reason that most nodes have"
         blocks.append(web.Table(caption, columns, rows, more))
     if not blocks:
-        blocks.append(web.Prose([_nothing(waiting)]))
+        blocks.append(web.Prose([_no_problems(waiting)]))
     return web.Section("Needs attention", blocks)
 
 
-def _nothing(waiting: Sequence[Waiting]) -> str:
+def _no_problems(waiting: Sequence[Waiting]) -> str:
     """Return a sentence in place of what needs attention."""
     if any(not pod.node for pod in waiting):
         return "Nothing so far: no decided pod is without a node, and no file has a problem."
@@ -233,8 +233,10 @@ class Colouring:
 
     def mean(self, nodes: Sequence[str]) -> str:
         """Return the mean share of nodes as a text."""
-        known = [share for share, _ in map(self.of, nodes) if share is not None]
-        return f"{100 * sum(known) / len(known):.0f} % on average" if known and self.means else ""
+        shares = [share for share, _ in map(self.of, nodes) if share is not None]
+        return (
+            f"{100 * sum(shares) / len(shares):.0f} % on average" if shares and self.means else ""
+        )
 
 
 def colours(scheduler: Scheduler) -> list[str]:

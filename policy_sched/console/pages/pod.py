@@ -17,8 +17,8 @@ TOP: Final = 5
 """Nodes whose scores are shown, unless the address says another number."""
 MOST: Final = 50
 QUICK: Final = 1_000_000
-"""Pods that wait times nodes, at most, where a pod is explained after those ahead of it without
-being asked: half a second."""
+"""The most waiting pods times nodes for which a page explains a pod after those ahead of it without
+a request: half a second."""
 DECISIONS: Final = 20
 """Decisions of a pod that are shown."""
 ALLOCATED: Final = 20
@@ -28,7 +28,7 @@ ALLOCATED: Final = 20
 def view(source: ClusterSource, query: Query, results: Results) -> View:
     """Return the values of the page."""
     del results
-    pod = found(source, query.arguments["namespace"], query.arguments["name"])
+    pod = pod_named(source, query.arguments["namespace"], query.arguments["name"])
     info = PodInfo.of(pod)
     waiting = source.waiting().get(info.uid)
     files = source.status.kind == "files"
@@ -71,11 +71,11 @@ def view(source: ClusterSource, query: Query, results: Results) -> View:
 
 
 def _in_vain(source: ClusterSource, waiting: Waiting | None) -> bool:
-    """Return whether a pod has no node after those ahead of it, and that is quickly explained."""
+    """Return whether a pod has no node after those ahead of it, and is quickly explained."""
     if waiting is None or waiting.node or not waiting.message:
         return False
     nodes = source.scheduler.cache.nodes.live_count
-    return waiting.place == "active" and len(source.waiting()) * nodes <= QUICK
+    return waiting.queue == "active" and len(source.waiting()) * nodes <= QUICK
 
 
 def _before_its_turn(source: ClusterSource, waiting: Waiting, now: Explanation) -> list[str]:
@@ -103,7 +103,7 @@ def _in_turn(waiting: Waiting, best: Sequence[str]) -> list[str]:
     return []
 
 
-def found(source: ClusterSource, namespace: str, name: str) -> Pod:
+def pod_named(source: ClusterSource, namespace: str, name: str) -> Pod:
     """Return a pod by name. Raises Missing."""
     for pod in source.pods():
         if pod.metadata.name == name and (pod.metadata.namespace or "default") == namespace:
@@ -118,7 +118,7 @@ def about(info: PodInfo, waiting: Waiting | None) -> Section:
     if node:
         facts.append(Fact("node", Text(node, node_href(node))))
     if waiting is not None:
-        position = waiting.place or "no queue"
+        position = waiting.queue or "no queue"
         turn = (
             ""
             if waiting.position is None

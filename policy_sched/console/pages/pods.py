@@ -76,11 +76,11 @@ def _uid(pod: Pod) -> str:
 
 def _row(pod: Pod, waiting: Mapping[str, Waiting]) -> PodRow:
     namespace = pod.metadata.namespace or "default"
-    known = None if pod.spec.node_name else waiting.get(_uid(pod))
+    queued = None if pod.spec.node_name else waiting.get(_uid(pod))
     key = f"{namespace}/{pod.metadata.name}"
-    if known is None and not pod.spec.node_name:
-        known = Waiting(key, _uid(pod))
-    return PodRow(key, namespace, pod.spec.priority or 0, pod.spec.node_name, known)
+    if queued is None and not pod.spec.node_name:
+        queued = Waiting(key, _uid(pod))
+    return PodRow(key, namespace, pod.spec.priority or 0, pod.spec.node_name, queued)
 
 
 def kept(candidates: Iterable[PodRow], query: Query) -> list[PodRow]:
@@ -180,7 +180,7 @@ def _state(row: PodRow) -> Badge:
         return Badge("has a node", "good")
     if row.state == "placed":
         return Badge("finds a node", "info")
-    position = row.waiting.place if row.waiting is not None else ""
+    position = row.waiting.queue if row.waiting is not None else ""
     if row.reason == UNDECIDED:
         return Badge(position or UNDECIDED)
     return Badge(position if position not in ("", "active") else "no node", "warn")

@@ -158,11 +158,11 @@ async def new_file(source: ClusterSource | None, request: web.Request) -> web.Re
     assert source is not None, "the page needs a cluster"
     sent = await body(request)
     try:
-        path = trials.place_of_new(source.store.files, _text(sent, "name"))
+        path = trials.path_of_new_file(source.store.files, _text(sent, "name"))
     except PolicySchedError as error:
         return web.Response(status=400, text=str(error))
-    known = sent.get("known")
-    if Path(path).exists() or (isinstance(known, list) and path in known):
+    edited = sent.get("known")
+    if Path(path).exists() or (isinstance(edited, list) and path in edited):
         return web.Response(status=400, text=f"{path} exists already")
     return web.json_response({"path": path, "text": NEW})
 

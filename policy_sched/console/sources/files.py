@@ -66,7 +66,7 @@ class Cluster(Protocol):
         """Warnings."""
 
     @property
-    def places(self) -> Mapping[tuple[str, str, str], ManifestPosition]:
+    def positions(self) -> Mapping[tuple[str, str, str], ManifestPosition]:
         """The position of each object."""
 
 
@@ -214,17 +214,20 @@ class FilesSource(ClusterSource):
             explanation, scheduler = self._explained_aside(info, top), self._scheduler
         else:
             queued = self._scheduler.queue.get(info.uid)
-            known = info if queued is None else queued.info
-            explanation, scheduler = explain_queued(self._scheduler, known, top), self._scheduler
+            queued_info = info if queued is None else queued.info
+            explanation, scheduler = (
+                explain_queued(self._scheduler, queued_info, top),
+                self._scheduler,
+            )
         info.node_name = ""
         applied = Application(scheduler, self.store.current.plans).report([info])
         add_policies(explanation, applied, info.scheduler_name)
         if explanation.claims is not None:
-            locate_selectors(explanation.claims, self._cluster.places, self._cluster.objects)
+            locate_selectors(explanation.claims, self._cluster.positions, self._cluster.objects)
         return explanation
 
     def _explained_aside(self, info: PodInfo, top: int) -> Explanation:
-        """Explain a pod that has a node, while it is off that node."""
+        """Explain a bound pod as if it were pending."""
         cache = self._scheduler.cache
         if cache.pod(info.uid) is None:
             return explain(self._scheduler, info, top=top)
@@ -278,12 +281,16 @@ class FilesSource(ClusterSource):
             for obj in self._cluster.objects
             if isinstance(obj, Pod) and obj.status.phase not in ENDED_PHASES
         ]
-        places = {
+        queue_positions = {
             queued.info.uid: (number, "active")
             for number, queued in enumerate(scheduler.queue.active(), start=1)
         }
-        ordered = sorted(infos, key=lambda info: places.get(info.uid, (len(infos) + 1, ""))[0])
-        self._runs = {info.uid: _queued(info, places, refused[info.uid]) for info in ordered}
+        ordered = sorted(
+            infos, key=lambda info: queue_positions.get(info.uid, (len(infos) + 1, ""))[0]
+        )
+        self._runs = {
+            info.uid: _queued(info, queue_positions, refused[info.uid]) for info in ordered
+        }
         self.run, self._after, self._failure, self._decided = None, None, "", 0
         self._turn += 1
         self._numbers.rise("pods", "nodes")
@@ -363,6 +370,8 @@ class FilesSource(ClusterSource):
             self._build(self.store.current.plans)
 
 
-def _queued(info: PodInfo, places: Mapping[str, tuple[int, str]], refused: str | None) -> Waiting:
-    position, place = places.get(info.uid, (None, "" if refused is None else "gated"))
-    return Waiting(info.key, info.uid, place, position, refused or "")
+def _queued(
+    info: PodInfo, queue_positions: Mapping[str, tuple[int, str]], refused: str | None
+) -> Waiting:
+    position, state = queue_positions.get(info.uid, (None, "" if refused is None else "gated"))
+    return Waiting(info.key, info.uid, state, position, refused or "")

@@ -93,12 +93,12 @@ class RunningSource(source.ClusterSource):
 
     def objects(self) -> Sequence[ApiObject]:
         """Return nodes, namespaces, pods, and all other objects that a decision reads."""
-        table, known = self.scheduler.cache.nodes, self.scheduler.handle.objects
+        table, objects = self.scheduler.cache.nodes, self.scheduler.handle.objects
         kinds = [kind for kind in dict.fromkeys(KINDS.values()) if kind not in _READ_AS_TABLE]
         return [
             *(node for node in table.nodes if node is not None),
             *table.namespaces.values(),
-            *(obj for kind in kinds for obj in known.of(kind)),
+            *(obj for kind in kinds for obj in objects.of(kind)),
             *self.pods(),
         ]
 
@@ -120,20 +120,20 @@ class RunningSource(source.ClusterSource):
         for number, queued in enumerate(queue.active(), start=1):
             key = queued.info.key
             yield source.Waiting(key, queued.info.uid, "active", number, failures.get(key, ""))
-        places = {
+        waiting = {
             "in flight": (*queue.in_flight(), *queue.binding()),
             "backoff": queue.backoff(),
             "unschedulable": queue.unschedulable(),
             "gated": queue.gated(),
         }
-        for position, members in places.items():
+        for name, members in waiting.items():
             for queued in members:
                 key, message = queued.info.key, failures.get(queued.info.key, "")
                 if not message and (queued.gated_by or queued.rejected_by):
                     message = (
                         f"rejected by {queued.gated_by or ', '.join(sorted(queued.rejected_by))}"
                     )
-                yield source.Waiting(key, queued.info.uid, position, None, message)
+                yield source.Waiting(key, queued.info.uid, name, None, message)
 
     def _unbound(self) -> Iterator[source.Waiting]:
         """Yield the pods of a real cluster that have no node, with that scheduler's message."""
@@ -147,9 +147,9 @@ class RunningSource(source.ClusterSource):
         """Explain a pod, now and without effects; one with a node, as if it had none."""
         del after_queue  # what is ahead of it changes all the time
         info = PodInfo.of(pod)
-        known = self.instance.waiting(info.uid)
-        by = self._profile(info) if known is None else known[1]
-        info = info if known is None else known[0]
+        waiting = self.instance.waiting(info.uid)
+        by = self._profile(info) if waiting is None else waiting[1]
+        info = info if waiting is None else waiting[0]
         cache = self.scheduler.cache
         if cache.pod(info.uid) is None or info.pod_group:
             return explain(self.scheduler, info, top=top, by=by)
@@ -229,7 +229,7 @@ class RunningSource(source.ClusterSource):
         self._rounds += 1
 
     def _choose_some(self, pods: Sequence[Pod], by_uid: dict[str, source.Waiting]) -> list[Pod]:
-        """Decide pods for a short while; return those that are left."""
+        """Decide pods for a short while; return the remaining ones."""
         until = perf_counter() + PIECE
         for number, pod in enumerate(pods, start=1):
             info = PodInfo.of(pod)

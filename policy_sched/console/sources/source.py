@@ -165,8 +165,8 @@ class Waiting:
 
     key: str
     uid: str
-    place: str = ""
-    """Where it is in the queue: active, backoff, unschedulable, gated, in flight, or empty."""
+    queue: str = ""
+    """Part of the queue: active, backoff, unschedulable, gated, in flight, or empty."""
     position: int | None = None
     """From 1, in the order in which ready pods are decided."""
     message: str = ""

@@ -11,7 +11,7 @@ from policy_sched.console.trials.edits import (
     checked_edits as checked_edits,
     free_place as free_place,
     patch as patch,
-    place_of_new as place_of_new,
+    path_of_new_file as path_of_new_file,
     source_texts as source_texts,
 )
 from policy_sched.console.trials.trial import (

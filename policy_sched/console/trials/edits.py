@@ -56,7 +56,7 @@ def _read(path: str) -> SourceText:
         return SourceText(path, "", (error.strerror if isinstance(error, OSError) else "") or "?")
 
 
-def place_of_new(files: PolicyFiles, name: str) -> str:
+def path_of_new_file(files: PolicyFiles, name: str) -> str:
     """Return the path of a file that is added to a set. Raises PolicySchedError for a bad name."""
     if not NEW_FILE.fullmatch(name):
         raise PolicySchedError(
@@ -70,7 +70,7 @@ def place_of_new(files: PolicyFiles, name: str) -> str:
 def free_place(files: PolicyFiles) -> str:
     """Return the path of a file that could be added to a set, where there is none yet."""
     names = ("policy.yaml", *(f"policy-{number}.yaml" for number in range(2, 100)))
-    places = [place_of_new(files, name) for name in names]
+    places = [path_of_new_file(files, name) for name in names]
     return next((candidate for candidate in places if not Path(candidate).exists()), places[0])
 
 
@@ -79,12 +79,12 @@ def checked_edits(files: PolicyFiles, edits: Mapping[str, str]) -> dict[str, str
 
     Raises PolicySchedError for a path that is neither in the set nor where a new file would be.
     """
-    known = {file.path: file.text for file in source_texts(files)}
+    texts = {file.path: file.text for file in source_texts(files)}
     changed = {}
     for path, text in edits.items():
-        if path not in known and path != place_of_new(files, Path(path).name):
+        if path not in texts and path != path_of_new_file(files, Path(path).name):
             raise PolicySchedError(f"{path[:200]!r} is not a file of the policy set")
-        old = known.get(path, "")
+        old = texts.get(path, "")
         new = text.replace("\r\n", "\n")
         if "\r\n" in old and "\n" not in old.replace("\r\n", ""):
             new = new.replace("\n", "\r\n")
@@ -160,8 +160,8 @@ def patch(files: PolicyFiles, edits: Mapping[str, str]) -> str:
 
     Paths are relative to the repository that a file is in, else to the working directory.
     """
-    known = {text.path: text.text for text in source_texts(files)}
-    return "".join(_patch(path, known.get(path), new) for path, new in sorted(edits.items()))
+    texts = {text.path: text.text for text in source_texts(files)}
+    return "".join(_patch(path, texts.get(path), new) for path, new in sorted(edits.items()))
 
 
 def _patch(path: str, old: str | None, new: str) -> str:

@@ -1,18 +1,13 @@
-"""What the API server fills in where a workload, a service or a volume does not say it.
+"""Defaults of workloads, services, volumes and claims to devices, as kube-apiserver sets them.
 
-(The SetDefaults functions of apps/v1, batch/v1 and core/v1. Pod templates stay as they are: a
-pod is completed when it is made.)
+(The SetDefaults functions of apps/v1, batch/v1, core/v1 and resource.k8s.io/v1.) Pod templates stay
+as they are; a pod gets its defaults when it is created. A scheduler rejects a claim without an
+allocation mode.
 
-What the API server fills in where a claim to devices does not say it.
+Nulls: kube-apiserver keeps objects as Go structs.
 
-(The SetDefaults functions of resource.k8s.io/v1.) A scheduler that finds no allocation mode in a
-request refuses it.
-
-The nulls that kube-apiserver writes into objects.
-
-kube-apiserver keeps objects as Go structs. A list or a time that is empty is written as null where
-its field has no ``omitempty`` (k8s.io/api, types.go), and clients see it: a Node has images whose
-names are null, a CSINode without drivers has drivers null.
+It writes an empty list or time as null if the field has no ``omitempty`` (k8s.io/api, types.go).
+Clients see this: images of a Node have names null, a CSINode without drivers has drivers null.
 """
 
 from __future__ import annotations

@@ -195,8 +195,8 @@ def added_containers(stored: Stored, data: Plain) -> Plain:
             what = "removed" if new is None else "changed"
             text = f'existing ephemeral containers "{old["name"]}" may not be {what}'
             raise _refused(stored, _FIELD, "FieldValueForbidden", f"Forbidden: {text}")
-    for place, container in enumerate(wanted.values()):
-        _check(stored, spec, place, container)
+    for index, container in enumerate(wanted.values()):
+        _check(stored, spec, index, container)
     complete = [{**_DEFAULTS, **container} for container in wanted.values()]
     result["spec"] = {**spec, "ephemeralContainers": complete}
     if not complete:
@@ -206,17 +206,17 @@ def added_containers(stored: Stored, data: Plain) -> Plain:
 
 def _by_name(stored: Stored, given: list[Plain] | tuple[()]) -> dict[str, Plain]:
     containers: dict[str, Plain] = {}
-    for place, container in enumerate(given):
+    for index, container in enumerate(given):
         name = container.get("name") or ""
         if name in containers:
             why = f'Duplicate value: "{name}"'
-            raise _refused(stored, f"{_FIELD}[{place}].name", "FieldValueDuplicate", why)
+            raise _refused(stored, f"{_FIELD}[{index}].name", "FieldValueDuplicate", why)
         containers[name] = container
     return containers
 
 
-def _check(stored: Stored, spec: Plain, place: int, container: Plain) -> None:
-    at = f"{_FIELD}[{place}]"
+def _check(stored: Stored, spec: Plain, index: int, container: Plain) -> None:
+    at = f"{_FIELD}[{index}]"
     for field in ("name", "image"):
         if not container.get(field):
             raise _refused(stored, f"{at}.{field}", "FieldValueRequired", "Required value")

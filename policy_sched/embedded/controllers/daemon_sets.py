@@ -20,7 +20,7 @@ from policy_sched.embedded.store import ADDED, DELETED, Key, ObjectStore, StoreC
 from policy_sched.manifests import workload_expansion as expansion
 from policy_sched.model import Node, Pod, required_node_names
 
-_ONE: Final = 1
+_DEFAULT_UNAVAILABLE: Final = 1
 
 
 class DaemonSetController(pod_control.WorkloadController):
@@ -42,7 +42,7 @@ class DaemonSetController(pod_control.WorkloadController):
             super().observe(change)
         elif change.type == DELETED or change.old is None or _face(new) != _face(change.old):
             for stored in self._store.select(DAEMON_SET):
-                self._queue.add(Key(DAEMON_SET, *stored.place))
+                self._queue.add(Key(DAEMON_SET, *stored.namespaced_name))
 
     def forget(self, uid: str) -> None:
         """Drop what is kept about a deleted set."""
@@ -179,7 +179,7 @@ def _outdated(
     strategy = data["spec"].get("updateStrategy") or {}
     if strategy.get("type") == "OnDelete":
         return
-    given = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", _ONE)
+    given = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", _DEFAULT_UNAVAILABLE)
     ready = {
         pod.uid for pod in current if pod_control.standing_of(pod) == pod_control.Standing.READY
     }

@@ -176,7 +176,7 @@ class DeploymentController(Controller):
         """Add a deployment that changed, or that of a replica set."""
         new = change.new
         if new.resource.key == apimachinery.DEPLOYMENT:
-            self._queue.add(Key(apimachinery.DEPLOYMENT, *new.place))
+            self._queue.add(Key(apimachinery.DEPLOYMENT, *new.namespaced_name))
         elif new.resource.key == apimachinery.REPLICA_SET:
             owner = pod_control.controller_of(new)
             if owner is not None and (owner.api_version, owner.kind) == apimachinery.DEPLOYMENT:

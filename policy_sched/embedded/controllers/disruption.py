@@ -101,7 +101,7 @@ class DisruptionController(Controller):
 
     def _budget(self, change: StoreChange) -> None:
         new = change.new
-        key = Key(BUDGET, *new.place)
+        key = Key(BUDGET, *new.namespaced_name)
         budgets = self._budgets.setdefault(new.namespace, {})
         if change.type == DELETED:
             budgets.pop(key, None)

@@ -1,8 +1,7 @@
 """The garbage collector: dependents go with their owners, or are orphaned.
 
-Objects are deleted one by one, as many in a turn as there is time for. What is left to do can be
-read from the store at any time: an owner that waits has a finalizer, one that has gone is in
-``deleted_owners``.
+Objects are deleted one by one, as many in a turn as there is time for. The store has the remaining
+work at any time: a waiting owner has a finalizer, a deleted one is in ``deleted_owners``.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class GarbageCollector(Controller):
         return True
 
     def _collect(self, key: Key, stored: Stored) -> bool:
-        """Delete an object of which no owner is left, or remove references to those that went."""
+        """Delete an object without remaining owners, or remove its references to deleted ones."""
         owners = stored.typed.metadata.owner_references
         waiting = {owner.uid for owner in owners if owner.uid in self._waiting}
         gone = waiting | {o.uid for o in owners if o.uid in self._store.deleted_owners}

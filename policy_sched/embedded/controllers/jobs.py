@@ -113,7 +113,7 @@ class JobController(pod_control.WorkloadController):
             waiting.pop(new.uid, None)
 
     def sync(self, key: Key) -> bool:
-        """Count a job's pods that ended, and create those that are missing."""
+        """Count the ended pods of a job, and create missing ones."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         waiting = list(islice(self._waiting(key), pod_control.BURST))
         if stored is None:
@@ -130,7 +130,7 @@ class JobController(pod_control.WorkloadController):
     def _waiting(self, key: Key) -> Iterator[Stored]:
         """Yield the pods that are to be counted, as they are now."""
         for pod in self._uncounted.get(key, {}).values():
-            present = self._store.find(POD, *pod.place)
+            present = self._store.find(POD, *pod.namespaced_name)
             if present is not None and present.uid == pod.uid and _tracked(present):
                 yield present
 
@@ -221,7 +221,7 @@ class JobController(pod_control.WorkloadController):
 
     def _dismiss(self, pod: Stored) -> None:
         """Delete a pod that is not wanted any more; it counts for nothing."""
-        present = self._store.find(POD, *pod.place)
+        present = self._store.find(POD, *pod.namespaced_name)
         if present is not None and present.uid == pod.uid:
             pod_control.remove(self._store, self._store.revise(present, _released(present)))
 

@@ -64,7 +64,7 @@ class NamespaceController(Controller):
         self._terminating: set[str] = set()
 
     def observe(self, change: StoreChange) -> None:
-        """Add namespaces that are deleted, and those that lost their last object."""
+        """Add a deleted namespace, and a namespace that lost its last object."""
         new = change.new
         if new.resource.key == NAMESPACE:
             if new.deleting or change.type == DELETED:

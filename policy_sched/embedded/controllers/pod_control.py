@@ -141,7 +141,7 @@ class WorkloadController(Controller):
         self._readiness: OrderedDict[Key, None] = OrderedDict()
 
     def observe(self, change: StoreChange) -> None:
-        """Add a workload that changed, or that of a pod that changed."""
+        """Add a changed workload, or the workload of a changed pod."""
         new = change.new
         if new.resource.key in self.workloads:
             self._queue.add(new.key)
@@ -213,7 +213,7 @@ def create(store: ObjectStore, data: Mapping[str, Any]) -> Stored | None:
 
 def remove(store: ObjectStore, stored: Stored) -> None:
     """Delete an object, unless it is deleted or terminating already."""
-    present = store.find(stored.resource.key, *stored.place)
+    present = store.find(stored.resource.key, *stored.namespaced_name)
     if present is not None and present.uid == stored.uid and not present.deleting:
         key = stored.key
         store.delete(key, DeleteOptions(uid=stored.uid))
@@ -317,7 +317,7 @@ class Revisions:
         }
 
     def _forget(self, data: Plain, revisions: list[Stored], live: Collection[str]) -> bool:
-        """Delete the oldest revisions that no pod is of, beyond those that are kept."""
+        """Delete the oldest revisions without pods, beyond the history limit."""
         limit = data["spec"].get("revisionHistoryLimit")
         old = [revision for revision in revisions if revision.name not in live]
         surplus = old[: max(0, len(old) - (limit if isinstance(limit, int) else _KEPT))]

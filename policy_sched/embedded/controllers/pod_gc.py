@@ -1,8 +1,8 @@
-"""Pods whose node has gone, or repels them: they are deleted, so that others can replace them.
+"""Deletes pods of deleted nodes and of nodes with a NoExecute taint, so that others replace them.
 
-A node that was deleted takes its pods with it after a while (the pod garbage collector); a node
-with a taint NoExecute loses the pods that do not bear it, at once or after the time for which
-they do (the taint eviction controller).
+Pods of a deleted node are deleted after a while, as by the pod garbage collector. Pods that do not
+tolerate a NoExecute taint are deleted at once, pods that tolerate it for a time after their
+tolerationSeconds, as by the taint eviction controller.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PodGarbageCollector(Controller):
         """Observe bound pods, and nodes."""
         new = change.new
         if new.resource.key == apimachinery.POD:
-            node, key = pod_of(new).spec.node_name, Key(apimachinery.POD, *new.place)
+            node, key = pod_of(new).spec.node_name, Key(apimachinery.POD, *new.namespaced_name)
             if not node:
                 return
             if change.type == DELETED:

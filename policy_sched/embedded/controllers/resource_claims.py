@@ -1,7 +1,7 @@
 """Resource claim controller: makes claims of templates, and frees those that nothing uses.
 
-A claim that was made for a pod goes when the pod has ended; one that pods share gives its devices
-back when the last of them has. (kube-controller-manager's resourceclaim controller.)
+A claim of a template is deleted when its pod has ended. A shared claim is deallocated when its last
+pod has ended. (kube-controller-manager's resourceclaim controller.)
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class ResourceClaimController(Controller):
         """Take note of a claim, a template, or a pod with claims."""
         new, kind = change.new, change.new.resource.key
         if kind == DEVICE_CLAIM:
-            self._queue.add(Key(kind, *new.place))
+            self._queue.add(Key(kind, *new.namespaced_name))
         elif kind == DEVICE_TEMPLATE:
             for pod in self._store.select(POD, new.namespace):
                 if b"resourceClaims" in pod.raw:
-                    self._queue.add(Key(POD, *pod.place))
+                    self._queue.add(Key(POD, *pod.namespaced_name))
         elif b"resourceClaims" in new.raw or b"extendedResourceClaimStatus" in new.raw:
             if change.type != DELETED:
-                self._queue.add(Key(kind, *new.place))
+                self._queue.add(Key(kind, *new.namespaced_name))
             if change.type == DELETED or _ended(new):
                 for claim in self._store.select(DEVICE_CLAIM, new.namespace):
                     if new.uid.encode() in claim.raw:
-                        self._queue.add(Key(DEVICE_CLAIM, *claim.place))
+                        self._queue.add(Key(DEVICE_CLAIM, *claim.namespaced_name))
 
     def sync(self, key: Key) -> bool:
         """Make the claims of a pod, or look whether a claim is still used."""

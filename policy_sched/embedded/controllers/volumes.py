@@ -75,7 +75,7 @@ class PersistentVolumeController(Controller):
         """Observe claims, volumes, classes, and pods with ephemeral volumes."""
         new, kind = change.new, change.new.resource.key
         if kind in (CLAIM, VOLUME) or (kind == POD and change.type == ADDED and _ephemeral(new)):
-            self._queue.add(Key(kind, *new.place))
+            self._queue.add(Key(kind, *new.namespaced_name))
         if kind in (VOLUME, STORAGE_CLASS) or (kind == CLAIM and change.type == DELETED):
             for stored in (*self._store.select(CLAIM), *self._store.select(VOLUME)):
                 self._queue.add(stored.key)

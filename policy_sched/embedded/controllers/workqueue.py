@@ -103,7 +103,7 @@ class Component(Protocol):
         """Note a change of such an object; the store must not be changed here."""
 
     def run(self, over: Over) -> bool:
-        """Do what follows and what is due, until the time is over; return whether it did anything.
+        """Handle queued keys and expired timers in the time given; return whether there were any.
 
         What does not fit into the time is left for the next call, and `next_wakeup` returns 0.
         """

@@ -1,7 +1,7 @@
-"""What is wrong with a CustomResourceDefinition, in kube-apiserver's words.
+"""Checks of a CustomResourceDefinition, with kube-apiserver's messages.
 
-(apiextensions' validation.go and schema/validation.go. The schema that all versions share stands at
-spec.validation there, and so it does in messages.)
+(apiextensions' validation.go and schema/validation.go. A schema that all versions share is at
+spec.validation there, and so in messages.)
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _present(value: Any) -> Any:
 
 
 def check_definition(problems: Problems, data: Plain, old: Plain | None) -> None:
-    """Check a definition, new or changed."""
+    """Check a new or changed definition."""
     spec: Plain = data.get("spec") or {}
     names: Plain = spec.get("names") or {}
     group, versions = spec.get("group") or "", spec.get("versions") or []
@@ -97,10 +97,8 @@ def _check_group(problems: Problems, data: Plain, group: str) -> None:
     if not _PROTECTED.fullmatch(group):
         return
     given = (data["metadata"].get("annotations") or {}).get(_APPROVED) or ""
-    at, see = (
-        f"metadata.annotations[{_APPROVED}]",
-        "see https://github.com/kubernetes/enhancements/pull/1111",
-    )
+    at = f"metadata.annotations[{_APPROVED}]"
+    see = "see https://github.com/kubernetes/enhancements/pull/1111"
     must = f'protected groups must have approval annotation "{_APPROVED}"'
     if not given:
         problems.required(at, f"{must}, {see}")
@@ -164,10 +162,14 @@ def _check_versions(problems: Problems, versions: list[Plain]) -> None:
         problems.invalid(at, shown, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
         problems.invalid(at, shown, "must have exactly one version marked as storage version")
-    shared = {field: _is_shared(versions, field) for field in _SHARED}
+    shared = {
+        field: at_top
+        for field, at_top in _SHARED.items()
+        if all(version.get(field) == versions[0].get(field) for version in versions)
+    }
     for index, version in enumerate(versions):
-        places = {f: _SHARED[f] if shared[f] else f"{at}[{index}].{f}" for f in _SHARED}
-        _check_version(problems, version, f"{at}[{index}]", places)
+        paths = {field: shared.get(field, f"{at}[{index}].{field}") for field in _SHARED}
+        _check_version(problems, version, f"{at}[{index}]", paths)
 
 
 _SHARED: Final = {
@@ -176,14 +178,10 @@ _SHARED: Final = {
     "additionalPrinterColumns": "spec.additionalPrinterColumns",
     "selectableFields": "spec.selectableFields",
 }
-"""Where upstream puts what all versions have in common."""
+"""Fields of a version, and their paths in upstream's messages if all versions have them equal."""
 
 
-def _is_shared(versions: list[Plain], field: str) -> bool:
-    return all(version.get(field) == versions[0].get(field) for version in versions)
-
-
-def _check_version(problems: Problems, version: Plain, at: str, places: dict[str, str]) -> None:
+def _check_version(problems: Problems, version: Plain, at: str, paths: dict[str, str]) -> None:
     warning = version.get("deprecationWarning")
     if warning is not None:
         words = []
@@ -194,17 +192,17 @@ def _check_version(problems: Problems, version: Plain, at: str, places: dict[str
         problems.each(f"{at}.deprecationWarning", warning, words)
     subresources: Plain = version.get("subresources") or {}
     if subresources.get("scale") is not None:
-        _check_scale(problems, f"{places['subresources']}.scale", subresources["scale"])
+        _check_scale(problems, f"{paths['subresources']}.scale", subresources["scale"])
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        _check_column(problems, f"{places['additionalPrinterColumns']}[{index}]", column)
+        _check_column(problems, f"{paths['additionalPrinterColumns']}[{index}]", column)
     given = inside(version.get("schema"), "openAPIV3Schema")
     if not isinstance(given, dict):
         problems.required(f"{at}.schema.openAPIV3Schema", "schemas are required")
         return
     schema = schema_of(given)
-    check_schema(problems, schema, f"{places['schema']}.openAPIV3Schema")
+    check_schema(problems, schema, f"{paths['schema']}.openAPIV3Schema")
     selectable = version.get("selectableFields") or []
-    _check_selectable(problems, places["selectableFields"], selectable, schema)
+    _check_selectable(problems, paths["selectableFields"], selectable, schema)
 
 
 def _check_scale(problems: Problems, at: str, scale: Plain) -> None:
@@ -227,10 +225,8 @@ def _check_column(problems: Problems, at: str, column: Plain) -> None:
     if not column.get("name"):
         problems.required(f"{at}.name")
     must = f"must be one of {','.join(_COLUMN_TYPES)}"
-    if not column.get("type"):
-        problems.required(f"{at}.type", must)
-    elif column["type"] not in _COLUMN_TYPES:
-        problems.invalid(f"{at}.type", column["type"], must)
+    if column.get("type") not in _COLUMN_TYPES:
+        problems.must_be(f"{at}.type", column.get("type"), must)
     if column.get("format") and column["format"] not in _COLUMN_FORMATS:
         must = f"must be one of {','.join(_COLUMN_FORMATS)}"
         problems.invalid(f"{at}.format", column["format"], must)
@@ -285,8 +281,15 @@ def check_schema(problems: Problems, schema: Schema, at: str) -> None:
     problems.take(checked)
 
 
+_LEVELS: Final = {
+    "root": "at the root",
+    "item": "for specified array items",
+    "field": "for specified object fields",
+}
+
+
 class _SchemaCheck:
-    """Checks each place of a schema."""
+    """Checks a schema and the schemas in it."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
@@ -314,7 +317,6 @@ class _SchemaCheck:
 
     def _check_type(self, schema: Schema, at: str, level: str) -> None:
         problems, kind = self._problems, schema.type
-        must = "must be object if x-kubernetes-embedded-resource is true"
         free = schema.x_int_or_string or schema.x_preserve_unknown_fields
         if kind == "null":
             why = "type cannot be set to null, use nullable as an alternative"
@@ -322,17 +324,10 @@ class _SchemaCheck:
         if kind and kind not in _TYPES:
             problems.unsupported(f"{at}.type", kind, _TYPES)
         if schema.x_embedded_resource and kind != "object":
-            if kind:
-                problems.invalid(f"{at}.type", kind, must)
-            else:
-                problems.required(f"{at}.type", must)
+            must = "must be object if x-kubernetes-embedded-resource is true"
+            problems.must_be(f"{at}.type", kind, must)
         elif not kind and not free:
-            where = {
-                "root": "at the root",
-                "item": "for specified array items",
-                "field": "for specified object fields",
-            }[level]
-            problems.required(f"{at}.type", f"must not be empty {where}")
+            problems.required(f"{at}.type", f"must not be empty {_LEVELS[level]}")
         if level == "root" and kind and kind != "object":
             problems.invalid(f"{at}.type", kind, "must be object at the root")
         for name, given in (
@@ -372,24 +367,28 @@ class _SchemaCheck:
                 problems.forbidden(f"{at}.properties[metadata]", f"{why} implicitly specified")
 
 
+_QUADRATIC: Final = (
+    "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+)
+
+
 def check_words(problems: Problems, schema: Schema, at: str) -> None:
-    """Check fields that are never allowed, and patterns; of a condition, too."""
-    if schema.unique_items:
-        why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        problems.forbidden(f"{at}.uniqueItems", why)
-    if schema.properties and schema.additional_properties not in (None, True):
-        why = "additionalProperties and properties are mutual exclusive"
-        problems.forbidden(f"{at}.additionalProperties", why)
-    for name, given in (
-        ("id", schema.id), ("additionalItems", schema.additional_items is not None),
-        ("patternProperties", schema.pattern_properties), ("definitions", schema.definitions),
-        ("dependencies", schema.dependencies), ("$ref", schema.ref is not None),
-    ):  # fmt: skip
+    """Check the fields that are never allowed, and the pattern; of a condition, too."""
+    both = schema.properties and schema.additional_properties not in (None, True)
+    is_list = isinstance(schema.items, list)
+    for name, given, why in (
+        ("uniqueItems", schema.unique_items, _QUADRATIC),
+        ("additionalProperties", both, "additionalProperties and properties are mutual exclusive"),
+        ("id", schema.id, ""),
+        ("additionalItems", schema.additional_items is not None, ""),
+        ("patternProperties", schema.pattern_properties, ""),
+        ("definitions", schema.definitions, ""),
+        ("dependencies", schema.dependencies, ""),
+        ("$ref", schema.ref is not None, ""),
+        ("items", is_list, "items must be a schema object and not an array"),
+    ):
         if given:
-            problems.forbidden(f"{at}.{name}", f"{name} is not supported")
-    if isinstance(schema.items, list):
-        why = "items must be a schema object and not an array"
-        problems.forbidden(f"{at}.items", why)
+            problems.forbidden(f"{at}.{name}", why or f"{name} is not supported")
     if schema.pattern:
         try:
             structural.compiled(schema.pattern)
@@ -406,10 +405,8 @@ def _check_lists(problems: Problems, schema: Schema, at: str) -> None:
         if given is None:
             continue
         must = f"must be {kind} if x-kubernetes-{word}-type is specified"
-        if not schema.type:
-            problems.required(f"{at}.type", must)
-        elif schema.type != kind:
-            problems.invalid(f"{at}.type", schema.type, must)
+        if schema.type != kind:
+            problems.must_be(f"{at}.type", schema.type, must)
         if given not in choices:
             problems.unsupported(f"{at}.x-kubernetes-{word}-type", given, choices)
     type_at = f"{at}.x-kubernetes-list-type"
@@ -484,7 +481,7 @@ def _check_rule(problems: Problems, rule: structural.Rule, at: str, schema: Sche
 
 
 def _conditions(schema: Schema, at: str) -> Iterator[tuple[Schema, str]]:
-    """Yield the places of a schema that have conditions besides their own."""
+    """Yield the parts of a schema that have allOf, anyOf, oneOf or not, with their paths."""
     if schema.all_of or schema.any_of or schema.one_of or schema.negated is not None:
         yield schema, at
     for where, part in schema.parts(at):
@@ -499,12 +496,12 @@ _STRUCTURAL: Final = {
     "x-kubernetes-list-type": "undefined", "x-kubernetes-map-type": "undefined",
     "x-kubernetes-validations": "empty",
 }  # fmt: skip
-"""What conditions must not have, and how it has to be."""
+"""Fields that no condition may have, and the value that messages ask for."""
 _EITHER: Final = [{"type": "integer"}, {"type": "string"}]
 
 
 def _check_condition(problems: Problems, schema: Schema, at: str) -> None:
-    """Check the conditions of one place: they restrict what the schema has, and add nothing."""
+    """Check the conditions of a schema: they may restrict its fields, and add none."""
     free: set[str] = set()
     if schema.x_int_or_string:  # the two forms in which upstream lets types stand
         first = schema.all_of[0].any_of if schema.all_of else []
@@ -563,7 +560,11 @@ def _check_defaults(problems: Problems, schema: Schema, at: str, *, root: bool =
 def _check_rules(
     costs: RuleCosts, schema: Schema, at: str, reach: tuple[float, str], *, root: bool = False
 ) -> None:
-    """Check the rules of a schema; ``reach``: how often it is there, and where it has no past."""
+    """Check the rules of a schema.
+
+    ``reach``: the most values of the schema in an object, and the path of the nearest list or map
+    whose items have no old value, "" if there is none.
+    """
     count, uncorrelated = reach
     if schema.x_validations:
         costs.check(schema, at, count, root=root, uncorrelated=uncorrelated)

@@ -2,8 +2,8 @@
 
 Objects of such a kind are kept under one key, whatever version they were sent in, and with the
 apiVersion of the storage version. Conversion is None: versions differ in apiVersion, in what they
-prune and in what they validate. Of objects that were stored under an earlier schema, what they show
-is pruned and completed when they are read.
+prune and in what they validate. An object that was stored under an earlier schema is pruned and
+completed when it is read.
 """
 
 from __future__ import annotations

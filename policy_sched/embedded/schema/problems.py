@@ -1,4 +1,4 @@
-"""What is wrong with the fields of an object: causes, and the refusal that names all of them.
+"""Problems with the fields of an object: causes, and the error that names all of them.
 
 (apimachinery's field.Error, and NewInvalid.)
 """
@@ -44,7 +44,7 @@ class Problems:
         return self._spent[0] > MOST_STEPS
 
     def apart(self) -> Problems:
-        """Return a collection for what may not count, which spends the same steps."""
+        """Return a collection for causes that may be dropped; it shares this one's steps."""
         others = Problems()
         others._spent = self._spent
         return others
@@ -62,16 +62,23 @@ class Problems:
         self._add(at, "FieldValueRequired", "Required value", why)
 
     def invalid(self, at: str, value: object, why: str) -> None:
-        """A value is not what it has to be."""
+        """A value breaks a rule; ``why`` says which."""
         self._add(at, "FieldValueInvalid", f"Invalid value: {shown(value)}", why)
+
+    def must_be(self, at: str, value: str | None, why: str) -> None:
+        """A value is missing, or another one than it must be."""
+        if value:
+            self.invalid(at, value, why)
+        else:
+            self.required(at, why)
 
     def wrong_type(self, at: str, actual: str, why: str) -> None:
         """A value has another type than its schema says."""
         self._add(at, "FieldValueTypeInvalid", f"Invalid value: {shown(actual)}", why)
 
-    def unsupported(self, at: str, value: object, known: Iterable[str]) -> None:
-        """A value is none of those that are known."""
-        why = f"supported values: {', '.join(map(formats.quoted, known))}"
+    def unsupported(self, at: str, value: object, supported: Iterable[str]) -> None:
+        """A value is none of the supported ones."""
+        why = f"supported values: {', '.join(map(formats.quoted, supported))}"
         self._add(at, "FieldValueNotSupported", f"Unsupported value: {shown(value)}", why)
 
     def duplicate(self, at: str, value: object) -> None:
@@ -79,11 +86,11 @@ class Problems:
         self._add(at, "FieldValueDuplicate", f"Duplicate value: {shown(value)}")
 
     def unknown(self, at: str, value: object) -> None:
-        """A value names something that is not there."""
+        """A value names something that does not exist."""
         self._add(at, "FieldValueNotFound", f"Not found: {shown(value)}")
 
     def forbidden(self, at: str, why: str) -> None:
-        """Something must not be."""
+        """A field must not be set."""
         self._add(at, "FieldValueForbidden", "Forbidden", why)
 
     def too_long(self, at: str, most: int) -> None:
@@ -129,12 +136,12 @@ def check_metadata(problems: Problems, meta: Plain) -> None:
     check_labels(problems, "metadata.labels", meta.get("labels"))
     check_annotations(problems, "metadata.annotations", meta.get("annotations"))
     references = meta.get("ownerReferences") or ()
-    for place, reference in enumerate(references):
+    for index, reference in enumerate(references):
         for field in _OWNED_BY:
             if not reference.get(field):
                 what = "version" if field == "apiVersion" else field
                 why = f"{what} must not be empty"
-                problems.invalid(f"{_OWNERS}[{place}].{field}", "", why)
+                problems.invalid(f"{_OWNERS}[{index}].{field}", "", why)
     controllers = [reference.get("name") for reference in references if reference.get("controller")]
     if len(controllers) > 1:
         first, second = (f"{reference}" for reference in controllers[:2])
@@ -169,12 +176,12 @@ def check_annotations(problems: Problems, at: str, annotations: Any) -> None:
 
 
 def items(value: Any) -> Iterator[tuple[int, Plain]]:
-    """Yield the objects of a list with their places; nothing of what is no list."""
-    for place, item in enumerate(value if isinstance(value, list) else ()):
+    """Yield the objects of a list with their indexes; nothing if the value is no list."""
+    for index, item in enumerate(value if isinstance(value, list) else ()):
         if isinstance(item, dict):
-            yield place, item
+            yield index, item
 
 
 def inside(value: Any, field: str) -> Any:
-    """Return a field of what may be an object."""
+    """Return a field of a value; None if the value is no object."""
     return value.get(field) if isinstance(value, dict) else None

@@ -56,11 +56,11 @@ class MessageField:
     kept: bool = False
 
 
-def _field(text: str, place: int) -> tuple[int, MessageField]:
+def _field(text: str, position: int) -> tuple[int, MessageField]:
     number, name, kind = text.split()
     bare = kind.lstrip("*?")
     mapped = bare.startswith("map:")
-    return -place if number == "-" else int(number), MessageField(
+    return -position if number == "-" else int(number), MessageField(
         name, bare.removeprefix("map:"), kind.startswith("*"), mapped, kind.startswith("?")
     )
 
@@ -69,7 +69,7 @@ def _messages() -> dict[str, dict[int, MessageField]]:
     raw = Path(__file__).with_name("messages.json").read_bytes()
     by_name = msgspec.json.decode(raw, type=dict[str, list[str]])
     return {
-        name: dict(_field(text, place) for place, text in enumerate(fields, 1))
+        name: dict(_field(text, position) for position, text in enumerate(fields, 1))
         for name, fields in by_name.items()
     }
 
@@ -187,11 +187,11 @@ def _decoder(message: str) -> msgspec.json.Decoder[Any]:
 def _struct(message: str) -> type:
     names = {f"f{at}": name for at, name in enumerate(fields_of(message))}
     fields: list[tuple[str, Any, Any]] = [
-        (place, _type(fields_of(message)[name]) | None, None) for place, name in names.items()
+        (field, _type(fields_of(message)[name]) | None, None) for field, name in names.items()
     ]
     if "/" in message:
         names |= {"kind": "kind", "version": "apiVersion"}
-        fields += [(place, str | None, None) for place in ("kind", "version")]
+        fields += [(field, str | None, None) for field in ("kind", "version")]
     return msgspec.defstruct("Message", fields, rename=names, gc=False)
 
 
@@ -225,7 +225,7 @@ def _refusal(kind: Kind, message: str, data: Plain, error: str) -> ApiError:
     """Return the refusal of kube-apiserver for what msgspec found: field, type and value."""
     match = _AT.search(error)
     path = match[1] if match else ""
-    value, owner, field, inside, shown = _found(message, data, path)
+    value, owner, field, inside, shown = _value_at(message, data, path)
     names = ".".join(name for name, _ in _STEP.findall(path) if name)
     go = f"Go struct field {_go_name(owner)}.{names} of type {_go_type(field, inside=inside)}"
     is_text = isinstance(value, str)
@@ -243,7 +243,7 @@ def _refusal(kind: Kind, message: str, data: Plain, error: str) -> ApiError:
     return cannot_be_handled(kind, f"json: cannot unmarshal {what[:_BYTES]} into {go}")
 
 
-def _found(message: str, data: Plain, path: str) -> tuple[Any, str, MessageField, bool, str]:
+def _value_at(message: str, data: Plain, path: str) -> tuple[Any, str, MessageField, bool, str]:
     """Return a path's value, its message, its field, whether an item is meant, and the path."""
     value: Any = data
     owner, field, inside, shown = message, MessageField("", message), False, ""

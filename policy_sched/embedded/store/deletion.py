@@ -127,7 +127,7 @@ def _is_namespace(data: Plain) -> bool:
 
 
 def released(data: Plain) -> bool:
-    """Return whether an object that was marked before has nothing left that holds it."""
+    """Return whether nothing holds a deleted object any more: no finalizers and no grace period."""
     meta = data["metadata"]
     if not meta.get("deletionTimestamp") or meta.get("finalizers") or awaits_finalize(data):
         return False

@@ -5,8 +5,8 @@ a merge patch. (RFC 7386, RFC 6902, and the patchMergeKey tags of the API's type
 
 Apply: an object becomes what a file describes, as with kubectl's client-side apply.
 
-What the file had last time is kept in an annotation. What it has dropped since is removed, what
-it has is written, and what others have written besides stays.
+An annotation keeps the former file. Fields that only the former file has are removed; fields of the
+file are written; all others stay.
 """
 
 from __future__ import annotations
@@ -121,10 +121,10 @@ def _arranged(result: Plain, patch: Plain) -> Plain:
         if field == key or not isinstance(items, list) or not isinstance(wanted, list):
             continue
         name = key_of(field, wanted)
-        places: dict[bytes, int] = {}
+        order: dict[bytes, int] = {}
         for i, wanted_item in enumerate(wanted):
-            places.setdefault(_mark(wanted_item, name), i)
-        marks = [places.get(_mark(item, name), len(wanted)) for item in items]
+            order.setdefault(_mark(wanted_item, name), i)
+        marks = [order.get(_mark(item, name), len(wanted)) for item in items]
         result[field] = [items[at] for at in sorted(range(len(items)), key=marks.__getitem__)]
     retained = patch.get(_RETAIN)
     if isinstance(retained, list):

@@ -6,8 +6,8 @@ system has the bytes; a machine that loses power may lose the last transactions,
 one (``synchronous=NORMAL``; FULL would wait for the disk at every change). The file belongs to one
 process at a time.
 
-A file that is damaged is refused when it is opened, with what can be done. While changes cannot be
-written (the disk is full, say) each of them is refused with `NotWritten`, and nothing else happens.
+Opening a damaged file fails, with a hint how to repair it. While changes cannot be written (the
+disk is full, say) each of them is refused with `NotWritten`, and nothing else happens.
 
 The version of the last change that was kept, in a small file beside the database.
 
@@ -152,7 +152,7 @@ class Storage:
         """Return the version of the last change that was kept."""
         return 0
 
-    def trouble(self) -> str:
+    def write_error(self) -> str:
         """Return why changes cannot be written at present, "" if they can."""
         return ""
 
@@ -303,7 +303,7 @@ class SqliteStorage(Storage):
         except sqlite3.Error as error:
             raise ClusterError(f"{self._path}: {_words(self._path, error)}") from None
 
-    def trouble(self) -> str:
+    def write_error(self) -> str:
         """Return why changes cannot be written; try to write as much as could not be written."""
         if self._refused:
             with suppress(NotWritten):
@@ -315,7 +315,7 @@ class SqliteStorage(Storage):
         """Return whether changes can be written again; true once after each time they could not."""
         if self._refused and self._written:
             self._written = False
-            self.trouble()
+            self.write_error()
         was_recovered, self._recovered = self._recovered, False
         return was_recovered
 
@@ -334,7 +334,7 @@ class SqliteStorage(Storage):
         statements: list[Statement] = []
         for change in changes:
             stored = change.new
-            row = (*stored.resource.key, *stored.place)
+            row = (*stored.resource.key, *stored.namespaced_name)
             if change.type == DELETED:
                 statements.append((_REMOVE, row))
             else:

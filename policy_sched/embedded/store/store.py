@@ -83,7 +83,7 @@ _SERVER_FIELDS: Final = (
 
 Checked = Callable[[Stored, Plain], None]
 """Raises ApiError if an object must not become what the second argument is."""
-Place = tuple[str, str]
+NamespacedName = tuple[str, str]
 """Namespace ("" where a kind has none) and name."""
 
 
@@ -107,7 +107,7 @@ class ObjectStore:
         self.sync_errors: Counter[str] = Counter()
         self._rehearsing = False
         self.storage = storage or Storage()
-        self._objects: dict[Kind, dict[Place, Stored]] = {}
+        self._objects: dict[Kind, dict[NamespacedName, Stored]] = {}
         self._owned: dict[str, dict[Key, None]] = {}
         self._priorities: Priorities | None = None
         self._changed_at: dict[Kind, int] = {}
@@ -172,9 +172,9 @@ class ObjectStore:
 
     def everything(self, namespace: str = "") -> Iterable[Stored]:
         """Yield all objects, or those of a namespace, kind by kind."""
-        for by_place in self._objects.values():
-            for place, stored in by_place.items():
-                if not namespace or place[0] == namespace:
+        for by_name in self._objects.values():
+            for namespaced_name, stored in by_name.items():
+                if not namespace or namespaced_name[0] == namespace:
                     yield stored
 
     def dependents(self, uid: str) -> Iterable[Key]:
@@ -477,7 +477,7 @@ class ObjectStore:
             if change.type != watch_history.DELETED:
                 self._put(change.new)
             else:
-                del self._objects[change.new.resource.key][change.new.place]
+                del self._objects[change.new.resource.key][change.new.namespaced_name]
             if self.deleted_owners and change.old is not None:
                 before = {owner.uid for owner in change.old.typed.metadata.owner_references}
                 self.deleted_owners -= before - self._owned.keys()
@@ -495,7 +495,7 @@ class ObjectStore:
     def _put(self, stored: Stored) -> None:
         key = stored.key
         self.set_aside.pop(key, None)
-        self._objects.setdefault(key.kind, {})[stored.place] = stored
+        self._objects.setdefault(key.kind, {})[stored.namespaced_name] = stored
         for owner in stored.typed.metadata.owner_references:
             self._owned.setdefault(owner.uid, {})[key] = None
 
@@ -520,7 +520,7 @@ class ObjectStore:
         if data != msgspec.json.decode(bytes(raw)):  # nulls of an earlier version, say
             raw = encoded(data)
         stored = Stored(restored_kind, version, bytes(raw), read(restored_kind, bytes(raw)))
-        inside = data.get("apiVersion"), data.get("kind"), *stored.place
+        inside = data.get("apiVersion"), data.get("kind"), *stored.namespaced_name
         key = inside[:2] if restored_kind.custom else restored_kind.key
         if inside != (*key, namespace, name):
             raise ValueError(f"it is another object: {' '.join(map(repr, inside))}")

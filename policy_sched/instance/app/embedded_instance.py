@@ -120,7 +120,9 @@ class EmbeddedInstance(Instance):
         self.metrics.registry.register(ClusterMetrics(self.cluster.store))
         if lost := self.cluster.store.storage.lost:
             self.log.write(ERROR, "Changes of the cluster are lost", error=lost)
-        self.ready_checks = (healthz.Check(healthz.STORAGE, self.cluster.store.storage.trouble),)
+        self.ready_checks = (
+            healthz.Check(healthz.STORAGE, self.cluster.store.storage.write_error),
+        )
         self.feed = Informer(self.cluster.store, self.scheduler, self.metrics.attempts)
         self.apply(contents)
 

@@ -83,7 +83,7 @@ def selectors_of(manifests: Manifests) -> list[Diagnostic]:
     diagnostics: list[Diagnostic] = []
     for obj in manifests.objects:
         if type(obj).__name__ in load.WITH_SELECTORS:
-            position = manifests.places.get(object_key(obj))
+            position = manifests.positions.get(object_key(obj))
             marked = None if position is None else position.look().marked
             if marked is not None:
                 selectors, problems = load.device_selectors(marked)

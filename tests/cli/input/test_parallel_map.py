@@ -61,7 +61,7 @@ def test_a_process_with_threads_is_not_copied(monkeypatch: pytest.MonkeyPatch) -
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait)
     thread.start()
-    found = parallel_map(lambda _: os.getpid(), range(4 * ENOUGH))
+    results = parallel_map(lambda _: os.getpid(), range(4 * ENOUGH))
     stop.set()
     thread.join()
-    assert set(found) == {os.getpid()}
+    assert set(results) == {os.getpid()}

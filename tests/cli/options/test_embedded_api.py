@@ -73,7 +73,7 @@ def test_without_controllers_the_scheduler_binds_and_nothing_creates_pods(tmp_pa
         sent(pods, POD)
         assert process.bound("p")[1] == 1
         with urllib.request.urlopen(pods) as answer:
-            assert [one["metadata"]["name"] for one in json.load(answer)["items"]] == ["p"]
+            assert [item["metadata"]["name"] for item in json.load(answer)["items"]] == ["p"]
     finally:
         process.process.kill()
         process.process.communicate()

@@ -50,10 +50,10 @@ def test_flags_of_leader_election_win_over_the_configuration() -> None:
 def test_rates_of_flags_count_without_a_configuration_only() -> None:
     """As upstream: they are deprecated, and the file's win."""
     client = ClientFlags(kube_api_qps=7, kube_api_burst=9)
-    found = Overrides(client=client).of(SETTINGS).client_connection
-    assert (found.qps, found.burst) == (7, 9)
-    found = Overrides(client=client, configured=True).of(SETTINGS).client_connection
-    assert (found.qps, found.burst) == (50, 100)
+    client_connection = Overrides(client=client).of(SETTINGS).client_connection
+    assert (client_connection.qps, client_connection.burst) == (7, 9)
+    client_connection = Overrides(client=client, configured=True).of(SETTINGS).client_connection
+    assert (client_connection.qps, client_connection.burst) == (50, 100)
 
 
 @pytest.mark.parametrize(

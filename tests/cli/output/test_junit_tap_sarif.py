@@ -52,17 +52,17 @@ def test_sarif_names_rules_and_places() -> None:
     """One rule per code, a region for each result, and the address that code scanning asks for."""
     log = json.loads(as_sarif([WARNING, ERROR]))
     assert log["version"] == "2.1.0"
-    (found,) = log["runs"]
-    assert found["tool"]["driver"]["name"] == "policy-sched"
-    assert found["tool"]["driver"]["informationUri"] == "https://policysched.dev/"
-    assert [rule["id"] for rule in found["tool"]["driver"]["rules"]] == ["PS102", "PS401"]
-    first, second = found["results"]
+    (run,) = log["runs"]
+    assert run["tool"]["driver"]["name"] == "policy-sched"
+    assert run["tool"]["driver"]["informationUri"] == "https://policysched.dev/"
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["PS102", "PS401"]
+    first, second = run["results"]
     assert first["level"] == "error"
     assert second["level"] == "warning"
-    place = first["locations"][0]["physicalLocation"]
-    assert place["artifactLocation"]["uri"] == "b.yaml"
-    assert place["region"] == {"startLine": 3, "startColumn": 5, "endColumn": 7}
-    assert found["tool"]["driver"]["rules"][first["ruleIndex"]]["id"] == first["ruleId"]
+    location = first["locations"][0]["physicalLocation"]
+    assert location["artifactLocation"]["uri"] == "b.yaml"
+    assert location["region"] == {"startLine": 3, "startColumn": 5, "endColumn": 7}
+    assert run["tool"]["driver"]["rules"][first["ruleIndex"]]["id"] == first["ruleId"]
 
 
 def test_what_a_file_says_breaks_no_format() -> None:
@@ -70,8 +70,8 @@ def test_what_a_file_says_breaks_no_format() -> None:
     odd = Diagnostic("my dir/é#1.yaml", 1, 1, "PS012", "bad quantity '\x01\x1b[31m\ufffe'")
     text = as_junit(cases_of([], [odd], {}))
     assert r"bad quantity '\x01\e[31m" in "".join(ET.fromstring(text).itertext())
-    place = json.loads(as_sarif([odd]))["runs"][0]["results"][0]["locations"][0]
-    uri = place["physicalLocation"]["artifactLocation"]["uri"]
+    location = json.loads(as_sarif([odd]))["runs"][0]["results"][0]["locations"][0]
+    uri = location["physicalLocation"]["artifactLocation"]["uri"]
     assert uri == "my%20dir/%C3%A9%231.yaml"
     assert as_tap(cases_of(["a\nb.yaml"], [], {})).splitlines()[2:] == [r"ok 1 - a\\nb.yaml"]
 

@@ -81,7 +81,7 @@ def test_a_log_has_a_line_each_minute(total: int | None, line: str) -> None:
             assert log.written.wait(60)
     assert line in log.getvalue()
     assert "\x1b" not in log.getvalue()
-    assert not [one for one in threading.enumerate() if one.name.endswith("(tell)")]
+    assert not [item for item in threading.enumerate() if item.name.endswith("(tell)")]
 
 
 def test_an_error_ends_the_bar() -> None:
@@ -89,4 +89,4 @@ def test_an_error_ends_the_bar() -> None:
     terminal = Terminal()
     with pytest.raises(ValueError, match="broken"), progress("deciding", 1, terminal, delay=0):
         raise ValueError("broken")
-    assert not [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
+    assert not [item for item in threading.enumerate() if isinstance(item, threading.Timer)]

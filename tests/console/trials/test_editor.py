@@ -22,13 +22,13 @@ def test_problems_are_those_of_check(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     put(path, keeping("Mine", '"\U0001f600ä" == node.nam'))
     (shown,) = EditorQuestion("check", str(path), path.read_text()).result()["problems"]
-    (found,) = check_files([str(path)])
+    (diagnostic,) = check_files([str(path)])
     line = path.read_text().split("\n")[shown["line"]]
-    assert shown["line"] == found.line - 1
+    assert shown["line"] == diagnostic.line - 1
     marked = line.encode("utf-16-le")[2 * shown["start"] : 2 * shown["end"]].decode("utf-16-le")
-    assert marked == line[found.column - 1 : found.column - 1 + found.width]
-    assert (shown["code"], shown["message"]) == (found.code, found.message)
-    assert (shown["hint"], shown["severity"]) == (found.hint, "error")
+    assert marked == line[diagnostic.column - 1 : diagnostic.column - 1 + diagnostic.width]
+    assert (shown["code"], shown["message"]) == (diagnostic.code, diagnostic.message)
+    assert (shown["hint"], shown["severity"]) == (diagnostic.hint, "error")
 
 
 def test_a_sound_text_has_no_problem() -> None:
@@ -38,19 +38,21 @@ def test_a_sound_text_has_no_problem() -> None:
 
 def test_completions_are_the_language_servers() -> None:
     """Labels come in its order, and say from where they replace what is written."""
-    line = TEXT.split("\n").index(next(one for one in TEXT.split("\n") if "&& node." in one))
+    line = TEXT.split("\n").index(next(item for item in TEXT.split("\n") if "&& node." in item))
     shown = TEXT.split("\n")[line]
     end = shown.index("&& node.") + len("&& node.")
-    found = EditorQuestion("complete", "x.yaml", TEXT, line, end).result()
+    completion = EditorQuestion("complete", "x.yaml", TEXT, line, end).result()
     expected = suggestions("x.yaml", TEXT, line, end)
-    assert [one["label"] for one in found["suggestions"]] == [one.label for one in expected]
-    assert "allocatable" in [one.label for one in expected]
-    assert found["from"] == end
+    assert [item["label"] for item in completion["suggestions"]] == [
+        item.label for item in expected
+    ]
+    assert "allocatable" in [item.label for item in expected]
+    assert completion["from"] == end
 
 
 def test_a_hover_describes_the_word() -> None:
     """Title and text are those of the manual; an unknown word has none."""
-    line = next(i for i, one in enumerate(TEXT.split("\n")) if "allocatable" in one)
+    line = next(i for i, text in enumerate(TEXT.split("\n")) if "allocatable" in text)
     at = TEXT.split("\n")[line].index("allocatable") + 2
     entry = EditorQuestion("hover", "x.yaml", TEXT, line, at).result()["entry"]
     assert "allocatable" in entry["title"]
@@ -65,8 +67,8 @@ def test_a_hover_describes_the_word() -> None:
 def test_odd_texts_have_results(asked: str, text: str) -> None:
     """Whatever the text and the position, the result is data."""
     for line, character in ((0, 0), (-5, -5), (10**9, 10**9)):
-        found = EditorQuestion(asked, "x.yaml", text, line, character).result()  # type: ignore[arg-type]
-        assert isinstance(found, dict)
+        answer = EditorQuestion(asked, "x.yaml", text, line, character).result()  # type: ignore[arg-type]
+        assert isinstance(answer, dict)
 
 
 @given(st.text(max_size=30), st.integers(0, 40))

@@ -11,7 +11,7 @@ from policy_sched.console.trials.edits import (
     checked_edits,
     edited,
     patch,
-    place_of_new,
+    path_of_new_file,
     source_texts,
 )
 from policy_sched.errors import PolicySchedError
@@ -31,10 +31,10 @@ def files(tmp_path: Path) -> PolicyFiles:
 def test_the_texts_of_a_set_are_those_of_its_files(files: PolicyFiles, tmp_path: Path) -> None:
     """Every file of every path is there once, in order, and what cannot be read says why."""
     (tmp_path / "mine" / "c.yaml").write_bytes(b"\xff\xfe\xff")
-    found = source_texts(files)
-    assert [Path(one.path).name for one in found] == ["a.yaml", "c.yaml", "b.yaml"]
-    assert found[0].text == (tmp_path / "mine" / "a.yaml").read_text()
-    assert found[1].problem == "it is not UTF-8"
+    texts = source_texts(files)
+    assert [Path(text.path).name for text in texts] == ["a.yaml", "c.yaml", "b.yaml"]
+    assert texts[0].text == (tmp_path / "mine" / "a.yaml").read_text()
+    assert texts[1].problem == "it is not UTF-8"
 
 
 def test_a_copy_is_compiled_and_problems_name_the_file_itself(files: PolicyFiles) -> None:
@@ -42,12 +42,12 @@ def test_a_copy_is_compiled_and_problems_name_the_file_itself(files: PolicyFiles
     path = source_texts(files)[0].path
     before = Path(path).read_text()
     with edited(files, {path: before.replace("node.name", "node.nam")}) as copy:
-        found = copy.renamed(copy.files.compile().problems)
+        objects = copy.renamed(copy.files.compile().problems)
         places = list(copy.names)
-    assert [(one.file, one.severity) for one in found] == [(path, "error")]
-    assert "policy-sched-" not in "".join(one.render() for one in found)
+    assert [(obj.file, obj.severity) for obj in objects] == [(path, "error")]
+    assert "policy-sched-" not in "".join(obj.render() for obj in objects)
     assert Path(path).read_text() == before
-    assert not any(Path(one).exists() for one in places)
+    assert not any(Path(obj).exists() for obj in places)
 
 
 def test_a_configuration_is_copied_too(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_configuration_is_copied_too(tmp_path: Path) -> None:
 
 def test_a_new_file_comes_to_the_others(files: PolicyFiles, tmp_path: Path) -> None:
     """A policy in a file that is not there yet is enabled with the rest."""
-    path = place_of_new(files, "new.yaml")
+    path = path_of_new_file(files, "new.yaml")
     assert path == str(tmp_path / "mine" / "new.yaml")
     edits = checked_edits(files, {path: keeping("New", "true")})
     with edited(files, edits) as copy:
@@ -96,7 +96,7 @@ def test_git_takes_the_patch(files: PolicyFiles, tmp_path: Path, ends: str) -> N
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     path = source_texts(files)[0].path
     put(Path(path), source_texts(files)[0].text + "# a comment" + ends)
-    new = place_of_new(files, "new.yaml")
+    new = path_of_new_file(files, "new.yaml")
     edits = {path: source_texts(files)[0].text.replace('"a"', '"ä"'), new: keeping("N", "true")}
     taken = checked_edits(files, edits)
     (tmp_path / "edit.patch").write_bytes(patch(files, taken).encode())

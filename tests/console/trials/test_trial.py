@@ -39,8 +39,8 @@ def cluster() -> bytes:
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
     """Return what a command prints as JSON."""
     run([*words, "-o", "json"])
-    found: dict[str, object] = json.loads(capsys.readouterr().out)
-    return found
+    document: dict[str, object] = json.loads(capsys.readouterr().out)
+    return document
 
 
 @pytest.fixture
@@ -53,8 +53,8 @@ def files(tmp_path: Path) -> PolicyFiles:
 
 def stricter(files: PolicyFiles) -> dict[str, str]:
     """Return an edit after which nodes with GPUs are closed to other pods."""
-    (one,) = source_texts(files)
-    return {one.path: one.text.replace("podsWithoutGpu: Avoid", "podsWithoutGpu: Forbid")}
+    (text,) = source_texts(files)
+    return {text.path: text.text.replace("podsWithoutGpu: Avoid", "podsWithoutGpu: Forbid")}
 
 
 @pytest.mark.parametrize("seeds", [(0,), (3,), (0, 1, 2)])
@@ -77,17 +77,17 @@ def test_hits_are_what_simulate_counts(
 ) -> None:
     """Matched pods and rejected nodes are those of `simulate`; rules come in their order."""
     hits = HitsQuestion(files.compile().plans, cluster()).result()
-    (one,) = hits.policies
+    (policy,) = hits.policies
     summary = printed(capsys, "simulate", CLUSTER, "--policies", str(files.policies[0]))["summary"]
     assert isinstance(summary, dict)
     (shown,) = summary["policies"]
-    assert (one.policy, one.matched, one.pods) == (
+    assert (policy.policy, policy.matched, policy.pods) == (
         shown["policy"],
         shown["matched"],
         shown["pods"],
     )
-    assert (one.rejected, one.scored) == (shown["rejected"], shown["scored"])
-    assert [(rule.pods, rule.nodes) for rule in one.rules] == [(0, 0)]
+    assert (policy.rejected, policy.scored) == (shown["rejected"], shown["scored"])
+    assert [(rule.pods, rule.nodes) for rule in policy.rules] == [(0, 0)]
     assert (hits.pods, hits.nodes) == (summary["pods"], summary["nodes"])
 
 
@@ -97,8 +97,8 @@ def test_each_rule_is_counted_as_if_it_were_alone(tmp_path: Path) -> None:
     text = keeping("Mine", 'node.name == "nowhere"')
     put(path, text.replace("  filter:\n", "  filter:\n  - expression: 'false'\n"))
     hits = HitsQuestion(PolicyFiles(None, (str(path),)).compile().plans, cluster()).result()
-    (one,) = hits.policies
-    assert [(rule.pods, rule.nodes) for rule in one.rules] == 2 * [(one.pods, one.nodes)]
+    (policy,) = hits.policies
+    assert [(rule.pods, rule.nodes) for rule in policy.rules] == 2 * [(policy.pods, policy.nodes)]
 
 
 def test_a_timeline_is_what_simulate_plays(
@@ -112,12 +112,12 @@ def test_a_timeline_is_what_simulate_plays(
 
 def test_problems_of_an_edit_are_those_of_check(files: PolicyFiles) -> None:
     """A broken policy is not decided; its problems have line, column and source."""
-    (one,) = source_texts(files)
-    broken = one.text.replace("variables.wanted.size()", "variables.wantd.size()")
-    trial = TrialQuestion(files, {one.path: broken}, cluster()).result()
+    (text,) = source_texts(files)
+    broken = text.text.replace("variables.wanted.size()", "variables.wantd.size()")
+    trial = TrialQuestion(files, {text.path: broken}, cluster()).result()
     assert trial.diff is None
-    assert {found.file for found in trial.problems} == {one.path}
-    assert all(found.source_line and found.line > 1 for found in trial.problems)
+    assert {problem.file for problem in trial.problems} == {text.path}
+    assert all(problem.source_line and problem.line > 1 for problem in trial.problems)
 
 
 def test_a_broken_file_on_disk_is_compared_with_the_set_in_force(files: PolicyFiles) -> None:
@@ -157,9 +157,9 @@ class Huge(Question[PolicyTrial]):
 @pytest.fixture(scope="module")
 def process() -> Iterator[QuestionProcess]:
     """A process with narrow limits."""
-    found = QuestionProcess(ProcessLimits(3, 2**30))
-    yield found
-    found.close()
+    started = QuestionProcess(ProcessLimits(3, 2**30))
+    yield started
+    started.close()
 
 
 def test_another_process_gives_the_same_result(

@@ -74,13 +74,13 @@ def test_containers_are_completed() -> None:
     a, b, c = made["spec"]["containers"]
     assert a["resources"] == {"limits": limits, "requests": limits}
     assert b["ports"] == [{"containerPort": 80, "hostPort": 80, "protocol": "TCP"}]
-    assert [one["imagePullPolicy"] for one in (a, b, c)] == [
+    assert [toleration["imagePullPolicy"] for toleration in (a, b, c)] == [
         "Always",
         "IfNotPresent",
         "IfNotPresent",
     ]
     assert made["status"] == {"phase": "Pending", "qosClass": "Burstable"}
-    assert [one["key"] for one in made["spec"]["tolerations"]] == [
+    assert [toleration["key"] for toleration in made["spec"]["tolerations"]] == [
         "node.kubernetes.io/not-ready",
         "node.kubernetes.io/unreachable",
     ]

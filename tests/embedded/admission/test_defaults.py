@@ -78,13 +78,13 @@ def test_one_device_is_meant_where_no_number_is_given(kind: str) -> None:
     """Of each request, and of each of its alternatives; tolerations compare."""
     tolerated = {**CLASS, "tolerations": [{"key": "k"}, {"key": "l", "operator": "Exists"}]}
     several = [dict(CLASS), {**CLASS, "count": 3}]
-    one, first = _filled(
+    request, first = _filled(
         kind, [{"name": "a", "exactly": tolerated}, {"name": "b", "firstAvailable": several}]
     )
     counted = {"allocationMode": "ExactCount", "count": 1}
-    operators = [toleration["operator"] for toleration in one["exactly"].pop("tolerations")]
+    operators = [toleration["operator"] for toleration in request["exactly"].pop("tolerations")]
     assert operators == ["Equal", "Exists"]
-    assert one["exactly"] == {**CLASS, **counted}
+    assert request["exactly"] == {**CLASS, **counted}
     assert first["firstAvailable"] == [{**CLASS, **counted}, {**CLASS, **counted, "count": 3}]
 
 
@@ -130,11 +130,11 @@ def test_empty_lists_are_null_where_go_writes_null(
 ) -> None:
     """A client that was only tried here met its first null on a real cluster."""
     store = ObjectStore(time.time_ns)
-    found: Any = store.create(given).data
+    data: Any = store.create(given).data
     for step in path:
-        assert step in found
-        found = found[step]
-    assert found == expected
+        assert step in data
+        data = data[step]
+    assert data == expected
 
 
 def test_an_update_that_changes_nothing_is_none_where_nulls_are_written() -> None:

@@ -26,10 +26,10 @@ def _class(name: str, value: int, *, default: bool = False) -> dict[str, Any]:
 def _created(*objects: dict[str, Any]) -> dict[str, Any]:
     """Create objects in a store with the namespace default; return the spec of the last one."""
     store = new_store()
-    for one in objects:
-        stored = store.create(one)
-    found: dict[str, Any] = stored.data["spec"]
-    return found
+    for obj in objects:
+        stored = store.create(obj)
+    spec: dict[str, Any] = stored.data["spec"]
+    return spec
 
 
 def test_the_priority_is_that_of_the_class() -> None:

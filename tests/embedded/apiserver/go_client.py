@@ -55,18 +55,18 @@ class GoClient:
             method, self.url + path, data=data, headers=named
         ) as answer:
             assert answer.content_type == JSON, await answer.text()
-            found: Plain = await answer.json()
-        _check(found)
-        assert found["kind"]
-        return answer.status, found
+            response: Plain = await answer.json()
+        _check(response)
+        assert response["kind"]
+        return answer.status, response
 
     async def done(
         self, method: str, path: str, body: bytes | None = None, kind: str = PROTOBUF
     ) -> Plain:
         """Send a request that is not refused."""
-        status, found = await self.ask(method, path, body, kind)
-        assert status < 300, (path, found)
-        return found
+        status, data = await self.ask(method, path, body, kind)
+        assert status < 300, (path, data)
+        return data
 
     async def patch(self, path: str, change: Plain) -> Plain:
         """Send a strategic merge patch."""
@@ -101,29 +101,29 @@ async def _events(answer: aiohttp.ClientResponse) -> AsyncIterator[Plain]:
 
 async def initial(events: AsyncIterator[Plain]) -> list[Plain]:
     """Return the objects of a streaming list, which a bookmark ends."""
-    found = []
+    items = []
     async for event in events:
         meta = event["object"]["metadata"]
         if event["type"] == "BOOKMARK" and INITIAL_END in meta.get("annotations", {}):
             assert meta["annotations"] == {INITIAL_END: "true"}
             assert int(meta["resourceVersion"]) > 0
-            return found
+            return items
         assert event["type"] == "ADDED", event
-        found.append(event["object"])
+        items.append(event["object"])
     raise AssertionError("the stream ended")
 
 
 def _check(value: Any) -> None:
     """Check that all times within an answer are of the form that Go reads."""
     if isinstance(value, list):
-        for one in value:
-            _check(one)
+        for inner in value:
+            _check(inner)
     if not isinstance(value, dict):
         return
-    for key, one in value.items():
-        if one is not None and key in _TIMES:
-            assert _TIME.fullmatch(one), (key, one)
-        elif one is not None and key in _MICRO:
-            assert _MICRO_TIME.fullmatch(one), (key, one)
+    for key, inner in value.items():
+        if inner is not None and key in _TIMES:
+            assert _TIME.fullmatch(inner), (key, inner)
+        elif inner is not None and key in _MICRO:
+            assert _MICRO_TIME.fullmatch(inner), (key, inner)
         else:
-            _check(one)
+            _check(inner)

@@ -77,11 +77,11 @@ def test_a_scale_takes_the_replicas() -> None:
             code, body = await apply(world, f"{path}/status", {**data, "status": status})
             assert (code, body["spec"]["replicas"]) == (200, 0)
             *own, applied = body["status"]["conditions"]
-            assert [one["type"] for one in own] == ["Available", "Progressing"]
+            assert [entry["type"] for entry in own] == ["Available", "Progressing"]
             assert applied == {
                 **status["conditions"][0], "lastUpdateTime": None, "lastTransitionTime": None
             }  # fmt: skip
-            parts = [one.get("subresource") for one in body["metadata"]["managedFields"]]
+            parts = [entry.get("subresource") for entry in body["metadata"]["managedFields"]]
             assert parts == [None, "status", "scale"]
 
     asyncio.run(run())

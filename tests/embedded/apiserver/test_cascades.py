@@ -24,7 +24,7 @@ def test_each_propagation_policy_is_followed() -> None:
             assert (status, body["metadata"]["finalizers"]) == (200, ["orphan"])
             world.cluster.step()
             _, sets = await world.ask("GET", f"{SETS}?labelSelector=app%3Da")
-            assert [one["metadata"].get("ownerReferences") for one in sets["items"]] == [None]
+            assert [item["metadata"].get("ownerReferences") for item in sets["items"]] == [None]
             options = {"propagationPolicy": "Background"}
             assert (await world.ask("DELETE", f"{DEPLOYMENTS}/b", options))[0] == 200
             world.cluster.step()

@@ -41,8 +41,8 @@ def _pod(status: Plain, **meta: str) -> Plain:
 
 
 def _containers(*states: Plain, ready: bool = False, **status: Any) -> Plain:
-    found = [{"state": one, "ready": ready or "running" in one} for one in states]
-    return _pod({"phase": "Running", "containerStatuses": found, **status})
+    items = [{"state": state, "ready": ready or "running" in state} for state in states]
+    return _pod({"phase": "Running", "containerStatuses": items, **status})
 
 
 READY = [{"type": "Ready", "status": "True"}]
@@ -70,10 +70,10 @@ def test_the_state_of_a_pod_is_one_word(pod: Plain, shown: str) -> None:
 
 
 def _starting(*states: Plain) -> Plain:
-    names = [f"i{place}" for place in range(len(states))]
-    found = [{"name": name, **one} for name, one in zip(names, states, strict=True)]
+    names = [f"i{index}" for index in range(len(states))]
+    items = [{"name": name, **state} for name, state in zip(names, states, strict=True)]
     spec = {"initContainers": [{"name": n, "restartPolicy": "Always"} for n in names]}
-    return {**_pod({"phase": "Pending", "initContainerStatuses": found}), "spec": spec}
+    return {**_pod({"phase": "Pending", "initContainerStatuses": items}), "spec": spec}
 
 
 @pytest.mark.parametrize(

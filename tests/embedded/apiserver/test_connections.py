@@ -106,16 +106,16 @@ def test_idle_anonymous_clients_do_not_lock_the_admin_out(
     async def run() -> None:
         access = Access(*map(str, files), mode=RBAC)
         async with serving(access) as world:
-            place, pairs = ("127.0.0.1", world.server.address.port), []
+            address, pairs = ("127.0.0.1", world.server.address.port), []
             for number in range(30):
-                pair = await asyncio.open_connection(*place, ssl=believed)
+                pair = await asyncio.open_connection(*address, ssl=believed)
                 pairs.append(pair)
                 if number % 2:
                     assert b"403" in await ask(pair, "/healthz")
-            admin = await asyncio.open_connection(*place, ssl=believed)
+            admin = await asyncio.open_connection(*address, ssl=believed)
             head = ("Authorization: Bearer t", "Content-Length: 0")
             assert b"400" in await ask(admin, PODS, *head)
-            pairs += [await asyncio.open_connection(*place, ssl=believed) for _ in range(30)]
+            pairs += [await asyncio.open_connection(*address, ssl=believed) for _ in range(30)]
             await admin[0].readuntil(b'"code":400}\n')
             assert b"400" in await ask(admin, PODS, *head)
             for _, writer in (*pairs, admin):

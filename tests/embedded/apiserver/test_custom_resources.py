@@ -112,9 +112,9 @@ def test_lists_pages_selectors_and_watches() -> None:
         assert (status, page["kind"], len(page["items"])) == (200, "ShirtList", 2)
         assert page["items"][0]["kind"] == "Shirt"
         more = f"{SHIRTS}?limit=2&continue={page['metadata']['continue']}"
-        assert [one["metadata"]["name"] for one in (await world.ask("GET", more))[1]["items"]] == [
-            "c"
-        ]
+        assert [
+            item["metadata"]["name"] for item in (await world.ask("GET", more))[1]["items"]
+        ] == ["c"]
         red = f"{SHIRTS}?fieldSelector=spec.color%3Dred"
         assert len((await world.ask("GET", red))[1]["items"]) == 2
         status, refusal = await world.ask("GET", f"{SHIRTS}?fieldSelector=spec.size%3D1")
@@ -170,7 +170,7 @@ def test_columns_are_those_of_the_definition() -> None:
         stored = (await world.ask("GET", f"{CRDS}/{NAME}"))[1]
         await world.create(SHIRTS, shirt(limits={"b": 1, "a": 2}))
         _, table = await world.ask("GET", SHIRTS, accept=TABLE)
-        assert [one["name"] for one in table["columnDefinitions"]] == ["Name", "Age"]
+        assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Age"]
         stored["spec"]["versions"][0]["additionalPrinterColumns"] = [
             {"name": "Color", "type": "string", "jsonPath": ".spec.color", "priority": 1},
             {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
@@ -232,7 +232,7 @@ def test_versions_differ_in_what_they_show() -> None:
             "stable.example.com/v2beta1", {"color": "red"},
         )  # fmt: skip
         _, group = await world.ask("GET", "/apis/stable.example.com")
-        assert [one["version"] for one in group["versions"]] == ["v1", "v2beta1"]
+        assert [item["version"] for item in group["versions"]] == ["v1", "v2beta1"]
         assert (await world.ask("GET", SHIRTS.replace("/v1/", "/v0/")))[0] == 404
         url = f"{world.url}{path}/s"
         async with world.session.get(url) as answer:
@@ -283,7 +283,8 @@ def test_a_definition_takes_its_objects_with_it() -> None:
         status, going = await world.ask("DELETE", f"{CRDS}/{NAME}")
         assert status == 200
         said = {
-            one["type"]: (one["status"], one["reason"]) for one in going["status"]["conditions"]
+            condition["type"]: (condition["status"], condition["reason"])
+            for condition in going["status"]["conditions"]
         }
         assert said["Terminating"] == ("True", "InstanceDeletionInProgress")
         await until_gone(world, f"{SHIRTS}/free")
@@ -296,7 +297,7 @@ def test_a_definition_takes_its_objects_with_it() -> None:
         await until_gone(world, f"{CRDS}/{NAME}")
         assert (await world.ask("GET", SHIRTS))[0] == 404
         groups = (await world.ask("GET", "/apis"))[1]["groups"]
-        assert "stable.example.com" not in [one["name"] for one in groups]
+        assert "stable.example.com" not in [condition["name"] for condition in groups]
 
     run(test)
 
@@ -314,7 +315,10 @@ def test_names_that_are_free_again_are_accepted() -> None:
             _, stored = await world.ask("GET", f"{CRDS}/shorts.stable.example.com")
             if stored["status"]["conditions"][0]["status"] == "True":
                 break
-        assert [one["status"] for one in stored["status"]["conditions"]] == ["True", "True"]
+        assert [condition["status"] for condition in stored["status"]["conditions"]] == [
+            "True",
+            "True",
+        ]
 
     run(test)
 
@@ -350,8 +354,8 @@ def test_discovery_and_the_description_have_them() -> None:
 
     async def test(world: World) -> None:
         _, listed = await world.ask("GET", "/apis/stable.example.com/v1")
-        (one, status) = listed["resources"]
-        assert (one["shortNames"], one["categories"], one["singularName"]) == (
+        (body, status) = listed["resources"]
+        assert (body["shortNames"], body["categories"], body["singularName"]) == (
             ["sh"], ["all"], "shirt",
         )  # fmt: skip
         assert status["name"] == "shirts/status"
@@ -380,7 +384,7 @@ def test_custom_objects_survive_a_restart(tmp_path: Path) -> None:
     assert second.store.set_aside == {}
     kept = second.store.get(("stable.example.com/v1", "Shirt"), "default", "s")
     assert kept.data["spec"]["size"] == 4
-    second.store.delete(Key(kept.resource.key, *kept.place))
+    second.store.delete(Key(kept.resource.key, *kept.namespaced_name))
     second.close()
 
 
@@ -399,9 +403,11 @@ def test_a_definition_of_an_earlier_release_is_judged_anew(tmp_path: Path) -> No
     assert [kind.name for kind in second.store.custom] == [NAME]
     crd = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
     (said,) = [
-        one
-        for one in second.store.get(crd, "", "xs.stable.example.com").data["status"]["conditions"]
-        if one["type"] == "NonStructuralSchema"
+        condition
+        for condition in second.store.get(crd, "", "xs.stable.example.com").data["status"][
+            "conditions"
+        ]
+        if condition["type"] == "NonStructuralSchema"
     ]
     assert (said["status"], said["reason"]) == ("True", "Violations")
     assert "must not be empty at the root" in said["message"]
@@ -489,8 +495,8 @@ def test_pod_groups_follow_a_definition_once_there_is_one() -> None:
         for name, given in (("g", made), ("h", group)):
             wrong = {**given, "spec": {"minMember": 0}}
             wrong["metadata"] = {**given["metadata"], "name": name}
-            verb, place = ("PUT", f"{path}/g") if name == "g" else ("POST", path)
-            status, refusal = await world.ask(verb, place, wrong)
+            verb, target = ("PUT", f"{path}/g") if name == "g" else ("POST", path)
+            status, refusal = await world.ask(verb, target, wrong)
             assert (status, "greater than or equal to 1" in refusal["message"]) == (422, True)
         assert len(world.cluster.store.select(("scheduling.x-k8s.io/v1alpha1", "PodGroup"))) == 1
 

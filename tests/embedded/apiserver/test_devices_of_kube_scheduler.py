@@ -30,7 +30,7 @@ def _allocated(uids: dict[str, str]) -> bytes:
     where = message((1, message((2, name))))
     result = message((1, message((1, device), (2, config))), (3, where))
     pods = [message((1, ""), (3, "pods"), (4, pod), (5, uid)) for pod, uid in uids.items()]
-    return message((1, result), *((2, one) for one in pods))
+    return message((1, result), *((2, other) for other in pods))
 
 
 def test_claims_are_made_allocated_and_given_back(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_claims_are_made_allocated_and_given_back(tmp_path: Path) -> None:
         uid = claim["metadata"]["uid"]
         change = {"metadata": {"uid": uid}, "status": {"reservedFor": gone}}
         claim = await client.patch(f"{path}/status", change)
-        assert [one["uid"] for one in claim["status"]["reservedFor"]] == [uids["q"]]
+        assert [item["uid"] for item in claim["status"]["reservedFor"]] == [uids["q"]]
         assert claim["status"]["allocation"]
         await client.done("PUT", path, _claim((1, again(claim)), (2, SPEC)))
         await client.done("DELETE", path, envelope(GROUP, "DeleteOptions", b""))
@@ -79,14 +79,18 @@ def test_what_drivers_publish_is_read() -> None:
     capacity = message((1, "memory"), (2, message((1, message((1, "8Gi"))), (2, policy))))
     counters = message((1, "set"), (2, message((1, "c"), (2, message((1, message((1, "2"))))))))
     device = message(
-        (1, "dev-0"), *((2, one) for one in attributes), (3, capacity), (4, counters), (7, True)
+        (1, "dev-0"),
+        *((2, attribute) for attribute in attributes),
+        (3, capacity),
+        (4, counters),
+        (7, True),
     )
     pool = message((1, "pool"), (2, 0), (3, 1))
     spec = message((1, "d"), (2, pool), (3, "n0"), (6, device), (8, counters))
-    found = read(envelope(GROUP, "ResourceSlice", message((2, spec))))
-    assert found["spec"]["pool"] == {"name": "pool", "generation": 0, "resourceSliceCount": 1}
-    assert found["spec"]["sharedCounters"] == [{"name": "set", "counters": {"c": {"value": "2"}}}]
-    assert found["spec"]["devices"] == [
+    data = read(envelope(GROUP, "ResourceSlice", message((2, spec))))
+    assert data["spec"]["pool"] == {"name": "pool", "generation": 0, "resourceSliceCount": 1}
+    assert data["spec"]["sharedCounters"] == [{"name": "set", "counters": {"c": {"value": "2"}}}]
+    assert data["spec"]["devices"] == [
         {
             "name": "dev-0",
             "attributes": {"model": {"string": "a"}, "cores": {"int": 0}},
@@ -103,8 +107,8 @@ def test_what_drivers_publish_is_read() -> None:
     opaque = message((1, "d"), (2, message((1, b"[1]"))))
     selector = message((1, message((1, "true"))))
     chosen = message((1, selector), (2, message((1, message((1, opaque))))))
-    found = read(envelope(GROUP, "DeviceClass", message((2, chosen))))
-    assert found["spec"] == {
+    data = read(envelope(GROUP, "DeviceClass", message((2, chosen))))
+    assert data["spec"] == {
         "selectors": [{"cel": {"expression": "true"}}],
         "config": [{"opaque": {"driver": "d", "parameters": [1]}}],
     }

@@ -71,7 +71,7 @@ def test_a_budget_lets_so_many_go() -> None:
             assert (await _evict(world, "a"))[0] == 201
             _, gone = await world.ask("GET", f"{PODS}/a")
             (condition,) = (
-                one for one in gone["status"]["conditions"] if one["type"] == "DisruptionTarget"
+                item for item in gone["status"]["conditions"] if item["type"] == "DisruptionTarget"
             )
             assert condition["reason"] == "EvictionByEvictionAPI"
             assert gone["metadata"]["deletionTimestamp"]

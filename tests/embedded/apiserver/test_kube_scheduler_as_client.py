@@ -76,8 +76,8 @@ async def make(world: World, path: str, data: go_client.Plain) -> go_client.Plai
     """Create an object, as another user."""
     status, made = await world.ask("POST", path, data, token=ADMIN)
     assert status == 201, made
-    found: go_client.Plain = made
-    return found
+    result: go_client.Plain = made
+    return result
 
 
 def test_it_reads_the_authorities_of_the_cluster(tmp_path: Path) -> None:
@@ -85,12 +85,12 @@ def test_it_reads_the_authorities_of_the_cluster(tmp_path: Path) -> None:
 
     async def story(world: World, client: go_client.GoClient) -> None:
         client.accept = go_client.PREFERRED  # the connection of --authentication-kubeconfig
-        found = await client.done("GET", f"{CONFIG}/extension-apiserver-authentication")
-        assert found["kind"] == "ConfigMap"
+        body = await client.done("GET", f"{CONFIG}/extension-apiserver-authentication")
+        assert body["kind"] == "ConfigMap"
         named = "fieldSelector=metadata.name%3Dextension-apiserver-authentication&"
         async with client.watch(CONFIG, named + go_client.WATCH_LIST) as events:
-            (one,) = await go_client.initial(events)
-        assert one["metadata"]["name"] == "extension-apiserver-authentication"
+            (item,) = await go_client.initial(events)
+        assert item["metadata"]["name"] == "extension-apiserver-authentication"
         status, _ = await client.ask("GET", f"{CONFIG}/another")
         assert status == 403
 
@@ -106,8 +106,8 @@ def test_it_creates_token_and_access_reviews(tmp_path: Path) -> None:
             "TokenReview",
             message((1, meta("", "")), (2, message((1, ADMIN))), (3, message((1, False)))),
         )
-        found = await client.done("POST", "/apis/authentication.k8s.io/v1/tokenreviews", body)
-        assert found["status"]["user"]["username"] == "admin"
+        data = await client.done("POST", "/apis/authentication.k8s.io/v1/tokenreviews", body)
+        assert data["status"]["user"]["username"] == "admin"
         asked = message((2, message((1, "/metrics"), (2, "get"))), (3, "admin"), (4, "nobodies"))
         body = envelope(
             "authorization.k8s.io/v1",
@@ -115,8 +115,8 @@ def test_it_creates_token_and_access_reviews(tmp_path: Path) -> None:
             message((1, meta("", "")), (2, asked), (3, message((1, False), (2, ""), (3, "")))),
         )
         path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-        found = await client.done("POST", path, body)
-        assert found["status"]["allowed"] is False
+        data = await client.done("POST", path, body)
+        assert data["status"]["allowed"] is False
 
     tell(tmp_path, story)
 
@@ -125,10 +125,10 @@ def test_it_finds_the_newer_events(tmp_path: Path) -> None:
     """Without them in the discovery of their group it would write events of the core group."""
 
     async def story(world: World, client: go_client.GoClient) -> None:
-        found = await client.done("GET", "/apis/events.k8s.io/v1?timeout=32s")
-        assert found["kind"] == "APIResourceList"
-        assert found["groupVersion"] == "events.k8s.io/v1"
-        (events,) = found["resources"]
+        body = await client.done("GET", "/apis/events.k8s.io/v1?timeout=32s")
+        assert body["kind"] == "APIResourceList"
+        assert body["groupVersion"] == "events.k8s.io/v1"
+        (events,) = body["resources"]
         assert (events["name"], events["kind"]) == ("events", "Event")
         assert set(events["verbs"]) >= {"create", "patch"}
 
@@ -143,17 +143,17 @@ def test_all_its_informers_sync(tmp_path: Path, *, streaming: bool) -> None:
         for path, kind, selector in INFORMERS:
             if streaming:
                 async with client.watch(path, selector + go_client.WATCH_LIST) as events:
-                    found = await go_client.initial(events)
+                    items = await go_client.initial(events)
             else:
                 listed = await client.done("GET", f"{path}?{selector}limit=500&resourceVersion=0")
                 assert listed["kind"] == f"{kind}List"
-                found = listed["items"]
+                items = listed["items"]
                 since = f"resourceVersion={listed['metadata']['resourceVersion']}&"
                 async with client.watch(path, selector + since + go_client.WATCH):
                     pass
             named = {"Pod": ["p", "q"], "Node": ["n0", "n1"]}.get(kind)
-            assert named is None or [one["metadata"]["name"] for one in found] == named
-            assert all(one.get("kind", kind) == kind for one in found)
+            assert named is None or [item["metadata"]["name"] for item in items] == named
+            assert all(item.get("kind", kind) == kind for item in items)
         query = "fieldSelector=status.phase%21%3DFailed&" + go_client.WATCH_LIST
         async with client.watch("/api/v1/pods", query) as events:
             await go_client.initial(events)
@@ -251,17 +251,17 @@ def test_it_writes_the_condition_of_an_unschedulable_pod(tmp_path: Path) -> None
         order = [{"type": "PodScheduled"}]
         status = {"$setElementOrder/conditions": order, "conditions": [condition]}
         change = {"status": {**status, "nominatedNodeName": "n1"}}
-        found = await client.patch(f"{PODS}/q/status", change)
-        assert found["status"]["nominatedNodeName"] == "n1"
-        (said,) = (c for c in found["status"]["conditions"] if c["type"] == "PodScheduled")
+        patch = await client.patch(f"{PODS}/q/status", change)
+        assert patch["status"]["nominatedNodeName"] == "n1"
+        (said,) = (c for c in patch["status"]["conditions"] if c["type"] == "PodScheduled")
         assert said["reason"] == "Unschedulable"
         body = _event("q", "FailedScheduling", "Scheduling", "Warning")
         told = await client.done("POST", EVENTS, body)
         series = {"count": 2, "lastObservedTime": "2027-01-15T08:00:09.123456Z"}
         path = f"{EVENTS}/{told['metadata']['name']}"
         assert (await client.patch(path, {"series": series}))["series"] == series
-        found = await client.patch(f"{PODS}/q/status", {"status": {"nominatedNodeName": None}})
-        assert "nominatedNodeName" not in found["status"]
+        patch = await client.patch(f"{PODS}/q/status", {"status": {"nominatedNodeName": None}})
+        assert "nominatedNodeName" not in patch["status"]
 
     tell(tmp_path, story)
 
@@ -279,8 +279,8 @@ def test_kube_scheduler_preempts_and_the_victim_has_a_condition(tmp_path: Path) 
             "lastProbeTime": None,
             "lastTransitionTime": "2027-01-15T08:00:00Z",
         }
-        found = await client.patch(f"{PODS}/p/status", {"status": {"conditions": [condition]}})
-        assert {c["type"] for c in found["status"]["conditions"]} >= {"DisruptionTarget"}
+        patch = await client.patch(f"{PODS}/p/status", {"status": {"conditions": [condition]}})
+        assert {c["type"] for c in patch["status"]["conditions"]} >= {"DisruptionTarget"}
         options = envelope("v1", "DeleteOptions", b"")
         going = await client.done("DELETE", f"{PODS}/p", options)
         assert going["metadata"]["deletionGracePeriodSeconds"] == 30
@@ -296,8 +296,8 @@ def test_kube_scheduler_preempts_and_the_victim_has_a_condition(tmp_path: Path) 
 def again(thing: go_client.Plain, *more: tuple[int, object]) -> bytes:
     """Return the metadata of an object that was read, to be written again."""
     read = thing["metadata"]
-    place = ((1, read["name"]), (3, read.get("namespace", "")), (5, read["uid"]))
-    return message(*place, (6, read["resourceVersion"]), (8, NOW), *more)
+    metadata = ((1, read["name"]), (3, read.get("namespace", "")), (5, read["uid"]))
+    return message(*metadata, (6, read["resourceVersion"]), (8, NOW), *more)
 
 
 def _entry(key: str, value: str) -> bytes:
@@ -333,11 +333,11 @@ def test_kube_scheduler_binds_volumes_and_claims(tmp_path: Path) -> None:
         await make(world, volumes, _named("pv", {**storage, "capacity": sizes, "csi": csi}))
         wanted = {**storage, "resources": {"requests": sizes}}
         await make(world, claims, _named("c", wanted))
-        found = await _replaced(client, f"{volumes}/pv", volume_of)
-        assert (found["spec"]["claimRef"]["name"], found["spec"]["csi"]) == ("c", csi)
-        found = await _replaced(client, f"{claims}/c", claim_of)
-        assert found["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] == "n0"
-        stale = {**found, "metadata": {**found["metadata"], "resourceVersion": "1"}}
+        text = await _replaced(client, f"{volumes}/pv", volume_of)
+        assert (text["spec"]["claimRef"]["name"], text["spec"]["csi"]) == ("c", csi)
+        text = await _replaced(client, f"{claims}/c", claim_of)
+        assert text["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] == "n0"
+        stale = {**text, "metadata": {**text["metadata"], "resourceVersion": "1"}}
         status, answer = await client.ask("PUT", f"{claims}/c", claim_of(stale))
         assert (status, answer["reason"]) == (409, "Conflict")
 
@@ -349,17 +349,17 @@ async def _replaced(
 ) -> go_client.Plain:
     """Write an object as it is now; controllers write, too."""
     while True:
-        status, found = await client.ask("PUT", path, body(await _seen(client, path)))
+        status, data = await client.ask("PUT", path, body(await _seen(client, path)))
         if status != 409:
-            assert status == 200, found
-            return found
+            assert status == 200, data
+            return data
 
 
 async def _seen(client: go_client.GoClient, path: str) -> go_client.Plain:
     """Return an object as an informer has it."""
     collection, _, name = path.rpartition("/")
-    found = await client.done("GET", collection)
-    return next(one for one in found["items"] if one["metadata"]["name"] == name)
+    body = await client.done("GET", collection)
+    return next(item for item in body["items"] if item["metadata"]["name"] == name)
 
 
 def _named(name: str, spec: go_client.Plain) -> go_client.Plain:

@@ -55,9 +55,9 @@ def test_every_pod_gets_a_node(tmp_path: Path) -> None:
                 await test_kube_scheduler_as_client.make(world, PODS, pod(f"more-{number}"))
             bindings: dict[str, asyncio.Task[tuple[int, Plain]]] = {}
             bound: set[str] = set()
-            async for one in _pods(told):
-                name = one["metadata"]["name"]
-                if "nodeName" in one["spec"]:
+            async for other in _pods(told):
+                name = other["metadata"]["name"]
+                if "nodeName" in other["spec"]:
                     bound.add(name)
                 elif name not in bindings:
                     bindings[name] = tasks.create_task(

@@ -94,7 +94,7 @@ def test_kubectl_shows_components_and_api_services(tmp_path: Path) -> None:
             assert heads == ["NAME", "STATUS", "MESSAGE", "ERROR"]
             names = ["controller-manager", "etcd-0", "scheduler"]
             assert rows == [[name, "Healthy", "ok"] for name in names]
-            world.cluster.store.storage.trouble = lambda: "disk is full"  # type: ignore[method-assign]
+            world.cluster.store.storage.write_error = lambda: "disk is full"  # type: ignore[method-assign]
             path = "jsonpath={.conditions[0].status} {.conditions[0].error}"
             assert await kubectl("get", "cs", "etcd-0", "-o", path) == "False disk is full"
             heads, *rows = words(await kubectl("get", "apiservices"))
@@ -102,7 +102,7 @@ def test_kubectl_shows_components_and_api_services(tmp_path: Path) -> None:
             assert ["v1.apps", "Local", "True", "<unknown>"] in rows
             versions = (await kubectl("api-versions")).split()
             served = {f"{version}.{group}" for group, _, version in
-                      (one.rpartition("/") for one in versions)}  # fmt: skip
+                      (item.rpartition("/") for item in versions)}  # fmt: skip
             assert {row[0] for row in rows} == served
             refusal = await kubectl("delete", "apiservice", "v1.apps", fails=True)
             assert "the server does not allow this method" in refusal
@@ -173,13 +173,13 @@ CREATED = [
 ]
 
 
-def _covers(found: object, wanted: object) -> bool:
+def _covers(printed: object, wanted: object) -> bool:
     """Tell whether a stored object has all that was sent, but for what is empty."""
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        return all(_covers(found.get(k), v) for k, v in wanted.items() if v not in (None, {}, ""))
-    if isinstance(wanted, list) and isinstance(found, list):
-        return len(found) == len(wanted) and all(map(_covers, found, wanted))
-    return found == wanted
+    if isinstance(wanted, dict) and isinstance(printed, dict):
+        return all(_covers(printed.get(k), v) for k, v in wanted.items() if v not in (None, {}, ""))
+    if isinstance(wanted, list) and isinstance(printed, list):
+        return len(printed) == len(wanted) and all(map(_covers, printed, wanted))
+    return printed == wanted
 
 
 def test_what_kubectl_sends_as_protobuf_is_what_it_shows_as_json(tmp_path: Path) -> None:
@@ -190,13 +190,13 @@ def test_what_kubectl_sends_as_protobuf_is_what_it_shows_as_json(tmp_path: Path)
             kubectl = Kubectl(world, tmp_path)
 
             async def same(command: tuple[str, ...]) -> bool:
-                place = command.index("--") if "--" in command else len(command)
-                shown = (*command[:place], "-o", "json", "--dry-run=client", *command[place:])
-                created = (*command[:place], "-o", "json", *command[place:])
+                index = command.index("--") if "--" in command else len(command)
+                shown = (*command[:index], "-o", "json", "--dry-run=client", *command[index:])
+                created = (*command[:index], "-o", "json", *command[index:])
                 both = await asyncio.gather(kubectl("create", *shown), kubectl("create", *created))
-                wanted, found = map(json.loads, both)
+                wanted, actual = map(json.loads, both)
                 wanted.pop("status", None)
-                return _covers(found, wanted)
+                return _covers(actual, wanted)
 
             assert all(await asyncio.gather(*map(same, CREATED)))
             token = await kubectl("create", "token", "s")

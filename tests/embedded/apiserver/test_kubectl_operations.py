@@ -92,7 +92,7 @@ def test_server_side_apply_keeps_managers_apart(tmp_path: Path) -> None:
             get = ("get", "deployment", "web", "-o", "json")
             assert "managedFields" not in json.loads(await kubectl(*get))["metadata"]
             shown = json.loads(await kubectl(*get, "--show-managed-fields"))
-            managers = {one["manager"] for one in shown["metadata"]["managedFields"]}
+            managers = {entry["manager"] for entry in shown["metadata"]["managedFields"]}
             assert managers == {"kubectl"}
             assert await kubectl("diff", "--server-side", "-f", str(file)) == ""
 

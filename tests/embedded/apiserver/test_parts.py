@@ -37,8 +37,8 @@ def test_ephemeral_containers_are_added_by_their_subresource() -> None:
             }
             status, body = await world.ask("PATCH", EPHEMERAL, wanted, type=STRATEGIC)
             assert status == 200
-            (one,) = body["spec"]["ephemeralContainers"]
-            assert (one["name"], one["terminationMessagePolicy"]) == ("d", "File")
+            (container,) = body["spec"]["ephemeralContainers"]
+            assert (container["name"], container["terminationMessagePolicy"]) == ("d", "File")
             assert not body["metadata"].get("labels")
             more = containers({"name": "e", "image": "y", "targetContainerName": "c"})
             status, body = await world.ask("PATCH", EPHEMERAL, more, type=STRATEGIC)

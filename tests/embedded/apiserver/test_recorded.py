@@ -51,7 +51,7 @@ def _timeless(value: Any) -> Any:
         if "continue" in kept:
             kept["continue"] = "continued"
         return kept
-    return [_timeless(one) for one in value] if isinstance(value, list) else value
+    return [_timeless(inner) for inner in value] if isinstance(value, list) else value
 
 
 def test_writes_are_answered_as_recorded() -> None:
@@ -133,11 +133,11 @@ def test_classic_discovery_is_as_recorded(name: str) -> None:
 
     status, body = asyncio.run(run())
     assert status == 200
-    theirs = {one["name"]: one for one in wanted["body"].pop("resources")}
-    ours = {one["name"]: one for one in body.pop("resources")}
+    theirs = {item["name"]: item for item in wanted["body"].pop("resources")}
+    ours = {item["name"]: item for item in body.pop("resources")}
     assert body == wanted["body"]
-    for resource, found in ours.items():
-        assert found == theirs[resource]
+    for resource, our in ours.items():
+        assert our == theirs[resource]
     missing = theirs.keys() - ours.keys()
     assert all(n in NOT_SERVED or n.partition("/")[2] in PARTS_NOT_SERVED for n in missing)
 
@@ -158,7 +158,7 @@ def test_aggregated_discovery_is_as_recorded() -> None:
     core, body = asyncio.run(run())
     assert core["items"][0]["metadata"] == {}
     assert body["metadata"] == wanted["body"]["metadata"] == {}
-    theirs, ours = (_by_name(one) for one in (wanted["body"], body))
+    theirs, ours = (_by_name(item) for item in (wanted["body"], body))
     order = [key for key in theirs if key in ours]
     assert [key for key in ours if key in theirs] == order
     for key in order:
@@ -170,16 +170,16 @@ def test_aggregated_discovery_is_as_recorded() -> None:
 
 def _by_name(body: dict[str, Any]) -> dict[tuple[str, str, str], dict[str, Any]]:
     return {
-        (group["metadata"].get("name", ""), version["version"], one["resource"]): one
+        (group["metadata"].get("name", ""), version["version"], resource["resource"]): resource
         for group in body["items"]
         for version in group["versions"]
-        for one in version["resources"]
+        for resource in version["resources"]
     }
 
 
 def _without_parts(resource: dict[str, Any]) -> dict[str, Any]:
     parts = resource.get("subresources", [])
-    kept = [one for one in parts if one["subresource"] not in PARTS_NOT_SERVED]
+    kept = [part for part in parts if part["subresource"] not in PARTS_NOT_SERVED]
     return {**resource, "subresources": kept}
 
 

@@ -35,7 +35,7 @@ def test_a_pod_gets_overhead_and_scheduling_of_its_class() -> None:
             spec = body["spec"]
             assert spec["overhead"] == {"cpu": "250m", "memory": "120Mi"}
             assert spec["nodeSelector"] == {"a": "b", "sandbox": "yes"}
-            keys = [one["key"] for one in spec["tolerations"]]
+            keys = [toleration["key"] for toleration in spec["tolerations"]]
             assert keys == ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable",
                             "sandbox"]  # fmt: skip
             status, body = await world.ask(
@@ -65,7 +65,7 @@ def test_pods_of_workloads_pass_the_admission() -> None:
             assert (await world.ask("POST", CLASSES, SANDBOXED))[0] == 201
             world.clock.ns += 11 * 10**9
             world.cluster.step()
-            (one,) = (await world.ask("GET", PODS))[1]["items"]
-            assert one["spec"]["overhead"] == {"cpu": "250m", "memory": "120Mi"}
+            (item,) = (await world.ask("GET", PODS))[1]["items"]
+            assert item["spec"]["overhead"] == {"cpu": "250m", "memory": "120Mi"}
 
     asyncio.run(run())

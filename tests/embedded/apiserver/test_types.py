@@ -23,21 +23,23 @@ STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLIED = "application/apply-patch+yaml"
 APPS = "/apis/apps/v1/namespaces/default"
-STORED = [one for one in BUILT_IN.served if not (one.review or one.computed)]
+STORED = [served for served in BUILT_IN.served if not (served.review or served.computed)]
 
 
-def path_of(one: ServedResource) -> str:
+def path_of(served: ServedResource) -> str:
     """Return where the objects of a resource of namespace default are."""
-    group = f"/apis/{one.group}" if one.group else "/api"
-    place = "/namespaces/default" if one.resource.namespaced else ""
-    return f"{group}/{one.version}{place}/{one.name}"
+    group = f"/apis/{served.group}" if served.group else "/api"
+    scope = "/namespaces/default" if served.resource.namespaced else ""
+    return f"{group}/{served.version}{scope}/{served.name}"
 
 
-@pytest.mark.parametrize("one", STORED, ids=lambda one: f"{one.group_version}/{one.kind}")
-def test_wrong_types_of_every_kind_are_refused(one: ServedResource, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "served", STORED, ids=lambda served: f"{served.group_version}/{served.kind}"
+)
+def test_wrong_types_of_every_kind_are_refused(served: ServedResource, tmp_path: Path) -> None:
     """With 400, whatever the field; the process lives, and starts again with what it had."""
     path = str(tmp_path / "cluster.db")
-    cases = [data for _, data in wrong(f"{one.group_version}/{one.kind}")]
+    cases = [data for _, data in wrong(f"{served.group_version}/{served.kind}")]
     cases = random.Random(1).sample(cases, min(PER_KIND, len(cases)))
 
     async def story(world: World) -> None:
@@ -45,7 +47,7 @@ def test_wrong_types_of_every_kind_are_refused(one: ServedResource, tmp_path: Pa
             meta = data.get("metadata", {"name": "x"})
             if isinstance(meta, dict):
                 meta = {"name": "x", **meta}
-            status, body = await world.ask("POST", path_of(one), {**data, "metadata": meta})
+            status, body = await world.ask("POST", path_of(served), {**data, "metadata": meta})
             assert (status, body["reason"]) == (400, "BadRequest"), (data, body)
             assert "cannot be handled as a" in body["message"]
         assert (await world.ask("POST", PODS, pod("p")))[0] == 201
@@ -132,10 +134,10 @@ def test_odd_values_of_right_types_end_no_process(kind: str, spec: dict[str, Any
 
 def nested(depth: int) -> Any:
     """Return objects in each other."""
-    found: Any = 1
+    value: Any = 1
     for _ in range(depth):
-        found = {"a": found}
-    return found
+        value = {"a": value}
+    return value
 
 
 @pytest.mark.parametrize("depth", [300, 900])

@@ -66,8 +66,8 @@ class World:
         """Create an object that is accepted."""
         status, made = await self.ask("POST", path, data)
         assert status == 201, made
-        found: Plain = made
-        return found
+        fields: Plain = made
+        return fields
 
     @asynccontextmanager
     async def watch(self, path: str, **headers: str) -> AsyncIterator[AsyncIterator[Plain]]:

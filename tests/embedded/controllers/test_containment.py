@@ -41,11 +41,15 @@ def test_an_object_that_fails_blocks_no_other(
     key = put(world, kind, spec)
     world.cluster.apply(workload("Deployment", "good", replicas=2))
     world.run(60)
-    assert sum(one.startswith("good-") for one in world.names()) == 2
+    assert sum(record.startswith("good-") for record in world.names()) == 2
     controller = kind.lower()
     errors = world.store.sync_errors[controller]
     assert 8 <= errors <= 40, "the back-off doubles from 5 ms"
-    said = [one.getMessage() for one in caplog.records if one.name == "policy_sched.controllers"]
+    said = [
+        record.getMessage()
+        for record in caplog.records
+        if record.name == "policy_sched.controllers"
+    ]
     assert said[0].startswith(f"{controller}: failed to sync Key(kind={key.kind}")
     assert len(said) == errors
 
@@ -116,7 +120,7 @@ def test_stored_objects_that_cannot_be_read_are_set_aside(
     kinds = {key.kind[1]: why for key, why in again.store.set_aside.items()}
     assert sorted(kinds) == ["DaemonSet", "Nothing", "ReplicaSet", "StatefulSet"]
     assert "DaemonSetSpec.spec.updateStrategy" in kinds["DaemonSet"]
-    assert sum("is set aside" in one.getMessage() for one in caplog.records) == 4
+    assert sum("is set aside" in record.getMessage() for record in caplog.records) == 4
     again.run(5)
     assert again.phases() == ["Running"]
     again.cluster.apply(workload("DaemonSet", "daemonset"))

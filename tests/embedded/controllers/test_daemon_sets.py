@@ -17,7 +17,7 @@ def daemons(image: str = "app:1", **spec: object) -> Plain:
 
 def places(world: World) -> list[str]:
     """Return the nodes of the pods that are to stay, sorted."""
-    return sorted(typed(one).spec.node_name for one in world.pods() if not one.deleting)
+    return sorted(typed(pod).spec.node_name for pod in world.pods() if not pod.deleting)
 
 
 def test_every_node_gets_a_pod() -> None:
@@ -88,6 +88,6 @@ def test_pods_are_renewed_one_node_at_a_time() -> None:
     for _ in range(20):
         world.run(0.25)
         assert world.status(DAEMON_SET, "agent").get("numberReady", 0) >= 2
-    images = [one.data["spec"]["containers"][0]["image"] for one in world.pods()]
+    images = [pod.data["spec"]["containers"][0]["image"] for pod in world.pods()]
     assert images == ["app:2"] * 3
     assert world.status(DAEMON_SET, "agent")["updatedNumberScheduled"] == 3

@@ -9,8 +9,8 @@ from tests.embedded.world import World
 
 def said(world: World) -> dict[str, tuple[str, str]]:
     """Return status and reason of each condition."""
-    found = world.status(DEPLOYMENT).get("conditions") or ()
-    return {one["type"]: (one["status"], one["reason"]) for one in found}
+    stored = world.status(DEPLOYMENT).get("conditions") or ()
+    return {condition["type"]: (condition["status"], condition["reason"]) for condition in stored}
 
 
 def test_a_deployment_is_available_once_enough_pods_are_ready() -> None:

@@ -48,7 +48,7 @@ def test_an_owner_of_very_many_is_deleted_in_many_turns(options: DeleteOptions |
     left = world.store.select(CONFIG_MAP)
     orphaned = options is not None and options.orphan
     assert len(left) == (MANY if orphaned else 0)
-    assert not any(one.typed.metadata.owner_references for one in left)
+    assert not any(stored.typed.metadata.owner_references for stored in left)
 
 
 def test_a_namespace_of_very_many_is_deleted_in_many_turns() -> None:
@@ -80,11 +80,11 @@ def test_pods_of_a_deleted_namespace_end_in_their_grace_period() -> None:
     world.run(2)
     world.store.delete(Key(resources.NAMESPACE, "", "default"))
     world.run(10)
-    assert all(one.deleting for one in world.store.select(resources.POD))
+    assert all(other.deleting for other in world.store.select(resources.POD))
     assert len(world.pods()) == 2
     world.run(25)
     assert world.pods() == []
-    assert [one.name for one in world.store.everything("default")] == ["held"]
+    assert [other.name for other in world.store.everything("default")] == ["held"]
     world.store.patch(Key(CONFIG_MAP, "default", "held"), {"metadata": {"finalizers": None}})
     world.run(1)
     assert world.store.find(resources.NAMESPACE, "", "default") is None
@@ -144,7 +144,7 @@ def test_a_deployment_waits_for_its_sets_and_these_for_their_pods() -> None:
     assert last.data["metadata"]["finalizers"] == ["foregroundDeletion"]
     world.run(10)
     for kind in (resources.DEPLOYMENT, resources.REPLICA_SET, resources.POD):
-        assert all(one.deleting for one in world.store.select(kind))
+        assert all(stored.deleting for stored in world.store.select(kind))
         assert world.store.select(kind)
     world.store.delete(key, FOREGROUND)
     world.run(25)
@@ -159,8 +159,8 @@ def test_an_object_without_dependents_is_deleted_at_once() -> None:
     world.cluster.apply(deployed(0))
     world.run(1)
     (replicas,) = world.store.select(resources.REPLICA_SET)
-    world.store.delete(Key(resources.REPLICA_SET, *replicas.place), FOREGROUND)
-    assert world.store.find(resources.REPLICA_SET, *replicas.place) is None
+    world.store.delete(Key(resources.REPLICA_SET, *replicas.namespaced_name), FOREGROUND)
+    assert world.store.find(resources.REPLICA_SET, *replicas.namespaced_name) is None
 
 
 def test_the_pods_of_a_job_are_counted_and_go() -> None:
@@ -181,8 +181,8 @@ def test_an_object_with_another_owner_is_kept() -> None:
         meta = {"name": name, "namespace": "default"}
         made[name] = world.store.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
     owners = [
-        {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": one.uid}
-        for name, one in made.items()
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": value.uid}
+        for name, value in made.items()
     ]
     meta = {"name": "c", "namespace": "default", "ownerReferences": owners}
     world.store.create({"apiVersion": "v1", "kind": "Secret", "metadata": meta})
@@ -190,7 +190,7 @@ def test_an_object_with_another_owner_is_kept() -> None:
     world.run(1)
     assert world.store.find(("v1", "ConfigMap"), "default", "a") is None
     left = world.store.get(("v1", "Secret"), "default", "c")
-    assert [one.name for one in left.typed.metadata.owner_references] == ["b"]
+    assert [value.name for value in left.typed.metadata.owner_references] == ["b"]
 
 
 def test_an_object_with_two_owners_is_deleted_with_the_last_one() -> None:
@@ -204,7 +204,7 @@ def test_an_object_with_two_owners_is_deleted_with_the_last_one() -> None:
         uids[name] = world.store.create({**head, "metadata": meta}).uid
     world.store.delete(Key(CONFIG_MAP, "default", "a"))
     world.run(1)
-    assert {one.name for one in world.store.select(CONFIG_MAP)} == {"b", "c", "d"}
+    assert {config_map.name for config_map in world.store.select(CONFIG_MAP)} == {"b", "c", "d"}
     watch = world.store.watch(CONFIG_MAP, since=world.store.version)
     world.store.delete(Key(CONFIG_MAP, "default", "b"))
     world.run(1)

@@ -66,7 +66,7 @@ def test_one_step_without_time_does_the_least(monkeypatch: pytest.MonkeyPatch) -
         steps.append(world.store.version - before)
         assert world.cluster.next_wakeup() is not None
     assert max(steps) <= 10 + 2
-    owners = Counter(one.name.rpartition("-")[0] for one in world.store.select(POD))
+    owners = Counter(other.name.rpartition("-")[0] for other in world.store.select(POD))
     assert len(owners) == 15
     assert min(owners.values()) >= 50
 

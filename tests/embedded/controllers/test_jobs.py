@@ -23,8 +23,8 @@ def job(duration: str = "10s", **spec: object) -> Plain:
 
 def conditions(world: World) -> list[str]:
     """Return the job's conditions, with their reasons."""
-    found = world.status(JOB, "sum").get("conditions", [])
-    return [f"{c['type']} {c['reason']}" for c in found]
+    stored = world.status(JOB, "sum").get("conditions", [])
+    return [f"{c['type']} {c['reason']}" for c in stored]
 
 
 def test_a_job_runs_its_pods_to_the_end() -> None:
@@ -41,7 +41,7 @@ def test_a_job_runs_its_pods_to_the_end() -> None:
         "SuccessCriteriaMet CompletionsReached",
         "Complete CompletionsReached",
     ]
-    assert all(not one.data["metadata"].get("finalizers") for one in world.pods())
+    assert all(not pod.data["metadata"].get("finalizers") for pod in world.pods())
     assert world.cluster.next_wakeup() is None
 
 
@@ -64,7 +64,7 @@ def test_indexed_pods_have_numbers() -> None:
     status = world.status(JOB, "sum")
     assert (status["completedIndexes"], status["succeeded"], status["failed"]) == ("0-3", 4, 1)
     key = "batch.kubernetes.io/job-completion-index"
-    assert sorted(one.labels[key] for one in world.pods()) == ["0", "1", "1", "2", "3"]
+    assert sorted(pod.labels[key] for pod in world.pods()) == ["0", "1", "1", "2", "3"]
 
 
 def test_failed_pods_are_replaced_ever_later_until_it_is_enough() -> None:

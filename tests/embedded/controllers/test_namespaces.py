@@ -9,7 +9,9 @@ from tests.embedded.world import World, node
 
 def accounts(world: World) -> set[str]:
     """Return the namespaces that have their default account."""
-    return {one.namespace for one in world.store.select(ACCOUNT) if one.name == "default"}
+    return {
+        account.namespace for account in world.store.select(ACCOUNT) if account.name == "default"
+    }
 
 
 def test_every_namespace_has_a_default_account() -> None:
@@ -45,4 +47,4 @@ def test_nodes_are_in_no_namespace() -> None:
     world.cluster.delete(Key(NODE, "", "n0"))
     world.cluster.apply(node("n1"))
     world.run(0)
-    assert [one.name for one in world.store.select(NODE)] == ["n1"]
+    assert [other_node.name for other_node in world.store.select(NODE)] == ["n1"]

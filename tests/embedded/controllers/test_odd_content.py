@@ -34,8 +34,8 @@ def odd(value: Any, random: Random, likely: float) -> Any:
     if random.random() < likely:
         return random.choice(ODD)
     if isinstance(value, dict):
-        return {key: odd(one, random, likely) for key, one in value.items()}
-    return [odd(one, random, likely) for one in value] if isinstance(value, list) else value
+        return {key: odd(inner, random, likely) for key, inner in value.items()}
+    return [odd(inner, random, likely) for inner in value] if isinstance(value, list) else value
 
 
 def made(objects: Objects, random: Random) -> Plain:
@@ -59,11 +59,11 @@ def made(objects: Objects, random: Random) -> Plain:
 
 def put(world: World, data: Plain) -> None:
     """Store an object past all checks but that of its types; one that is there already stays."""
-    found = apimachinery.resource((data["apiVersion"], data["kind"]))
+    resource = apimachinery.resource((data["apiVersion"], data["kind"]))
     meta = data["metadata"]
-    namespace = meta["namespace"] if found.namespaced else ""
-    if world.store.find(found.key, namespace, meta["name"]) is None:
-        new = apimachinery.seal(found, typed(found.key, data), world.store.version + 1)
+    namespace = meta["namespace"] if resource.namespaced else ""
+    if world.store.find(resource.key, namespace, meta["name"]) is None:
+        new = apimachinery.seal(resource, typed(resource.key, data), world.store.version + 1)
         world.store._commit([StoreChange(ADDED, 0, new)])
 
 
@@ -72,8 +72,8 @@ def live(world: World) -> None:
     for seconds in (1, 20, 70):
         for _ in range(40):
             world.cluster.step(lambda: True)
-        for one in world.store.select(apimachinery.POD)[:10]:
-            world._bind(one)
+        for pod in world.store.select(apimachinery.POD)[:10]:
+            world._bind(pod)
         world.clock.ns += seconds * 10**9
     world.cluster.step(lambda: True)
 
@@ -115,16 +115,16 @@ def test_no_component_fails_on_a_file_of_odd_objects(seed: int) -> None:
         database = sqlite3.connect(path)
         for number in range(15):
             data = made(objects, random)
-            found = apimachinery.resource((data["apiVersion"], data["kind"]))
-            place = "default" if found.namespaced else "", f"o{number}"
-            data["metadata"] |= {"name": place[1], "resourceVersion": f"{number + 1}"}
-            row = (*found.key, *place, number + 1, msgspec.json.encode(data))
+            resource = apimachinery.resource((data["apiVersion"], data["kind"]))
+            namespaced_name = "default" if resource.namespaced else "", f"o{number}"
+            data["metadata"] |= {"name": namespaced_name[1], "resourceVersion": f"{number + 1}"}
+            row = (*resource.key, *namespaced_name, number + 1, msgspec.json.encode(data))
             database.execute("INSERT INTO objects VALUES (?, ?, ?, ?, ?, ?)", row)
         database.execute("UPDATE counter SET version = 15")
         database.commit()
         database.close()
         world = World(path=path)
         live(world)
-        for one in world.store.everything():
-            assert apimachinery.read(one.resource, one.raw) == one.typed
+        for stored in world.store.everything():
+            assert apimachinery.read(stored.resource, stored.raw) == stored.typed
         world.cluster.close()

@@ -19,7 +19,7 @@ def deployed(replicas: int = 4, image: str = "app:1", **spec: object) -> Plain:
 def images(world: World) -> list[str]:
     """Return the images of the pods that are to stay, sorted."""
     return sorted(
-        one.data["spec"]["containers"][0]["image"] for one in world.pods() if not one.deleting
+        pod.data["spec"]["containers"][0]["image"] for pod in world.pods() if not pod.deleting
     )
 
 
@@ -44,7 +44,7 @@ def test_a_deleted_pod_is_replaced_at_once() -> None:
     world.run(2)
     world.delete(POD, world.names()[0])
     world.run(0)
-    assert [one.deleting for one in world.pods()].count(False) == 4
+    assert [pod.deleting for pod in world.pods()].count(False) == 4
     world.run(30)
     assert world.phases() == ["Running"] * 4
 
@@ -92,11 +92,11 @@ def test_a_changed_template_is_rolled_out() -> None:
     world.cluster.apply(deployed(8, "app:2"))
     for _ in range(40):
         world.run(0.25)
-        active = [one for one in world.pods() if not one.deleting]
+        active = [pod for pod in world.pods() if not pod.deleting]
         assert len(active) <= 10
         assert world.status(DEPLOYMENT)["readyReplicas"] >= 6
     assert images(world) == ["app:2"] * 8
-    sets = {one.typed.metadata.name: world.status(REPLICA_SET, one.name) for one in _sets(world)}
+    sets = {pod.typed.metadata.name: world.status(REPLICA_SET, pod.name) for pod in _sets(world)}
     assert sorted(status["replicas"] for status in sets.values()) == [0, 8]
 
 
@@ -152,7 +152,7 @@ def test_dependents_of_a_deployment_are_deleted() -> None:
     world.delete(DEPLOYMENT, "web")
     world.run()
     assert _sets(world) == []
-    assert all(one.deleting for one in world.pods())
+    assert all(pod.deleting for pod in world.pods())
     world.run(30)
     assert world.names() == []
 
@@ -197,7 +197,7 @@ def test_a_set_that_is_orphaned_leaves_its_pods_alone() -> None:
     world.cluster.delete(Key(REPLICA_SET, "default", "web"), DeleteOptions(orphan=True))
     world.run(60)
     assert world.phases() == ["Running", "Running"]
-    assert all(not one.typed.metadata.owner_references for one in world.pods())
+    assert all(not pod.typed.metadata.owner_references for pod in world.pods())
 
 
 def test_many_pods_are_created_and_deleted_in_batches() -> None:

@@ -23,10 +23,10 @@ def apply(world: World, kind: Kind, image: str, **spec: Any) -> None:
 
 def history(world: World) -> dict[int, str]:
     """Return the image of each revision."""
-    found = [one.data for one in world.store.select(REVISION)]
+    items = [revision.data for revision in world.store.select(REVISION)]
     return {
-        one["revision"]: one["data"]["spec"]["template"]["spec"]["containers"][0]["image"]
-        for one in sorted(found, key=lambda one: int(one["revision"]))
+        revision["revision"]: revision["data"]["spec"]["template"]["spec"]["containers"][0]["image"]
+        for revision in sorted(items, key=lambda revision: int(revision["revision"]))
     }
 
 
@@ -37,14 +37,14 @@ def test_each_template_is_a_revision(kind: Kind) -> None:
     apply(world, kind, "app:1")
     apply(world, kind, "app:2")
     assert history(world) == {1: "app:1", 2: "app:2"}
-    first = next(one for one in world.store.select(REVISION) if one.data["revision"] == 1)
+    first = next(pod for pod in world.store.select(REVISION) if pod.data["revision"] == 1)
     (owner,) = first.typed.metadata.owner_references
     assert (owner.kind, owner.name, owner.controller) == (kind[1], "web", True)
     assert first.labels["app"] == "web"
     world.store.patch(Key(kind, "default", "web"), first.data["data"], STRATEGIC)
     world.run(120)
     assert history(world) == {2: "app:2", 3: "app:1"}
-    images = {one.data["spec"]["containers"][0]["image"] for one in world.pods()}
+    images = {pod.data["spec"]["containers"][0]["image"] for pod in world.pods()}
     assert images == {"app:1"}
 
 

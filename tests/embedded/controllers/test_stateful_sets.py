@@ -15,7 +15,7 @@ def stateful(replicas: int = 3, image: str = "app:1", **spec: object) -> Plain:
 
 def images(world: World) -> list[str]:
     """Return the pods' images, by name."""
-    return [one.data["spec"]["containers"][0]["image"] for one in world.pods()]
+    return [pod.data["spec"]["containers"][0]["image"] for pod in world.pods()]
 
 
 def test_pods_are_created_in_order() -> None:
@@ -65,9 +65,9 @@ def test_the_last_pods_go_first_one_at_a_time() -> None:
     world.run(4)
     world.cluster.apply(stateful(1))
     world.run(10)
-    assert [one.name for one in world.pods() if one.deleting] == ["db-2"]
+    assert [pod.name for pod in world.pods() if pod.deleting] == ["db-2"]
     world.run(30)
-    assert [one.name for one in world.pods() if one.deleting] == ["db-1"]
+    assert [pod.name for pod in world.pods() if pod.deleting] == ["db-1"]
     world.run(30)
     assert world.names() == ["db-0"]
 
@@ -96,9 +96,9 @@ def test_each_pod_has_claims_that_outlive_it() -> None:
     world.cluster.apply(stateful(2, volumeClaimTemplates=[claim]))
     world.run(3)
     claims = world.store.select(CLAIM)
-    assert [one.name for one in claims] == ["data-db-0", "data-db-1"]
+    assert [item.name for item in claims] == ["data-db-0", "data-db-1"]
     assert world.pod("db-1").spec.volumes[0].persistent_volume_claim is not None
     world.cluster.apply(stateful(1, volumeClaimTemplates=[claim]))
     world.run(3)
     assert world.names() == ["db-0"]
-    assert [one.uid for one in world.store.select(CLAIM)] == [one.uid for one in claims]
+    assert [item.uid for item in world.store.select(CLAIM)] == [item.uid for item in claims]

@@ -48,9 +48,9 @@ def storage_class(mode: str = "Immediate", provisioner: str = "csi.example", **m
 
 def bound(world: World, name: str = "data") -> tuple[str, str]:
     """Return a claim's phase and volume."""
-    found = world.store.get(CLAIM, "default", name).typed
-    assert isinstance(found, PersistentVolumeClaim)
-    return found.status.phase, found.spec.volume_name
+    typed = world.store.get(CLAIM, "default", name).typed
+    assert isinstance(typed, PersistentVolumeClaim)
+    return typed.status.phase, typed.spec.volume_name
 
 
 def test_a_claim_takes_the_smallest_volume_that_will_do() -> None:

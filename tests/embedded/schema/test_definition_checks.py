@@ -44,7 +44,9 @@ def root(**properties: Plain) -> Plain:
 def said(data: Plain) -> list[tuple[str, ...]]:
     """Return the conditions of a definition."""
     fields = ("type", "status", "reason", "message")
-    return [tuple(one[field] for field in fields) for one in data["status"]["conditions"]]
+    return [
+        tuple(condition[field] for field in fields) for condition in data["status"]["conditions"]
+    ]
 
 
 def test_a_definition_is_completed_and_accepted() -> None:
@@ -57,7 +59,8 @@ def test_a_definition_is_completed_and_accepted() -> None:
     assert status["storedVersions"] == ["v1"]
     assert status["acceptedNames"]["singular"] == "shirt"
     said = [
-        (one["type"], one["status"], one["reason"], one["message"]) for one in status["conditions"]
+        (condition["type"], condition["status"], condition["reason"], condition["message"])
+        for condition in status["conditions"]
     ]
     assert said == [
         ("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
@@ -123,8 +126,8 @@ def test_names_of_another_definition_are_not_accepted() -> None:
     second = definition(names={"plural": "shorts", "kind": "Shorts", "shortNames": ["sh"]})
     kinds.admit(second, None, 0)
     said = [
-        (one["type"], one["status"], one["reason"], one["message"])
-        for one in second["status"]["conditions"]
+        (condition["type"], condition["status"], condition["reason"], condition["message"])
+        for condition in second["status"]["conditions"]
     ]
     assert said == [
         ("NamesAccepted", "False", "ShortNamesConflict", '"sh" is already in use'),

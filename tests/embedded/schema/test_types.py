@@ -34,7 +34,7 @@ def wrong(kind: str) -> Iterator[tuple[str, Plain]]:
                 outer: Plain = wrap({name: value})
                 return outer
 
-            yield from ((name, one) for one in of(field, put))
+            yield from ((name, element) for element in of(field, put))
 
     def of(field: types.MessageField, put: Any) -> Iterator[Plain]:
         def hold(value: Any) -> Plain:
@@ -47,7 +47,7 @@ def wrong(kind: str) -> Iterator[tuple[str, Plain]]:
         if field.mapped or field.repeated:
             yield from map(put, (1, "x", True, [] if field.mapped else {}))
         if field.type not in types.LEAVES and field.type not in OTHERS:
-            yield from (one for _, one in inside(field.type, item))
+            yield from (element for _, element in inside(field.type, item))
 
     yield from inside(kind, lambda data: data)
 

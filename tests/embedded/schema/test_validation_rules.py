@@ -172,9 +172,9 @@ def test_values_have_the_types_of_the_schema() -> None:
 )
 def test_rules_that_are_wrong_are_refused(rule: Any, words: str) -> None:
     """A mistake in a rule showed when the first object came, or never."""
-    (found,) = refused(schema(rule, a=INTEGER))
-    assert words in found
-    assert found.startswith("s.properties[spec].x-kubernetes-validations[0].")
+    (refusal,) = refused(schema(rule, a=INTEGER))
+    assert words in refusal
+    assert refusal.startswith("s.properties[spec].x-kubernetes-validations[0].")
 
 
 TRY = (

@@ -194,10 +194,10 @@ def test_items_keep_their_order() -> None:
     """Changed in place, new ones last, ordered if the patch says so."""
     target = {"containers": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}
     patch = {"containers": [{"name": "d"}, {"name": "b", "image": "x"}]}
-    names = [one["name"] for one in strategic(target, patch)["containers"]]
+    names = [container["name"] for container in strategic(target, patch)["containers"]]
     assert names == ["a", "b", "c", "d"]
     patch["$setElementOrder/containers"] = [{"name": name} for name in "dba"]
-    names = [one["name"] for one in strategic(target, patch)["containers"]]
+    names = [container["name"] for container in strategic(target, patch)["containers"]]
     assert names == ["d", "b", "a", "c"]
 
 

@@ -25,13 +25,19 @@ def test_a_closed_cluster_continues_where_it_was(tmp_path: Path) -> None:
     world.cluster.apply(workload("Deployment", replicas=2))
     world.run(2)
     world.delete(POD, world.names()[1])
-    before = {(one.resource.key, one.place): one.raw for one in world.store.everything()}
+    before = {
+        (stored.resource.key, stored.namespaced_name): stored.raw
+        for stored in world.store.everything()
+    }
     version, now = world.store.version, world.clock.ns
     world.cluster.close()
 
     again = World(nodes=0, path=path)
     again.clock.ns = now
-    after = {(one.resource.key, one.place): one.raw for one in again.store.everything()}
+    after = {
+        (stored.resource.key, stored.namespaced_name): stored.raw
+        for stored in again.store.everything()
+    }
     assert after == before
     assert again.store.version == version
     again.run(70)
@@ -42,15 +48,15 @@ def test_a_closed_cluster_continues_where_it_was(tmp_path: Path) -> None:
 def test_secrets_stay_and_only_the_owner_can_read_them(tmp_path: Path) -> None:
     """A token that was signed before a restart is worth as much after it; others' files differ."""
     paths = [str(tmp_path / name) for name in ("a.db", "b.db")]
-    found = []
+    items = []
     for path in (*paths, paths[0]):
         world = World(nodes=0, path=path)
-        found.append(world.store.storage.secret("key"))
-        assert world.store.storage.secret("key") == found[-1] != world.store.storage.secret("other")
+        items.append(world.store.storage.secret("key"))
+        assert world.store.storage.secret("key") == items[-1] != world.store.storage.secret("other")
         assert Path(path).stat().st_mode & 0o077 == 0
         world.cluster.close()
-    assert found[0] == found[2] != found[1]
-    assert [len(one) for one in found] == [32] * 3
+    assert items[0] == items[2] != items[1]
+    assert [len(key) for key in items] == [32] * 3
 
 
 def test_a_file_belongs_to_one_process(tmp_path: Path) -> None:

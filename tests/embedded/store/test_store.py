@@ -34,12 +34,12 @@ def new_store(history: int = 1000) -> ObjectStore:
 def replayed(changes: list[watch_history.StoreChange], into: dict[Any, int]) -> None:
     """Follow changes with a mirror: place to version."""
     for change in changes:
-        place = (change.new.resource.key, *change.new.place)
+        key = (change.new.resource.key, *change.new.namespaced_name)
         if change.type == watch_history.DELETED:
-            del into[place]
+            del into[key]
         else:
-            assert (place in into) == (change.type != watch_history.ADDED)
-            into[place] = change.new.version
+            assert (key in into) == (change.type != watch_history.ADDED)
+            into[key] = change.new.version
 
 
 class Requests(RuleBasedStateMachine):
@@ -120,29 +120,32 @@ class Requests(RuleBasedStateMachine):
     @rule(limit=st.integers(1, 5))
     def drain(self, limit: int) -> None:
         """A watch may be read in parts."""
-        for watch, mirror in self.watches[:2]:
-            replayed(watch.drain(limit), mirror)
+        for watch, versions in self.watches[:2]:
+            replayed(watch.drain(limit), versions)
 
     @invariant()
     def versions_only_rise(self) -> None:
         """And every object's is that of its own last change."""
         assert self.store.version >= self.last
         self.last = self.store.version
-        versions = [one.version for one in self.store.everything()]
+        versions = [stored.version for stored in self.store.everything()]
         assert len(set(versions)) == len(versions)
         assert max(versions) <= self.store.version
 
     def teardown(self) -> None:
         """In the end every watch has seen what a list shows, each version once."""
-        for watch, mirror in self.watches:
-            replayed(watch.drain(), mirror)
-            assert mirror == {
-                (one.resource.key, *one.place): one.version for one in self.store.everything()
+        for watch, versions in self.watches:
+            replayed(watch.drain(), versions)
+            assert versions == {
+                (stored.resource.key, *stored.namespaced_name): stored.version
+                for stored in self.store.everything()
             }
         watch, web = self.selected
         replayed(watch.drain(), web)
         listed = self.store.select(resources.POD, labels="app=web")
-        assert web == {(resources.POD, *one.place): one.version for one in listed}
+        assert web == {
+            (resources.POD, *stored.namespaced_name): stored.version for stored in listed
+        }
 
 
 Requests.TestCase.settings = settings(

@@ -1,4 +1,4 @@
-"""Lists: which objects, of which version, in which pages, in which form.
+"""Lists: their objects, version, pages and form.
 
 Theory of operation: a list is of one version of the whole store (see `snapshots`), so the pages of
 one list belong together whatever happens between them, until the history has forgotten. A list
@@ -126,15 +126,15 @@ def _before(snapshot: ListSnapshot, changes: Sequence[StoreChange]) -> ListSnaps
 def _put(keys: list[str], objects: list[Stored], stored: Stored, *, there: bool) -> None:
     """Insert, replace or remove the object of a key."""
     key = key_of(stored)
-    place = bisect_left(keys, key)
-    known = place < len(keys) and keys[place] == key
-    if there and known:
-        objects[place] = stored
+    index = bisect_left(keys, key)
+    present = index < len(keys) and keys[index] == key
+    if there and present:
+        objects[index] = stored
     elif there:
-        keys.insert(place, key)
-        objects.insert(place, stored)
-    elif known:
-        del keys[place], objects[place]
+        keys.insert(index, key)
+        objects.insert(index, stored)
+    elif present:
+        del keys[index], objects[index]
 
 
 PIECE: Final = 500
@@ -156,7 +156,7 @@ _PAGE_EXPIRED: Final = (
 
 
 class _Token(msgspec.Struct):
-    """Where a list goes on: at which version (below 0: at the present one), from which key."""
+    """Where a list continues: the version (the present one if below 0) and the key."""
 
     v: str
     rv: int

@@ -172,7 +172,7 @@ def accepted(header: str, forms: tuple[str, ...]) -> Accepted:
         return Accepted()
     for media, options in _ranges(header):
         shown = options.get("as", "")
-        if media not in _JSON_TYPES or (shown and not _known(shown, options, forms)):
+        if media not in _JSON_TYPES or (shown and not _supported(shown, options, forms)):
             continue
         return Accepted(shown, options.get("g", ""), options.get("v", ""))
     raise registry.not_acceptable()
@@ -185,7 +185,7 @@ def _ranges(header: str) -> Iterator[tuple[str, dict[str, str]]]:
         yield media, {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _known(shown: str, options: dict[str, str], forms: tuple[str, ...]) -> bool:
+def _supported(shown: str, options: dict[str, str], forms: tuple[str, ...]) -> bool:
     versions = ("v2",) if shown == DISCOVERY else ("v1", "v1beta1")
     return shown in forms and options.get("v") in versions
 
@@ -249,29 +249,29 @@ _SCALARS: Final = frozenset({"s", "i", "l", "b", "x"})
 
 def unknown(message: str, data: Plain, path: str = "") -> Iterator[str]:
     """Yield the paths of an object's fields that its message does not have."""
-    known = schema.fields_of(message)
+    fields = schema.fields_of(message)
     for name, value in data.items():
-        place = f"{path}.{name}" if path else name
+        at = f"{path}.{name}" if path else name
         if not path and name in _ALWAYS:
             continue
-        if name not in known:
-            yield place
+        if name not in fields:
+            yield at
             continue
-        field = known[name]
+        field = fields[name]
         if field.type in _SCALARS or field.type in schema.LEAVES:
             continue
-        yield from _inside(field, value, place)
+        yield from _inside(field, value, at)
 
 
-def _inside(field: schema.MessageField, value: Any, place: str) -> Iterator[str]:
+def _inside(field: schema.MessageField, value: Any, at: str) -> Iterator[str]:
     if isinstance(value, list):
         for number, item in enumerate(value):
             if isinstance(item, dict):
-                yield from unknown(field.type, item, f"{place}[{number}]")
+                yield from unknown(field.type, item, f"{at}[{number}]")
     elif isinstance(value, dict):
         if field.mapped:
             return
-        yield from unknown(field.type, value, place)
+        yield from unknown(field.type, value, at)
 
 
 def check_fields(sent: Sent, data: Plain) -> None:
@@ -280,8 +280,8 @@ def check_fields(sent: Sent, data: Plain) -> None:
     if not mode:
         return
     if mode not in _MODES:
-        known = ", ".join(f'"{choice}"' for choice in _MODES)
-        why = f'Unsupported value: "{mode}": supported values: {known}'
+        modes = ", ".join(f'"{choice}"' for choice in _MODES)
+        why = f'Unsupported value: "{mode}": supported values: {modes}'
         raise sent.options.refused(OPTION, "FieldValueNotSupported", why)
     served = sent.target.served
     message = schema.message_of(served.group_version, served.kind)

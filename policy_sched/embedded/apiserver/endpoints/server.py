@@ -1,4 +1,4 @@
-"""The server: sockets, authentication, and which part handles which request.
+"""The server: sockets, authentication and routing.
 
 Theory of operation: the object store belongs to one event loop, and so does the server. A request
 is read to its end first; what it does to the store happens in one go, with nothing else in
@@ -59,12 +59,15 @@ class ResponseBody:
 
 
 def document(
-    request: web.BaseRequest, accept: str, catalog: registry.Catalog, trouble: Callable[[], str]
+    request: web.BaseRequest,
+    accept: str,
+    catalog: registry.Catalog,
+    storage_error: Callable[[], str],
 ) -> ResponseBody | None:
     """Return what is under a path, None if it is none of these.
 
-    Raises ApiError if it is not in an accepted form. ``trouble`` returns why changes cannot be
-    written, "" if they can.
+    Raises ApiError if it is not in an accepted form. ``storage_error`` returns why changes
+    cannot be written, "" if they can.
     """
     host, verbose = request.host, "verbose" in request.query
     parts = request.rel_url.raw_path.strip("/").split("/")
@@ -75,7 +78,7 @@ def document(
         case ["version"]:
             return _json_body(discovery.VERSION)
         case [name, *rest] if name in security.HEALTH:
-            return _health(name, rest, trouble, verbose=verbose)
+            return _health(name, rest, storage_error, verbose=verbose)
         case ["openapi", *rest]:
             return _openapi(catalog, rest, accept)
         case ["api"]:
@@ -85,11 +88,11 @@ def document(
         case ["apis"]:
             return _discovered(catalog, accept, lambda: discovery.group_list(catalog), core=False)
         case ["api", version]:
-            return _found(discovery.resource_list(catalog, "", version), accept)
+            return _discovery(discovery.resource_list(catalog, "", version), accept)
         case ["apis", group]:
-            return _found(discovery.group(catalog, group), accept)
+            return _discovery(discovery.group(catalog, group), accept)
         case ["apis", group, version]:
-            return _found(discovery.resource_list(catalog, group, version), accept)
+            return _discovery(discovery.resource_list(catalog, group, version), accept)
     return None
 
 
@@ -97,7 +100,7 @@ def _json_body(value: object) -> ResponseBody:
     return ResponseBody(encoded(value) + b"\n")
 
 
-def _found(value: object | None, accept: str) -> ResponseBody:
+def _discovery(value: object | None, accept: str) -> ResponseBody:
     if value is None:
         raise registry.NoSuchPage
     negotiation.accepted(accept, ())
@@ -116,12 +119,12 @@ def _discovered(
 
 
 def _health(
-    name: str, rest: list[str], trouble: Callable[[], str], *, verbose: bool
+    name: str, rest: list[str], storage_error: Callable[[], str], *, verbose: bool
 ) -> ResponseBody:
     """Report at a health path. A server that cannot write is not ready, and lives on."""
     if rest and rest[0] not in _CHECKS:
         raise registry.NoSuchPage
-    failed = name == "readyz" and (not rest or rest[0] == _STORAGE) and bool(trouble())
+    failed = name == "readyz" and (not rest or rest[0] == _STORAGE) and bool(storage_error())
     if not failed and (not verbose or rest):
         return ResponseBody(b"ok", TEXT)
     lines = [f"[+]{check} ok" for check in _CHECKS if not (failed and check == _STORAGE)]
@@ -183,14 +186,14 @@ class RequestHandler:
         self._wakening = wakening
         self._lists = ListRequests(store)
         self._catalogs = registry.Catalogs(store.custom)
-        self._places = watch.Places()
+        self._watch_slots = watch.WatchSlots()
         self._parts = parts
 
     async def handle(self, request: web.BaseRequest, user: UserInfo) -> web.StreamResponse:
         """Handle a request. Raises ApiError, or NoSuchPage."""
         accept = ", ".join(request.headers.getall("Accept", []))
         catalog = self._catalogs.present()
-        public = document(request, accept, catalog, self._store.storage.trouble)
+        public = document(request, accept, catalog, self._store.storage.write_error)
         if public is not None:
             if request.method != "GET":
                 raise registry.not_allowed()
@@ -215,7 +218,7 @@ class RequestHandler:
             if target.served.computed:
                 return await self._computed(request, target, accept, verb)
             if verb == "list" and is_set(request.query, "watch"):
-                with self._places.taken(user):
+                with self._watch_slots.taken(user):
                     return await self._watch(request, target, accept)
             return await self._read(request, target, accept, verb)
         options = RequestOptions(request.query, _OPTIONS.get(verb, "DeleteOptions"))
@@ -521,7 +524,7 @@ DEPRECATED: Final = {"ComponentStatus": "v1 ComponentStatus is deprecated in v1.
 """The warning that a response carries, by kind."""
 _STORE: Final = "etcd-0"
 _BESIDE: Final = ("controller-manager", "scheduler")
-"""What runs in the server's process: it lives where that responds."""
+"""Components in the server's process; they are healthy if the server responds."""
 _HIGHEST: Final = 18_000
 _STEP: Final = 100
 _AUTOMANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
@@ -545,9 +548,9 @@ def _name(data: Plain) -> str:
 def _components(store: ObjectStore) -> Iterator[Plain]:
     """Yield the health of each part; that of the store is whether it can be written to."""
     for name in (*_BESIDE, _STORE):
-        trouble = store.storage.trouble() if name == _STORE else ""
-        said = {"error": trouble} if trouble else {"message": "ok"}
-        condition = {"type": "Healthy", "status": str(not trouble), **said}
+        error = store.storage.write_error() if name == _STORE else ""
+        said = {"error": error} if error else {"message": "ok"}
+        condition = {"type": "Healthy", "status": str(not error), **said}
         yield {"metadata": {"name": name}, "conditions": [condition]}
 
 
@@ -559,11 +562,11 @@ def _api_services(catalog: registry.Catalog) -> Iterator[Plain]:
         "reason": "Local",
         "message": "Local APIServices are always available",
     }
-    for place, (group, versions) in enumerate(catalog.versions.items()):
+    for index, (group, versions) in enumerate(catalog.versions.items()):
         for later, version in enumerate(versions):
             spec = {
                 "version": version,
-                "groupPriorityMinimum": _HIGHEST - _STEP * place,
+                "groupPriorityMinimum": _HIGHEST - _STEP * index,
                 "versionPriority": len(versions) - later,
             }
             yield {

@@ -54,10 +54,10 @@ def refusal(target: RequestTarget, stored: Stored, query: Mapping[str, str]) -> 
     if not node:
         return bad_request(f"pod {stored.name} does not have a host assigned")
     container = wanted or pod.spec.containers[0].name if pod.spec.containers else wanted
-    place = f"{stored.namespace}/{stored.name}"
+    path = f"{stored.namespace}/{stored.name}"
     if part != "portforward":
-        place += f"/{container}"
-    url = f"https://{node}:{_PORT}/{PATHS[part]}/{place}"
+        path += f"/{container}"
+    url = f"https://{node}:{_PORT}/{PATHS[part]}/{path}"
     verb = "Get" if part == "log" else "Post"
     message = f'{verb} "{url}": dial tcp: lookup {node}: no such host'
     return ApiError(500, "", message)
@@ -145,7 +145,7 @@ def _ready(pod: Pod) -> bool:
 
 
 def _may_go_unready(budget: Stored) -> bool:
-    """Return whether a pod that is not ready may go: always, or while enough others are healthy."""
+    """Return whether a pod may be evicted while it is not ready (canIgnorePDB)."""
     data: Any = budget.data
     if (data.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
@@ -186,9 +186,9 @@ class Subresources:
 
     def token(self, sent: Sent) -> Plain:
         """Return a token of a service account."""
-        place = sent.target.namespace, sent.target.name
+        account = sent.target.namespace, sent.target.name
         request = object_of_kind(sent.body, sent.content_type, TOKEN_REQUEST)
-        return token_for(self._store, self._tokens, place, request)
+        return token_for(self._store, self._tokens, account, request)
 
     def bind(self, sent: Sent) -> Plain:
         """Bind a pod to a node."""

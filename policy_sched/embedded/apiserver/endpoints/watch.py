@@ -44,8 +44,8 @@ TOGETHER: Final = 32
 MATCH: Final = "resourceVersionMatch"
 
 
-class Places:
-    """Places for watches, each of which takes a connection: some are left for other requests."""
+class WatchSlots:
+    """Limits the watches, of all users and of each: other requests need connections, too."""
 
     def __init__(self, most: int = WATCHES, of_one: int = WATCHES_OF_ONE) -> None:
         self._most = most
@@ -54,7 +54,7 @@ class Places:
 
     @contextmanager
     def taken(self, user: UserInfo) -> Iterator[None]:
-        """Take a place for as long as the context lasts. Raises ApiError if none is free."""
+        """Take a slot for the time of the context. Raises ApiError if none is free."""
         others = self._taken.total() >= self._most
         if others or (self._taken[user.name] >= self._of_one and not user.master):
             message = "too many watches, please try again later"

@@ -71,7 +71,7 @@ class Writing:
         target = sent.target
         data = negotiation.object_of(sent.body, sent.content_type, target.served)
         negotiation.check_fields(sent, data)
-        _place(data, target)
+        _set_name(data, target)
         _check_size(data)
         checks.check_new(target.served.resource, data)
         self._granting.check(sent.user, target, data, None)
@@ -82,7 +82,7 @@ class Writing:
         """Replace an object, or its status; return the status code too."""
         data = negotiation.object_of(sent.body, sent.content_type, sent.target.served)
         negotiation.check_fields(sent, data)
-        _place(data, sent.target)
+        _set_name(data, sent.target)
         return self.replace(sent, data)
 
     def replace(
@@ -122,7 +122,7 @@ class Writing:
         negotiation.check_values(result)
         data = negotiation.checked(result, served)
         negotiation.check_fields(sent, data)
-        _place(data, sent.target)
+        _set_name(data, sent.target)
         _check_uid(stored, data)
         return self.replace(sent, data)[1]
 
@@ -131,7 +131,7 @@ class Writing:
         target, served = sent.target, sent.target.served
         given = applied_data(sent)
         negotiation.check_fields(sent, given)
-        _place(given, target)
+        _set_name(given, target)
         key = target.key
         stored = self._store.find(key.kind, key.namespace, key.name)
         if stored is None and target.subresource:
@@ -292,7 +292,7 @@ def _check_uid(stored: apimachinery.Stored, data: Plain) -> None:
         raise invalid(stored.resource, stored.name, "metadata.uid", "FieldValueInvalid", why)
 
 
-def _place(data: Plain, target: RequestTarget) -> None:
+def _set_name(data: Plain, target: RequestTarget) -> None:
     """Complete name and namespace from the path. Raises ApiError if they say something else."""
     meta = data["metadata"]
     if target.served.resource.namespaced:

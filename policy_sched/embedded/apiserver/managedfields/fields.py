@@ -117,13 +117,13 @@ def fields_of(lists: Lists, data: Plain, *, strict: bool = False) -> Fields:
     A list whose items have equal keys is atomic; with ``strict`` ApiError is raised, as it
     is if the paths are too long together.
     """
-    fields = _Found()
+    fields = _BoundedFields()
     if data:
         _walk(lists, data, ((), ()), fields, strict=strict)
     return fields
 
 
-class _Found(dict[Path, Any]):
+class _BoundedFields(dict[Path, Any]):
     """Fields, which raise ApiError when their paths become too long together."""
 
     def __init__(self) -> None:
@@ -138,9 +138,9 @@ class _Found(dict[Path, Any]):
 
 
 def _walk(
-    lists: Lists, value: Any, place: tuple[Path, Names], fields: Fields, *, strict: bool
+    lists: Lists, value: Any, prefix: tuple[Path, Names], fields: Fields, *, strict: bool
 ) -> None:
-    path, names = place
+    path, names = prefix
     if isinstance(value, dict) and value and not lists.atomic(names) and len(path) < DEEP:
         for key, inner in value.items():
             _walk(lists, inner, ((*path, f"f:{key}"), (*names, key)), fields, strict=strict)
@@ -211,7 +211,7 @@ def as_fields_v1(paths: Iterable[Path]) -> Plain:
 
 def from_fields_v1(data: Any) -> frozenset[Path]:
     """Return the paths of FieldsV1; what is none is left out."""
-    paths = _Found()
+    paths = _BoundedFields()
 
     def walk(at: Any, path: Path) -> None:
         if len(path) > DEEP or not isinstance(at, dict):

@@ -142,7 +142,7 @@ def applied(
         gone = _pruned(mine.fields - wanted, wanted, others)
         result = without(lists, result, gone)
     after = owned(lists, result, status=status)
-    changed = {path for path, value in after.items() if before.get(path, _NOTHING) != value}
+    changed = {path for path, value in after.items() if before.get(path, _ABSENT) != value}
     if not force:
         _check(others, changed & wanted)
     removed = before.keys() - after.keys()
@@ -158,8 +158,8 @@ def applied(
 def _before(lists: Lists, live: Plain, version: str, time: str) -> list[ManagedFieldsEntry]:
     """Return the managers of the fields of an object that is applied for the first time.
 
-    What a client-side apply has written is its own, by its annotation; kubectl takes that
-    over, and drops what a file does not have any more.
+    The annotation of a client-side apply names the fields that it has written. kubectl takes these
+    over, and removes fields that its file has no more.
     """
     everything = frozenset(owned(lists, live, status=False))
     mine: frozenset[Path] = frozenset()
@@ -178,7 +178,7 @@ def _before(lists: Lists, live: Plain, version: str, time: str) -> list[ManagedF
     ]
 
 
-_NOTHING: Final = object()
+_ABSENT: Final = object()
 
 
 def _part(given: Plain, *, status: bool) -> Plain:
@@ -241,7 +241,7 @@ def updated(lists: Lists, live: Plain, data: Plain, entry: ManagedFieldsEntry) -
     if not entries:
         return
     before, after = owned(lists, live, status=status), owned(lists, data, status=status)
-    changed = {path for path, value in after.items() if before.get(path, _NOTHING) != value}
+    changed = {path for path, value in after.items() if before.get(path, _ABSENT) != value}
     removed = before.keys() - after.keys()
     if not changed and not removed:
         _write(data, entries)

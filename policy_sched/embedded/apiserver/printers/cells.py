@@ -139,7 +139,7 @@ def _initialization(pod: Plain) -> str:
     status, spec = pod.get("status") or {}, pod.get("spec") or {}
     given = spec.get("initContainers") or []
     restartable = {c.get("name") for c in given if _restartable(c)}
-    for place, container in enumerate(status.get("initContainerStatuses") or []):
+    for index, container in enumerate(status.get("initContainerStatuses") or []):
         state = container.get("state") or {}
         ended, waiting = state.get("terminated"), state.get("waiting") or {}
         if ended is not None and not ended.get("exitCode"):
@@ -150,7 +150,7 @@ def _initialization(pod: Plain) -> str:
             return f"Init:{ended.get('reason') or _exit(ended)}"
         if waiting.get("reason") not in (None, "", "PodInitializing"):
             return f"Init:{waiting['reason']}"
-        return f"Init:{place}/{len(given)}"
+        return f"Init:{index}/{len(given)}"
     return ""
 
 

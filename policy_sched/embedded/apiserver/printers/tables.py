@@ -50,7 +50,7 @@ class PrinterColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.since:
             return self._time(data, now)
         if self.count:
-            return len(_found(data, self.count) or ())
+            return len(_value_at(data, self.count) or ())
         cell = _first(data, self.path)
         if self.form:
             return cells.FORMS[self.form](cell)
@@ -69,18 +69,18 @@ class PrinterColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def _first(data: Plain, paths: str) -> Any:
     """Return the value of the first of several paths that has one."""
-    values = (_found(data, path) for path in paths.split("|") if path)
+    values = (_value_at(data, path) for path in paths.split("|") if path)
     return next((value for value in values if value not in (None, "", [])), None)
 
 
-def _found(data: Any, path: str) -> Any:
+def _value_at(data: Any, path: str) -> Any:
     """Return the value of a path, None if it is not there; a list if the path has a ``*``."""
     step, _, rest = path.partition(".")
     if not step or data is None:
         return data
     if step != "*":
-        return _found(data.get(step), rest)
-    inner = [_found(item, rest) for item in data]
+        return _value_at(data.get(step), rest)
+    inner = [_value_at(item, rest) for item in data]
     return [x for item in inner for x in item] if "*" in rest else inner
 
 

@@ -46,10 +46,10 @@ def _message(data: memoryview, name: str, depth: int, *, raw: bool = False) -> P
     """Return a message. ``raw``: bytes stay bytes."""
     if depth > DEPTH:
         raise ValueError("messages within messages, too deep")
-    known = schema.MESSAGES[name]
+    message_fields = schema.MESSAGES[name]
     message: Plain = {}
     for number, wire, value in fields(data):
-        field = known.get(number)
+        field = message_fields.get(number)
         if field is None:
             continue
         if wire != _NAMES.get(field.type, BYTES):

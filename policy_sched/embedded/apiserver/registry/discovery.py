@@ -161,7 +161,7 @@ OPENAPI_V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+
 """Clients ask for it with an @ before the v1, which is no media type that they could read."""
 _TITLE: Final = "Kubernetes"
 _INFO: Final = {"title": _TITLE, "version": VERSION["gitVersion"]}
-_PLACE: Final = "#/components/schemas/"
+_SCHEMAS: Final = "#/components/schemas/"
 _SCALARS: Final[dict[str, Plain]] = {
     "s": {"type": "string"},
     "i": {"type": "integer", "format": "int32"},
@@ -216,10 +216,10 @@ def openapi_v3(catalog: Catalog, path: str) -> Plain | None:
     for served in catalog.served:
         if path != (f"apis/{served.group_version}" if served.group else f"api/{served.version}"):
             continue
-        place = "/namespaces/{namespace}" if served.resource.namespaced else ""
+        scope = "/namespaces/{namespace}" if served.resource.namespaced else ""
         kind = {"group": served.group, "kind": served.kind, "version": served.version}
         validated = {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
-        paths[f"/{path}{place}/{served.name}/{{name}}"] = {
+        paths[f"/{path}{scope}/{served.name}/{{name}}"] = {
             "patch": {
                 "parameters": [validated],
                 "responses": {},
@@ -266,7 +266,7 @@ def _name(message: str) -> str:
 
 
 def _reference(message: str) -> Plain:
-    return {"allOf": [{"$ref": _PLACE + _name(message)}]}
+    return {"allOf": [{"$ref": _SCHEMAS + _name(message)}]}
 
 
 def _add(message: str, schemas: dict[str, Plain]) -> None:

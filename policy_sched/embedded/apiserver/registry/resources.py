@@ -233,7 +233,8 @@ _MATURITY: Final = {None: 0, "beta": 1, "alpha": 2}
 
 
 def _rank(version: str) -> tuple[Any, ...]:
-    """Return what sorts versions: those that are stable first, and the highest of them."""
+    """Return the sort key of a version: stable versions come first, higher ones before lower
+    ones."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return 3, 0, 0, version
@@ -337,7 +338,7 @@ def field_selector(served: ServedResource, text: str) -> apimachinery.Match:
     """Return a test of the fields that a selector names. Raises ApiError if it may not."""
     parts = []
     for part in filter(None, (part.strip() for part in text.split(","))):
-        cut = min((place for place in (part.find("="), part.find("!")) if place >= 0), default=-1)
+        cut = min((index for index in (part.find("="), part.find("!")) if index >= 0), default=-1)
         if cut < 0:
             raise apimachinery.bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
         shown, value = part[:cut].strip(), part[cut:]
@@ -356,5 +357,5 @@ def _selectable(served: ServedResource) -> Iterable[str]:
 def _unknown(served: ServedResource, path: str) -> str:
     if served.custom or served.kind in SELECTABLE:
         return f"field label not supported: {path}"
-    known = ", ".join(f'"{name}"' for name in _ALWAYS)
-    return f'"{path}" is not a known field selector: only {known}'
+    selectable = ", ".join(f'"{name}"' for name in _ALWAYS)
+    return f'"{path}" is not a known field selector: only {selectable}'

@@ -74,7 +74,7 @@ class AccountTokens:
 
     def issue(
         self,
-        place: tuple[str, str],
+        account: tuple[str, str],
         audiences: Sequence[str],
         seconds: int,
         bound: tuple[str, Named] | None = None,
@@ -84,7 +84,7 @@ class AccountTokens:
         ``bound``: kind (of `BOUND_TO`) and name of an object that has to be there, too. Raises
         ApiError if there is no such account.
         """
-        namespace, name = place
+        namespace, name = account
         uid = self._store.get(apimachinery.ACCOUNT, namespace, name).uid
         now = self._store.now() // apimachinery.SECOND
         where = _Where(namespace=namespace, serviceaccount=Named(name, uid))
@@ -173,7 +173,7 @@ class _Request(ApiValue, frozen=True):
 
 
 def token_for(
-    store: ObjectStore, tokens: AccountTokens, place: tuple[str, str], data: Plain
+    store: ObjectStore, tokens: AccountTokens, account: tuple[str, str], data: Plain
 ) -> Plain:
     """Return a request with its token. ``place``: namespace and name of the account.
 
@@ -193,14 +193,14 @@ def token_for(
         raise _invalid("expirationSeconds", seconds, why)
     bound = None
     if spec.bound_object_ref is not None:
-        bound = _bound(store, place[0], spec.bound_object_ref)
-    token = tokens.issue(place, spec.audiences or (), seconds, bound)
+        bound = _bound(store, account[0], spec.bound_object_ref)
+    token = tokens.issue(account, spec.audiences or (), seconds, bound)
     given = data.get("spec") or {}
     ends = apimachinery.timestamp(store.now() + seconds * apimachinery.SECOND)
     return {
         "kind": TOKEN_REQUEST,
         "apiVersion": f"{AUTHENTICATION}/v1",
-        "metadata": {"name": place[1], "namespace": place[0]},
+        "metadata": {"name": account[1], "namespace": account[0]},
         "spec": {**given, "expirationSeconds": seconds},
         "status": {"token": token, "expirationTimestamp": ends},
     }

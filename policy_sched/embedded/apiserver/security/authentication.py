@@ -229,10 +229,10 @@ CONTEXT: Final = "policy-sched"
 
 def kubeconfig(address: Address, access: Access, tokens: Tokens | None) -> str:
     """Return a kubeconfig, as JSON (which is YAML too), with the first token."""
-    place = address.reached.text
-    cluster: dict[str, object] = {"server": f"http://{place}"}
+    host = address.reached.text
+    cluster: dict[str, object] = {"server": f"http://{host}"}
     if access.certificate is not None:
-        cluster["server"] = f"https://{place}"
+        cluster["server"] = f"https://{host}"
         authority = Path(access.certificate).read_bytes()
         cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
     user = {"token": tokens.first} if tokens else {}

@@ -76,8 +76,8 @@ class Granting:
         if self._rbac is None or user.master:
             return
         served = target.served
-        place = {"namespace": target.namespace, "name": target.name}
-        attributes = Attributes("create", "", served.group, served.name, **place)
+        name_and_namespace = {"namespace": target.namespace, "name": target.name}
+        attributes = Attributes("create", "", served.group, served.name, **name_and_namespace)
         decision = self._rbac.decide(user, attributes)
         if not decision.allowed:
             raise refusal(user, attributes, decision.reason)

@@ -6,8 +6,8 @@ the user, those of the cluster first; rules only ever allow.
 
 The attributes of a request that are authorized.
 
-This is worked out from method and path alone, whether there is such a resource or not: a user
-that may not read a resource does not learn that it is missing.
+They follow from method and path alone. So a user without the right to read a resource does not
+learn whether it exists.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ def completed(resource: Resource, data: Plain) -> Role | RoleBinding:
             subject["apiGroup"] = GROUP
     binding: RoleBinding = _read(resource, data, _BINDING)
     _check_reference(resource, data, binding)
-    for place, subject in enumerate(binding.subjects or ()):
-        _check_subject(resource, data, place, subject)
+    for index, subject in enumerate(binding.subjects or ()):
+        _check_subject(resource, data, index, subject)
     return binding
 
 
@@ -145,8 +145,8 @@ def _refuse(resource: Resource, data: Plain, field: str, reason: str, why: str) 
 
 
 def _check_rules(resource: Resource, data: Plain, role: Role) -> None:
-    for place, rule in enumerate(role.rules or ()):
-        at = f"rules[{place}]"
+    for index, rule in enumerate(role.rules or ()):
+        at = f"rules[{index}]"
         if not rule.verbs:
             why = "Required value: verbs must contain at least one value"
             raise _refuse(resource, data, f"{at}.verbs", _REQUIRED, why)
@@ -172,17 +172,17 @@ def _check_rules(resource: Resource, data: Plain, role: Role) -> None:
 def _check_reference(resource: Resource, data: Plain, binding: RoleBinding) -> None:
     ref = binding.role_ref
     kinds = ("ClusterRole", "Role") if resource.namespaced else ("ClusterRole",)
-    for field, value, known in (("apiGroup", ref.api_group, (GROUP,)), ("kind", ref.kind, kinds)):
-        if value not in known:
-            supported = ", ".join(map(quoted, known))
+    for field, value, choices in (("apiGroup", ref.api_group, (GROUP,)), ("kind", ref.kind, kinds)):
+        if value not in choices:
+            supported = ", ".join(map(quoted, choices))
             why = f"Unsupported value: {quoted(value)}: supported values: {supported}"
             raise _refuse(resource, data, f"roleRef.{field}", "FieldValueNotSupported", why)
     if not ref.name:
         raise _refuse(resource, data, "roleRef.name", _REQUIRED, "Required value")
 
 
-def _check_subject(resource: Resource, data: Plain, place: int, subject: Subject) -> None:
-    at = f"subjects[{place}]"
+def _check_subject(resource: Resource, data: Plain, index: int, subject: Subject) -> None:
+    at = f"subjects[{index}]"
     if not subject.name:
         raise _refuse(resource, data, f"{at}.name", _REQUIRED, "Required value")
     groups = {"ServiceAccount": "", "User": GROUP, "Group": GROUP}
@@ -269,10 +269,10 @@ def refusal(user: UserInfo, attributes: Attributes, reason: str = "") -> ApiErro
     if not attributes.resource:
         why = f"{cannot} path {quoted(attributes.path)}"
         return ApiError(403, "Forbidden", f"forbidden: {why}", {})
-    place = f"in the namespace {quoted(attributes.namespace)}" if attributes.namespace else ""
+    scope = f"in the namespace {quoted(attributes.namespace)}" if attributes.namespace else ""
     group = f"in API group {quoted(attributes.group)}"
-    place = place or "at the cluster scope"
-    why = f"{cannot} resource {quoted(attributes.combined)} {group} {place}"
+    scope = scope or "at the cluster scope"
+    why = f"{cannot} resource {quoted(attributes.combined)} {group} {scope}"
     if reason:
         why = f"{why}: {reason}"
     name = f" {quoted(attributes.name)}" if attributes.name else ""
@@ -397,8 +397,8 @@ class Rbac:
             if rules is None:
                 problems.append(f"{ref.kind.lower()}.{GROUP} {quoted(ref.name)} not found")
                 continue
-            place = f"/{stored.namespace}" if stored.namespace else ""
-            name = quoted(f"{stored.name}{place}")
+            suffix = f"/{stored.namespace}" if stored.namespace else ""
+            name = quoted(f"{stored.name}{suffix}")
             role = f"{ref.kind} {quoted(ref.name)}"
             shown = _described(subject, stored.namespace)
             why = f"{stored.resource.kind} {name} of {role} to {shown}"
@@ -414,8 +414,8 @@ def _subject_of(binding: RoleBinding, user: UserInfo, namespace: str) -> Subject
             case "Group":
                 applies = subject.name in user.groups
             case _:
-                place = subject.namespace or namespace
-                applies = user.name == f"{ACCOUNT_PREFIX}{place}:{subject.name}"
+                account_namespace = subject.namespace or namespace
+                applies = user.name == f"{ACCOUNT_PREFIX}{account_namespace}:{subject.name}"
         if applies:
             return subject
     return None

@@ -157,9 +157,9 @@ def _attributes_of(spec: _Spec) -> Attributes:
         return Attributes(spec.non_resource_attributes.verb, spec.non_resource_attributes.path)
     about = spec.resource_attributes
     assert about is not None
-    place = {"namespace": about.namespace, "name": about.name}
+    namespaced_name = {"namespace": about.namespace, "name": about.name}
     return Attributes(
-        about.verb, "", about.group, about.resource or ALL, about.subresource, **place
+        about.verb, "", about.group, about.resource or ALL, about.subresource, **namespaced_name
     )
 
 

@@ -1,4 +1,4 @@
-"""What an object goes through when it is created, and when it is changed."""
+"""Defaults and validation of an object that is created or changed."""
 
 from __future__ import annotations
 

@@ -88,8 +88,8 @@ def _containers(problems: Problems, at: str, spec: Any) -> None:
     volumes = {str(container.get("name") or "") for _, container in items(inside(spec, "volumes"))}
     names: set[str] = set()
     for field in ("containers", "initContainers"):
-        for place, container in items(inside(spec, field)):
-            here, name = f"{at}.{field}[{place}]", container.get("name")
+        for index, container in items(inside(spec, field)):
+            here, name = f"{at}.{field}[{index}]", container.get("name")
             if name and name in names:
                 problems.duplicate(f"{here}.name", name)
             names.add(name or "")
@@ -98,8 +98,8 @@ def _containers(problems: Problems, at: str, spec: Any) -> None:
 
 
 def _mounts(problems: Problems, at: str, container: Plain, volumes: set[str]) -> None:
-    for place, mount in items(container.get("volumeMounts")):
-        here, name = f"{at}.volumeMounts[{place}]", mount.get("name") or ""
+    for index, mount in items(container.get("volumeMounts")):
+        here, name = f"{at}.volumeMounts[{index}]", mount.get("name") or ""
         if not name:
             problems.required(f"{here}.name")
         elif name not in volumes:
@@ -213,8 +213,8 @@ def _toleration(problems: Problems, at: str, toleration: Plain) -> None:
 
 def _taints(problems: Problems, at: str, taints: Any) -> None:
     seen = set()
-    for place, taint in items(taints):
-        here, key, value = f"{at}[{place}]", taint.get("key") or "", taint.get("value") or ""
+    for index, taint in items(taints):
+        here, key, value = f"{at}[{index}]", taint.get("key") or "", taint.get("value") or ""
         problems.each(f"{here}.key", key, formats.qualified(key))
         problems.each(f"{here}.value", value, formats.label_value(value))
         effect = taint.get("effect") or ""
@@ -229,8 +229,8 @@ def _taints(problems: Problems, at: str, taints: Any) -> None:
 
 def _spread_constraints(problems: Problems, at: str, constraints: Any) -> None:
     pairs: set[tuple[Any, Any]] = set()
-    for place, constraint in items(constraints):
-        here = f"{at}[{place}]"
+    for index, constraint in items(constraints):
+        here = f"{at}[{index}]"
         _RULES.apply(problems, here, constraint, "TopologySpreadConstraint")
         key, when = pair = constraint.get("topologyKey"), constraint.get("whenUnsatisfiable")
         if pair in pairs:
@@ -251,11 +251,11 @@ def _min_domains(problems: Problems, at: str, constraint: Plain) -> None:
 
 def _scheduling_gates(problems: Problems, at: str, given: Any) -> None:
     gates: set[str] = set()
-    for place, gate in items(given):
+    for index, gate in items(given):
         name = gate.get("name") or ""
-        problems.each(f"{at}[{place}]", name, formats.qualified(name))
+        problems.each(f"{at}[{index}]", name, formats.qualified(name))
         if name in gates:
-            problems.duplicate(f"{at}[{place}]", name)
+            problems.duplicate(f"{at}[{index}]", name)
         gates.add(name)
 
 
@@ -305,8 +305,8 @@ def _rolling_update(problems: Problems, at: str, strategy: Any) -> None:
         return
     _percentage(problems, f"{here}.maxUnavailable", rolling.get("maxUnavailable"))
     _percentage(problems, f"{here}.maxSurge", rolling.get("maxSurge"), None)
-    nothing = (0, "0%")
-    if rolling.get("maxUnavailable") in nothing and rolling.get("maxSurge") in nothing:
+    zero = (0, "0%")
+    if rolling.get("maxUnavailable") in zero and rolling.get("maxSurge") in zero:
         why = "may not be 0 when `maxSurge` is 0"
         problems.invalid(f"{here}.maxUnavailable", rolling["maxUnavailable"], why)
 
@@ -398,8 +398,8 @@ def _service(problems: Problems, at: str, spec: Any) -> None:
     if external and not inside(spec, "externalName"):
         problems.required(f"{at}.externalName")
     names: set[str] = set()
-    for place, port in items(ports):
-        here, name = f"{at}.ports[{place}]", port.get("name") or ""
+    for index, port in items(ports):
+        here, name = f"{at}.ports[{index}]", port.get("name") or ""
         if not name and len(ports) > 1:
             problems.required(f"{here}.name")
         elif name:

@@ -50,10 +50,10 @@ class FieldRules:
         """Check a value of a type; of a type without rules nothing is checked."""
         for path, rule in self._types.get(kind, {}).items():
             seen: set[Any] = set()
-            for place, item in _found(at, value, path):
+            for here, item in _items_at(at, value, path):
                 if rule.unique:
-                    _check_unique(problems, f"{place}.{rule.unique}", item.get(rule.unique), seen)
-                self._apply(problems, place, item, rule)
+                    _check_unique(problems, f"{here}.{rule.unique}", item.get(rule.unique), seen)
+                self._apply(problems, here, item, rule)
 
     def _apply(self, problems: Problems, at: str, value: Any, rule: FieldRule) -> None:
         if rule.required and not value:
@@ -84,7 +84,7 @@ def _check_unique(problems: Problems, at: str, value: Any, seen: set[Any]) -> No
 _ITEMS: Final = "[]"
 
 
-def _found(at: str, value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _items_at(at: str, value: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield the places that a path leads to, and their values; None where a field is missing."""
     if not path:
         yield at, value
@@ -94,7 +94,7 @@ def _found(at: str, value: Any, path: str) -> Iterator[tuple[str, Any]]:
     here = f"{at}.{name}" if at else name
     inner = value.get(name) if isinstance(value, dict) else None
     if step == name:
-        yield from _found(here, inner, rest)
+        yield from _items_at(here, inner, rest)
         return
-    for place, item in enumerate(inner if isinstance(inner, list) else ()):
-        yield from _found(f"{here}[{place}]", item, rest)
+    for index, item in enumerate(inner if isinstance(inner, list) else ()):
+        yield from _items_at(f"{here}[{index}]", item, rest)

@@ -171,7 +171,7 @@ def _mark(one: Stored | None) -> str:
 
 def _revise(store: ObjectStore, change: StoreChange, meta: dict[str, Any]) -> None:
     """Write into an object, if it has not changed again or gone."""
-    found = store.find(change.new.resource.key, *change.new.place)
+    found = store.find(change.new.resource.key, *change.new.namespaced_name)
     if found is not None and found.uid == change.new.uid and not found.deleting:
         data = found.data
         store.revise(found, {**data, "metadata": {**data["metadata"], **meta}})

@@ -23,13 +23,13 @@ from tests.embedded.world import START
 
 async def pods(world: World, count: int) -> None:
     """Create pods p0, p1, ..."""
-    for place in range(count):
-        await world.create(PODS, pod(f"p{place}", parity="even" if place % 2 == 0 else "odd"))
+    for index in range(count):
+        await world.create(PODS, pod(f"p{index}", parity="even" if index % 2 == 0 else "odd"))
 
 
 def names(body: dict[str, Any]) -> list[str]:
     """Return the names of a list's items."""
-    return [one["metadata"]["name"] for one in body["items"]]
+    return [item["metadata"]["name"] for item in body["items"]]
 
 
 def test_pages_are_of_one_version_whatever_happens_between_them() -> None:
@@ -45,19 +45,19 @@ def test_pages_are_of_one_version_whatever_happens_between_them() -> None:
             merge = "application/merge-patch+json"
             patch = {"metadata": {"labels": {"parity": "none"}}}
             await world.ask("PATCH", f"{PODS}/p4", patch, type=merge)
-            found, page = names(first), first
+            document, page = names(first), first
             while token := page["metadata"].get("continue"):
                 _, page = await world.ask("GET", f"{PODS}?limit=2&continue={quote(token)}")
-                found += names(page)
+                document += names(page)
                 assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
-            assert found == ["p0", "p1", "p2", "p3", "p4"]
+            assert document == ["p0", "p1", "p2", "p3", "p4"]
             assert page["items"][-1]["metadata"]["labels"] == {"parity": "even"}
             _, exact = await world.ask(
                 "GET",
                 f"{PODS}?resourceVersionMatch=Exact&resourceVersion="
                 + first["metadata"]["resourceVersion"],
             )
-            assert names(exact) == found
+            assert names(exact) == document
             assert names((await world.ask("GET", PODS))[1]) == ["p0", "p1", "p11", "p2", "p4"]
 
     asyncio.run(run())
@@ -70,8 +70,8 @@ def test_a_page_of_an_expired_version_has_a_token_for_the_rest() -> None:
         async with serving(history=4) as world:
             await pods(world, 4)
             _, first = await world.ask("GET", f"{PODS}?limit=2")
-            for place in range(20):
-                await world.create(PODS, pod(f"q{place}"))
+            for index in range(20):
+                await world.create(PODS, pod(f"q{index}"))
             token = quote(first["metadata"]["continue"])
             status, body = await world.ask("GET", f"{PODS}?limit=2&continue={token}")
             assert (status, body["reason"]) == (410, "Expired")
@@ -152,10 +152,10 @@ def test_long_lists_are_written_in_chunks() -> None:
 
     async def run() -> None:
         async with serving() as world:
-            for place in range(1201):
-                world.cluster.store.create(pod(f"p{place:04}"))
+            for index in range(1201):
+                world.cluster.store.create(pod(f"p{index:04}"))
             _, body = await world.ask("GET", "/api/v1/pods?resourceVersion=0")
-            assert names(body) == [f"p{place:04}" for place in range(1201)]
+            assert names(body) == [f"p{index:04}" for index in range(1201)]
             assert {"kind", "apiVersion"}.isdisjoint(body["items"][700])
 
     asyncio.run(run())
@@ -181,13 +181,13 @@ def test_events_are_the_same_in_both_groups() -> None:
             core = "/api/v1/namespaces/default/events"
             query = "fieldSelector=involvedObject.name%3Dp,reason%3DScheduled"
             _, body = await world.ask("GET", f"{core}?{query}")
-            (found,) = body["items"]
-            assert (found["message"], found["involvedObject"]["name"]) == ("Bound", "p")
+            (item,) = body["items"]
+            assert (item["message"], item["involvedObject"]["name"]) == ("Bound", "p")
             about = {"name": "q", "namespace": "default"}
             old = {"metadata": {"name": "f"}, "involvedObject": about, "message": "Hi"}
             await world.create(core, old)
             _, body = await world.ask("GET", "/apis/events.k8s.io/v1/events")
-            assert [one["note"] for one in body["items"]] == ["Bound", "Hi"]
+            assert [entry["note"] for entry in body["items"]] == ["Bound", "Hi"]
 
     asyncio.run(run())
 
@@ -204,15 +204,15 @@ def _store(history: int = 1000) -> ObjectStore:
     return store
 
 
-def _change(store: ObjectStore, place: tuple[str, str]) -> None:
+def _change(store: ObjectStore, namespaced_name: tuple[str, str]) -> None:
     """Create an object, or change it if it is there."""
-    namespace, name = place
-    found = store.find(MAP, namespace, name)
+    namespace, name = namespaced_name
+    stored = store.find(MAP, namespace, name)
     meta = {"namespace": namespace, "name": name}
-    if found is None:
+    if stored is None:
         store.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
     else:
-        store.revise(found, {**found.data, "data": {"version": str(store.version)}})
+        store.revise(stored, {**stored.data, "data": {"version": str(store.version)}})
 
 
 @settings(deadline=None)
@@ -222,18 +222,18 @@ def test_every_version_is_as_it_was(changes: list[tuple[tuple[str, str], bool, b
     store = _store()
     snapshots = Snapshots(store)
     seen: dict[int, list[tuple[str, int]]] = {}
-    for place, gone, looked in changes:
-        if gone and store.find(MAP, *place) is not None:
-            store.delete(Key(MAP, *place))
+    for namespaced_name, gone, looked in changes:
+        if gone and store.find(MAP, *namespaced_name) is not None:
+            store.delete(Key(MAP, *namespaced_name))
         else:
-            _change(store, place)
+            _change(store, namespaced_name)
         if looked:
             snapshots.present(MAP)
-        found = sorted((key_of(one), one.version) for one in store.select(MAP))
-        seen[store.version] = found
+        versions = sorted((key_of(stored), stored.version) for stored in store.select(MAP))
+        seen[store.version] = versions
     for version, wanted in seen.items():
         shot = snapshots.at(MAP, version)
-        assert [(key_of(one), one.version) for one in shot.objects] == wanted
+        assert [(key_of(stored), stored.version) for stored in shot.objects] == wanted
         assert list(shot.keys) == [key for key, _ in wanted]
         for namespace in ("a", "a-b", "b", "c"):
             first, end = shot.span(namespace, "a-b/x.")
@@ -245,13 +245,13 @@ def test_a_snapshot_is_immutable() -> None:
     """A list that is read slowly is one state."""
     store = _store()
     snapshots = Snapshots(store)
-    for place in PLACES:
-        _change(store, place)
+    for namespaced_name in PLACES:
+        _change(store, namespaced_name)
     first = snapshots.present(MAP)
     keys = list(first.keys)
     store.delete(Key(MAP, "a", "x"))
     assert list(snapshots.present(MAP).keys) == [key for key in keys if key != "a/x"]
-    assert list(first.keys) == [key_of(one) for one in first.objects] == keys
+    assert list(first.keys) == [key_of(obj) for obj in first.objects] == keys
     assert snapshots.present(MAP) is snapshots.present(MAP)
 
 

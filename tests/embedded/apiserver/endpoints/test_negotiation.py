@@ -121,12 +121,12 @@ def test_strict_refuses_and_warn_warns() -> None:
             for query in ("", "?fieldValidation=Ignore"):
                 named = {**wrong, "metadata": {"name": f"p{len(query)}"}}
                 assert (await world.ask("POST", PODS + query, named))[0] == 201
-            one = f"{PODS}/p0?fieldValidation=Strict&fieldManager=m"
+            path = f"{PODS}/p0?fieldValidation=Strict&fieldManager=m"
             labels = {"metadata": {"lables": {}}}
             merge = "application/merge-patch+json"
-            assert (await world.ask("PATCH", one, labels, type=merge))[0] == 400
-            assert (await world.ask("PUT", one, wrong, type=JSON))[0] == 400
-            assert (await world.ask("PATCH", one, wrong, type=APPLY))[0] == 400
+            assert (await world.ask("PATCH", path, labels, type=merge))[0] == 400
+            assert (await world.ask("PUT", path, wrong, type=JSON))[0] == 400
+            assert (await world.ask("PATCH", path, wrong, type=APPLY))[0] == 400
             status, body = await world.ask("POST", f"{PODS}?fieldValidation=x", wrong)
             assert (status, "supported values" in body["message"]) == (422, True)
 

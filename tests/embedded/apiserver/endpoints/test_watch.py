@@ -20,13 +20,13 @@ async def take(lines: AsyncIterator[Plain], count: int) -> list[Plain]:
 
 def told(lines: list[Plain]) -> list[tuple[str, str]]:
     """Return type and name of each line."""
-    return [(one["type"], one["object"]["metadata"].get("name", "")) for one in lines]
+    return [(line["type"], line["object"]["metadata"].get("name", "")) for line in lines]
 
 
 async def version(world: World) -> str:
     """Return the present version."""
-    found: str = (await world.ask("GET", PODS))[1]["metadata"]["resourceVersion"]
-    return found
+    resource_version: str = (await world.ask("GET", PODS))[1]["metadata"]["resourceVersion"]
+    return resource_version
 
 
 def test_a_streaming_list_ends_with_a_bookmark_and_continues() -> None:
@@ -104,12 +104,12 @@ def test_a_watch_ends_after_its_time_with_a_bookmark() -> None:
             ahead = "timeoutSeconds=1&resourceVersion=1000000"
             async with (
                 world.watch(f"{PODS}?{query}") as lines,
-                world.watch(f"{PODS}?{ahead}") as nothing,
+                world.watch(f"{PODS}?{ahead}") as empty_watch,
             ):
-                found = [line async for line in lines]
-                assert [one["type"] for one in found] == ["BOOKMARK"]
-                assert found[0]["object"]["metadata"] == {"resourceVersion": now}
-                assert [line async for line in nothing] == []
+                sent = [line async for line in lines]
+                assert [item["type"] for item in sent] == ["BOOKMARK"]
+                assert sent[0]["object"]["metadata"] == {"resourceVersion": now}
+                assert [line async for line in empty_watch] == []
 
     asyncio.run(run())
 
@@ -119,8 +119,8 @@ def test_a_version_that_is_forgotten_is_an_error_in_the_stream() -> None:
 
     async def run() -> None:
         async with serving(history=4) as world:
-            for place in range(20):
-                await world.create(PODS, pod(f"p{place}"))
+            for index in range(20):
+                await world.create(PODS, pod(f"p{index}"))
             async with world.watch(f"{PODS}?resourceVersion=1") as lines:
                 (only,) = [line async for line in lines]
         assert only["type"] == "ERROR"
@@ -149,17 +149,17 @@ def test_a_slow_reader_blocks_no_other_and_misses_nothing() -> None:
             writer.write(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
             await reader.readuntil(b"\r\n\r\n")
             big = {"padding": "x" * 20_000}
-            for place in range(600):
-                one = pod(f"p{place}")
-                one["metadata"]["annotations"] = big
-                world.cluster.store.create(one)
-                if place % 100 == 0:
-                    assert (await world.ask("GET", f"{PODS}/p{place}"))[0] == 200
+            for index in range(600):
+                other = pod(f"p{index}")
+                other["metadata"]["annotations"] = big
+                world.cluster.store.create(other)
+                if index % 100 == 0:
+                    assert (await world.ask("GET", f"{PODS}/p{index}"))[0] == 200
             seen = []
             while len(seen) < 600:
                 line = json.loads(await reader.readline())
                 seen.append(line["object"]["metadata"]["name"])
-            assert seen == [f"p{place}" for place in range(600)]
+            assert seen == [f"p{index}" for index in range(600)]
             writer.close()
 
     asyncio.run(run())
@@ -175,11 +175,11 @@ def test_a_watch_behind_the_history_gets_410() -> None:
             path = f"{PODS}?watch=true&resourceVersion={await version(world)}"
             writer.write(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
             await reader.readuntil(b"\r\n\r\n")
-            for place in range(1500):
-                one = pod(f"p{place}")
-                one["metadata"]["annotations"] = {"padding": "x" * 20_000}
-                world.cluster.store.create(one)
-                if place % 10 == 0:
+            for index in range(1500):
+                other = pod(f"p{index}")
+                other["metadata"]["annotations"] = {"padding": "x" * 20_000}
+                world.cluster.store.create(other)
+                if index % 10 == 0:
                     await world.ask("GET", "/healthz")
             raw = await reader.read()
             last = json.loads(raw.splitlines()[-1])
@@ -198,8 +198,8 @@ def test_a_watch_of_a_rare_kind_does_not_expire() -> None:
             async with world.watch(f"/api/v1/nodes?resourceVersion={since}") as lines:
                 await world.create("/api/v1/nodes", {"metadata": {"name": "n"}})
                 assert told(await take(lines, 1)) == [("ADDED", "n")]
-                for place in range(50):
-                    world.cluster.store.create(pod(f"p{place}"))
+                for index in range(50):
+                    world.cluster.store.create(pod(f"p{index}"))
                 await world.create("/api/v1/nodes", {"metadata": {"name": "m"}})
                 assert told(await take(lines, 1)) == [("ADDED", "m")]
 
@@ -215,12 +215,12 @@ def test_a_watch_of_a_table_names_the_columns_once() -> None:
                 await world.create(PODS, pod(name))
             async with world.watch(PODS, accept=TABLE) as lines:
                 first, second = await take(lines, 2)
-        assert [one["name"] for one in first["object"]["columnDefinitions"]][:2] == [
+        assert [column["name"] for column in first["object"]["columnDefinitions"]][:2] == [
             "Name",
             "Ready",
         ]
         assert second["object"]["columnDefinitions"] is None
-        assert [one["object"]["rows"][0]["cells"][0] for one in (first, second)] == ["a", "b"]
+        assert [column["object"]["rows"][0]["cells"][0] for column in (first, second)] == ["a", "b"]
 
     asyncio.run(run())
 
@@ -231,17 +231,17 @@ def test_what_does_not_go_together_is_refused() -> None:
     async def run() -> dict[str, Any]:
         async with serving() as world:
             queries = ("sendInitialEvents=true", "resourceVersionMatch=NotOlderThan")
-            asked = {one: await world.ask("GET", f"{PODS}?watch=1&{one}") for one in queries}
+            asked = {query: await world.ask("GET", f"{PODS}?watch=1&{query}") for query in queries}
             asked["rv"] = await world.ask("GET", f"{PODS}?watch=1&resourceVersion=x")
             return asked
 
-    found = asyncio.run(run())
-    status, body = found["sendInitialEvents=true"]
+    results = asyncio.run(run())
+    status, body = results["sendInitialEvents=true"]
     what = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
     refused = f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: {what}'
     assert (status, body["message"]) == (422, refused)
-    assert found["resourceVersionMatch=NotOlderThan"][0] == 422
-    status, body = found["rv"]
+    assert results["resourceVersionMatch=NotOlderThan"][0] == 422
+    status, body = results["rv"]
     assert (status, body["reason"]) == (400, "BadRequest")
 
 

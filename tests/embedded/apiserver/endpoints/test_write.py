@@ -57,8 +57,8 @@ def test_names_are_generated() -> None:
 
     async def run() -> None:
         async with serving() as world:
-            one = pod("") | {"metadata": {"generateName": "web-"}}
-            made = {(await world.create(PODS, one))["metadata"]["name"] for _ in range(3)}
+            named = pod("") | {"metadata": {"generateName": "web-"}}
+            made = {(await world.create(PODS, named))["metadata"]["name"] for _ in range(3)}
             assert len(made) == 3
             assert all(name.startswith("web-") and len(name) == 9 for name in made)
 
@@ -119,7 +119,7 @@ def test_a_patch_cannot_blow_an_object_up() -> None:
             large = pod("a") | {"metadata": {"name": "a", "annotations": {"x": "y" * 100_000}}}
             await world.create(PODS, large)
             copy = {"op": "copy", "from": "/metadata", "path": "/metadata/annotations"}
-            again = [copy | {"path": f"/spec/x{place}", "from": "/spec"} for place in range(40)]
+            again = [copy | {"path": f"/spec/x{index}", "from": "/spec"} for index in range(40)]
             start = {"op": "copy", "from": "/metadata", "path": "/spec/x"}
             status, body = await world.ask("PATCH", f"{PODS}/a", [start, *again], type=JSON_PATCH)
             assert (status, body["reason"]) == (413, "RequestEntityTooLarge")
@@ -200,7 +200,7 @@ def test_many_are_deleted_at_once() -> None:
             for name in ("a", "b", "c"):
                 await world.create(PODS, pod(name, x="1" if name != "c" else "2"))
             _, body = await world.ask("DELETE", f"{PODS}?labelSelector=x%3D1")
-            assert [one["metadata"]["name"] for one in body["items"]] == ["a", "b"]
+            assert [item["metadata"]["name"] for item in body["items"]] == ["a", "b"]
             assert (await world.ask("DELETE", "/api/v1/pods"))[0] == 405
             assert len((await world.ask("GET", PODS))[1]["items"]) == 1
 
@@ -383,9 +383,9 @@ def test_no_body_breaks_the_server_or_the_cluster(bodies: list[tuple[str, Plain]
 
     async def run() -> None:
         async with serving() as world:
-            for place, (path, body) in enumerate(bodies):
+            for index, (path, body) in enumerate(bodies):
                 await world.ask("POST", path, body)
-                name = f"n{place}"
+                name = f"n{index}"
                 meta = body.get("metadata")
                 meta = meta if isinstance(meta, dict) else {}
                 status, _ = await world.ask(
@@ -404,8 +404,8 @@ def test_no_body_breaks_the_server_or_the_cluster(bodies: list[tuple[str, Plain]
 
 async def _apply(world: World, path: str, body: Plain) -> None:
     """Apply a body to an object of the kind that is there, by two managers."""
-    found = (await world.ask("GET", path))[1]
-    head = {key: found[key] for key in ("apiVersion", "kind") if key in found}
+    data = (await world.ask("GET", path))[1]
+    head = {key: data[key] for key in ("apiVersion", "kind") if key in data}
     for manager in ("a", "b"):
         query = f"fieldManager={manager}&force={'true' if manager == 'b' else 'false'}"
         query += "&fieldValidation=Warn"

@@ -47,7 +47,7 @@ def containers(*given: Plain) -> Plain:
 
 def managers(data: Plain) -> dict[str, Plain]:
     """Return the fields of each manager."""
-    return {one["manager"]: one["fieldsV1"] for one in data["metadata"]["managedFields"]}
+    return {entry["manager"]: entry["fieldsV1"] for entry in data["metadata"]["managedFields"]}
 
 
 def test_applying_creates_an_object_and_its_managed_fields() -> None:
@@ -91,7 +91,7 @@ def test_two_managers_have_parts_of_one_object() -> None:
     data = applied({}, mine, by("me"), force=False)
     yours = deployment(replicas=2, template=containers({"name": "b", "image": "y"}))
     data = applied(data, yours, by("you"), force=False)
-    names = [one["name"] for one in data["spec"]["template"]["spec"]["containers"]]
+    names = [container["name"] for container in data["spec"]["template"]["spec"]["containers"]]
     assert names == ["a", "b"]
     assert managers(data)["me"]["f:spec"]["f:replicas"] == {}
     assert managers(data)["you"]["f:spec"]["f:replicas"] == {}
@@ -252,13 +252,13 @@ def test_any_two_applies_merge_and_unmerge(first: Plain, second: Plain) -> None:
         fields_of(DEPLOYMENT, deployment(**present(second)), strict=True)
     except ApiError:
         return
-    one, two = deployment(**present(first)), deployment(**present(second))
-    data = applied(applied({}, one, by("a"), force=True), two, by("b"), force=True)
-    wanted, found = (fields_of(DEPLOYMENT, each) for each in (two, data))
+    item, two = deployment(**present(first)), deployment(**present(second))
+    data = applied(applied({}, item, by("a"), force=True), two, by("b"), force=True)
+    wanted, actual = (fields_of(DEPLOYMENT, each) for each in (two, data))
     said = {path: value for path, value in wanted.items() if path[0] == "f:spec"}
-    assert all(found[path] == value for path, value in said.items() if value not in ({}, []))
+    assert all(actual[path] == value for path, value in said.items() if value not in ({}, []))
     assert applied(data, two, by("b", time="t2"), force=True) == data
-    fields = frozenset(path for path in found if path[0] == "f:spec")
+    fields = frozenset(path for path in actual if path[0] == "f:spec")
     assert from_fields_v1(json.loads(json.dumps(as_fields_v1(fields)))) == fields
     assert without(DEPLOYMENT, {"spec": two["spec"]}, [("f:spec",)]) == {}
 

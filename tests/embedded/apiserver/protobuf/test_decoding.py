@@ -23,9 +23,9 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 
 def read_as(api_version: str, kind: str, *fields: tuple[int, object]) -> Any:
     """Return what a message of a kind is read as, without its kind."""
-    found = read(envelope(api_version, kind, message(*fields)))
-    assert (found.pop("apiVersion"), found.pop("kind")) == (api_version, kind)
-    return found
+    data = read(envelope(api_version, kind, message(*fields)))
+    assert (data.pop("apiVersion"), data.pop("kind")) == (api_version, kind)
+    return data
 
 
 def test_an_object_is_read_as_the_json_that_go_would_write() -> None:
@@ -169,9 +169,9 @@ def test_the_later_fields_of_pods_and_groups_are_read() -> None:
     """kube-controller-manager writes them, and a field that is skipped is lost."""
     spec = message((2, message((2, message((1, 3))))), (5, b"PodGroup"), (6, b"high"), (7, 1000))
     group = message((1, message((1, b"g"))), (2, spec))
-    found = read(envelope("scheduling.k8s.io/v1alpha2", "PodGroup", group))
+    data = read(envelope("scheduling.k8s.io/v1alpha2", "PodGroup", group))
     gang = {"gang": {"minCount": 3}}
-    assert found["spec"] == {
+    assert data["spec"] == {
         "schedulingPolicy": gang, "disruptionMode": "PodGroup", "priorityClassName": "high",
         "priority": 1000,
     }  # fmt: skip
@@ -205,8 +205,8 @@ def test_no_bytes_break_the_reader(data: bytes) -> None:
 
 def test_the_tables_name_only_messages_that_they_have() -> None:
     """Each type is a scalar, a leaf, or another message."""
-    known = {"s", "i", "l", "b", "x", *LEAVES, *MESSAGES}
-    assert {f.type for fields in MESSAGES.values() for f in fields.values()} <= known
+    types = {"s", "i", "l", "b", "x", *LEAVES, *MESSAGES}
+    assert {f.type for fields in MESSAGES.values() for f in fields.values()} <= types
 
 
 async def _send(world: World, method: str, path: str, body: bytes) -> tuple[int, Any]:

@@ -11,15 +11,15 @@ PLACE = "#/components/schemas/"
 
 
 def _schema(schemas: dict[str, Any], reference: dict[str, Any]) -> Any:
-    (one,) = reference["allOf"]
-    return schemas[one["$ref"].removeprefix(PLACE)]
+    (schema,) = reference["allOf"]
+    return schemas[schema["$ref"].removeprefix(PLACE)]
 
 
 def test_fields_have_their_types() -> None:
     """Scalars, lists, maps, other objects, and what Go embeds."""
-    found = openapi_v3(BUILT_IN, "api/v1")
-    assert found is not None
-    schemas = found["components"]["schemas"]
+    openapi = openapi_v3(BUILT_IN, "api/v1")
+    assert openapi is not None
+    schemas = openapi["components"]["schemas"]
     kinds = {"group": "", "kind": "Pod", "version": "v1"}
     pod = next(s for s in schemas.values() if kinds in s.get("x-kubernetes-group-version-kind", ()))
     assert pod["properties"]["kind"] == {"type": "string"}
@@ -34,11 +34,11 @@ def test_fields_have_their_types() -> None:
 def test_all_references_lead_somewhere() -> None:
     """In every group; and every kind is described."""
     for path in openapi_v3_index(BUILT_IN)["paths"]:
-        found = openapi_v3(BUILT_IN, path)
-        assert found is not None
-        schemas = found["components"]["schemas"]
+        openapi = openapi_v3(BUILT_IN, path)
+        assert openapi is not None
+        schemas = openapi["components"]["schemas"]
         kinds = [s for s in schemas.values() if "x-kubernetes-group-version-kind" in s]
-        assert len(kinds) == len(found["paths"])
+        assert len(kinds) == len(openapi["paths"])
         for reference in _references(schemas):
             assert reference.removeprefix(PLACE) in schemas
 
@@ -46,8 +46,12 @@ def test_all_references_lead_somewhere() -> None:
 def _references(value: Any) -> list[str]:
     if isinstance(value, dict):
         own = [value["$ref"]] if "$ref" in value else []
-        return own + [found for one in value.values() for found in _references(one)]
-    return [found for one in value for found in _references(one)] if isinstance(value, list) else []
+        return own + [reference for inner in value.values() for reference in _references(inner)]
+    return (
+        [reference for inner in value for reference in _references(inner)]
+        if isinstance(value, list)
+        else []
+    )
 
 
 def test_a_group_that_is_not_served_is_not_described() -> None:

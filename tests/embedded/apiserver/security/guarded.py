@@ -31,18 +31,18 @@ async def make(world: World, path: str, data: Plain, token: str = "admin-token")
     """Create an object that is accepted."""
     status, made = await world.ask("POST", path, data, token=token)
     assert status == 201, made
-    found: Plain = made
-    return found
+    fields: Plain = made
+    return fields
 
 
 def rule(verbs: str, resources: str, group: str = "", names: str = "") -> Plain:
     """Return a rule of words."""
-    found: Plain = {
+    data: Plain = {
         "verbs": verbs.split(),
         "apiGroups": [group],
         "resources": resources.split(),
     }
-    return found | ({"resourceNames": names.split()} if names else {})
+    return data | ({"resourceNames": names.split()} if names else {})
 
 
 def role(name: str, *rules: Plain, **meta: Any) -> Plain:
@@ -74,5 +74,5 @@ def account(name: str, namespace: str = "default") -> Plain:
 async def token_of(world: World, name: str, **spec: Any) -> str:
     """Return a token of a service account of the namespace default."""
     made = await make(world, f"{ACCOUNTS}/{name}/token", {"spec": spec})
-    found: str = made["status"]["token"]
-    return found
+    token: str = made["status"]["token"]
+    return token

@@ -129,15 +129,18 @@ def test_a_list_of_one_name_is_authorized_by_resource_name(tmp_path: Path) -> No
     """The field selector counts as the name, and lets nothing else through."""
 
     async def story(world: World) -> None:
-        one = role("one", rule("list watch", "pods", names="a"))
-        await make(world, f"{RBAC}/namespaces/default/roles", one)
+        read_role = role("one", rule("list watch", "pods", names="a"))
+        await make(world, f"{RBAC}/namespaces/default/roles", read_role)
         joes = binding("joe", "Role", "one", user("joe"))
         await make(world, f"{RBAC}/namespaces/default/rolebindings", joes)
         for name in ("a", "b"):
             await make(world, PODS, pod(name))
         path = f"{PODS}?fieldSelector=metadata.name%3Da"
         status, body = await world.ask("GET", path, token="joe-token")
-        assert (status, [one["metadata"]["name"] for one in body["items"]]) == (200, ["a"])
+        assert (status, [read_role["metadata"]["name"] for read_role in body["items"]]) == (
+            200,
+            ["a"],
+        )
         for other in ("metadata.name%3Db", "metadata.name%21%3Da"):
             path = f"{PODS}?fieldSelector={other}"
             assert (await world.ask("GET", path, token="joe-token"))[0] == 403

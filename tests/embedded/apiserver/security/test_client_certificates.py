@@ -66,7 +66,7 @@ class Authority:
     def client(self, name: str, *groups: str) -> ssl.SSLContext:
         """Return the TLS of a client with a certificate."""
         key = ec.generate_private_key(ec.SECP256R1())
-        fields = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in groups]
+        fields = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         fields += [x509.NameAttribute(NameOID.COMMON_NAME, name)] if name else []
         private = key.private_bytes(
             serialization.Encoding.PEM,
@@ -191,9 +191,9 @@ def test_authorities_are_published_and_updated(tmp_path: Path) -> None:
     client_certificates.publish(store, str(file))
     assert store.version == version
     client_certificates.publish(store, None)
-    found = _told(store).data["data"]
-    assert "BEGIN CERTIFICATE" in found.pop(client_certificates.AUTHORITIES)
-    assert found == others
+    fields = _told(store).data["data"]
+    assert "BEGIN CERTIFICATE" in fields.pop(client_certificates.AUTHORITIES)
+    assert fields == others
 
 
 def test_without_its_namespace_there_is_none() -> None:

@@ -189,7 +189,7 @@ def test_bindings_are_completed_and_keep_their_role(tmp_path: Path) -> None:
         del given["roleRef"]["apiGroup"]
         made = await make(world, BINDINGS, given)
         assert made["roleRef"]["apiGroup"] == GROUP
-        assert [one.get("apiGroup") for one in made["subjects"]] == [GROUP, None]
+        assert [subject.get("apiGroup") for subject in made["subjects"]] == [GROUP, None]
         other = made | {"roleRef": {**made["roleRef"], "name": "other"}}
         status, body = await world.ask("PUT", f"{BINDINGS}/b", other, token="admin-token")
         assert (status, "cannot change roleRef" in body["message"]) == (422, True)

@@ -84,9 +84,9 @@ def test_every_user_may_create_self_reviews(tmp_path: Path) -> None:
         pods = {"verb": "list", "resource": "pods"}
         assert await review(world, path, "joe-token", resourceAttributes=pods) == {"allowed": False}
         url = {"verb": "get", "path": "/api"}
-        found = await review(world, path, "joe-token", nonResourceAttributes=url)
-        assert found["allowed"]
-        assert found["reason"].startswith(
+        status = await review(world, path, "joe-token", nonResourceAttributes=url)
+        assert status["allowed"]
+        assert status["reason"].startswith(
             'RBAC: allowed by ClusterRoleBinding "system:discovery" of ClusterRole'
             ' "system:discovery" to Group "system:authenticated"'
         )
@@ -104,8 +104,8 @@ def test_an_access_review_tells_of_others(tmp_path: Path) -> None:
         path = f"{AUTHZ}/subjectaccessreviews"
         here = {"verb": "get", "resource": "pods", "namespace": "default"}
         for name in ("joe", "system:serviceaccount:default:s"):
-            found = await review(world, path, user=name, resourceAttributes=here)
-            assert (found["allowed"], found["reason"][:38]) == (
+            status = await review(world, path, user=name, resourceAttributes=here)
+            assert (status["allowed"], status["reason"][:38]) == (
                 True, 'RBAC: allowed by RoleBinding "r/defaul',
             )  # fmt: skip
         everywhere = {**here, "namespace": ""}
@@ -159,8 +159,8 @@ def test_a_rules_review_lists_what_may_be_done(tmp_path: Path) -> None:
         await make(world, f"{RBAC}/namespaces/default/roles", role("r", rule("get", "pods")))
         given = binding("r", "Role", "r", user("joe"))
         await make(world, f"{RBAC}/namespaces/default/rolebindings", given)
-        found = await review(world, path, "joe-token", namespace="default")
-        assert rule("get", "pods") in found["resourceRules"]
+        status = await review(world, path, "joe-token", namespace="default")
+        assert rule("get", "pods") in status["resourceRules"]
         elsewhere = await review(world, path, "joe-token", namespace="x")
         assert rule("get", "pods") not in elsewhere["resourceRules"]
         everything = await review(world, path, namespace="x")
@@ -211,8 +211,8 @@ def test_a_token_can_be_bound_to_a_pod_and_meant_for_others(tmp_path: Path) -> N
         other = await token_of(world, "s", audiences=["vault"])
         assert (await world.ask("POST", own, {}, token=other))[0] == 401
         asked = {"token": other, "audiences": ["vault", "x"]}
-        found = (await make(world, f"{AUTHN}/tokenreviews", {"spec": asked}))["status"]
-        assert found["audiences"] == ["vault"]
+        status = (await make(world, f"{AUTHN}/tokenreviews", {"spec": asked}))["status"]
+        assert status["audiences"] == ["vault"]
         for ref, code in (({"kind": "Pod", "name": "p"}, 404), ({"kind": "X"}, 422)):
             spec = {"spec": {"boundObjectRef": ref}}
             path = f"{ACCOUNTS}/s/token"
@@ -241,12 +241,12 @@ ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s
 def test_tokens_of_another_key_or_account_are_worth_nothing() -> None:
     """Neither changed ones, nor those of another cluster, or of an account that was made anew."""
     store = _store()
-    tokens, place = AccountTokens(store), ("default", "s")
-    token = tokens.issue(place, (), 600)
+    tokens, account = AccountTokens(store), ("default", "s")
+    token = tokens.issue(account, (), 600)
     assert tokens.verify(token) is not None
     head, claims, signature = token.split(".")
     for other in (
-        AccountTokens(_store()).issue(place, (), 600),
+        AccountTokens(_store()).issue(account, (), 600),
         f"{head}.{claims}.{signature[:-2]}AA",
         f"{head}.{claims[:-2]}AA.{signature}",
         f"{head}.{claims}.\udc80",
@@ -254,9 +254,9 @@ def test_tokens_of_another_key_or_account_are_worth_nothing() -> None:
         "..",
     ):
         assert tokens.verify(other) is None
-    store.delete(Key(("v1", "ServiceAccount"), *place))
+    store.delete(Key(("v1", "ServiceAccount"), *account))
     assert tokens.verify(token) is None
     with pytest.raises(ApiError):
-        tokens.issue(place, (), 600)
+        tokens.issue(account, (), 600)
     store.create(ACCOUNT)
     assert tokens.verify(token) is None

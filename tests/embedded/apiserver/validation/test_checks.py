@@ -49,7 +49,7 @@ def told(kind: str, data: Plain) -> list[str]:
     try:
         check_new(resource(KINDS[kind]), made(kind, data))
     except ApiError as error:
-        return [f"{one['field']}: {one['message']}" for one in error.details["causes"]]
+        return [f"{cause['field']}: {cause['message']}" for cause in error.details["causes"]]
     return []
 
 
@@ -75,10 +75,10 @@ def test_pods_are_refused_for_everything_that_is_wrong(case: Plain) -> None:
     spec, words = case["pod"], case["refused"]
     assert told("Pod", {"spec": spec}) == words
     inner = {**template(), "spec": spec}
-    found = told("Deployment", {"spec": {"selector": SELECTOR, "template": inner}})
-    wanted = [one.replace("spec.", "spec.template.spec.", 1) for one in words]
-    assert found[: len(wanted)] == wanted
-    assert all(one.endswith('supported values: "Always"') for one in found[len(wanted) :])
+    messages = told("Deployment", {"spec": {"selector": SELECTOR, "template": inner}})
+    wanted = [word.replace("spec.", "spec.template.spec.", 1) for word in words]
+    assert messages[: len(wanted)] == wanted
+    assert all(word.endswith('supported values: "Always"') for word in messages[len(wanted) :])
 
 
 def test_a_pod_with_everything_is_right() -> None:
@@ -109,7 +109,7 @@ def test_metadata_are_checked_of_every_kind() -> None:
     """Labels, annotations, owners, finalizers, and names by their kind."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": ""}
     meta = {"name": "A", "labels": {"b c": "-"}, "ownerReferences": [owner]}
-    fields = [one.partition(":")[0] for one in told("ConfigMap", {"metadata": meta})]
+    fields = [message.partition(":")[0] for message in told("ConfigMap", {"metadata": meta})]
     labels = ["metadata.labels"] * 2
     assert fields == ["metadata.name", *labels, "metadata.ownerReferences[0].uid"]
     assert "RFC 1123 label" in told("Namespace", {"metadata": {"name": "A"}})[0]
@@ -129,9 +129,9 @@ def test_immutable_fields_cannot_change(case: Plain) -> None:
     stored = seal(resource(KINDS[kind]), made(kind, case["old"]), 1)
     with pytest.raises(ApiError) as refused:
         check_change(stored, made(kind, new), "")
-    found = [f"{one['field']}: {one['message']}" for one in refused.value.details["causes"]]
-    assert len(found) == len(words)
-    assert all(one.startswith(start) for one, start in zip(found, words, strict=True))
+    items = [f"{cause['field']}: {cause['message']}" for cause in refused.value.details["causes"]]
+    assert len(items) == len(words)
+    assert all(cause.startswith(start) for cause, start in zip(items, words, strict=True))
     check_change(stored, made(kind, new), "status")
 
 
@@ -170,6 +170,6 @@ def test_all_causes_are_reported_at_once() -> None:
 def test_a_selector_has_at_most_ten_kibibytes() -> None:
     """As kube-apiserver has it; a longer one is not compiled."""
     spec = {"selectors": [{"cel": {"expression": f"'{'x' * 10240}' == ''"}}]}
-    found = told("DeviceClass", {"spec": spec})
+    messages = told("DeviceClass", {"spec": spec})
     where = "spec.selectors[0].cel.expression"
-    assert found == [f"{where}: Too long: may not be more than 10240 bytes"]
+    assert messages == [f"{where}: Too long: may not be more than 10240 bytes"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy_sched.lsp.place import definition, place_at
+from policy_sched.lsp.cursor import cursor_at, definition
 
 FILE = """\
 kind: Policy
@@ -51,9 +51,9 @@ def test_the_cursor_in_a_rule(until: str, section: str, before: str) -> None:
     head = FILE[: FILE.index(until) + len(until)]
     line, character = head.count("\n"), len(head) - head.rfind("\n") - 1
     for text in (FILE, head, head + "\n  broken: [\n"):
-        place = place_at(text, line, character)
-        assert place.section is not None
-        assert (place.section.name, place.before) == (section, before)
+        cursor = cursor_at(text, line, character)
+        assert cursor.section is not None
+        assert (cursor.section.name, cursor.before) == (section, before)
 
 
 @pytest.mark.parametrize(
@@ -70,15 +70,15 @@ def test_the_cursor_in_a_key(until: str, path: tuple[str, ...], word: str) -> No
     """The keys that lead to it, and its beginning."""
     text = FILE.replace("message: why}", "message: why, mess}")
     head = text[: text.index(until) + len(until)]
-    place = place_at(head, head.count("\n"), len(head) - head.rfind("\n") - 1)
-    assert (place.path, place.before, place.word) == (path, None, word)
+    cursor = cursor_at(head, head.count("\n"), len(head) - head.rfind("\n") - 1)
+    assert (cursor.path, cursor.before, cursor.word) == (path, None, word)
 
 
 def test_text_that_is_no_rule_has_no_section() -> None:
     """Messages and names are for people."""
     head = FILE[: FILE.index("message: te") + len("message: te")]
-    place = place_at(head, head.count("\n"), len(head) - head.rfind("\n") - 1)
-    assert place.section is None
+    cursor = cursor_at(head, head.count("\n"), len(head) - head.rfind("\n") - 1)
+    assert cursor.section is None
 
 
 TEXT = """\
@@ -111,18 +111,18 @@ spec:
 LINES = TEXT.split("\n")
 
 
-def found(line: int, word: str) -> str | None:
+def defined_at(line: int, word: str) -> str | None:
     """Return line, column and text of the definition of a word in a line (from 1)."""
-    place = definition("p.yaml", TEXT, line - 1, LINES[line - 1].rindex(word) + 1)
-    if place is None:
+    location = definition("p.yaml", TEXT, line - 1, LINES[line - 1].rindex(word) + 1)
+    if location is None:
         return None
-    first, start, last, end = place
+    first, start, last, end = location
     assert first == last
     return f"{first + 1}:{start + 1} {LINES[first][start:end]}"
 
 
 @pytest.mark.parametrize(
-    ("line", "word", "place"),
+    ("line", "word", "location"),
     [
         (15, "most", "12:5 most"),
         (22, "crowded", "15:12 crowded"),
@@ -137,9 +137,9 @@ def found(line: int, word: str) -> str | None:
         (12, "most", None),
     ],
 )
-def test_where_a_name_is_defined(line: int, word: str, place: str | None) -> None:
+def test_where_a_name_is_defined(line: int, word: str, location: str | None) -> None:
     """In the policy that the cursor is in; fields and variables of the language are nowhere."""
-    assert found(line, word) == place
+    assert defined_at(line, word) == location
 
 
 def test_a_line_that_is_being_typed() -> None:

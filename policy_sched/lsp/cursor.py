@@ -20,7 +20,7 @@ from policy_sched.language.values import types
 from policy_sched.profiles.load import LoadedDocument, load, policy_source
 from policy_sched.source import Marked, SourceFile
 
-_NOTHING: Final = PolicySource("")
+_EMPTY: Final = PolicySource("")
 _CHAIN: Final = r"[A-Za-z_]\w*(?:\.\??\w+|\[[^\[\]]*\]|\([^()]*\))*"
 _LOOP: Final = re.compile(
     rf"({_CHAIN})\.(?:all|exists|exists_one|existsOne|map|filter|sum|optMap|optFlatMap)"
@@ -41,8 +41,8 @@ def source_at(path: str, text: str, line: int) -> PolicySource:
         try:
             return policy_source(document.policy)
         except PolicyError:
-            return _NOTHING
-    return _NOTHING
+            return _EMPTY
+    return _EMPTY
 
 
 def _documents_at(path: str, text: str, line: int) -> Iterator[tuple[LoadedDocument, bool]]:
@@ -138,7 +138,7 @@ class _Line:
     value: str
 
 
-def place_at(text: str, line: int, character: int) -> CursorPosition:
+def cursor_at(text: str, line: int, character: int) -> CursorPosition:
     """Return the position of a cursor; line and character count from 0, in characters."""
     lines = text.split("\n")[: line + 1]
     head = lines[-1][:character] if lines else ""
@@ -262,7 +262,7 @@ def definition(path: str, text: str, line: int, character: int) -> Lines | None:
     shown = lines[line] if line < len(lines) else ""
     inside = re.match(r"\w*", shown[character:])
     end = character + (inside.end() if inside else 0)
-    cursor = place_at(text, line, end)
+    cursor = cursor_at(text, line, end)
     if cursor.before is None or cursor.section is None:
         return None
     document = next((loaded for loaded, valid in _documents_at(path, text, line) if valid), None)
