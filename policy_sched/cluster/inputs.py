@@ -9,7 +9,7 @@ input by `node.name`; as a change of everything, if any rule reads it in another
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +20,9 @@ from policy_sched.model import KINDS, ApiObject, Kind, Namespace
 
 MAX_OBJECTS: Final = 100_000
 """Objects of a kind that an input has; later ones are left out."""
+
+_NAMESPACE: Final = ("v1", "Namespace")
+"""The cache has its objects."""
 
 Place = tuple[str, str]
 """Namespace ("" for none) and name of an object."""
@@ -94,23 +97,24 @@ class Inputs:
         if one is not None:
             one.everywhere = one.everywhere or given.everywhere
             return
-        one = _Input(given, self._nodes, self.problems)
+        one = _Input(given, self._nodes, self._now, self.problems)
         self._declared[given.identity] = one
-        if given.kind == ("v1", "Namespace"):
+        if given.kind == _NAMESPACE:
             one.table.by_key = _Namespaces(self._nodes.namespaces, given)
             return
         for item in self._objects.of_kind(given.kind):
             one.put(item, self._now())
-        self._objects.listen(given.kind, self._listener(one))
+        self._objects.listen(given.kind, one.changed)
 
-    def _listener(self, one: _Input) -> Callable[[ApiObject | None, ApiObject | None], None]:
-        def changed(old: ApiObject | None, new: ApiObject | None) -> None:
-            if new is not None:
-                one.put(new, self._now())
-            elif old is not None:
-                one.remove(old)
-
-        return changed
+    def keep(self, identities: Collection[str]) -> None:
+        """Drop all inputs but these."""
+        for identity in [name for name in self._declared if name not in identities]:
+            dropped = self._declared.pop(identity)
+            self._nodes.drop_input(identity)
+            if dropped.given.kind != _NAMESPACE:
+                self._objects.unlisten(dropped.given.kind, dropped.changed)
+            for name, place in [key for key in self.problems if key[0] == identity]:
+                del self.problems[name, place]
 
 
 class _Input:
@@ -120,9 +124,11 @@ class _Input:
         self,
         given: DeclaredInput,
         nodes: NodeTable,
+        now: Callable[[], int],
         problems: dict[tuple[str, Place], InputProblem],
     ) -> None:
         self.given = given
+        self._now = now
         self.everywhere = given.everywhere
         self.table = nodes.inputs[given.identity] = InputTable(given.most)
         self._nodes = nodes
@@ -131,6 +137,13 @@ class _Input:
         """The key of each object."""
         self._holders: dict[str, dict[Place, Any]] = {}
         """By key, the records that have it."""
+
+    def changed(self, old: ApiObject | None, new: ApiObject | None) -> None:
+        """Follow a change of an object."""
+        if new is not None:
+            self.put(new, self._now())
+        elif old is not None:
+            self.remove(old)
 
     def put(self, item: ApiObject, now: int) -> None:
         """Take an object in, or replace it; one that cannot be read leaves what was there."""

@@ -91,6 +91,15 @@ class ApiObjects:
         key = KINDS.get(kind, kind) if isinstance(kind, tuple) else kind
         self._listeners.setdefault(key, []).append(listener)
 
+    def unlisten(self, kind: Kind, listener: Listener) -> None:
+        """Tell a listener of no further change of a kind."""
+        self._listeners[KINDS.get(kind, kind)].remove(listener)
+
+    def drop(self, kind: Kind) -> None:
+        """Drop all objects of a kind that nobody reads any more."""
+        if self._kinds.pop(KINDS.get(kind, kind), None):
+            self._changed(KINDS.get(kind, kind))
+
     def put(self, item: ApiObject) -> None:
         """Take an object in, or replace it by its newer form."""
         kind, place = _key(item), _place(item)

@@ -56,6 +56,43 @@ def decode_custom(value: object, report: Report) -> model.CustomObject | None:
     return None
 
 
+_META: Final = msgspec.json.Decoder(model.ObjectMeta)
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""An annotation that is as long as its object, and says nothing else."""
+
+
+def custom_of_json(raw: bytes | msgspec.Raw) -> model.CustomObject:
+    """Return an object of a kind that rules alone read; its content stays JSON, without metadata.
+
+    Raises ValueError or RecursionError.
+    """
+    fields = _FIELDS.decode(raw)
+    version, kind = (str(msgspec.json.decode(fields.pop(key, b'""'))) for key in _HEAD)
+    given = fields.pop("metadata", b"{}")
+    try:
+        meta = _META.decode(given)
+    except msgspec.ValidationError:
+        problems: list[str] = []
+        found = fit(
+            msgspec.json.decode(given),
+            model.ObjectMeta,
+            lambda path, _code, message, _hint: problems.append(
+                f"{'.'.join(map(str, ('metadata', *path)))}: {message}"
+            ),
+        )
+        if found is None:
+            raise ValueError("; ".join(problems)) from None
+        meta = found
+    meta.annotations.pop(_LAST_APPLIED, None)
+    parts = (msgspec.json.encode(key) + b":" + bytes(value) for key, value in fields.items())
+    content = b"{" + b",".join(parts) + b"}"
+    return model.CustomObject(api_version=version, kind=kind, metadata=meta, content=content)
+
+
+_HEAD: Final = ("apiVersion", "kind")
+
+
 def decode_as(value: object, kind: type[model.ApiObject], report: Report) -> model.ApiObject | None:
     """Return plain data decoded as one kind; None after its problems were reported."""
     try:

@@ -91,7 +91,7 @@ class ApiObject(ApiStruct):
 class CustomObject(ApiObject):
     """An object of a kind that rules alone read, as an input.
 
-    ``content``: all of it, as JSON has it.
+    ``content``: all of it as plain data, or as JSON without apiVersion, kind and metadata.
     """
 
     content: Any = None

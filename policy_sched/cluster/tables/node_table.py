@@ -382,6 +382,13 @@ class NodeTable:
         """Return the objects of an input; none where nobody declared it."""
         return self.inputs.get(identity, NO_OBJECTS)
 
+    def drop_input(self, identity: str) -> None:
+        """Forget an input: where its column is read yet, no node has an object."""
+        del self.inputs[identity]
+        column = self._columns.get(("input", identity))
+        if column is not None:
+            column.values[:] = 0
+
     def _input_number(self, identity: str, node: Node) -> int:
         return self.input_table(identity).number(node.metadata.name)
 

@@ -18,7 +18,7 @@ Deadlines use a clock that does not jump when the wall clock is set (`SteadyCloc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -27,15 +27,15 @@ from policy_sched.client.apimachinery import NODE, POD
 from policy_sched.client.kube import RECORD_EVENT, KubeClient, cache, rest
 from policy_sched.client.kube.events import Reference
 from policy_sched.client.kube.leaderelection import Election, Elector, Lease
-from policy_sched.client.kube.time import SECOND, SteadyClock
-from policy_sched.errors import ClusterError
+from policy_sched.client.kube.time import SECOND, BackoffState, SteadyClock
+from policy_sched.errors import ClusterError, PolicyError
 from policy_sched.instance import observability
 from policy_sched.instance.app.cache_debugger import Seen
 from policy_sched.instance.app.instance import Instance
 from policy_sched.instance.app.manifest_sync import ManifestFiles
 from policy_sched.instance.observability import healthz
-from policy_sched.model import Node, Pod, PodInfo
-from policy_sched.profiles.build import kinds_read
+from policy_sched.model import Kind, Node, Pod, PodInfo
+from policy_sched.profiles.build import CompiledPlan, declared_kinds, kinds_read
 from policy_sched.profiles.reload import Compilation, PolicyStore, Reload
 from policy_sched.scheduler import object_changed
 
@@ -62,6 +62,10 @@ NAMED: Final = 5
 """Unreadable objects of each kind that a health check names."""
 LAST_WORDS: Final = 1.0
 """Seconds in which the last events are written after the lease is released."""
+
+
+PATIENCE: Final = 60.0
+"""Seconds in which the inputs of new policies must be listed, else the reload is refused."""
 
 
 class LeaseLost(ClusterError):  # noqa: N818 - an event, not an error
@@ -93,6 +97,7 @@ class ClusterInstance(Instance):
     """
 
     turns_apart = TURNS_APART
+    patience = PATIENCE
 
     def __init__(  # noqa: PLR0913 - the last two are keywords with defaults
         self,
@@ -123,6 +128,11 @@ class ClusterInstance(Instance):
         self.elector = None if candidacy is None else self._elector(candidacy)
         now = SteadyClock(api.environment.clocks)
         super().__init__(store, self.client, now, log, ManifestFiles(()), seed)
+        self._watching = watching or cache.ReflectorSettings()
+        self._served: dict[Kind, rest.Selection] = {}
+        """How kinds are read that inputs of policies declare, as far as the server has them."""
+        self._last_troubles: dict[Kind, str] = {}
+        self._reloaded = asyncio.Event()
         self.informers = cache.Informers(
             api,
             self._selections(),
@@ -151,12 +161,100 @@ class ClusterInstance(Instance):
 
     def _selections(self) -> tuple[rest.Selection, ...]:
         """Return what the policies in force read."""
-        return cache.selections_of(kinds_read(self.reloader.store.current.plans))
+        plans = self.reloader.store.current.plans
+        *first, pods = cache.selections_of(kinds_read(plans))
+        served = (self._served.get(kind) for kind in _declared(plans))
+        return (*first, *(selection for selection in served if selection is not None), pods)
+
+    async def readied(self, compilation: Compilation) -> Compilation:
+        """List the inputs that the policies declare anew; what cannot be listed refuses them."""
+        if compilation.failed:
+            return compilation
+        current = self.reloader.store.current.plans
+        new = [kind for kind in _declared(compilation.plans) if kind not in _declared(current)]
+        try:
+            self._served |= await self._discovered(compilation.plans, new)
+            begun = self.informers.begin(self._served[kind] for kind in new if kind in self._served)
+            for reflector in begun:
+                await self._listed(reflector)
+        except PolicyError as error:
+            problems = tuple(error.diagnostics)
+        except ClusterError as error:
+            files = self.reloader.store.files
+            problems = tuple(p for kind in new for p in files.problems_of_input(kind, str(error)))
+        else:
+            return compilation
+        self._drop(new)
+        return Compilation((), (*compilation.problems, *problems))
+
+    async def _discovered(
+        self, plans: Sequence[CompiledPlan], kinds: Collection[Kind]
+    ) -> dict[Kind, rest.Selection]:
+        """Return how kinds are read. Raises PolicyError for those that must be there."""
+        if not kinds:
+            return {}
+        served = await cache.discover(self.api, kinds)
+        declared, problems = _declared(plans), []
+        for kind in kinds:
+            if kind not in served and not declared[kind]:
+                message = f"the cluster has no {kind[1]} of {kind[0]}"
+                problems += self.reloader.store.files.problems_of_input(kind, message)
+        if problems:
+            raise PolicyError(problems)
+        return served
+
+    async def _listed(self, reflector: cache.Reflector[Any]) -> None:
+        """Wait until a collection has been listed. Raises PolicyError after `PATIENCE`."""
+        kind = reflector.selection.kind
+        try:
+            async with asyncio.timeout(self.patience):
+                await reflector.synced.wait()
+        except TimeoutError:
+            message = f"{kind[1]} of {kind[0]} cannot be listed within {self.patience:g} s"
+            why = self._last_troubles.get(kind, "")
+            message += f": {why}" if why else ""
+            raise PolicyError(self.reloader.store.files.problems_of_input(kind, message)) from None
+
+    def _drop(self, kinds: Iterable[Kind]) -> None:
+        """Read kinds no more that inputs declared, and forget their objects."""
+        gone = [kind for kind in kinds if self._served.pop(kind, None) is not None]
+        self.informers.stop(gone)
+        for kind in gone:
+            self.scheduler.handle.objects.drop(kind)
+
+    async def _look_for_inputs(self) -> None:
+        """Look for kinds of optional inputs that the server does not have, as informers do."""
+        clock, random = self.api.environment.clocks.monotonic, self.api.environment.random
+        pauses = BackoffState(self._watching.backoff, clock, random)
+        while True:
+            missing = self._missing()
+            if not missing:
+                pauses.succeeded()
+                self._reloaded.clear()
+                await self._reloaded.wait()
+                continue
+            await self.api.pause(pauses.next())
+            try:
+                served = await cache.discover(self.api, missing)
+            except ClusterError as error:
+                self._warn("Failed to look for the kinds of inputs", str(error))
+                continue
+            if served:
+                self._served |= served
+                self.informers.follow(self._selections())
+
+    def _missing(self) -> list[Kind]:
+        """Return the kinds of inputs that the server does not have."""
+        plans = self.reloader.store.current.plans
+        return [kind for kind in _declared(plans) if kind not in self._served]
 
     def reload(self, compilation: Compilation, trigger: str) -> Reload:
         """Activate compiled policies; no pod is decided before what they read is listed."""
         reload = super().reload(compilation, trigger)
+        declared = _declared(self.reloader.store.current.plans)
+        self._drop([kind for kind in self._served if kind not in declared])
         self.informers.follow(self._selections())
+        self._reloaded.set()
         return reload
 
     def _tell(self, kind: str, reason: str, action: str, note: str) -> None:
@@ -287,6 +385,7 @@ class ClusterInstance(Instance):
     async def _live(self) -> None:
         """Run connections, informers, events and the election until cancelled."""
         async with self.api:
+            await self._find_inputs()
             try:
                 await self._take_part()
             finally:
@@ -295,6 +394,20 @@ class ClusterInstance(Instance):
                         await self.client.events.drained()
                 await self.client.events.cancel()
                 await self.client.lanes.cancel()
+
+    async def _find_inputs(self) -> None:
+        """Find how the declared kinds are read. Raises PolicyError for those that are not there."""
+        clock, random = self.api.environment.clocks.monotonic, self.api.environment.random
+        pauses = BackoffState(self._watching.backoff, clock, random)
+        plans = self.reloader.store.current.plans
+        while True:
+            try:
+                self._served = await self._discovered(plans, _declared(plans))
+                break
+            except rest.Unreachable as error:
+                self._warn("Failed to look for the kinds of inputs", str(error))
+                await self.api.pause(pauses.next())
+        self.informers.follow(self._selections())
 
     async def _take_part(self) -> None:
         if self.candidacy is None or self.elector is None:
@@ -309,7 +422,8 @@ class ClusterInstance(Instance):
 
     async def _follow(self, others: Collection[Coroutine[Any, Any, None]]) -> None:
         async with asyncio.TaskGroup() as tasks:
-            for work in (self.informers.run(), self.client.events.run(), *others):
+            beside = (self.client.events.run(), self._look_for_inputs())
+            for work in (self.informers.run(), *beside, *others):
                 tasks.create_task(work)
 
     def _handle(self, change: cache.Change[Any]) -> None:
@@ -355,6 +469,7 @@ class ClusterInstance(Instance):
         )
 
     def _trouble(self, selection: rest.Selection, what: str) -> None:
+        self._last_troubles[selection.kind] = what
         self._warn("Watch failed", what, kind=selection.kind[1])
 
     def _warn(self, text: str, what: str, **facts: object) -> None:
@@ -363,3 +478,10 @@ class ClusterInstance(Instance):
         if unsaid is not None:
             more = {"unsaid": unsaid} if unsaid else {}
             self.log.write(WARNING, text, **facts, error=what, **more)
+
+
+def _declared(plans: Sequence[CompiledPlan]) -> dict[Kind, bool]:
+    """Return the kinds that only inputs read, and whether each may be missing."""
+    kinds = declared_kinds(plans)
+    known = {selection.kind for selection in cache.selections_of(frozenset(kinds))}
+    return {kind: optional for kind, optional in kinds.items() if kind not in known}

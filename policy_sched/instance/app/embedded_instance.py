@@ -7,7 +7,7 @@ the cluster and its API continue; the scheduler applies their changes afterwards
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from policy_sched.client.apimachinery import NODE, POD, Expired, Stored
 from policy_sched.embedded import EmbeddedClient, EmbeddedCluster, Occurrence
@@ -26,8 +26,10 @@ from policy_sched.instance.observability import (
     Write,
     healthz,
 )
-from policy_sched.model import ApiObject, Pod
-from policy_sched.profiles.reload import PolicyFiles, PolicyStore
+from policy_sched.manifests import custom_of_json
+from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, Kind, Pod
+from policy_sched.profiles.build import CompiledPlan, declared_kinds
+from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload
 from policy_sched.scheduler import ClusterChange, Scheduler, object_changed
 from policy_sched.scheduler.setup import ENDED
 
@@ -44,6 +46,24 @@ class Informer:
         self._watch = store.watch()
         self._known: dict[Key, ApiObject] = {}
         self._waiting: deque[StoreChange] = deque()
+        self._inputs: dict[Kind, tuple[Kind, ...]] = {}
+        """By kind as it is stored, the kinds that inputs of policies declare."""
+
+    def follow(self, kinds: Collection[Kind]) -> None:
+        """Read from now on what inputs declare, besides the kinds that decisions read."""
+        before = {kind for declared in self._inputs.values() for kind in declared}
+        wanted = {kind for kind in kinds if kind not in KINDS}
+        self._inputs = {}
+        for kind in sorted(wanted):
+            stored_as = kind if kind in SKIPPED_KINDS else (_group(kind), kind[1])
+            self._inputs[stored_as] = (*self._inputs.get(stored_as, ()), kind)
+            served = kind in SKIPPED_KINDS or self._store.custom.find(kind)
+            for stored in self._store.select(stored_as) if served and kind not in before else ():
+                self._input_changed(stored, kind)
+        gone = before - wanted
+        self._known = {key: known for key, known in self._known.items() if key.kind not in gone}
+        for kind in gone:
+            self._scheduler.handle.objects.drop(kind)
 
     @property
     def behind(self) -> bool:
@@ -75,30 +95,54 @@ class Informer:
         """Return the objects of the store after the watch expired; apply deletions at once."""
         self._watch = self._store.watch()
         changes = self._watch.drain()
-        present = {_key(change.new) for change in changes}
+        present = {
+            key
+            for change in changes
+            for stored in (change.new,)
+            for key in (stored.key, *(key for _, key in self._keys(stored)))
+        }
         for key in [key for key in self._known if key not in present]:
             self._gone(self._known.pop(key))
         return changes
 
     def _dispatch(self, change: StoreChange) -> ClusterChange:
-        key, new = _key(change.new), change.new.typed
+        key, new = change.new.key, change.new.typed
+        if type(new) is ApiObject:  # a kind that only inputs may read
+            gone = change.type == DELETED
+            events: ClusterChange = ()
+            for kind, _ in self._keys(change.new):
+                events += self._input_changed(change.new, kind, gone=gone)
+            return events
         old = self._known.get(key)
         if change.type == DELETED:
             self._known.pop(key, None)
             return self._gone(new)
-        if type(new) is ApiObject:
-            return ()  # a kind that no decision reads
         self._known[key] = new
         if isinstance(new, Pod) and new.status.phase in ENDED:
             return object_changed(self._scheduler, new, None)
         return object_changed(self._scheduler, old, new)
 
     def _gone(self, old: ApiObject) -> ClusterChange:
-        return () if type(old) is ApiObject else object_changed(self._scheduler, old, None)
+        return object_changed(self._scheduler, old, None)
+
+    def _keys(self, stored: Stored) -> list[tuple[Kind, Key]]:
+        """Return the kinds by which inputs read an object, and its key as each."""
+        kinds = self._inputs.get(stored.resource.key, ())
+        return [(kind, Key(kind, stored.namespace, stored.name)) for kind in kinds]
+
+    def _input_changed(self, stored: Stored, kind: Kind, *, gone: bool = False) -> ClusterChange:
+        key = Key(kind, stored.namespace, stored.name)
+        old = self._known.pop(key, None)
+        if gone:
+            return () if old is None else self._gone(old)
+        new = custom_of_json(stored.raw)
+        new.api_version, new.kind = kind
+        self._known[key] = new
+        return object_changed(self._scheduler, old, new)
 
 
-def _key(stored: Stored) -> Key:
-    return stored.key
+def _group(kind: Kind) -> str:
+    return kind[0].rpartition("/")[0]
 
 
 class EmbeddedInstance(Instance):
@@ -122,9 +166,56 @@ class EmbeddedInstance(Instance):
             self.log.write(ERROR, "Changes of the cluster are lost", error=lost)
         self.ready_checks = (
             healthz.Check(healthz.STORAGE, self.cluster.store.storage.write_error),
+            healthz.Check(healthz.INPUTS, self._unserved),
         )
         self.feed = Informer(self.cluster.store, self.scheduler, self.metrics.attempts)
+        self._missing: list[Kind] = []
+        self.feed.follow(declared_kinds(store.current.plans))
         self.apply(contents)
+        self._wait_for_inputs()
+
+    def _serves(self, kind: Kind) -> bool:
+        custom = self.cluster.store.custom.find(kind)
+        return custom is not None or kind in KINDS or kind in SKIPPED_KINDS
+
+    def _lacking(self, plans: Sequence[CompiledPlan]) -> list[Kind]:
+        """Return the kinds that inputs need and that are not served."""
+        declared = declared_kinds(plans)
+        return [kind for kind, may in declared.items() if not (may or self._serves(kind))]
+
+    def _problems_of(self, kinds: Collection[Kind]) -> list[Diagnostic]:
+        problems = []
+        for kind in kinds:
+            message = f"the cluster has no {kind[1]} of {kind[0]}"
+            problems += self.reloader.store.files.problems_of_input(kind, message)
+        return problems
+
+    def _wait_for_inputs(self) -> None:
+        """Decide no pod before the kinds are served that inputs need."""
+        self._missing = self._lacking(self.reloader.store.current.plans)
+        self.log.problems(self._problems_of(self._missing))
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether a pod may be decided now."""
+        if self._missing:
+            self._missing = self._lacking(self.reloader.store.current.plans)
+        return super().may_begin and not self._missing
+
+    async def readied(self, compilation: Compilation) -> Compilation:
+        """Return what was compiled if the kinds of its inputs are served, or why not."""
+        problems = self._problems_of(self._lacking(compilation.plans))
+        if not problems:
+            return compilation
+        return Compilation((), (*compilation.problems, *problems))
+
+    def reload(self, compilation: Compilation, trigger: str) -> Reload:
+        """Activate compiled policies; what they read is there when they are in force."""
+        current = self.reloader.store.current.plans
+        self.feed.follow(declared_kinds((*current, *compilation.plans)))
+        reload = super().reload(compilation, trigger)
+        self.feed.follow(declared_kinds(self.reloader.store.current.plans))
+        return reload
 
     def _beforehand(self) -> None:
         self.cluster.step(self._slice())
@@ -158,6 +249,9 @@ class EmbeddedInstance(Instance):
         elif _errors(done.problems):
             self.log.write(ERROR, "Failed to apply manifests; the cluster stays as it is")
         return done
+
+    def _unserved(self) -> str:
+        return "; ".join(problem.message for problem in self._problems_of(self._missing))
 
     def _tell(self, kind: str, reason: str, action: str, note: str) -> None:
         """Record an event about the scheduler's namespace."""

@@ -410,6 +410,10 @@ class Instance(ABC):
 
     # Policies.
 
+    async def readied(self, compilation: Compilation) -> Compilation:
+        """Return what was compiled once its inputs are there, or why they cannot be."""
+        return compilation
+
     def reload(self, compilation: Compilation, trigger: str) -> Reload:
         """Activate compiled policies if they are valid and differ from those in force.
 

@@ -186,6 +186,7 @@ class RunLoop:
         """Read the policies again, changed or not; return the result."""
         async with self._reload_lock:
             compilation = await asyncio.to_thread(self.instance.reloader.store.prepare)
+            compilation = await self.instance.readied(compilation)
             await self.instance.settled()
             reload = self.instance.reload(compilation, trigger)
         self._awake.set()

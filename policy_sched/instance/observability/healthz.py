@@ -15,7 +15,8 @@ HANDLED: Final = "sched-handler-sync"
 POLICIES: Final = "policies"
 READABLE: Final = "readable-objects"
 STORAGE: Final = "storage-readiness"
-"""The names of checks; all but the last three are kube-scheduler's."""
+INPUTS: Final = "inputs"
+"""The names of checks; all but the last four are kube-scheduler's."""
 
 
 @dataclass(frozen=True, slots=True)

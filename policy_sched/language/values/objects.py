@@ -123,6 +123,7 @@ class ObjectReader:
     def __init__(self, kind: types.ObjectType) -> None:
         self._kind = kind
         self._struct = struct_of(kind)
+        self._decoder = msgspec.json.Decoder(self._struct, dec_hook=_decoded)
 
     def read(self, item: model.ApiObject, seen_at: int) -> Any:
         """Return the record of an object. Raises ValueError with the path of what does not fit."""
@@ -137,11 +138,19 @@ class ObjectReader:
         return record
 
     def plain(self, content: Any) -> Any:
-        """Return the record of plain data. Raises ValueError."""
+        """Return the record of plain data, or of JSON. Raises ValueError."""
         try:
-            return msgspec.convert(content, self._struct, dec_hook=_decoded)
-        except msgspec.ValidationError:
-            return msgspec.convert(_without_nulls(content), self._struct, dec_hook=_decoded)
+            if isinstance(content, bytes):
+                try:
+                    return self._decoder.decode(content)
+                except msgspec.ValidationError:
+                    content = msgspec.json.decode(content)  # nulls, perhaps
+            try:
+                return msgspec.convert(content, self._struct, dec_hook=_decoded)
+            except msgspec.ValidationError:
+                return msgspec.convert(_without_nulls(content), self._struct, dec_hook=_decoded)
+        except RecursionError:
+            raise ValueError("it is nested too deep") from None
 
 
 def _without_nulls(value: Any) -> Any:

@@ -9,6 +9,8 @@ from policy_sched.profiles.build.pipeline import (
     PluginCache as PluginCache,
     build_pipeline as build_pipeline,
     compile_profiles as compile_profiles,
+    declared_inputs as declared_inputs,
+    declared_kinds as declared_kinds,
     foreign_problems as foreign_problems,
     kinds_read as kinds_read,
     raise_errors as raise_errors,

@@ -14,7 +14,7 @@ costs memory, and where the server does not serve the kind, a refused request ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Final, TypeAlias
@@ -41,7 +41,7 @@ from policy_sched.framework import (
     runtime,
 )
 from policy_sched.framework.runtime import Implementations
-from policy_sched.language import CompiledPolicy, diagnostics
+from policy_sched.language import CompiledPolicy, Input, diagnostics
 from policy_sched.language.codegen import FusedProgram
 from policy_sched.model import KINDS, CoschedulingGroup as Coscheduling, Kind, PodGroup, PodInfo
 from policy_sched.plugins import GATED_PARTS, HOUSE, factories, plugin_points
@@ -557,6 +557,23 @@ def kinds_read(plans: Sequence[CompiledPlan]) -> frozenset[Kind]:
     return _ALWAYS.union(*(kinds for ready in plans for kinds in _of_profile(ready)))
 
 
+def declared_inputs(plans: Iterable[CompiledPlan]) -> tuple[Input, ...]:
+    """Return the inputs of the enabled policies, each once."""
+    policies = (policy for ready in plans for policy in ready.policies.values())
+    inputs = (given for policy in policies for given in policy.sections.inputs)
+    return tuple({given.type.identity: given for given in inputs}.values())
+
+
+def declared_kinds(plans: Iterable[CompiledPlan]) -> dict[Kind, bool]:
+    """Return the kinds that inputs follow, and whether each may be missing."""
+    kinds: dict[Kind, bool] = {}
+    for given in declared_inputs(plans):
+        if given.kind and not given.poll:
+            kind = given.api_version, given.kind
+            kinds[kind] = kinds.get(kind, True) and given.optional
+    return kinds
+
+
 def reads_pod_groups(plans: Sequence[CompiledPlan]) -> bool:
     """Return whether a feature gate, a policy or a foreign plugin may read PodGroups."""
     return not _GROUP.isdisjoint(kinds_read(plans))
@@ -581,10 +598,11 @@ def _has_defaults(args: object) -> bool:
 
 
 def _of_policy(policy: CompiledPolicy) -> frozenset[Kind]:
+    inputs = policy.sections.inputs
+    kinds = frozenset((given.api_version, given.kind) for given in inputs if given.kind)
     if policy.life.hint is not None:
-        return frozenset(KINDS)
+        return kinds.union(KINDS)
     reads = policy.all_reads
-    kinds: frozenset[Kind] = frozenset()
     if any(path[:1] == ("podGroup",) for path in reads.pod):
         kinds |= _GROUPS
     if not reads.node.isdisjoint(_DEVICE_FACTS):

@@ -22,6 +22,9 @@ from policy_sched.profiles.check import config_errors, rule_errors
 
 Config = str | Mapping[str, Any] | None
 
+INPUT_NOT_THERE: Final = "PS807"
+"""Code of a kind that the cluster has not, or that cannot be read."""
+
 #: How often files that change while they are read are read again.
 TRIES: Final = 3
 
@@ -67,6 +70,21 @@ class PolicyFiles(msgspec.Struct, frozen=True):
     def input_kinds(self) -> frozenset[Kind]:
         """Return the kinds of objects that inputs of the policies declare."""
         return load.input_kinds(load.load_policies(self.policies)[0])
+
+    def problems_of_input(self, kind: Kind, message: str) -> list[Diagnostic]:
+        """Return a problem at each input that declares a kind, with the schema to apply."""
+        problems = []
+        for policy in load.load_policies(self.policies)[0]:
+            for number, given in enumerate(policy.model.spec.inputs):
+                if (given.api_version, given.kind) == kind:
+                    path: models.Path = ("spec", "inputs", number, "kind")
+                    file = Path(policy.place.name).parent / given.schema_file
+                    what = "apply its CustomResourceDefinition"
+                    what += f": kubectl apply -f {file}" if given.schema_file else ""
+                    hint = f"{what}; or write optional: true"
+                    problem = models.ModelProblem(path, INPUT_NOT_THERE, message, hint)
+                    problems += policy.place.diagnostics([problem])
+        return problems or [Diagnostic("<policies>", 1, 1, INPUT_NOT_THERE, message)]
 
     def compile(self) -> Compilation:
         """Load, resolve and compile everything; every problem of every file is reported."""

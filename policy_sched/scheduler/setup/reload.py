@@ -14,7 +14,8 @@ from __future__ import annotations
 from policy_sched.framework.runtime import Hook
 from policy_sched.model import POLICY_RELOAD, QueuedPod
 from policy_sched.plugins import Preempting
-from policy_sched.profiles.build import PlanDiff
+from policy_sched.plugins.rules import inputs_of
+from policy_sched.profiles.build import PlanDiff, declared_inputs
 from policy_sched.profiles.reload import ActivePolicies, Compilation, PolicyStore, Reload
 from policy_sched.queue import Rejection
 from policy_sched.scheduler import (
@@ -60,6 +61,8 @@ class Reloader:
             for queued in (*queue.active(), *queue.backoff()):
                 strict(queued)  # a sort that fails is refused before anything changes
         self._assembly.settle(built)
+        inputs = declared_inputs(policies.plans)
+        scheduler.handle.shared(inputs_of).keep({given.type.identity for given in inputs})
         scheduler.profiles = built.profiles
         came_or_went = frozenset((*changes.added, *changes.removed))
 

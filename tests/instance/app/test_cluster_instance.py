@@ -68,6 +68,8 @@ class World:
         self.cluster = EmbeddedCluster.open(None, time.time_ns)
         self.address = Address("127.0.0.1", _reserved(self))
         self.records: list[Record] = []
+        self.live: asyncio.Task[None] | None = None
+        """Connections, informers and election of the scheduler that began last."""
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[None]:
@@ -112,6 +114,7 @@ class World:
             watching=WATCHING,
         )
         tasks = [asyncio.create_task(work) for work in instance.beside()]
+        self.live = tasks[0]
         tasks.append(asyncio.create_task(_drive(instance)))
         try:
             yield instance

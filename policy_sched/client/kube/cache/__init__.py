@@ -8,6 +8,7 @@ from policy_sched.client.kube.cache.informers import (
     POD_GROUPS as POD_GROUPS,
     READ as READ,
     Informers as Informers,
+    discover as discover,
     selections_of as selections_of,
 )
 from policy_sched.client.kube.cache.reflector import (

@@ -12,9 +12,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from policy_sched.client.apimachinery import GROUP, POD
+import msgspec
+
+from policy_sched.client.apimachinery import GROUP, POD, ApiError
 from policy_sched.client.kube.cache.reflector import (
     Reflector,
     ReflectorSettings,
@@ -22,8 +24,8 @@ from policy_sched.client.kube.cache.reflector import (
     ignore_trouble,
 )
 from policy_sched.client.kube.cache.store import Change
-from policy_sched.client.kube.rest import Api, Selection
-from policy_sched.model import KINDS, Kind, Pod
+from policy_sched.client.kube.rest import NOT_FOUND, Api, Malformed, Selection, version_path
+from policy_sched.model import KINDS, CustomObject, Kind, Pod
 
 READ: Final[tuple[Selection, ...]] = (
     Selection(("v1", "Node")),
@@ -51,8 +53,64 @@ POD_GROUPS: Final = (Selection(GROUP), Selection(("scheduling.x-k8s.io/v1alpha1"
 """What is read, too, where a feature gate or a policy is about pod groups."""
 
 
+class _Served(msgspec.Struct):
+    """What discovery says of one resource, or of one version of a group."""
+
+    kind: str = ""
+    name: str = ""
+    verbs: tuple[str, ...] = ()
+    group_version: str = msgspec.field(default="", name="groupVersion")
+
+
+class _Group(msgspec.Struct):
+    versions: tuple[_Served, ...] = ()
+
+
+class _Groups(msgspec.Struct):
+    groups: tuple[_Group, ...] = ()
+
+
+class _Resources(msgspec.Struct):
+    resources: tuple[_Served, ...] = ()
+
+
+async def discover(api: Api, kinds: Collection[Kind]) -> dict[Kind, Selection]:
+    """Return how kinds are read that the server serves, by the names that discovery gives.
+
+    The groups are asked for first, so that no request is about something that is not there.
+    Raises ClusterError.
+    """
+    served: dict[Kind, Selection] = {}
+    versions = {"v1"}
+    if any("/" in version for version, _ in kinds):
+        groups = await _asked(api, "/apis", _Groups)
+        versions |= {one.group_version for group in groups.groups for one in group.versions}
+    for version in sorted({version for version, _ in kinds} & versions):
+        try:
+            listed = await _asked(api, version_path(version), _Resources)
+        except ApiError as error:
+            if error.code == NOT_FOUND:
+                continue  # it went in between
+            raise
+        for one in listed.resources:
+            if (version, one.kind) in kinds and "/" not in one.name and "list" in one.verbs:
+                kind = version, one.kind
+                served[kind] = Selection(kind, plural=one.name)
+    return served
+
+
+_Answer = TypeVar("_Answer")
+
+
+async def _asked(api: Api, path: str, form: type[_Answer]) -> _Answer:
+    try:
+        return msgspec.json.decode(await api.get(path), type=form)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"discovery at {path} that cannot be read: {error}") from None
+
+
 def selections_of(kinds: Collection[Kind]) -> tuple[Selection, ...]:
-    """Return how these kinds are read, nodes first and pods last; others are never watched."""
+    """Return how these kinds are read, nodes first and pods last; `discover` knows all others."""
     return tuple(
         selection for selection in (*READ[:-1], *POD_GROUPS, READ[-1]) if selection.kind in kinds
     )
@@ -91,6 +149,7 @@ class Informers:
     ) -> None:
         self._wake, self._wake_later = wake, wake_later or wake
         self._tasks: asyncio.TaskGroup | None = None
+        self._running: dict[Kind, asyncio.Task[None]] = {}
         self._waiting: deque[Change[Any]] = deque()
         self._synced = False
         self._handed = 0
@@ -106,23 +165,44 @@ class Informers:
         """Read these from now on; pods stay the last one.
 
         Nothing counts as followed until each new one has been listed and handed on. What was read
-        before and is not any more goes on, but nothing waits for it.
+        before and is not any more goes on, but nothing waits for it; `stop` ends that.
         """
+        self.begin(selections)
+        kinds = {selection.kind for selection in selections}
+        unlisted = [one for one in self.reflectors if not one.synced.is_set()]
+        self._unlisted = [one for one in unlisted if one.selection.kind in kinds]
+        self._mark = self.mark()
+
+    def begin(self, selections: Iterable[Selection]) -> list[Reflector[Any]]:
+        """Read these, too; nothing waits for them. Return what reads those that are new."""
         known = {one.selection.kind for one in self.reflectors}
         new = [
             self._following(selection) for selection in selections if selection.kind not in known
         ]
         self.reflectors = (*self.reflectors[:-1], *new, *self.reflectors[-1:])
-        kinds = {selection.kind for selection in selections}
-        unlisted = [one for one in self.reflectors if not one.synced.is_set()]
-        self._unlisted = [one for one in unlisted if one.selection.kind in kinds]
         if new and self._tasks is not None:
             for reflector in new:
-                self._tasks.create_task(reflector.run())
+                self._run(reflector)
             self._tasks.create_task(self._wake_when_synced(new))
+        return new
+
+    def stop(self, kinds: Collection[Kind]) -> None:
+        """Read these kinds no more, and hand nothing of them on."""
+        self.reflectors = tuple(one for one in self.reflectors if one.selection.kind not in kinds)
+        self._unlisted = [one for one in self._unlisted if one.selection.kind not in kinds]
+        for kind in kinds:
+            if kind in self._running:
+                self._running.pop(kind).cancel()
+        left = [c for c in self._waiting if (c.object.api_version, c.object.kind) not in kinds]
+        self._handed += len(self._waiting) - len(left)
+        self._waiting = deque(left)
+
+    def _run(self, reflector: Reflector[Any]) -> None:
+        assert self._tasks is not None, "informers run"
+        self._running[reflector.selection.kind] = self._tasks.create_task(reflector.run())
 
     def _following(self, selection: Selection) -> Reflector[Any]:
-        reflector = self._reflector(selection, KINDS[selection.kind])
+        reflector = self._reflector(selection, KINDS.get(selection.kind, CustomObject))
         reflector.on_following = self._following_again
         if selection.kind == POD and self._wake_later is not self._wake:
             reflector.held_back = self._wake_later
@@ -161,7 +241,7 @@ class Informers:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             for reflector in self.reflectors:
-                tasks.create_task(reflector.run())
+                self._run(reflector)
             tasks.create_task(self._wake_when_synced(self.reflectors))
 
     def drain(self, tell: Tell, limit: int, over: Callable[[], bool] = never) -> int:

@@ -180,7 +180,7 @@ class Reflector(Generic[T]):
         self._held: list[bytes] = []
         self._end_stream: Callable[[Exception], None] | None = None
         self._api = api
-        self._decoding = rest.Decoding(selection.kind, struct)
+        self._decoding = rest.decoding_of(selection.kind, struct)
         self._changed = changed
         self._settings = settings or ReflectorSettings()
         self._trouble = trouble

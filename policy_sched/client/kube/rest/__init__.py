@@ -14,6 +14,7 @@ from policy_sched.client.kube.rest.decoding import (
     Decoding as Decoding,
     Unread as Unread,
     WatchEvent as WatchEvent,
+    decoding_of as decoding_of,
 )
 from policy_sched.client.kube.rest.errors import (
     CONFLICT as CONFLICT,
@@ -28,6 +29,7 @@ from policy_sched.client.kube.rest.errors import (
     error_of_status as error_of_status,
     expired as expired,
     object_path as object_path,
+    version_path as version_path,
     wait_of as wait_of,
 )
 from policy_sched.client.kube.rest.keyed_executor import (

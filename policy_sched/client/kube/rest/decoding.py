@@ -20,8 +20,8 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from policy_sched.client.kube.rest.errors import ApiStatus, Malformed, Place
-from policy_sched.manifests import fit, fit_partly, quantities_valid
-from policy_sched.model import SCHEDULING_VERSION, ApiObject, Kind, Pod
+from policy_sched.manifests import custom_of_json, fit, fit_partly, quantities_valid
+from policy_sched.model import SCHEDULING_VERSION, ApiObject, CustomObject, Kind, Pod
 
 LONGEST: Final = 64 << 20
 """Bytes of the longest line that is read. etcd holds objects of up to 1.5 MiB by default."""
@@ -251,11 +251,36 @@ class Decoding(Generic[T]):
         if not meta.name:
             raise Malformed(why)
         partial.api_version, partial.kind = self._kind
-        out = self._kind in LEFT_OUT
+        out = self._kind in LEFT_OUT or isinstance(partial, CustomObject)
         if isinstance(partial, Pod):
             out = not partial.spec.node_name
         place = meta.namespace, meta.name
         return Unread(place, why, meta.resource_version, None if out else partial)
+
+
+class CustomDecoding(Decoding[CustomObject]):
+    """The same for a kind that rules alone read."""
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__(kind, CustomObject)
+
+    def object(self, body: bytes | msgspec.Raw) -> CustomObject:
+        """Return one object. Raises Malformed."""
+        try:
+            found = custom_of_json(body)
+        except (ValueError, RecursionError) as error:
+            raise Malformed(f"a {self._kind[1]} that cannot be read: {error}") from None
+        found.api_version, found.kind = self._kind
+        return found
+
+    def event(self, line: bytes) -> WatchEvent[CustomObject]:
+        """Return the event of a line. Raises Malformed if it is no event."""
+        return self._event_closely(line)
+
+
+def decoding_of(kind: Kind, struct: type[T]) -> Decoding[Any]:
+    """Return how the objects of a kind are decoded."""
+    return CustomDecoding(kind) if struct is CustomObject else Decoding(kind, struct)
 
 
 def _readable(raw: msgspec.Raw) -> Any:

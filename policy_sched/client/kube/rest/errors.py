@@ -25,16 +25,22 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Objects of one kind: in one namespace or all (""), and those that selectors select."""
+    """Objects of one kind: in one namespace or all (""), and those that selectors select.
+
+    ``plural`` is the resource of a kind that only discovery knows, "" for others.
+    """
 
     kind: Kind
     namespace: str = ""
     field_selector: str = ""
     label_selector: str = ""
+    plural: str = ""
 
     @property
     def path(self) -> str:
         """The path of the collection."""
+        if self.plural:
+            return f"{version_path(self.kind[0])}/{self.plural}"
         return collection_path(self.kind, self.namespace)
 
     def query(self, **more: str) -> dict[str, str]:
@@ -43,11 +49,16 @@ class Selection:
         return {name: value for name, value in {**given, **more}.items() if value}
 
 
+def version_path(api_version: str) -> str:
+    """Return the path of a version of an API."""
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+
+
 @lru_cache(maxsize=1024)
 def collection_path(kind: Kind, namespace: str = "") -> str:
     """Return the path of a kind's objects. Raises ApiError for a kind that is not known."""
     found = resource(kind)
-    root = f"/apis/{kind[0]}" if found.group else f"/api/{kind[0]}"
+    root = version_path(kind[0])
     inside = f"/namespaces/{quote(namespace, safe='')}" if namespace and found.namespaced else ""
     return f"{root}{inside}/{found.plural}"
 

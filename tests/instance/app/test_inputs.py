@@ -1,0 +1,252 @@
+"""Inputs of policies in a running scheduler: objects of declared kinds, followed as nodes are."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from msgspec.structs import replace
+
+from policy_sched.client.apimachinery.object import Key
+from policy_sched.client.apimachinery.resources import EVENT
+from policy_sched.errors import PolicyError
+from policy_sched.instance.app.cluster_instance import ClusterInstance
+from policy_sched.profiles.reload.store import ReloadResult
+
+from . import test_embedded_instance
+from .test_cluster_instance import World, acted, node, pod, until
+
+GROUP = "example.com"
+PATH = f"/apis/{GROUP}/v1/quotas"
+SPEC = {"type": "object", "properties": {"most": {"type": "integer"}}}
+POLICY = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Quota}
+spec:
+  inputs:
+  - {name: quota, apiVersion: example.com/v1, kind: Quota, schema: quotas.yaml, key: object.name}
+  filter:
+  - expression: inputs.quota[?pod.namespace].optMap(q, q.spec.most > 0).orValue(true)
+    message: over quota
+"""
+NONE = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Quota}
+spec:
+  filter:
+  - {expression: "true", message: never}
+"""
+
+
+def definition(spec: dict[str, Any] = SPEC) -> dict[str, Any]:
+    """Return the definition of quotas."""
+    schema = {"type": "object", "properties": {"spec": spec}}
+    version = {"name": "v1", "served": True, "storage": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"quotas.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Cluster",
+            "names": {"plural": "quotas", "kind": "Quota"},
+            "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+def quota(most: object, name: str = "default") -> dict[str, Any]:
+    """Return a quota."""
+    head = {"apiVersion": f"{GROUP}/v1", "kind": "Quota", "metadata": {"name": name}}
+    return {**head, "spec": {"most": most}}
+
+
+def written(folder: Path, policy: str) -> tuple[str, ...]:
+    """Write a policy and the schema of quotas; return what is given as policies."""
+    (folder / "quotas.yaml").write_text(yaml.safe_dump(definition()), encoding="utf-8")
+    (folder / "policy.yaml").write_text(policy, encoding="utf-8")
+    return (str(folder / "policy.yaml"),)
+
+
+async def established(world: World) -> None:
+    """Wait until quotas are served."""
+    await until(lambda: world.cluster.store.custom.find((f"{GROUP}/v1", "Quota")))
+
+
+async def reloaded(instance: ClusterInstance) -> ReloadResult:
+    """Reload as `RunLoop` does."""
+    compilation = await instance.readied(instance.reloader.store.prepare())
+    await instance.settled()
+    return instance.reload(compilation, "test").result
+
+
+def test_a_decision_reads_objects_as_they_are_now(tmp_path: Path) -> None:
+    """Rules could read nothing of the cluster but pods and nodes."""
+
+    async def play(world: World) -> None:
+        world.policies = replace(world.policies, policies=written(tmp_path, POLICY))
+        world.apply(definition(), node("a"))
+        async with world.served():
+            await established(world)
+            world.apply(quota(0), pod("p"))
+            async with world.scheduler():
+                said = await until(lambda: world.condition("p", "PodScheduled"))
+                assert "over quota" in said["message"]
+                world.apply(quota(1))
+                world.apply(pod("q"))
+                await until(lambda: "q" in world.bound())
+
+    acted(play)
+
+
+def test_ps807_a_kind_that_is_not_there_ends_the_start(tmp_path: Path) -> None:
+    """The message names the definition to apply."""
+
+    async def play(world: World) -> None:
+        world.policies = replace(world.policies, policies=written(tmp_path, POLICY))
+        async with world.served(), world.scheduler():
+            assert world.live is not None
+            with pytest.raises(PolicyError) as raised:
+                await world.live
+        (problem,) = raised.value.diagnostics
+        said = "error PS807: the cluster has no Quota of example.com/v1"
+        assert f"{tmp_path}/policy.yaml:6:53: {said}" in str(raised.value)
+        assert problem.hint == (
+            "apply its CustomResourceDefinition: kubectl apply -f"
+            f" {tmp_path}/quotas.yaml; or write optional: true"
+        )
+
+    acted(play)
+
+
+def test_an_optional_kind_may_come_later(tmp_path: Path) -> None:
+    """Nothing is asked about a kind that is not there: no 404 each minute, for ever."""
+    asked: set[str] = set()
+    found = asyncio.Event()
+
+    async def note(_method: str, path: str) -> None:
+        asked.add(path)
+        if path == PATH:
+            found.set()
+
+    async def play(world: World) -> None:
+        text = POLICY.replace("key:", "optional: true, key:")
+        world.policies = replace(world.policies, policies=written(tmp_path, text))
+        world.before = note
+        world.apply(node("a"), pod("p"))
+        async with world.served(), world.scheduler() as instance:
+            await until(lambda: "p" in world.bound())
+            assert not any(GROUP in path for path in asked)
+            world.apply(definition())
+            await established(world)
+            world.apply(quota(0))
+            await found.wait()
+            await until(lambda: (instance.may_begin and not instance.informers.behind) or None)
+            world.apply(pod("q"))
+            said = await until(lambda: world.condition("q", "PodScheduled"))
+            assert "over quota" in said["message"]
+
+    acted(play)
+
+
+def test_a_reload_waits_for_new_inputs_and_stops_old_ones(tmp_path: Path) -> None:
+    """Meanwhile the old set decides; afterwards nothing is kept of what no policy reads."""
+    listed = asyncio.Event()
+
+    async def hold(_method: str, path: str) -> None:
+        if path == PATH:
+            await listed.wait()
+
+    async def play(world: World) -> None:
+        world.policies = replace(world.policies, policies=written(tmp_path, NONE))
+        world.before = hold
+        world.apply(definition(), node("a"))
+        async with world.served(), world.scheduler() as instance:
+            await established(world)
+            world.apply(quota(0))
+            await until(lambda: instance.may_begin or None)
+            written(tmp_path, POLICY)
+            reload = asyncio.create_task(reloaded(instance))
+            await until(lambda: len(instance.informers.reflectors) - before(instance) or None)
+            world.apply(pod("p"))
+            await until(lambda: "p" in world.bound())
+            listed.set()
+            assert await reload is ReloadResult.LOADED
+            world.apply(pod("q"))
+            said = await until(lambda: world.condition("q", "PodScheduled"))
+            assert "over quota" in said["message"]
+            written(tmp_path, NONE)
+            assert await reloaded(instance) is ReloadResult.LOADED
+            assert not instance.scheduler.handle.objects.of_kind((f"{GROUP}/v1", "Quota"))
+            assert not instance.scheduler.handle.nodes.inputs
+            assert not [r for r in instance.informers.reflectors if r.selection.plural]
+
+    def before(instance: ClusterInstance) -> int:
+        return len([r for r in instance.informers.reflectors if not r.selection.plural])
+
+    acted(play)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_reload_whose_inputs_cannot_be_listed_is_refused(tmp_path: Path, there: bool) -> None:
+    """The old set stays, and an event says why."""
+
+    async def refuse(_method: str, path: str) -> None:
+        if path == PATH:
+            await asyncio.Event().wait()
+
+    async def play(world: World) -> None:
+        world.policies = replace(world.policies, policies=written(tmp_path, NONE))
+        world.before = refuse
+        if there:
+            world.apply(definition())
+        async with world.served(), world.scheduler("us") as instance:
+            if there:
+                await established(world)
+            instance.patience = 0.05
+            await until(lambda: instance.may_begin or None)
+            written(tmp_path, POLICY)
+            assert await reloaded(instance) is ReloadResult.REFUSED
+            stored = await until(lambda: world.cluster.store.select(EVENT) or None)
+            notes = [event.data["note"] for event in stored]
+            why = "cannot be listed within" if there else "the cluster has no Quota"
+            assert any(why in note and "policy.yaml:6:" in note for note in notes)
+            assert not [r for r in instance.informers.reflectors if r.selection.plural]
+            world.apply(node("a"), pod("p"))
+            await until(lambda: "p" in world.bound())
+
+    acted(play)
+
+
+def test_an_embedded_cluster_waits_for_its_definitions_and_follows_objects(tmp_path: Path) -> None:
+    """Nothing is decided before the kind is served; then decisions read it as it is."""
+    world = test_embedded_instance.World(tmp_path)
+    written(tmp_path / "policies", POLICY)
+    (tmp_path / "policies" / "keep.yaml").unlink()
+    world.files(pods=test_embedded_instance.pod("p"))
+    instance = world.start()
+    assert [record["code"] for record in world.records if "code" in record] == ["PS807"]
+    assert "no Quota of example.com/v1" in instance.checks()["readyz"][-2].test()
+    assert not world.node_of("p")
+    cluster = instance.cluster
+    cluster.apply(definition())
+    instance.step()
+    cluster.apply(quota(1))
+    instance.step()
+    assert world.node_of("p")
+    cluster.apply(quota(0))
+    world.apply(pods=test_embedded_instance.pod("q"))
+    assert not world.node_of("q")
+    cluster.delete(Key((GROUP, "Quota"), "", "default"))
+    world.apply(pods=test_embedded_instance.pod("r"))
+    assert world.node_of("r")
+    world.policy("true")
+    (tmp_path / "policies" / "policy.yaml").unlink()
+    assert world.reload() is ReloadResult.LOADED
+    assert not instance.scheduler.handle.nodes.inputs
+    instance.close()
