@@ -36,7 +36,7 @@ from policy_sched.cluster.counts import PodCounts
 from policy_sched.cluster.debug import count_differences, differences
 from policy_sched.cluster.group_index import GroupIndex, group_differences
 from policy_sched.cluster.overlay import NodeOverlay
-from policy_sched.cluster.tables import CODE_UNIT, NO_NODE, NodeTable, PodTable, Strings
+from policy_sched.cluster.tables import BOUND, CODE_UNIT, NO_NODE, NodeTable, PodTable, Strings
 from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.model import Namespace, Node, Pod, PodInfo
 
@@ -165,12 +165,16 @@ class Cache:
         if row is not None:
             nodes.update_node(row, node)
             self.counts.nodes_changed()
+            if nodes.aggregates.used:
+                nodes.aggregates.node_changed(node.metadata.name)
             return
         row = nodes.add_node(node)
         self.counts.nodes_changed()
         for uid, info in nodes.pods_on(row).items():
             self.pods.move(self._records[uid].row, row)
             self.counts.add(row, info)
+        if nodes.aggregates.used:
+            nodes.aggregates.node_changed(node.metadata.name)
 
     def update_node(self, node: Node) -> None:
         """Replace a node by its newer form; one that is not known is added."""
@@ -188,6 +192,8 @@ class Cache:
             self.pods.move(self._records[uid].row, NO_NODE)
             self.counts.remove(row, info)
         self.counts.nodes_changed()
+        if self.nodes.aggregates.used:
+            self.nodes.aggregates.node_changed(node.metadata.name)
 
     def set_namespace(self, namespace: Namespace) -> None:
         """Take a namespace in, or replace it by its newer form."""
@@ -205,6 +211,7 @@ class Cache:
     def _namespaces_changed(self) -> None:
         """Note a change that may affect every result, though no row changed."""
         self.counts.namespaces_changed()
+        self.nodes.aggregates.namespaces_changed()
         self.nodes.journal.changed_everything()
 
     # Pods: questions.
@@ -314,6 +321,8 @@ class Cache:
             self.groups.remove(record.info)
             self.groups.add(info)
         record.info = info
+        if nodes.aggregates.used:
+            nodes.aggregates.change(info, row)
 
     def update_pod(self, info: PodInfo) -> None:
         """Replace a pod by its newer form, on the same node."""
@@ -395,6 +404,8 @@ class Cache:
         self._records[uid] = Record(info, node_name, state, self.pods.add(info, row))
         if info.pod_group:
             self.groups.add(info)
+        if nodes.aggregates.used:
+            nodes.aggregates.come(BOUND, info, row)
 
     def _replace(self, record: Record, info: PodInfo) -> None:
         nodes = self.nodes
@@ -412,6 +423,8 @@ class Cache:
             self.groups.remove(record.info)
             self.groups.add(info)
         record.info = info
+        if nodes.aggregates.used:
+            nodes.aggregates.change(info, row)
 
     def _remove(self, uid: str, record: Record) -> None:
         nodes = self.nodes
@@ -428,5 +441,7 @@ class Cache:
         self.pods.remove(record.row)
         if record.info.pod_group:
             self.groups.remove(record.info)
+        if nodes.aggregates.used:
+            nodes.aggregates.leave(BOUND, record.info, row)
         del self._records[uid]
         self._deadlines.pop(uid, None)

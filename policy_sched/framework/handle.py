@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from policy_sched.client import Client
 from policy_sched.cluster import ApiObjects, Cache
-from policy_sched.cluster.tables import NodeTable, PodTable
+from policy_sched.cluster.tables import NOMINATED, NodeTable, PodTable
 from policy_sched.framework.attempt_budget import AttemptBudget
 from policy_sched.framework.extender import Extender
 from policy_sched.framework.pod_groups import PodGroups
@@ -49,6 +49,12 @@ class Handle:
         """Count pod groups over what is here."""
         groups = PodGroups(self.cache, self.waiting_pods, self.objects)
         object.__setattr__(self, "groups", groups)
+        aggregates, nominator = self.nodes.aggregates, self.nominator
+        aggregates.join(
+            NOMINATED,
+            lambda: [(pod, node) for node, pods in nominator.nominated() for pod in pods],
+        )
+        nominator.told = aggregates.nominated
         object.__setattr__(self, "budget", AttemptBudget(self.now))
 
     def shared(self, make: Callable[[Handle], T]) -> T:

@@ -41,6 +41,7 @@ from policy_sched.language.reference import (
 from policy_sched.language.sections import (
     BoundUnit as BoundUnit,
     Choice as Choice,
+    CompiledAggregate as CompiledAggregate,
     CompiledPolicy as CompiledPolicy,
     FilterRule as FilterRule,
     GateRule as GateRule,

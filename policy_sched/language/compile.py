@@ -15,6 +15,7 @@ from policy_sched.language.ir import ops
 from policy_sched.language.runtime import NORMALIZERS, NOT_NEGATIVE
 from policy_sched.language.sections import (
     Choice,
+    CompiledAggregate,
     CompiledPolicy,
     DeviceChoices,
     DeviceFilter,
@@ -104,6 +105,9 @@ class PolicyCompiler:
         return Sections(
             name=policy.name,
             inputs=tuple(map(self._input, policy.inputs)),
+            aggregates=tuple(
+                made for given in policy.aggregates if (made := self._aggregate(given)) is not None
+            ),
             match=self._unit(policy.match_conditions),
             score_match=self._unit(policy.score.match_conditions if policy.score else ()),
             pre_enqueue=tuple(
@@ -116,6 +120,11 @@ class PolicyCompiler:
             sort_program=self._sort_program(queue_sort, descending),
             node_names=self._unit([names] if names else ()),
             pre_filter_message=before.message if before else "",
+            pre_filter=tuple(
+                gate
+                for i, rule in enumerate(before.rules if before else ())
+                if (gate := self._gate(i, rule, "preFilter.rules")) is not None
+            ),
             filter=self._unit([rule.expression for rule in policy.filter], keeps=True),
             rules=tuple(
                 rule
@@ -208,13 +217,35 @@ class PolicyCompiler:
             given.items,
         )
 
-    def _gate(self, index: int, rule: diagnostics.Rule[check.Checked]) -> GateRule | None:
+    def _aggregate(
+        self, given: diagnostics.AggregateRule[check.Checked]
+    ) -> CompiledAggregate | None:
+        parts = [*given.by, *((given.value,) if given.value else ())]
+        unit = self._unit([*((given.where,) if given.where else ()), *parts])
+        if unit is None:
+            return None
+        counted = dict(check.aggregates_type([given]).fields)[given.name.text]
+        return CompiledAggregate(
+            name=given.name.text,
+            identity=given.identity,
+            kind=_kind_of(given),
+            sources=given.of,
+            unit=unit,
+            keys=len(given.by),
+            conditional=given.where is not None,
+            valued=given.value is not None,
+            by_node=isinstance(counted, types.AggregateType) and counted.by_node,
+        )
+
+    def _gate(
+        self, index: int, rule: diagnostics.Rule[check.Checked], section: str = "preEnqueue"
+    ) -> GateRule | None:
         unit = self._unit([rule.expression])
         if unit is None:
             return None
         words = rule.message_expression
         explain = None if words is None else self._unit([words])
-        name = f"{self.policy.name}.preEnqueue[{index}]"
+        name = f"{self.policy.name}.{section}[{index}]"
         return GateRule(name, rule.message, unit, rule.on_error or "Reject", explain)
 
     def _filter_rule(self, index: int, rule: diagnostics.Rule[check.Checked]) -> FilterRule | None:
@@ -494,6 +525,16 @@ def make_unit(
         keeps and any(ir.may_become_true(value.op, value.err) for value in values),
         codegen.class_program(ops, low.build) if classes and code else None,
     )
+
+
+def _kind_of(given: diagnostics.AggregateRule[check.Checked]) -> str:
+    """Return what the cluster calls the kind of an aggregate."""
+    if given.kind not in ("count", "sum") or given.value is None:
+        return "sum" if given.kind == "count" else given.kind
+    kind = given.value.core.type
+    if kind == types.RESOURCES:
+        return "sumOfResources"
+    return "sumOfDoubles" if kind == types.DOUBLE else "sum"
 
 
 def _invalid_every(checked: check.Checked, reason: object) -> str:

@@ -250,11 +250,30 @@ class Input(msgspec.Struct, frozen=True):
         return self.type.name.removeprefix("inputs.")
 
 
+class CompiledAggregate(msgspec.Struct, frozen=True):
+    """An aggregate: ``identity`` is the name that the cluster knows it by.
+
+    ``unit`` computes, in this order, whether the pod counts (if ``conditional``), the ``keys``
+    parts of its key, and its value (if ``valued``). ``by_node``: the key is the node's name.
+    """
+
+    name: str
+    identity: str
+    kind: str
+    sources: tuple[str, ...]
+    unit: Unit
+    keys: int
+    conditional: bool
+    valued: bool
+    by_node: bool
+
+
 class Sections(msgspec.Struct, frozen=True):
     """The units of a policy, by section; what the policy has not is None or empty."""
 
     name: str = ""
     inputs: tuple[Input, ...] = ()
+    aggregates: tuple[CompiledAggregate, ...] = ()
     match: Unit | None = None
     score_match: Unit | None = None
     pre_enqueue: tuple[GateRule, ...] = ()
@@ -264,6 +283,7 @@ class Sections(msgspec.Struct, frozen=True):
     """The keys as one function of a queued pod; None where they may fail or are no ints."""
     node_names: Unit | None = None
     pre_filter_message: str = ""
+    pre_filter: tuple[GateRule, ...] = ()
     filter: Unit | None = None
     rules: tuple[FilterRule, ...] = ()
     score: Score | None = None
@@ -336,7 +356,12 @@ class CompiledPolicy:
         self.score_reads: Reads = _reads(sections.score_match, *_scoring(sections)) | matching
         self.reads: Reads = self.filter_reads | self.score_reads | _reads(sections.node_names)
         """What the rules that place a pod read: filter, score, and the conditions of both."""
-        self.rejecting_reads: Reads = self.filter_reads | _reads(sections.node_names)
+        before = [gate.unit for gate in sections.pre_filter]
+        self.pre_filter_reads: Reads = _reads(*before) | matching if before else Reads()
+        """What the rules of ``preFilter`` read."""
+        self.rejecting_reads: Reads = (
+            self.filter_reads | _reads(sections.node_names) | self.pre_filter_reads
+        )
         """What decides whether a node is refused to a pod."""
         filters = sections.filter
         self.passes_with_more_pods = filters is not None and filters.passes_with_more_pods
@@ -367,6 +392,11 @@ class CompiledPolicy:
     def all_reads(self) -> Reads:
         """What any rule of any section reads."""
         return _reads(*_units(self.sections))
+
+    @property
+    def pre_filter_reads_pods(self) -> bool:
+        """Whether rules of ``preFilter`` read nodes or pods, so that they hold in dry runs too."""
+        return bool(self.sections.pre_filter and self.pre_filter_reads.node)
 
     @property
     def reads_allocation(self) -> bool:

@@ -166,8 +166,12 @@ class _Course:
         _fill(self._scheduler, scenario)
         coverage = run.coverage
         self._watch = None if coverage is None else coverage.watch(scenario, plans, self._scheduler)
+        decided = {op.pod for op in scenario.ops}
         for pod in scenario.pending:
-            self._scheduler.handle.groups.seen(PodInfo.of(pod))
+            info = PodInfo.of(pod)
+            self._scheduler.handle.groups.seen(info)
+            if info.nominated_node_name and pod_name(pod) not in decided:  # it only waits
+                self._scheduler.handle.nominator.nominate(info, info.nominated_node_name)
         self._groups = GroupSteps(self._scheduler, scenario)
         self._running = {pod_name(obj): obj for obj in scenario.objects if isinstance(obj, Pod)}
         self._pending = {pod_name(pod): pod for pod in scenario.pending}

@@ -7,7 +7,7 @@ evaluations are updated for those nodes only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from policy_sched.model import PodInfo
@@ -29,6 +29,8 @@ class Nominator:
         self._log: list[str] = []
         self.version = 0
         """How many nominations ever came or went."""
+        self.told: Callable[[PodInfo, str, bool], None] | None = None
+        """Called for each nomination that comes (True) or goes."""
 
     def __len__(self) -> int:
         return len(self.node_by_uid)
@@ -40,6 +42,8 @@ class Nominator:
         self.by_node.setdefault(node, {})[pod.uid] = pod
         self._priorities[pod.priority] += 1
         self._note(node)
+        if self.told is not None:
+            self.told(pod, node, True)
 
     def clear(self, uid: str) -> PodInfo | None:
         """Forget the nomination of the pod with that UID; return the pod, None if it has none."""
@@ -54,6 +58,8 @@ class Nominator:
         if not self._priorities[pod.priority]:
             del self._priorities[pod.priority]
         self._note(node)
+        if self.told is not None:
+            self.told(pod, node, False)
         return pod
 
     def node_of(self, uid: str) -> str:

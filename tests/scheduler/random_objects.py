@@ -58,6 +58,29 @@ SCORES: Final = (
     ("node.free['cpu'] >= pod.requests['cpu'] * 2 ? 60 : 30", "MaxReverse"),
     ("node.podCount % 3 == 0 ? 50 : 49", ""),
 )
+AGGREGATES: Final = f"""aggregates:
+  - {{name: used, by: pod.namespace, sum: pod.requests}}
+  - {{name: promised, of: [nominated], by: node.name, count: true}}
+  - {{name: labelled, of: [bound, nominated], by: 'pod.labels[?"app"].orValue("")', count: true}}
+  - {{name: cores, by: node.name, where: pod.priority < 500, sum: 'pod.requests["cpu"]'}}
+  - {{name: zones, by: [pod.namespace, 'node.labels[?"{ZONE}"].orValue("")'], count: true}}
+  - {{name: first, by: node.name, max: pod.priority}}
+  - {{name: images, by: node.name, union: pod.images}}"""
+COUNTED_FILTERS: Final = (
+    "aggregates.used[pod.namespace]['cpu'] + pod.requests['cpu'] <= quantity('30')",
+    "aggregates.promised[node.name] < 2",
+    "aggregates.labelled[pod.labels[?'app'].orValue('')] < 25 || node.podCount < 2",
+    "aggregates.cores[node.name] < quantity('3')",
+    f"aggregates.zones[[pod.namespace, node.labels[?'{ZONE}'].orValue('')]] < 9",
+    "aggregates.used.total['memory'] < quantity('100Gi')",
+)
+COUNTED_SCORES: Final = (
+    ("aggregates.cores[node.name].units()", "MinMaxReverse"),
+    ("aggregates.promised[node.name] + aggregates.labelled.total % 7", "Max"),
+    ("aggregates.first[node.name]", "MinMax"),
+    ("aggregates.images[node.name].size()", "Max"),
+    (f"aggregates.zones[[pod.namespace, node.labels[?'{ZONE}'].orValue('')]]", "MaxReverse"),
+)
 OTHERS: Final = (
     "permit: {allow: 'node.podCount < 9', timeout: 'duration(\"5s\")'}",
     "preemption: {victim: 'victim.priority < pod.priority && victim.name != \"p7\"'}",
@@ -68,13 +91,17 @@ OTHERS: Final = (
 
 def policy(random: Random, number: int) -> str:
     """Return a policy with some of the sections above."""
-    lines = []
-    if random.random() < 0.6:
-        rules = random.sample(FILTERS, random.choice((1, 1, 2)))
+    lines, counts = [], random.random() < 0.35
+    filters = COUNTED_FILTERS if counts else FILTERS
+    scores = COUNTED_SCORES if counts else SCORES
+    if counts:
+        lines.append(AGGREGATES)
+    if counts or random.random() < 0.6:
+        rules = random.sample(filters, random.choice((1, 1, 2)))
         lines.append("filter:")
         lines += [f'- {{expression: "{rule}", message: rule {i}}}' for i, rule in enumerate(rules)]
     if random.random() < 0.7:
-        expression, normalize = random.choice(SCORES)
+        expression, normalize = random.choice(scores)
         last = f", normalize: {normalize}" if normalize else ""
         lines.append(f'score: {{expression: "{expression}"{last}}}')
     if random.random() < 0.2:

@@ -136,15 +136,18 @@ class NodeOverlay:
                 on_row[uid] = pod
         return on_row
 
-    def differences(self) -> Iterator[tuple[int, PodInfo]]:
-        """Yield 1 and each pod that only this view has, -1 and each that only the table has."""
+    def differences(self) -> Iterator[tuple[int, PodInfo, int]]:
+        """Yield 1 and each pod that only this view has, -1 and each that only the table has.
+
+        With each comes its row.
+        """
         rows = set(self._moved).union(*self._added)
         if self._block is not None:
             rows.update(self._block.rows[self._block.there.any(axis=0)].tolist())
         for row in sorted(rows):
             before, now = self.table.pods_on(row), self.pods_on(row)
-            yield from ((-1, pod) for uid, pod in before.items() if uid not in now)
-            yield from ((1, pod) for uid, pod in now.items() if uid not in before)
+            yield from ((-1, pod, row) for uid, pod in before.items() if uid not in now)
+            yield from ((1, pod, row) for uid, pod in now.items() if uid not in before)
 
     def image_nodes(self, name: str) -> int:
         """Return how many nodes have an image."""

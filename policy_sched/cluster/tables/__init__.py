@@ -4,6 +4,15 @@ A row is stable while its node lives. Columns are declared once in schema and bu
 read. Scheduling decisions are not made here.
 """
 
+from policy_sched.cluster.tables.aggregates import (
+    BOUND as BOUND,
+    NOMINATED as NOMINATED,
+    QUEUED as QUEUED,
+    Aggregate as Aggregate,
+    Aggregates as Aggregates,
+    Contribution as Contribution,
+    OtherPod as OtherPod,
+)
 from policy_sched.cluster.tables.column import (
     Column as Column,
     distinct as distinct,

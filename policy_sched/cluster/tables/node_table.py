@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, Final
 
 from policy_sched.cluster.tables import schema
+from policy_sched.cluster.tables.aggregates import Aggregates
 from policy_sched.cluster.tables.column import FIRST_CAPACITY, NO_VERSION, Column, Eviction, sum_of
 from policy_sched.cluster.tables.image_states import Images
 from policy_sched.cluster.tables.inputs import NO_OBJECTS, InputTable
@@ -76,6 +77,8 @@ class NodeTable:
         """The devices of the cluster; the plugin that allocates them puts its own in place."""
         self.inputs: dict[str, InputTable] = {}
         """The inputs of policies, by identity; `Inputs` changes them."""
+        self.aggregates = Aggregates(self)
+        """What policies count of pods by key; the cache tells it of pods."""
         self._pods: list[dict[str, PodInfo]] = []
         self.pods_on: Callable[[int], Mapping[str, PodInfo]] = self._pods.__getitem__
         """Returns the pods on a row by uid, in order of arrival; the mapping stays current."""
@@ -141,7 +144,7 @@ class NodeTable:
         """The columns that are there, by key."""
         return self._columns
 
-    def differences(self) -> Iterator[tuple[int, PodInfo]]:
+    def differences(self) -> Iterator[tuple[int, PodInfo, int]]:
         """Yield nothing: no pod is added to the table or missing; see `NodeView`."""
         return iter(())
 
@@ -403,6 +406,8 @@ class NodeTable:
             self.journal.append(row, DYNAMIC)
         if everywhere:
             self.journal.changed_everything()
+        if self.aggregates.used:
+            self.aggregates.input_changed(identity)
 
     def _name(self, node: Node) -> None:
         self._named["label"].update(node.metadata.labels)

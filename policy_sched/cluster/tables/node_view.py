@@ -87,8 +87,11 @@ class NodeView(Protocol):
     def pods_on(self, row: int) -> Mapping[str, PodInfo]:
         """Return the pods on a row by uid."""
 
-    def differences(self) -> Iterator[tuple[int, PodInfo]]:
-        """Yield 1 and each pod that only this view has, -1 and each that only the table has."""
+    def differences(self) -> Iterator[tuple[int, PodInfo, int]]:
+        """Yield 1 and each pod that only this view has, -1 and each that only the table has.
+
+        With each comes its row.
+        """
 
     def image_nodes(self, name: str) -> int:
         """Return how many nodes have an image."""

@@ -14,6 +14,7 @@ from policy_sched.language.check.inputs import CheckedInput as CheckedInput
 from policy_sched.language.check.moments import Moments as Moments, moments_of as moments_of
 from policy_sched.language.check.policy import (
     CheckedPolicy as CheckedPolicy,
+    aggregates_type as aggregates_type,
     check_beside as check_beside,
     check_expression as check_expression,
     check_policy as check_policy,

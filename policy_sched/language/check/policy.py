@@ -11,6 +11,7 @@ their own text; a `Text` turns those into places of a file.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -25,9 +26,11 @@ from policy_sched.language.check.inputs import CheckedInput, check_inputs
 from policy_sched.language.check.moments import Moments, moments_of
 from policy_sched.language.check.scope import Definitions
 from policy_sched.language.diagnostics import (
+    MAX_AGGREGATES,
     MAX_PROBLEMS,
     MAX_RULE_COST,
     MAX_RULES,
+    AggregateRule,
     DeviceRule,
     DeviceRules,
     EventRule,
@@ -63,6 +66,7 @@ class CheckedPolicy(msgspec.Struct, frozen=True):
     """The keys of inputs that state one, by the input's name."""
     functions: Mapping[str, ast.UserFunction] = msgspec.field(default_factory=dict)
     variables: tuple[tuple[str, Checked], ...] = ()
+    aggregates: tuple[AggregateRule[Checked], ...] = ()
     match_conditions: tuple[Checked, ...] = ()
     pre_enqueue: tuple[Rule[Checked], ...] = ()
     queue_sort: tuple[OrderKey[Checked], ...] = ()
@@ -123,8 +127,15 @@ def _check_policy(
     """Check a policy; ``scores``: the types of `score` and `scores` where they are no ints."""
     report = _Report(source.name)
     inputs = check_inputs(source.inputs, report.add)
+    aggregates = check_aggregates(source, inputs, report)
     definitions, variables = check_definitions(
-        source, stdlib.policy_environment(), params_type(source.params), report.add, scores, inputs
+        source,
+        stdlib.policy_environment(),
+        params_type(source.params),
+        report.add,
+        scores,
+        inputs,
+        aggregates_type(aggregates),
     )
     check = _Checker(definitions, report)
     policy = CheckedPolicy(
@@ -135,6 +146,7 @@ def _check_policy(
         keys=check.input_keys(inputs),
         functions={n: d.function for n, d in definitions.functions.items() if d.function},
         variables=variables,
+        aggregates=aggregates,
         match_conditions=check.texts(source.match_conditions, "matchConditions"),
         pre_enqueue=check.rules(source.pre_enqueue, "preEnqueue"),
         queue_sort=check.keys(source.queue_sort, "queueSort"),
@@ -143,6 +155,7 @@ def _check_policy(
         else PreFilterRule(
             check.optional(source.pre_filter.node_names, "preFilter.nodeNames"),
             source.pre_filter.message,
+            check.rules(source.pre_filter.rules, "preFilter.rules"),
         ),
         filter=check.rules(source.filter, "filter"),
         score=None if source.score is None else check.score(source.score),
@@ -207,8 +220,15 @@ def check_beside(
     """
     report = _Report(source.name)
     inputs = check_inputs(source.inputs, report.add)
+    aggregates = check_aggregates(source, inputs, report)
     definitions, variables = check_definitions(
-        source, stdlib.policy_environment(), params_type(source.params), report.add, {}, inputs
+        source,
+        stdlib.policy_environment(),
+        params_type(source.params),
+        report.add,
+        {},
+        inputs,
+        aggregates_type(aggregates),
     )
     checked = _Checker(definitions, report).text(text, section)
     diagnostics = report.sorted()
@@ -222,6 +242,7 @@ def check_beside(
         inputs=inputs,
         functions=functions,
         variables=variables,
+        aggregates=aggregates,
         match_conditions=(checked,),
     )
     return policy, diagnostics
@@ -410,6 +431,48 @@ class _Checker:
             activate,
         )
 
+    def aggregate(self, given: AggregateRule[Text]) -> AggregateRule[Checked] | None:
+        """Check one aggregate; None after an error."""
+        by = [self.counted(text, "aggregates.by") for text in given.by]
+        value = where = None
+        if given.value is not None:
+            value = self.counted(given.value, f"aggregates.{given.kind}")
+        if given.where is not None:
+            where = self.counted(given.where, "aggregates.where")
+        for key in by:
+            self.key_of_pods(key, alone=len(by) == 1)
+        keys = tuple(key for key in by if key is not None)
+        wrong = (given.value is not None and value is None) or (given.where and where is None)
+        if wrong or len(keys) < len(given.by):
+            return None
+        return AggregateRule(given.name, keys, given.kind, value, given.of, where)
+
+    def counted(self, text: Text, section: str) -> Checked | None:
+        """Check a rule of an aggregate; one that uses another aggregate is an error, too."""
+        before = len(self.report.found)
+        checked = self.text(text, section)
+        if checked is None and len(self.report.found) == before:
+            message = "it uses a function or variable that is wrong, or that reads aggregates"
+            hint = "an aggregate cannot be made of another one"
+            self.report.add([Problem(0, len(text.text), "PS811", message, hint)], text)
+        return checked
+
+    def key_of_pods(self, key: Checked | None, *, alone: bool) -> None:
+        """Check what pods are counted by."""
+        if key is None:
+            return
+        core, text = key.core, key.text
+        if not alone and core.type != types.STRING:
+            message = f"a key of several parts has texts, found {core.type}"
+            hint = "write string(...)"
+            self.report.add([Problem(0, len(text.text), "PS301", message, hint)], text)
+        owner = core.operand if isinstance(core, ast.Field) else None
+        of_pod = isinstance(owner, ast.Var) and owner.name == "pod"
+        if of_pod and isinstance(core, ast.Field) and core.name in _EACH_POD_ITS_OWN:
+            message = f"nearly each pod has a `{core.name}` of its own, so each is counted alone"
+            hint = "count by what several pods have in common, such as pod.namespace"
+            self.report.add([Problem(0, len(text.text), "PS812", message, hint)], text)
+
     def score(self, score: ScoreRule[Text]) -> ScoreRule[Checked] | None:
         expression = self.text(score.expression, "score")
         conditions = self.texts(score.match_conditions, "score.matchConditions")
@@ -421,6 +484,68 @@ class _Checker:
         if expression is None:
             return None
         return ScoreRule(expression, normalize, score.on_error, conditions)
+
+
+_EACH_POD_ITS_OWN: Final = frozenset({"uid", "name"})
+"""Fields that nearly each pod has for itself."""
+
+
+def check_aggregates(
+    source: PolicySource, inputs: Sequence[CheckedInput], report: _Report
+) -> tuple[AggregateRule[Checked], ...]:
+    """Check the aggregates, which read no other ones; an entry with a mistake is left out."""
+    if not source.aggregates:
+        return ()
+    ignored = _Report(source.name)  # they are checked once more, with the types of aggregates
+    definitions, _ = check_definitions(
+        source, stdlib.policy_environment(), params_type(source.params), ignored.add, {}, inputs
+    )
+    check = _Checker(definitions, report)
+    checked: dict[str, AggregateRule[Checked]] = {}
+    for i, given in enumerate(source.aggregates):
+        name = given.name.text
+        if name in checked:
+            problem = Problem(0, len(name), "PS111", f"two aggregates are called `{name}`")
+            report.add([problem], given.name)
+        elif i >= MAX_AGGREGATES:
+            problem = Problem(0, len(name), "PS501", f"more than {MAX_AGGREGATES} aggregates")
+            report.add([problem], given.name)
+        elif (entry := check.aggregate(given)) is not None:
+            checked[name] = msgspec.structs.replace(entry, identity=_identity(source, given))
+    return tuple(checked.values())
+
+
+def _identity(source: PolicySource, given: AggregateRule[Text]) -> str:
+    """Return a name of all that says what an aggregate counts."""
+    parts = (*given.by, given.value, given.where)
+    functions = [(f.name, f.params, f.expression.text) for f in source.functions]
+    variables = [(v.name, v.expression.text) for v in source.variables]
+    rules = [None if part is None else part.text for part in parts]
+    meaning = (rules, given.kind, given.of, functions, variables, source.params)
+    digest = hashlib.sha256(repr(meaning).encode()).hexdigest()
+    return f"{source.name}/{given.name.text}/{digest[:16]}"
+
+
+def aggregates_type(aggregates: Iterable[AggregateRule[Checked]]) -> types.RecordType:
+    """Return the type of `aggregates` in a policy that has these."""
+    fields = []
+    for given in aggregates:
+        kind = types.AggregateType(
+            "aggregate",
+            given.by[0].core.type if len(given.by) == 1 else types.list_of(types.STRING),
+            types.INT if given.value is None else given.value.core.type,
+            given.identity,
+            by_node=len(given.by) == 1 and _is_name_of_node(given.by[0].core),
+            counts=given.value is None,
+            sums=given.kind == "sum",
+        )
+        fields.append((given.name.text, kind))
+    return types.RecordType("aggregates", tuple(fields))
+
+
+def _is_name_of_node(core: ast.Core) -> bool:
+    owner = core.operand if isinstance(core, ast.Field) and core.name == "name" else None
+    return isinstance(owner, ast.Var) and owner.name == "node"
 
 
 def cut_at_a_comma(text: Text) -> bool:

@@ -51,6 +51,10 @@ def compilation_failed(text: str, refusals: Sequence[tuple[int, str]]) -> str:
     return "compilation failed: " + "\n".join(lines)
 
 
+NO_AGGREGATES: Final = types.RecordType("aggregates")
+"""The type of `aggregates` in a policy that has none."""
+
+
 class Definition(msgspec.Struct, frozen=True):
     """A variable or function of the policy after its check.
 
@@ -91,6 +95,7 @@ class Definitions:
     fresh: Iterator[int] = field(default_factory=itertools.count)
     scores: Mapping[str, types.Type] = field(default_factory=dict)
     objects: Mapping[str, types.ObjectType] = field(default_factory=dict)
+    aggregates: types.RecordType = NO_AGGREGATES
 
 
 @dataclass(slots=True)
@@ -195,6 +200,9 @@ class Scope(msgspec.Struct, frozen=True):
             if section.name == "queueSort" and unstable(name):
                 self.report(*unstable_key(name, span, what))
                 return False
+            if root not in section.visible and section.name.startswith("aggregates."):
+                self.report(*_not_counted(root, span, what))
+                return False
             if root not in section.visible:
                 where = ", ".join(self.environment.sections_with(root)) or "no section"
                 message = f"{what} `{root}`, which is not available in {section.name}"
@@ -216,6 +224,13 @@ _MOVING = frozenset(
         *("waitingSince", "triedSince", "failures"),
     }
 )
+
+
+def _not_counted(name: str, span: Span, what: str) -> tuple[str, Span, str, str]:
+    """Return the problem PS811 for an aggregate that reads ``name``."""
+    message = f"{what} `{name}`: an aggregate counts when a pod comes or goes, by the pod alone"
+    hint = "compare with `now` in the rule that reads the aggregate" if name == "now" else ""
+    return "PS811", span, message, hint or "read `pod`, which is the counted pod, and its `node`"
 
 
 def unstable(name: str) -> bool:
@@ -253,10 +268,14 @@ def ident(node: ast.Ident, scope: Scope) -> ast.Core:
     if name in variables and name in section.visible:
         scope.unit.reads.add(name)
         kind = scope.unit.definitions.scores.get(name, variables[name].type)
+        if name == "aggregates":
+            kind = scope.unit.definitions.aggregates
         return ast.Var(name=name, type=kind, span=node.span)
     if name in variables:
         if section.name == "queueSort" and unstable(name):
             return scope.wrong(*unstable_key(name, node.span, "the key reads"))
+        if section.name.startswith("aggregates."):
+            return scope.wrong(*_not_counted(name, node.span, "the aggregate reads"))
         where = ", ".join(scope.environment.sections_with(name))
         message = f"`{name}` is not available in {section.name}"
         return scope.wrong("PS104", node.span, message, f"it is available in {where}")
@@ -373,6 +392,8 @@ def select_from(operand: ast.Core, node: ast.Select, scope: Scope) -> ast.Core:
         )
     if isinstance(kind, types.InputType):
         return _of_input(operand, kind, node, scope)
+    if isinstance(kind, types.AggregateType) and node.name == "total":
+        return ast.Field(operand=operand, name=node.name, type=kind.value, span=node.span)
     field_type = _field_type(kind, node, scope)
     if field_type is None:
         return silent(node.span)
@@ -524,7 +545,9 @@ def habit_hint(name: str, environment: Environment, *, args: int = 0) -> str:
 
 def _no_fields(kind: types.Type, node: ast.Select, scope: Scope) -> None:
     hint = ""
-    if node.name in ("len", "length", "count") and not isinstance(kind, types.RecordType):
+    if isinstance(kind, types.AggregateType):
+        hint = "write [KEY] for the value of a key, or .total for that of all together"
+    elif node.name in ("len", "length", "count") and not isinstance(kind, types.RecordType):
         hint = habit_hint(node.name, scope.environment)
     elif node.name in scope.environment.methods:
         hint = f"`{node.name}` is a method: write `.{node.name}()`"
@@ -552,6 +575,9 @@ def index(node: ast.IndexExpr, scope: Scope) -> ast.Core:
     )
     if value is None:
         return silent(node.span)
+    if node.optional and isinstance(kind, types.AggregateType):
+        hint = "write [KEY]: the value is zero where no pod counts"
+        return scope.wrong("PS201", node.index.span, "an aggregate has a value for each key", hint)
     optional = node.optional or chained
     result = types.optional_of(value) if optional else value
     return ast.Index(operand=operand, index=key, optional=optional, type=result, span=node.span)
@@ -571,6 +597,8 @@ def _value_type(
         case types.ListType():
             expected, value = types.INT, kind.element
         case types.MapType():
+            expected, value = kind.key, kind.value
+        case types.AggregateType():
             expected, value = kind.key, kind.value
         case _ if kind == types.RESOURCES:
             expected, value = types.STRING, types.quantity_of(_dimension(key))

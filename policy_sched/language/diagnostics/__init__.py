@@ -68,6 +68,7 @@ MAX_FUNCTION_PARAMS: Final = 64
 MAX_VARIABLES: Final = 64
 MAX_FUNCTIONS: Final = 32
 MAX_RULES: Final = 64
+MAX_AGGREGATES: Final = 50
 MAX_PATTERN_BYTES: Final = 512
 DEVICE_COST: Final = 20  # times what a rule may cost for a node, one may cost for a device
 MAX_RULE_COST: Final = 500  # units of one rule, see ir/code_motion.py; an annotation may raise it
@@ -195,10 +196,30 @@ class OrderKey(msgspec.Struct, Generic[E], frozen=True):
 
 
 class PreFilterRule(msgspec.Struct, Generic[E], frozen=True):
-    """The ``preFilter`` section: the node names to look at, and why a pod with none fails."""
+    """The ``preFilter`` section: the node names to look at, and why a pod with none fails.
+
+    ``rules`` are about the pod alone.
+    """
 
     node_names: E | None = None
     message: str = ""
+    rules: tuple[Rule[E], ...] = ()
+
+
+class AggregateRule(msgspec.Struct, Generic[E], frozen=True):
+    """An entry of ``aggregates``: what a pod counts with, by which key, and which pods count.
+
+    ``kind``: count, sum, max, min or union; ``value`` is None for a count. ``of`` are sources.
+    ``identity``, once checked: equal where an aggregate counts the same.
+    """
+
+    name: Text
+    by: tuple[E, ...]
+    kind: str
+    value: E | None = None
+    of: tuple[str, ...] = ("bound",)
+    where: E | None = None
+    identity: str = ""
 
 
 class ScoreRule(msgspec.Struct, Generic[E], frozen=True):
@@ -308,6 +329,7 @@ class PolicySource(msgspec.Struct, frozen=True):
     inputs: tuple[InputSource, ...] = ()
     functions: tuple[FunctionSource, ...] = ()
     variables: tuple[VariableSource, ...] = ()
+    aggregates: tuple[AggregateRule[Text], ...] = ()
     match_conditions: tuple[Text, ...] = ()
     pre_enqueue: tuple[Rule[Text], ...] = ()
     queue_sort: tuple[OrderKey[Text], ...] = ()

@@ -44,6 +44,7 @@ _DYNAMIC: Final = frozenset(
     {
         *("requested", "nonZeroRequested", "free", "podCount", "usedPorts", "pods"),
         *("deviceAllocatable", "deviceRequested", "devices", "allocation", "input"),
+        "aggregatesOfNode",
     }
 )
 _OF_INPUTS: Final = (ops.INPUT, ops.INPUT_ALL, ops.INPUT_ROOT)
@@ -227,7 +228,7 @@ def _attribute_read(op: graph.Op) -> str | None:
 
 
 def _scope_of(name: str) -> Scope:
-    if name in ("domain", "cluster"):
+    if name in ("domain", "cluster", "aggregates"):
         return Scope.CLUSTER
     return Scope.NODE if name in _DYNAMIC else Scope.STATIC
 

@@ -124,6 +124,8 @@ def _variable(low: Lowering, core: ast.Var, env: Env) -> abstract_values.Abstrac
         return abstract_values.Constant(None, core.type)
     if core.name == "node":
         return abstract_values.NodeRecord(core.type)
+    if core.name == "aggregates":
+        return abstract_values.Constant({}, core.type)
     if core.name == "allocation":
         row = low.node_op(ops.ROW, rep="i")
         op = low.op(ops.ALLOCATION_AT, low.op(ops.POD, rep="o"), row, rep="o")

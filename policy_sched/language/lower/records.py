@@ -73,8 +73,33 @@ def column_range(family: str) -> Interval:
     return Interval(column.minimum, column.maximum)
 
 
+def _aggregate(low: Lowering, kind: types.AggregateType, key: Abstract) -> Value:
+    """Lower the value of an aggregate for a key."""
+    by, pod, rep = low.val(key), low.op(ops.POD, rep="o"), rep_of(kind.value)
+    if kind.by_node and by.op.kind is ops.COLUMN and by.op.data == ("name",):
+        if rep in "if":
+            op = low.node_op(ops.AGGREGATE_ON_ROW, pod, rep=rep, data=kind.identity)
+        else:
+            row = low.node_op(ops.ROW, rep="i")
+            op = low.op(ops.AGGREGATE_AT, pod, row, rep=rep, data=kind.identity)
+    else:
+        op = low.op(ops.AGGREGATE, low.plain(key).op, pod, rep=rep, data=kind.identity)
+    return Value(op, by.err, kind.value, _range_of_aggregate(kind))
+
+
+def _range_of_aggregate(kind: types.AggregateType) -> Interval:
+    whole = kind.value == types.INT or isinstance(kind.value, types.QuantityType)
+    if kind.counts or (kind.sums and whole):
+        return Interval(0 if kind.counts else -MAX_SUM, MAX_SUM)
+    return range_of(kind.value)
+
+
 def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: Span) -> Abstract:
     """Lower ``value.name`` of a record."""
+    if isinstance(value.type, types.AggregateType):
+        pod, whole = low.op(ops.POD, rep="o"), value.type
+        total = low.op(ops.AGGREGATE_TOTAL, pod, rep=rep_of(result), data=whole.identity)
+        return Value(total, None, result, _range_of_aggregate(whole))
     match value:
         case NodeRecord():
             return node_field(low, name, result)
@@ -361,6 +386,8 @@ def index(
     low: Lowering, value: Abstract, key: Abstract, result: types.Type, span: Span, *, optional: bool
 ) -> Abstract:
     """Lower ``value[key]``, or ``value[?key]`` whose result is an optional."""
+    if isinstance(value.type, types.AggregateType):
+        return _aggregate(low, value.type, key)
     if optional and isinstance(value.type, types.OptionalType):
         return _index_optional(low, value, key, result, span)
     inner = result.element if optional and isinstance(result, types.OptionalType) else result

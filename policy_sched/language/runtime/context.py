@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import starmap
 from typing import Any, Final
 
@@ -50,6 +50,8 @@ class Runtime:
         self.table = table
         self.pods = pods
         self.pods_on = table.pods_on
+        self.others: tuple[tables.OtherPod, ...] = ()
+        """Pods that aggregates count besides, or leave out, for the time of an evaluation."""
         self.counts = IncrementalCounts(table.table, pods)
         """Counts over the node table, without the differences of an overlay."""
         self._domains: dict[str, tuple[tuple[int, int, int], Domains]] = {}
@@ -97,7 +99,50 @@ class Runtime:
     def pods_that_meet(self, condition: Condition, test: Test, values: tuple[Any, ...]) -> int:
         """Return how many pods on all nodes meet a condition; see `IncrementalCounts.of`."""
         total = self.counts.of(condition, test, values).total
-        return total + sum(sign for sign, pod in self.table.differences() if test(pod, *values))
+        return total + sum(sign for sign, pod, _ in self.table.differences() if test(pod, *values))
+
+    # Aggregates.
+
+    def aggregate(self, name: str, key: Any, pod: model.PodInfo | None) -> Any:
+        """Return the value of an aggregate for a key, without the pod that is decided."""
+        if isinstance(key, list):
+            key = tuple(key)
+        return self.table.table.aggregates[name].value(key, pod, self._differences())
+
+    def aggregate_total(self, name: str, pod: model.PodInfo | None) -> Any:
+        """Return the value of an aggregate for all keys together, without the pod."""
+        return self.table.table.aggregates[name].total(pod, self._differences())
+
+    def aggregate_at(self, name: str, pod: model.PodInfo | None, row: int) -> Any:
+        """Return the value of an aggregate by node for a row, without the pod."""
+        table = self.table
+        return table.table.aggregates[name].value(table.names[row], pod, self._differences())
+
+    def aggregate_rows(self, name: str, pod: model.PodInfo | None, rows: RowSet) -> Any:
+        """Do as `aggregate_at` for many rows, of numbers."""
+        table = self.table
+        aggregate = table.table.aggregates[name]
+        changes = [*self._differences()]
+        keys = {own.key for _, other, _ in changes if (own := aggregate.counted.get(other.uid))}
+        keys.update(table.names[row] for _, _, row in changes if row >= 0)
+        own = None if pod is None else aggregate.counted.get(pod.uid)
+        if own is not None:
+            keys.add(own.key)
+        values = aggregate.make_room(table.n)[: table.n]
+        differing = {row: key for key in keys if (row := table.row_of.get(str(key))) is not None}
+        if differing:
+            values = values.copy()
+            for row, key in differing.items():
+                values[row] = aggregate.value(key, pod, changes)
+        return values[rows]
+
+    def _differences(self) -> Iterable[tables.OtherPod]:
+        """Return the pods that the view has besides the table's, and those that it has not."""
+        if self.table is self.table.table:
+            return self.others
+        here = [*self.table.differences()]
+        uids = {pod.uid for _, pod, _ in here}
+        return [*here, *(other for other in self.others if other[1].uid not in uids)]
 
     def domains(self, key: str) -> Domains:
         """Return the domains of a label, the same ones until nodes change."""

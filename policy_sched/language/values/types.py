@@ -105,6 +105,25 @@ class InputType(Type, frozen=True):
         return self.name
 
 
+class AggregateType(Type, frozen=True):
+    """An aggregate of pods: the type of its keys, and of what it has for each.
+
+    ``identity`` is the name that the cluster knows it by. ``by_node``: its key is the node's name.
+    ``counts``: it is a number of pods; ``sums``: a sum.
+    """
+
+    name: str
+    key: Type
+    value: Type
+    identity: str = ""
+    by_node: bool = False
+    counts: bool = False
+    sums: bool = False
+
+    def __str__(self) -> str:
+        return f"aggregate({self.key}, {self.value})"
+
+
 BOOL: Final = Type("bool")
 INT: Final = Type("int")
 DOUBLE: Final = Type("double")

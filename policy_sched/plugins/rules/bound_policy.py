@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from policy_sched.cluster.tables import NodeTable, NodeView, PodTable
-from policy_sched.language import BoundUnit, CompiledPolicy, GateRule, Sections, Unit
+from policy_sched.cluster.tables import (
+    Aggregate,
+    Contribution,
+    NodeTable,
+    NodeView,
+    OtherPod,
+    PodTable,
+)
+from policy_sched.language import (
+    BoundUnit,
+    CompiledAggregate,
+    CompiledPolicy,
+    GateRule,
+    Sections,
+    Unit,
+)
 from policy_sched.language.runtime import Activation, RawScores, Runtime
 from policy_sched.language.values import Failure, LimitError, RuleError, Some
 from policy_sched.model import NO_GROUP, GroupCounts, PodInfo, QueuedPod
@@ -45,6 +59,64 @@ Test = Callable[[PodInfo, Activation, int], Iterable[Any]]
 _NO_CYCLE: Final = Activation()
 
 
+_Gates: TypeAlias = Sequence[tuple[GateRule, BoundUnit, BoundUnit | None]]
+"""Rules about a pod, each with what decides and what explains."""
+
+
+def _refusal(gates: _Gates, pod: PodInfo, cycle: Activation) -> str | None:
+    """Return why the first of some rules rejects a pod, or None if none does."""
+    for gate, bound, explain in gates:
+        root, out = bound.unit.roots[0], bound.scalar(pod, cycle, 0)
+        if isinstance(out, Failure) or root.error is not None:
+            passes = bound.one(root, out)
+        else:
+            passes = out[root.value]
+        if isinstance(passes, Failure):
+            if gate.on_error == "Allow":
+                continue
+            return f"rule {gate.name}: {passes.message}"
+        if not passes:
+            return _words(gate, explain, pod, cycle)
+    return None
+
+
+def _words(gate: GateRule, explain: BoundUnit | None, pod: PodInfo, cycle: Activation) -> str:
+    if explain is None:
+        return gate.message
+    words = explain.evaluate(0, pod, cycle, 0)
+    if isinstance(words, Failure):
+        return gate.message or f"rule {gate.name}: {words.message}"
+    return str(words)
+
+
+class BoundPodRules:
+    """The rules of ``preFilter`` over the node table, or over a view of it."""
+
+    def __init__(self, rules: Iterable[GateRule], runtime: Runtime) -> None:
+        self.runtime = Runtime(runtime.table, runtime.pods)
+        self._gates = [
+            (
+                rule,
+                BoundUnit(rule.unit, self.runtime),
+                None if rule.explain is None else BoundUnit(rule.explain, self.runtime),
+            )
+            for rule in rules
+        ]
+
+    def refusal(self, pod: PodInfo, cycle: Activation, nominated: Sequence[OtherPod]) -> str | None:
+        """Return why a rule rejects the pod; see `BoundPolicy.pre_filter`."""
+        runtime = self.runtime
+        if nominated:
+            runtime.others = tuple(nominated)
+            try:
+                found = _refusal(self._gates, pod, cycle)
+            finally:
+                runtime.others = ()
+            if found is not None:
+                return found
+        return _refusal(self._gates, pod, cycle)
+
+
 class BoundPolicy:
     """A policy over one cluster's tables. Its results are right for the tables as they are now.
 
@@ -57,6 +129,10 @@ class BoundPolicy:
         self._table = table
         self._pods = pods
         self.runtime = runtime = Runtime(table, pods)
+        self.aggregates = {
+            given.name: _counted(given, table, runtime) for given in sections.aggregates
+        }
+        """The aggregates of the policy, by name: they count for as long as this exists."""
 
         def bound(unit: Unit | None) -> BoundUnit | None:
             return None if unit is None else BoundUnit(unit, runtime)
@@ -71,6 +147,8 @@ class BoundPolicy:
             (BoundUnit(moment.unit, runtime), moment.signs, moment.after)
             for moment in sections.moments
         ]
+        self._before = BoundPodRules(sections.pre_filter, runtime)
+        self._before_overlay: BoundPodRules | None = None
         self._keys = bound(sections.queue_sort)
         program = sections.sort_program
         self.queue_sort = None if program is None else program.bind(runtime)
@@ -149,19 +227,7 @@ class BoundPolicy:
         except RuleError as error:
             strict = (gate for gate, *_ in self._gates if gate.on_error != "Allow")
             return next((f"rule {gate.name}: {error}" for gate in strict), None)
-        for gate, bound, explain in self._gates:
-            root, out = bound.unit.roots[0], bound.scalar(pod, cycle, 0)
-            if isinstance(out, Failure) or root.error is not None:
-                passes = bound.one(root, out)
-            else:
-                passes = out[root.value]
-            if isinstance(passes, Failure):
-                if gate.on_error == "Allow":
-                    continue
-                return f"rule {gate.name}: {passes.message}"
-            if not passes:
-                return self._gate_message(gate, explain, pod, cycle)
-        return None
+        return _refusal(self._gates, pod, cycle)
 
     def next_moment(self, pod: PodInfo, cycle: Activation) -> int:
         """Return when a rule that rejected the pod may change by time, ns since 1970; 0: never."""
@@ -175,15 +241,26 @@ class BoundPolicy:
                     times.append(due)
         return min(times, default=0)
 
-    def _gate_message(
-        self, gate: GateRule, explain: BoundUnit | None, pod: PodInfo, cycle: Activation
-    ) -> str:
-        if explain is None:
-            return gate.message
-        words = explain.evaluate(0, pod, cycle, 0)
-        if isinstance(words, Failure):
-            return gate.message or f"rule {gate.name}: {words.message}"
-        return str(words)
+    def pre_filter(
+        self,
+        pod: PodInfo,
+        cycle: Activation,
+        nominated: Sequence[OtherPod] = (),
+        nodes: NodeView | None = None,
+    ) -> str | None:
+        """Return why a rule about the pod alone rejects it, or None if none does.
+
+        ``nominated``: pods that it gives way to; the rules hold with them and without them.
+        ``nodes``: a view of the nodes; without one the node table.
+        """
+        rules = self._before
+        if nodes is not None and nodes is not self._table:
+            known = self._before_overlay
+            if known is None or known.runtime.table is not nodes:
+                known = BoundPodRules(self._sections.pre_filter, Runtime(nodes, self._pods))
+                self._before_overlay = known
+            rules = known
+        return rules.refusal(pod, cycle, nominated)
 
     def queue_key(self, queued: QueuedPod, group: GroupCounts = NO_GROUP) -> tuple[Any, ...]:
         """Return the sort keys of a queued pod: less comes first.
@@ -274,6 +351,40 @@ class BoundPolicy:
         """
         assert self._score is not None, "the policy has a score"
         return self._score.normalize(scores, pod, cycle, rows)
+
+
+def _counted(given: CompiledAggregate, table: NodeTable, runtime: Runtime) -> Aggregate:
+    """Return an aggregate that counts from now on; equal ones of other profiles are the same."""
+    known = table.aggregates.get(given.identity)
+    if known is not None:
+        return known
+    unit, reads = BoundUnit(given.unit, runtime), given.unit.reads
+    reads_nodes, first = bool(reads.node), int(given.conditional)
+
+    def contribute(pod: PodInfo, row: int) -> Contribution | None:
+        if row < 0 and reads_nodes:
+            return None
+        out = unit.scalar(pod, _NO_CYCLE, max(row, 0))
+        values = [unit.one(root, out) for root in unit.unit.roots]
+        if any(isinstance(value, Failure) for value in values) or (first and not values[0]):
+            return None
+        keys = tuple(values[first : first + given.keys])
+        value = values[-1] if given.valued else 1
+        if isinstance(value, float) and not math.isfinite(value):
+            return None
+        return Contribution(keys if given.keys > 1 else keys[0], value)
+
+    aggregate = Aggregate(
+        given.kind,
+        frozenset(given.sources),
+        contribute,
+        by_node=given.by_node,
+        reads_nodes=reads_nodes,
+        reads_namespaces=("namespaceObject",) in reads.pod,
+        inputs=reads.inputs,
+    )
+    table.aggregates.add(given.identity, aggregate)
+    return aggregate
 
 
 def bind(policy: CompiledPolicy, nodes: NodeTable, pods: PodTable | None = None) -> BoundPolicy:

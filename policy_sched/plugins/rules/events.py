@@ -67,6 +67,8 @@ _NODE_CHANGES: Final = {
     "podCount": ActionType(0),
     "pods": ActionType(0),
     "usedPorts": ActionType(0),
+    "aggregates": ActionType.UPDATE_NODE_LABEL | ActionType.DELETE,
+    "aggregatesOfNode": ActionType(0),
     "deviceResources": ActionType(0),
     "deviceAllocatable": ActionType.UPDATE_NODE_LABEL,
     "deviceRequested": ActionType.UPDATE_NODE_LABEL,
@@ -86,6 +88,8 @@ _POD_CHANGES: Final = {
     "pods": _GOES | _COMES,
     "domain": _GOES | _COMES,
     "cluster": _GOES | _COMES,
+    "aggregates": _GOES | _COMES,
+    "aggregatesOfNode": _GOES | _COMES,
 }
 #: What of a waiting pod can change, as PodInfo has it.
 _OWN_CHANGES: Final = {
@@ -191,13 +195,15 @@ def _events(
     reads = policy.rejecting_reads | veto
     sections = policy.sections
     rejects = sections.filter is not None or sections.node_names is not None
+    rejects = rejects or policy.pre_filter_reads_pods
     if rejects or veto.node or policy.gate_reads.node:
         alone = reads.scope <= Scope.NODE and not veto.node and "nodes" not in reads.node
         change = ActionType.ADD
         pods = ActionType(0)
-        for field in reads.node:
+        for field in reads.node | policy.gate_reads.node:
             change |= _NODE_CHANGES.get(field, ActionType.UPDATE_OTHER)
             pods |= _POD_CHANGES.get(field, ActionType(0))
+        alone = alone and not policy.gate_reads.node
         hint = _asks_again(helps, may_evict if pods else _evicts_none) if alone else None
         yield ClusterEventWithHint(ClusterEvent(EventResource.NODE, change), hint, alike=alike)
         if pods:

@@ -49,7 +49,7 @@ from policy_sched.framework.runtime import broken
 from policy_sched.language import CompiledPolicy, Unit
 from policy_sched.language.ir import field_of_column
 from policy_sched.language.runtime import Activation, Event, no_allocation
-from policy_sched.language.values import NodeFacts
+from policy_sched.language.values import NodeFacts, RuleError
 from policy_sched.plugins import Preempting, Preemption
 from policy_sched.plugins.dynamicresources import Allocating, ResourceClaims
 from policy_sched.plugins.rules.bound_filter import BoundFilter, Explanation
@@ -95,7 +95,10 @@ def rule_plugin(
     if sections.filter is not None:
         hooks["filter"] = rules.filter
         bound.filters(handle.cache.overlay)  # else the first dry run binds it, at pod time
-    names_nodes, matches = sections.node_names is not None, sections.match is not None
+    if policy.pre_filter_reads_pods:
+        hooks["filter"] = rules.filter  # in dry runs
+    names_nodes = sections.node_names is not None or bool(sections.pre_filter)
+    matches = sections.match is not None
     if names_nodes or (sections.filter is not None and matches):
         skipping = None if names_nodes else rules.skipping(_SKIPPED, _EVERYWHERE)
         hooks["pre_filter"] = skipping or rules.pre_filter
@@ -156,6 +159,8 @@ class _Rules:
         reads = self._policy.reads
         fields = frozenset(path for path in reads.pod if path[0] not in _OF_THE_ATTEMPT)
         scope = reads.scope
+        if self._policy.pre_filter_reads_pods:
+            scope = max(scope, Scope.CLUSTER)
         allocating = self._allocating
         if allocating is not None:
             scope = max(scope, allocating.scope)
@@ -165,7 +170,7 @@ class _Rules:
             scope,
             proved=True,
             writes_state=False,
-            keys=() if allocating is None else (allocating.claims_key,),
+            keys=self._keys(),
             gate=Gate(
                 self._gates if self._gates_read_the_pod() else None,
                 gate,
@@ -173,6 +178,32 @@ class _Rules:
             ),
             kernel=self._kernel(by_row=allocating is None and scope is Scope.NODE),
         )
+
+    def _keys(self) -> tuple[Callable[[model.PodInfo], Hashable], ...]:
+        """Return what results depend on besides fields of the pod, as functions of the pod."""
+        allocating, counted = self._allocating, list(self._bound.aggregates.values())
+        keys: list[Callable[[model.PodInfo], Hashable]] = []
+        if allocating is not None:
+            keys.append(allocating.claims_key)
+        if counted:
+            # A pod that counts, such as one that is nominated, is decided without itself.
+            def own(pod: model.PodInfo) -> Hashable:
+                return tuple([repr(one.counted.get(pod.uid)) for one in counted])
+
+            keys.append(own)
+        if self._policy.sections.pre_filter:
+            # Once for each evaluation: what was found with another verdict is not used again.
+            keys.append(self._verdict_of_pre_filter)
+        return tuple(keys)
+
+    def _verdict_of_pre_filter(self, pod: model.PodInfo) -> str:
+        """Return why rules of preFilter reject the pod; "" where they do not."""
+        try:
+            applies = self._bound.matches(pod, self._still)
+        except RuleError:
+            return ""  # PreFilter meets it again
+        refusal = self._refusal(pod) if applies else None
+        return "" if refusal is None else f"refused: {refusal}"
 
     def _kernel(self, *, by_row: bool) -> RowKernel:
         """Return what the compiler knows; ``by_row``: filter and score follow from a row."""
@@ -276,6 +307,9 @@ class _Rules:
         cycle = self._cycle(state, pod)
         if not self._bound.matches(pod, cycle):
             return _SKIPPED
+        refusal = self._refusal(pod)
+        if refusal is not None:
+            return PreFilterResult(Status(Code.UNSCHEDULABLE, (refusal,)))
         if self._policy.sections.node_names is None:
             return _EVERYWHERE
         names = self._bound.node_names(pod, cycle)
@@ -290,8 +324,35 @@ class _Rules:
     ) -> FilterResult:
         """Run the filter rules over the rows."""
         cycle = self._cycle(state, pod)
+        if nodes is not self._handle.nodes and self._policy.pre_filter_reads_pods:
+            refusal = self._refusal(pod, nodes)
+            if refusal is not None:
+                count = nodes.n if rows is None else rows.size
+                status = Status(Code.UNSCHEDULABLE, (refusal,))
+                return FilterResult.of(np.ones(count, np.int16), status)
+        if self._policy.sections.filter is None:
+            return PASSES
         rules = self._bound.filters(nodes)
         return self._verdict(rules, pod, cycle, rows, rules.codes(pod, cycle, rows))
+
+    def _refusal(self, pod: model.PodInfo, nodes: NodeView | None = None) -> str | None:
+        """Return why a rule of preFilter rejects the pod, None if none does."""
+        policy = self._policy
+        if not policy.sections.pre_filter:
+            return None
+        nominated: list[tuple[int, model.PodInfo, int]] = []
+        nominator = self._handle.nominator
+        if nominator and policy.pre_filter_reads_pods:
+            row_of = self._handle.nodes.row_of
+            nominated = [
+                (1, other, row_of.get(node, -1))
+                for node, pods in nominator.nominated()
+                for other in pods
+                if other.priority >= pod.priority and other.uid != pod.uid
+            ]
+        moves = policy.pre_filter_reads.scope is Scope.VOLATILE
+        cycle = self._now(pod) if moves else self._still
+        return self._bound.pre_filter(pod, cycle, nominated, nodes)
 
     def _verdict(
         self,

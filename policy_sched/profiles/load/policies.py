@@ -65,6 +65,8 @@ _RULE_KEYS: Final = frozenset(
     }
 )
 _DURATION_KEYS: Final = frozenset({"timeout", "every"})
+_AGGREGATE_KEYS: Final = frozenset({"by", "where", "sum", "max", "min", "union"})
+"""Rules of an entry of ``aggregates``."""
 
 
 def bare_duration(text: str) -> str:
@@ -86,7 +88,8 @@ def with_rule_texts(
             for key, item in value.items()
         }
     if isinstance(value, list):
-        key = "expression" if path[-1:] == ("matchConditions",) else ""
+        rules_alone = path[-1:] in (("matchConditions",), ("by",))
+        key = "expression" if rules_alone else ""
         return [_entry(key, item, marked, rules, (*path, i)) for i, item in enumerate(value)]
     return value
 
@@ -94,6 +97,7 @@ def with_rule_texts(
 def _entry(key: str, item: Any, marked: Marked, rules: list[models.Path], path: models.Path) -> Any:
     """Return the text of a rule; the rules in other values are visited."""
     rule = key in _RULE_KEYS or (key == "resolvable" and not isinstance(item, bool))
+    rule = rule or (key in _AGGREGATE_KEYS and path[-3:-2] == ("aggregates",))
     if key in _DURATION_KEYS and isinstance(item, str) and bare_duration(item):
         return item
     if not rule or isinstance(item, dict | list):
@@ -261,6 +265,13 @@ def check_policy_model(policy: models.Policy) -> Iterator[models.ModelProblem]:
     if spec.devices is not None and not spec.devices.filter and spec.devices.score is None:
         why = "Required value: filter, score, or both"
         yield models.problem_at(("spec", "devices"), why, models.MISSING_KEY, on_key=True)
+    for i, aggregate in enumerate(spec.aggregates):
+        if sum(getattr(aggregate, kind) is not None for kind in models.AGGREGATE_KINDS) != 1:
+            why = f"Required value: one of {', '.join(models.AGGREGATE_KINDS)}"
+            at: models.Path = ("spec", "aggregates", i)
+            yield models.problem_at(at, why, models.MISSING_KEY, on_key=True)
+    for i, entry in enumerate(spec.pre_filter.rules if spec.pre_filter else ()):
+        yield from _one_message(entry, ("spec", "preFilter", "rules", i))
     for i, gate in enumerate(spec.pre_enqueue):
         yield from _one_message(gate, ("spec", "preEnqueue", i))
     for i, rule in enumerate(spec.filter):
@@ -340,7 +351,11 @@ def cost_limit(annotations: Mapping[str, str]) -> int | None:
 
 
 def _one_message(
-    rule: models.FilterRule | models.PreEnqueueRule | models.VetoRule | models.Permit,
+    rule: models.FilterRule
+    | models.PreEnqueueRule
+    | models.PreFilterRuleEntry
+    | models.VetoRule
+    | models.Permit,
     path: models.Path,
 ) -> Iterator[models.ModelProblem]:
     """Yield every message of a rule beyond the first."""

@@ -126,6 +126,7 @@ def _source_of(
             diagnostics.VariableSource(v.name, text("variables", i, "expression"))
             for i, v in enumerate(spec.variables)
         ),
+        aggregates=tuple(_aggregate(text, i, one) for i, one in enumerate(spec.aggregates)),
         match_conditions=text.each("matchConditions", count=len(spec.match_conditions)),
         pre_enqueue=text.entries(
             diagnostics.Rule[diagnostics.Text], spec.pre_enqueue, "preEnqueue"
@@ -172,6 +173,11 @@ _RULES: Final = frozenset(
 )
 """Fields of the models' sections that are rules."""
 _RENAMED: Final = {"allow": "expression"}
+_FORMS: Final[Mapping[str, Callable[..., Any]]] = {
+    "events": diagnostics.EventRule[diagnostics.Text],
+    "rules": diagnostics.Rule[diagnostics.Text],
+}
+"""Forms of the entries of lists, other than the keys of an order."""
 
 
 class _Texts:
@@ -222,15 +228,27 @@ class _Texts:
             elif name == "match_conditions":
                 value = self.each(*at, count=len(value))
             elif isinstance(value, tuple) and name != "actions":
-                value = self.entries(
-                    diagnostics.EventRule[diagnostics.Text]
-                    if name == "events"
-                    else diagnostics.OrderKey[diagnostics.Text],
-                    value,
-                    *at,
-                )
+                form = _FORMS.get(name, diagnostics.OrderKey[diagnostics.Text])
+                value = self.entries(form, value, *at)
             fields[_RENAMED.get(name, name)] = value
         return fields
+
+
+def _aggregate(
+    text: _Texts, i: int, given: models.Aggregate
+) -> diagnostics.AggregateRule[diagnostics.Text]:
+    """Return an entry of aggregates, which has one kind."""
+    at = ("aggregates", i)
+    kind = next(kind for kind in models.AGGREGATE_KINDS if getattr(given, kind) is not None)
+    by = given.by
+    return diagnostics.AggregateRule(
+        name=text(*at, "name"),
+        by=(text(*at, "by"),) if isinstance(by, str) else text.each(*at, "by", count=len(by)),
+        kind=kind,
+        value=None if kind == "count" else text(*at, kind),
+        of=given.of,
+        where=None if given.where is None else text(*at, "where"),
+    )
 
 
 def _devices(text: _Texts, given: models.Devices) -> diagnostics.DeviceRules[diagnostics.Text]:

@@ -65,11 +65,13 @@ from policy_sched.profiles.models.plugin_args import (
     VolumeBindingArgs as VolumeBindingArgs,
 )
 from policy_sched.profiles.models.policy import (
+    AGGREGATE_KINDS as AGGREGATE_KINDS,
     EXPERIMENT_KIND as EXPERIMENT_KIND,
     GROUP as GROUP,
     POLICY_API_VERSION as POLICY_API_VERSION,
     POLICY_KIND as POLICY_KIND,
     TEST_KINDS as TEST_KINDS,
+    Aggregate as Aggregate,
     Devices as Devices,
     FilterRule as FilterRule,
     Input as Input,
@@ -79,6 +81,7 @@ from policy_sched.profiles.models.policy import (
     PolicySpec as PolicySpec,
     Preemption as Preemption,
     PreEnqueueRule as PreEnqueueRule,
+    PreFilterRuleEntry as PreFilterRuleEntry,
     VetoRule as VetoRule,
 )
 from policy_sched.profiles.models.types import (

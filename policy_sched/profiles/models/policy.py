@@ -294,8 +294,53 @@ class PreEnqueueRule(Document):
     """What an error in the expression means; default Reject."""
 
 
+class PreFilterRuleEntry(Document):
+    """A rule about the pod alone, before any node is looked at, and the reason it gives."""
+
+    expression: Expression
+    """False rejects the pod; preemption may help, and the rule holds in its dry runs."""
+    message: str = ""
+    """Why, as constant text."""
+    message_expression: Expression | None = None
+    """Why, as a string expression."""
+    on_error: Literal["Reject", "Allow"] | None = None
+    """What an error in the expression means; default Reject."""
+
+
+AGGREGATE_KINDS: Final = ("count", "sum", "max", "min", "union")
+
+
+class Aggregate(Document):
+    """A number, or a set, of pods by key: kept by events, read as aggregates.NAME[KEY].
+
+    It has one of count, sum, max, min and union.
+    """
+
+    name: Identifier
+    """Rules read it as aggregates.NAME[KEY]."""
+    by: Expression | Many[Expression]
+    """Key that a pod counts for; several texts make a key that is a list of them."""
+    of: Annotated[Many[Literal["bound", "nominated", "queued"]], Field(min_length=1)] = ("bound",)
+    """Pods that count: those on nodes, reserved ones too; nominated ones; those that wait."""
+    where: Expression | None = None
+    """Does the pod count? Absent: all do."""
+    count: Literal[True] | None = None
+    """The number of pods."""
+    sum: Expression | None = None
+    """The sum of ints, doubles, quantities or resources."""
+    max: Expression | None = None
+    """The greatest of numbers, times or quantities; 0 where no pod counts."""
+    min: Expression | None = None
+    """The least of them."""
+    union: Expression | None = None
+    """The texts that are in the list of any pod, in order."""
+
+
 class PreFilter(Document):
     """The result of PreFilter for a pod."""
+
+    rules: Many[PreFilterRuleEntry] = ()
+    """Rules that the pod must pass before any node is looked at, in order."""
 
     node_names: Expression | None = None
     """The only nodes that can run the pod: a list of names, or an optional one."""
@@ -393,6 +438,8 @@ class PolicySpec(Document):
     """Functions of this policy."""
     variables: Many[Variable] = ()
     """Named sub-expressions; one may use those before it."""
+    aggregates: Many[Aggregate] = ()
+    """Numbers and sets of pods by key, kept by events."""
     match_conditions: Many[Expression] = ()
     """Pods for which this policy counts: all must hold, or no section has any effect."""
     pre_enqueue: Many[PreEnqueueRule] = ()

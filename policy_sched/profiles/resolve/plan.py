@@ -158,7 +158,8 @@ def policy_points(spec: models.PolicySpec) -> frozenset[str]:
         points.add("queueSort")
     if spec.pre_filter is not None or (spec.filter and conditions):
         points.add("preFilter")
-    if spec.filter:
+    rules_about_pods = spec.pre_filter is not None and bool(spec.pre_filter.rules)
+    if spec.filter or rules_about_pods:  # in dry runs these hold as filters do
         points.add("filter")
     if spec.score is not None:
         points.add("score")

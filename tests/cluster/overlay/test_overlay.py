@@ -88,7 +88,7 @@ def test_an_overlay_equals_a_table_with_its_pods(
         if late < 0:
             fresh = cache_with(cache, contents)
             assert seen(cache.overlay) == seen(fresh.nodes)
-            differences = sorted((sign, pod.uid) for sign, pod in cache.overlay.differences())
+            differences = sorted((sign, pod.uid) for sign, pod, _ in cache.overlay.differences())
             pods = [set(cache.nodes.pods_on(row)) for row in range(cache.nodes.n)]
             there = {uid for row, uids in enumerate(pods) for uid in uids - set(contents[row])}
             new = {uid for row, uids in enumerate(contents) for uid in set(uids) - pods[row]}

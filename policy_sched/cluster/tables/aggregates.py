@@ -1,0 +1,474 @@
+"""Aggregates of pods by key: sums, counts, extremes and sets, kept by events.
+
+Theory of operation. An `Aggregate` has a function of a pod and of the row of its node, which
+returns the key and the value that the pod counts with, or None where it does not count. It is
+called once when the pod comes; what it returned is taken away again when the pod leaves, so an
+event touches one key. Pods come from up to three sources: those on nodes (reserved ones too), those
+nominated to a node, and those that wait in the queue. A pod that comes from two counts once.
+
+Doubles are summed as fractions, and a greatest value is the top of a heap: what is kept does not
+depend on the order of events, and equals what is worked out anew from all pods.
+
+Results that are kept elsewhere follow the journal of the node table. A pod on a node is in it
+already. For every other change the aggregate notes a row itself: that of the node where it has one
+value for each node, otherwise any.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from fractions import Fraction
+from heapq import heapify, heappop, heappush
+from typing import Any, Final, Protocol, TypeAlias
+from weakref import WeakValueDictionary
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from policy_sched.cluster.tables.journal import DYNAMIC, Journal
+from policy_sched.cluster.tables.schema import MAX_SUM
+from policy_sched.model import PodInfo
+
+BOUND: Final = "bound"
+NOMINATED: Final = "nominated"
+QUEUED: Final = "queued"
+SOURCES: Final = (BOUND, NOMINATED, QUEUED)
+
+MAX_KEYS: Final = 1_000_000
+"""Keys of one aggregate; pods of further keys do not count."""
+MAX_RESOURCES: Final = 16
+"""Resources of one key; further ones do not count."""
+_TOTAL: Final = object()
+
+Change: TypeAlias = tuple[int, Any]
+"""1 and a value that counts besides, or -1 and one that does not."""
+OtherPod: TypeAlias = tuple[int, PodInfo, int]
+"""1 or -1, a pod that counts besides or does not count, and the row of its node (-1: none)."""
+
+
+class Contribution(msgspec.Struct, frozen=True):
+    """What a pod counts with."""
+
+    key: Hashable
+    value: Any
+
+
+Contribute: TypeAlias = Callable[[PodInfo, int], Contribution | None]
+"""From a pod and the row of its node (-1: none) to what it counts with, None for nothing."""
+
+
+class _Cell(Protocol):
+    """The values of one key."""
+
+    def change(self, sign: int, value: Any) -> None:
+        """Add a value, or take it away."""
+
+    def read(self, changes: Iterable[Change]) -> Any:
+        """Return the aggregate of the values, with changes that are not kept."""
+
+
+class _Sum:
+    """A sum of ints; beyond `MAX_SUM` it stays there."""
+
+    __slots__ = ("amount",)
+
+    def __init__(self) -> None:
+        self.amount: Any = 0
+
+    def change(self, sign: int, value: Any) -> None:
+        self.amount += sign * value
+
+    def read(self, changes: Iterable[Change]) -> Any:
+        amount = self.amount
+        for sign, value in changes:
+            amount += sign * value
+        return min(max(amount, -MAX_SUM), MAX_SUM)
+
+
+class _SumOfDoubles(_Sum):
+    """A sum of doubles, rounded once."""
+
+    __slots__ = ()
+
+    def change(self, sign: int, value: Any) -> None:
+        self.amount += sign * Fraction(value)
+
+    def read(self, changes: Iterable[Change]) -> Any:
+        amount = self.amount
+        for sign, value in changes:
+            amount += sign * Fraction(value)
+        try:
+            return float(amount)
+        except OverflowError:
+            return float("inf") if amount > 0 else float("-inf")
+
+
+class _SumOfResources:
+    """A sum of resources, by name; a name whose sum is 0 is left out."""
+
+    __slots__ = ("amounts",)
+
+    def __init__(self) -> None:
+        self.amounts: dict[str, int] = {}
+
+    def change(self, sign: int, value: Mapping[str, int]) -> None:
+        amounts = self.amounts
+        for name, amount in value.items():
+            total = amounts.get(name, 0) + sign * amount
+            if not total:
+                amounts.pop(name, None)
+            elif name in amounts or len(amounts) < MAX_RESOURCES:
+                amounts[name] = total
+
+    def read(self, changes: Iterable[Change]) -> Any:
+        amounts = dict(self.amounts)
+        for sign, value in changes:
+            for name, amount in value.items():
+                amounts[name] = amounts.get(name, 0) + sign * amount
+        return {name: min(amount, MAX_SUM) for name, amount in amounts.items() if amount}
+
+
+class _Greatest:
+    """The greatest of numbers; ``sign`` -1: the least."""
+
+    __slots__ = ("_counts", "_heap", "_sign")
+
+    def __init__(self, sign: int = 1) -> None:
+        self._sign = sign
+        self._counts: Counter[Any] = Counter()
+        self._heap: list[Any] = []
+        """Each value at least once, negated where the greatest is wanted; others are stale."""
+
+    def change(self, sign: int, value: Any) -> None:
+        counts = self._counts
+        if sign > 0:
+            if value not in counts:
+                heappush(self._heap, -self._sign * value)
+            counts[value] += 1
+            return
+        counts[value] -= 1
+        if not counts[value]:
+            del counts[value]
+            if len(self._heap) > 2 * len(counts) + 16:
+                self._heap = [-self._sign * one for one in counts]
+                heapify(self._heap)
+
+    def read(self, changes: Iterable[Change]) -> Any:
+        heap, counts = self._heap, self._counts
+        while heap and -self._sign * heap[0] not in counts:
+            heappop(heap)
+        apart: Counter[Any] = Counter()
+        for sign, value in changes:
+            apart[value] += sign
+        if not apart:
+            return -self._sign * heap[0] if heap else 0
+        values = [value for value in {*counts, *apart} if counts[value] + apart[value] > 0]
+        return self._sign * max((self._sign * value for value in values), default=0)
+
+
+class _Union:
+    """The texts that any of the pods has, in order."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def change(self, sign: int, value: Iterable[str]) -> None:
+        counts = self._counts
+        for text in dict.fromkeys(value):
+            counts[text] += sign
+            if not counts[text]:
+                del counts[text]
+
+    def read(self, changes: Iterable[Change]) -> Any:
+        counts = self._counts
+        for sign, value in changes:
+            if counts is self._counts:
+                counts = counts.copy()
+            for text in dict.fromkeys(value):
+                counts[text] += sign
+        return sorted(text for text, count in counts.items() if count > 0)
+
+
+CELLS: Final[Mapping[str, Callable[[], _Cell]]] = {
+    "sum": _Sum,
+    "sumOfDoubles": _SumOfDoubles,
+    "sumOfResources": _SumOfResources,
+    "max": _Greatest,
+    "min": lambda: _Greatest(-1),
+    "union": _Union,
+}
+"""By kind, what has the values of one key."""
+_DTYPES: Final = {
+    "sum": np.int64,
+    "sumOfDoubles": np.float64,
+    "max": np.int64,
+    "min": np.int64,
+}
+
+
+class Aggregate:
+    """One aggregate over the pods of some sources; ``by_node``: its key is the node's name.
+
+    ``reads_nodes``: what a pod counts with depends on its node; ``reads_namespaces``: on labels of
+    its namespace; ``inputs``: on inputs of these identities.
+    """
+
+    def __init__(  # noqa: PLR0913  # what it counts, of which pods, and what that depends on
+        self,
+        kind: str,
+        sources: frozenset[str],
+        contribute: Contribute,
+        *,
+        by_node: bool = False,
+        reads_nodes: bool = False,
+        reads_namespaces: bool = False,
+        inputs: frozenset[str] = frozenset(),
+    ) -> None:
+        self.sources = sources
+        self.by_node = by_node
+        self.reads_nodes = reads_nodes
+        self.reads_namespaces = reads_namespaces
+        self.inputs = inputs
+        self.contribute = contribute
+        self.counted: dict[str, Contribution] = {}
+        """What each pod counts with, by UID; to be read only."""
+        self.version = 0
+        """How many changes there were."""
+        self.by_row: NDArray[Any] | None = None
+        """Of numbers by the node's name: the value of each row; to be read only."""
+        if by_node and kind in _DTYPES:
+            self.by_row = np.zeros(0, _DTYPES[kind])
+        self._row_of: Mapping[str, int] = {}
+        self._from: dict[str, set[str]] = {}
+        self._make = CELLS[kind]
+        self._cells: dict[Any, list[Any]] = {}
+        """By key, how many pods count, and the cell of their values."""
+
+    def start(self, row_of: Mapping[str, int], n: int) -> None:
+        """Forget all pods; ``row_of`` are the rows of nodes, below ``n``."""
+        self.counted.clear()
+        self._from.clear()
+        self._cells.clear()
+        self.version += 1
+        self._row_of = row_of
+        if self.by_row is not None:
+            self.by_row = np.zeros(n, self.by_row.dtype)
+
+    def come(self, source: str, pod: PodInfo, row: int) -> bool:
+        """A pod came from a source; return whether a value changed."""
+        sources = self._from.get(pod.uid)
+        if sources is not None:
+            sources.add(source)
+            return False
+        own = self.contribute(pod, row)
+        if own is None or (own.key not in self._cells and len(self._cells) > MAX_KEYS):
+            return False
+        self._from[pod.uid] = {source}
+        self.counted[pod.uid] = own
+        self._count(own, 1)
+        return True
+
+    def leave(self, source: str, uid: str) -> bool:
+        """A pod left a source; return whether a value changed."""
+        sources = self._from.get(uid)
+        if sources is None or source not in sources:
+            return False
+        sources.discard(source)
+        if sources:
+            return False
+        del self._from[uid]
+        self._count(self.counted.pop(uid), -1)
+        return True
+
+    def _count(self, own: Contribution, sign: int) -> None:
+        self.version += 1
+        for key in (own.key, _TOTAL):
+            cell = self._cells.get(key)
+            if cell is None:
+                cell = self._cells[key] = [0, self._make()]
+            cell[0] += sign
+            cell[1].change(sign, own.value)
+            if not cell[0]:
+                del self._cells[key]
+        if self.by_row is not None:
+            self.show(str(own.key))
+
+    def show(self, name: str) -> None:
+        """Write the value of a node's name to its row, if it has one."""
+        row, values = self._row_of.get(name, -1), self.by_row
+        if values is None or row < 0:
+            return
+        if row >= values.size:
+            values = self.make_room(row + 1)
+        values[row] = self.value(name)
+
+    def make_room(self, n: int) -> NDArray[Any]:
+        """Return the values by row, of at least ``n`` rows."""
+        values = self.by_row
+        assert values is not None, "it has numbers by node"
+        if n > values.size:
+            more = np.zeros(max(n - values.size, values.size), values.dtype)
+            self.by_row = values = np.concatenate([values, more])
+        return values
+
+    def value(self, key: Any, apart: PodInfo | None = None, others: Iterable[OtherPod] = ()) -> Any:
+        """Return the value of a key; without the pod ``apart``, and with changes of other pods."""
+        cell = self._cells.get(key)
+        uid = "" if apart is None else apart.uid
+        changes = []
+        own = self.counted.get(uid)
+        if own is not None and (key is _TOTAL or own.key == key):
+            changes.append((-1, own.value))
+        for sign, pod, row in others:
+            if pod.uid == uid:
+                continue
+            known = self.counted.get(pod.uid)
+            if sign > 0:
+                known = None if known is not None else self.contribute(pod, row)
+            if known is not None and (key is _TOTAL or known.key == key):
+                changes.append((sign, known.value))
+        return (self._make() if cell is None else cell[1]).read(changes)
+
+    def total(self, apart: PodInfo | None = None, others: Iterable[OtherPod] = ()) -> Any:
+        """Return the value of all keys together; otherwise as `value`."""
+        return self.value(_TOTAL, apart, others)
+
+    def all_keys(self) -> list[Any]:
+        """Return the keys for which a pod counts, in the order in which they came."""
+        return [key for key in self._cells if key is not _TOTAL]
+
+
+Pods: TypeAlias = Callable[[], Iterable[tuple[PodInfo, str]]]
+"""Returns the pods of a source, each with the name of its node, "" where it has none."""
+
+
+class Nodes(Protocol):
+    """What aggregates read of the node table."""
+
+    journal: Journal
+    row_of: dict[str, int]
+    pods_without_node: dict[str, dict[str, PodInfo]]
+    pods_on: Callable[[int], Mapping[str, PodInfo]]
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+
+
+class Aggregates:
+    """The aggregates that are in use over one node table; it is told of each pod.
+
+    An aggregate is in use as long as something refers to it: after a reload of policies those of
+    the old ones go with them, and those of new ones begin with the pods that are there.
+    """
+
+    def __init__(self, table: Nodes) -> None:
+        self._table = table
+        self._by_name: WeakValueDictionary[str, Aggregate] = WeakValueDictionary()
+        self._pods: dict[str, Pods] = {}
+        self.used: list[Any] = []
+        """References to those that exist; empty where nothing needs to be told."""
+
+    def __getitem__(self, name: str) -> Aggregate:
+        return self._by_name[name]
+
+    def get(self, name: str) -> Aggregate | None:
+        """Return an aggregate that is in use, None if there is none of that name."""
+        return self._by_name.get(name)
+
+    def join(self, source: str, pods: Pods) -> None:
+        """Take pods from a source other than the nodes; they are asked for where one starts."""
+        self._pods[source] = pods
+
+    def add(self, name: str, aggregate: Aggregate) -> None:
+        """Count the pods that are there, and tell the aggregate of changes from now on."""
+        self._by_name[name] = aggregate
+        self.used = self._by_name.valuerefs()
+        self._start(aggregate)
+
+    def _start(self, aggregate: Aggregate) -> None:
+        table = self._table
+        aggregate.start(table.row_of, table.n)
+        if BOUND in aggregate.sources:
+            for row in table.row_of.values():
+                for pod in table.pods_on(row).values():
+                    aggregate.come(BOUND, pod, row)
+            for pods in table.pods_without_node.values():
+                for pod in pods.values():
+                    aggregate.come(BOUND, pod, -1)
+        for source in sorted(aggregate.sources & self._pods.keys()):
+            for pod, node in self._pods[source]():
+                aggregate.come(source, pod, table.row_of.get(node, -1))
+
+    def _live(self) -> list[Aggregate]:
+        live = [aggregate for one in self.used if (aggregate := one()) is not None]
+        if len(live) < len(self.used):
+            self.used = self._by_name.valuerefs()
+        return live
+
+    def come(self, source: str, pod: PodInfo, row: int) -> None:
+        """A pod came from a source; ``row``: of its node, -1 where that is not known."""
+        for aggregate in self._live():
+            if source in aggregate.sources and aggregate.come(source, pod, row):
+                self._changed(aggregate, source, row)
+
+    def leave(self, source: str, pod: PodInfo, row: int) -> None:
+        """A pod left a source."""
+        for aggregate in self._live():
+            if source in aggregate.sources and aggregate.leave(source, pod.uid):
+                self._changed(aggregate, source, row)
+
+    def change(self, pod: PodInfo, row: int) -> None:
+        """A pod on a node has another form now."""
+        self.leave(BOUND, pod, row)
+        self.come(BOUND, pod, row)
+
+    def nominated(self, pod: PodInfo, node: str, comes: bool) -> None:
+        """A pod was nominated to a node, or is no longer."""
+        tell = self.come if comes else self.leave
+        tell(NOMINATED, pod, self._table.row_of.get(node, -1))
+
+    def _changed(self, aggregate: Aggregate, source: str, row: int) -> None:
+        """Note the rows whose results may differ, where the journal does not have them yet."""
+        if source != BOUND or row < 0:
+            table = self._table
+            if not aggregate.by_node:
+                row = next(iter(table.row_of.values()), -1)
+            if row >= 0:
+                table.journal.append(row, DYNAMIC)
+
+    def node_changed(self, name: str) -> None:
+        """A node came, went, or has another form: its pods may count otherwise."""
+        table = self._table
+        row = table.row_of.get(name, -1)
+        on_row = table.pods_without_node.get(name, {}) if row < 0 else table.pods_on(row)
+        for aggregate in self._live():
+            if not aggregate.reads_nodes:
+                continue
+            if BOUND in aggregate.sources:
+                for pod in on_row.values():
+                    aggregate.leave(BOUND, pod.uid)
+                    aggregate.come(BOUND, pod, row)
+            for source in sorted(aggregate.sources & self._pods.keys()):
+                for pod, node in self._pods[source]():
+                    if node == name:
+                        aggregate.leave(source, pod.uid)
+                        aggregate.come(source, pod, row)
+            aggregate.show(name)
+
+    def namespaces_changed(self) -> None:
+        """Labels of a namespace changed: its pods may count otherwise."""
+        for aggregate in self._live():
+            if aggregate.reads_namespaces:
+                self._start(aggregate)
+
+    def input_changed(self, identity: str) -> None:
+        """An object of an input changed: pods may count otherwise."""
+        for aggregate in self._live():
+            if identity in aggregate.inputs:
+                self._start(aggregate)
+                self._changed(aggregate, QUEUED, -1)

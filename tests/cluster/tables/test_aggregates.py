@@ -1,0 +1,347 @@
+"""Aggregates as a state machine: what events keep equals what all pods give when added up anew."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from hypothesis import settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from policy_sched.cluster.cache import Cache, PodState
+from policy_sched.cluster.tables.aggregates import (
+    BOUND,
+    MAX_RESOURCES,
+    NOMINATED,
+    Aggregate,
+    Contribution,
+)
+from policy_sched.model.cluster_objects import Namespace
+from policy_sched.model.meta import ObjectMeta
+from policy_sched.model.pod_info import PodInfo
+from policy_sched.queue.nominator import Nominator
+from policy_sched.testing import make_node, make_pod
+from tests.examples import scaled
+
+NODES = ("n0", "n1", "n2")
+UIDS = tuple(f"p{i}" for i in range(5))
+TEAMS = ("a", "b", "")
+ZONES = ("z1", "z2")
+
+
+class Model:
+    """What an aggregate counts, in the plainest way."""
+
+    def __init__(self, kind: str, sources: frozenset[str], cache: Cache) -> None:
+        self.kind = kind
+        self.sources = sources
+        self.cache = cache
+
+    def zone(self, row: int) -> str:
+        """Return the zone of a row's node."""
+        node = self.cache.nodes.nodes[row]
+        assert node is not None
+        return node.metadata.labels.get("zone", "")
+
+    def key(self, pod: PodInfo, row: int) -> Any:
+        """Return the key of a pod; None if it does not count."""
+        team = pod.labels.get("team", "")
+        match self.kind:
+            case "sum":
+                return None if row < 0 else self.cache.nodes.names[row]
+            case "max":
+                return None if row < 0 else (team, self.zone(row))
+            case "union":
+                namespace = self.cache.nodes.namespaces.get(pod.namespace)
+                return "" if namespace is None else namespace.metadata.labels.get("env", "")
+        return team or None
+
+    def value(self, pod: PodInfo) -> Any:
+        """Return what a pod counts with."""
+        match self.kind:
+            case "sum":
+                return 1
+            case "sumOfDoubles":
+                return pod.priority / 3
+            case "sumOfResources":
+                return pod.requests
+            case "max" | "min":
+                return pod.priority
+        return pod.images
+
+    def contribute(self, pod: PodInfo, row: int) -> Contribution | None:
+        """Return what an aggregate takes of a pod."""
+        key = self.key(pod, row)
+        return None if key is None else Contribution(key, self.value(pod))
+
+    def result(self, values: list[Any]) -> Any:
+        """Return the aggregate of values."""
+        match self.kind:
+            case "sum":
+                return sum(values)
+            case "sumOfDoubles":
+                return float(sum(map(Fraction, values), Fraction(0)))
+            case "sumOfResources":
+                total: dict[str, int] = defaultdict(int)
+                for amounts in values:
+                    for name, amount in amounts.items():
+                        total[name] += amount
+                return {name: amount for name, amount in total.items() if amount}
+            case "max":
+                return max(values, default=0)
+            case "min":
+                return min(values, default=0)
+        return sorted({text for texts in values for text in texts})
+
+
+def aggregate_of(model: Model) -> Aggregate:
+    """Return the aggregate that a model describes."""
+    return Aggregate(
+        model.kind,
+        model.sources,
+        model.contribute,
+        by_node=model.kind == "sum",
+        reads_nodes=model.kind in ("sum", "max"),
+        reads_namespaces=model.kind == "union",
+    )
+
+
+PODS = st.builds(
+    lambda uid, team, namespace, priority, cpu, terminating: PodInfo.of(
+        make_pod(
+            uid,
+            uid=uid,
+            namespace=namespace,
+            labels={"team": team} if team else {},
+            priority=priority,
+            cpu=cpu,
+            images=(f"img-{priority}",),
+        )
+    ),
+    st.sampled_from(UIDS),
+    st.sampled_from(TEAMS),
+    st.sampled_from(("default", "prod")),
+    st.integers(-3, 3),
+    st.sampled_from((None, "100m", "2")),
+    st.booleans(),
+)
+
+
+class AggregateMachine(RuleBasedStateMachine):
+    """Pods that come, go, change, fail to be bound and are nominated; nodes; trials; reloads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = Cache(time_to_live=5)
+        self.nominator = Nominator()
+        nodes, nominator = self.cache.nodes, self.nominator
+        nodes.aggregates.join(
+            NOMINATED, lambda: [(p, node) for node, pods in nominator.nominated() for p in pods]
+        )
+        nominator.told = nodes.aggregates.nominated
+        kinds = ("sum", "sumOfDoubles", "sumOfResources", "max", "min", "union")
+        self.models = [
+            Model(kind, frozenset(sources), self.cache)
+            for kind in kinds
+            for sources in ((BOUND,), (NOMINATED,), (BOUND, NOMINATED))
+        ]
+        self.aggregates: list[Aggregate] = []
+        self.version = -1
+        self.seen: list[dict[Any, Any]] = []
+        self.reload()
+
+    @rule()
+    def reload(self) -> None:
+        """New policies come into force: their aggregates begin with the pods that are there."""
+        self.aggregates = [aggregate_of(model) for model in self.models]
+        for number, aggregate in enumerate(self.aggregates):
+            self.cache.nodes.aggregates.add(str(number), aggregate)
+        self.seen = []
+
+    @rule(name=st.sampled_from(NODES), zone=st.sampled_from(ZONES))
+    def node(self, name: str, zone: str) -> None:
+        """A node comes or changes."""
+        self.cache.add_node(make_node(name, labels={"zone": zone}))
+
+    @rule(name=st.sampled_from(NODES))
+    def no_node(self, name: str) -> None:
+        """A node goes."""
+        if name in self.cache.nodes.row_of:
+            self.cache.remove_node(make_node(name))
+
+    @rule(name=st.sampled_from(("default", "prod")), env=st.sampled_from(("x", "y")))
+    def namespace(self, name: str, env: str) -> None:
+        """A namespace comes or has other labels."""
+        self.cache.set_namespace(Namespace(metadata=ObjectMeta(name=name, labels={"env": env})))
+
+    @rule(pod=PODS, node=st.sampled_from(NODES))
+    def assume(self, pod: PodInfo, node: str) -> None:
+        """A pod is reserved."""
+        if self.cache.state(pod.uid) is PodState.INITIAL:
+            self.nominator.clear(pod.uid)
+            self.cache.assume(pod, node)
+
+    @rule(uid=st.sampled_from(UIDS))
+    def forget(self, uid: str) -> None:
+        """A binding fails."""
+        if self.cache.state(uid) in (PodState.ASSUMED, PodState.BOUND):
+            self.cache.forget(uid)
+
+    @rule(uid=st.sampled_from(UIDS), later=st.integers(0, 9))
+    def expire(self, uid: str, later: int) -> None:
+        """A binding ends, and is perhaps never confirmed."""
+        if self.cache.state(uid) is PodState.ASSUMED:
+            self.cache.finish_binding(uid, 0)
+        self.cache.expire(later)
+
+    @rule(pod=PODS, node=st.sampled_from(NODES))
+    def watch(self, pod: PodInfo, node: str) -> None:
+        """The watch shows a pod that runs, or a newer form of it."""
+        state = self.cache.state(pod.uid)
+        if state is PodState.ADDED:
+            pod.node_name = self.cache.node_of(pod.uid)
+            self.cache.update_pod(pod)
+        else:
+            pod.node_name = node
+            self.cache.add_pod(pod)
+
+    @rule(uid=st.sampled_from(UIDS))
+    def delete(self, uid: str) -> None:
+        """A pod is deleted."""
+        pod = self.cache.pod(uid)
+        if pod is not None and self.cache.state(uid) is PodState.ADDED:
+            self.cache.remove_pod(pod)
+
+    @rule(pod=PODS, node=st.sampled_from(NODES))
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """A pod is nominated."""
+        self.nominator.nominate(pod, node)
+
+    @rule(uid=st.sampled_from(UIDS))
+    def withdraw(self, uid: str) -> None:
+        """A nomination ends."""
+        self.nominator.clear(uid)
+
+    @precondition(lambda self: len(self.cache))
+    @rule(data=st.data())
+    def trial(self, data: st.DataObject) -> None:
+        """A pod is off its node for a trial, and in a dry run pods are removed and added."""
+        uid = data.draw(st.sampled_from(sorted(self.cache.held())))
+        taken = self.cache.take_off(uid)
+        self.counts_are_right()
+        self.cache.put_back(taken)
+        rows = sorted(self.cache.nodes.row_of.values())
+        if not rows:
+            return
+        row, guest = data.draw(st.sampled_from(rows)), data.draw(PODS)
+        with self.cache.overlay as overlay:
+            leaving = list(self.cache.nodes.pods_on(row).values())[:1]
+            for pod in leaving:
+                overlay.remove(row, pod)
+            uids = {pod.uid for pod in leaving}
+            if self.cache.pod(guest.uid) is None:
+                overlay.add(row, guest)
+            others = list(overlay.differences())
+            for model, aggregate in zip(self.models, self.aggregates, strict=True):
+                if BOUND in model.sources and NOMINATED not in model.sources:
+                    there = [pair for pair in self.pods(model) if pair[0].uid not in uids]
+                    there += [(pod, at) for sign, pod, at in others if sign > 0]
+                    self.check(model, aggregate, there, others)
+
+    @rule(uid=st.sampled_from(UIDS))
+    def decide(self, uid: str) -> None:
+        """The pod that is decided does not count."""
+        pod = PodInfo.of(make_pod(uid, uid=uid))
+        for model, aggregate in zip(self.models, self.aggregates, strict=True):
+            there = [pair for pair in self.pods(model) if pair[0].uid != uid]
+            values = self.values(model, there)
+            for key in {*values, *aggregate.all_keys()}:
+                assert aggregate.value(key, pod) == model.result(values.get(key, []))
+
+    def pods(self, model: Model) -> list[tuple[PodInfo, int]]:
+        """Return the pods that a model may count, with their rows."""
+        found: dict[str, tuple[PodInfo, int]] = {}
+        row_of = self.cache.nodes.row_of
+        for uid in self.cache.held() if BOUND in model.sources else ():
+            pod = self.cache.pod(uid)
+            assert pod is not None
+            found[uid] = pod, row_of.get(self.cache.node_of(uid), -1)
+        for node, pods in self.nominator.nominated() if NOMINATED in model.sources else ():
+            for pod in pods:
+                found.setdefault(pod.uid, (pod, row_of.get(node, -1)))
+        return list(found.values())
+
+    def values(self, model: Model, pods: list[tuple[PodInfo, int]]) -> dict[Any, list[Any]]:
+        """Return the values by key."""
+        values: dict[Any, list[Any]] = defaultdict(list)
+        for pod, row in pods:
+            key = model.key(pod, row)
+            if key is not None:
+                values[key].append(model.value(pod))
+        return values
+
+    def check(
+        self, model: Model, aggregate: Aggregate, pods: list[tuple[PodInfo, int]], others: Any = ()
+    ) -> None:
+        """Compare all keys and the total."""
+        values = self.values(model, pods)
+        for key in {*values, *aggregate.all_keys()}:
+            assert aggregate.value(key, None, others) == model.result(values.get(key, []))
+        every = [value for each in values.values() for value in each]
+        assert aggregate.total(None, others) == model.result(every)
+
+    def both(self) -> Iterator[tuple[Model, Aggregate]]:
+        """Yield the models with a single source: where two differ, the first form counts."""
+        for model, aggregate in zip(self.models, self.aggregates, strict=True):
+            if len(model.sources) == 1:
+                yield model, aggregate
+
+    @invariant()
+    def counts_are_right(self) -> None:
+        """What is kept equals what is added up anew."""
+        for model, aggregate in self.both():
+            self.check(model, aggregate, self.pods(model))
+            if aggregate.by_row is not None:
+                for name, row in self.cache.nodes.row_of.items():
+                    assert aggregate.make_room(row + 1)[row] == aggregate.value(name)
+        for model, aggregate in zip(self.models, self.aggregates, strict=True):
+            counting = {pod.uid for pod, row in self.pods(model)}
+            assert set(aggregate.counted) <= counting
+
+    @invariant()
+    def the_journal_has_what_changed(self) -> None:
+        """A value that changed since a version has a row in the journal after it."""
+        seen = [{key: one.value(key) for key in one.all_keys()} for one in self.aggregates]
+        journal = self.cache.nodes.journal
+        if self.seen and seen != self.seen and self.cache.nodes.row_of:
+            assert journal.version > self.version
+            rows = journal.since(self.version)
+            assert rows is None or rows.rows
+        self.seen, self.version = seen, journal.version
+
+
+TestAggregates = AggregateMachine.TestCase
+TestAggregates.settings = settings(max_examples=scaled(60), stateful_step_count=30, deadline=None)
+
+
+def test_resources_of_one_key_are_bounded() -> None:
+    """A pod that names a hundred resources made an aggregate as large."""
+    model = Model("sumOfResources", frozenset({BOUND}), Cache())
+    aggregate = aggregate_of(model)
+    requests = {f"example.com/r{i}": 1 for i in range(100)}
+    aggregate.come(BOUND, PodInfo.of(make_pod("p", labels={"team": "a"}, requests=requests)), -1)
+    assert len(aggregate.value("a")) == MAX_RESOURCES
+
+
+def test_an_aggregate_goes_with_its_policy() -> None:
+    """What a policy counted was counted on for ever after the policy was replaced."""
+    cache = Cache()
+    aggregate = aggregate_of(Model("sum", frozenset({BOUND}), cache))
+    cache.nodes.aggregates.add("a", aggregate)
+    assert cache.nodes.aggregates.used
+    del aggregate
+    cache.add_node(make_node("n"))
+    cache.add_pod(PodInfo.of(make_pod("p", node_name="n")))
+    assert not cache.nodes.aggregates.used

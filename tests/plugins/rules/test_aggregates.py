@@ -1,0 +1,253 @@
+"""Rules that read aggregates: decisions, dry runs, nominations, wake-ups, reloads, and mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policy_sched.client.memory import MemoryClient
+from policy_sched.explain.explain import explain
+from policy_sched.language.check.policy import check_policy
+from policy_sched.model.pod_info import PodInfo, QueueState
+from policy_sched.profiles.load.load import load_policies
+from policy_sched.profiles.load.policy_source import policy_source
+from policy_sched.scheduler import event_handlers
+from policy_sched.scheduler.scheduler import Outcome
+from policy_sched.scheduler.setup.factory import build
+from policy_sched.testing import FakeClock, make_node, make_pod
+
+HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Team}\nspec:\n"
+USED = "  aggregates:\n  - {name: used, by: pod.namespace, sum: pod.requests}\n"
+LIMIT = (
+    HEAD
+    + USED
+    + """  preFilter:
+    rules:
+    - expression: aggregates.used[pod.namespace]["cpu"] + pod.requests["cpu"] <= quantity("4")
+      message: the team's limit is reached
+"""
+)
+REASON = "the team's limit is reached"
+
+
+class Cluster:
+    """A scheduler with one policy and three nodes of eight cores."""
+
+    def __init__(self, folder: Path, policy: str) -> None:
+        path = folder / "policy.yaml"
+        path.write_text(policy)
+        self.client = MemoryClient()
+        self.scheduler = build(None, [str(path)], client=self.client, now=FakeClock())
+        for name in ("n1", "n2", "n3"):
+            node = make_node(name, cpu="8", labels={"zone": name})
+            event_handlers.node_seen(self.scheduler, node)
+
+    def decide(self, name: str, **spec: Any) -> Outcome:
+        """Schedule a pod."""
+        self.scheduler.add_pod(PodInfo.of(make_pod(name, **spec)))
+        outcome = self.scheduler.schedule_one()
+        assert outcome is not None
+        return outcome
+
+    def run(self, name: str, node: str, **spec: Any) -> PodInfo:
+        """A pod runs on a node."""
+        pod = PodInfo.of(make_pod(name, node_name=node, **spec))
+        event_handlers.pod_seen(self.scheduler, pod)
+        return pod
+
+
+def test_a_rule_about_the_pod_alone_rejects_it_before_nodes_are_looked_at(tmp_path: Path) -> None:
+    """A team's limit was a rule about each of 5,000 nodes."""
+    cluster = Cluster(tmp_path, LIMIT)
+    cluster.run("a", "n1", cpu="2", namespace="x")
+    cluster.run("b", "lost", cpu="1", namespace="x")
+    assert cluster.decide("c", cpu="1", namespace="x").node
+    outcome = cluster.decide("d", cpu="1", namespace="x")
+    assert outcome.message.startswith(f"0/3 nodes are available: {REASON}.")
+    assert cluster.decide("e", cpu="4", namespace="y").node
+
+
+def test_a_pod_of_the_team_that_goes_wakes_those_that_wait(tmp_path: Path) -> None:
+    """The policy registers for the events that its sums depend on."""
+    cluster = Cluster(tmp_path, LIMIT)
+    first = cluster.run("a", "n1", cpu="4")
+    cluster.decide("b", cpu="1")
+    queue = cluster.scheduler.queue
+    assert queue.get("default/b").place is QueueState.UNSCHEDULABLE
+    event_handlers.pod_gone(cluster.scheduler, first)
+    assert queue.get("default/b").place is not QueueState.UNSCHEDULABLE
+
+
+def test_victims_free_the_limit_and_no_more_go_than_needed(tmp_path: Path) -> None:
+    """A rule that rejected in PreFilter could not be helped by preemption."""
+    cluster = Cluster(tmp_path, LIMIT)
+    cluster.run("a", "n1", cpu="2")
+    cluster.run("b", "n1", cpu="1", priority=5)
+    cluster.run("c", "n1", cpu="1", namespace="other")
+    cluster.run("d", "n2", cpu="1", priority=100)
+    cluster.decide("p", cpu="2", priority=10)
+    assert list(cluster.client.nominations.values()) == ["n1"]
+    assert str(sorted(map(str, cluster.client.deleted))).count("default/") == 1
+    assert "default/a" in str(cluster.client.deleted)
+
+
+def test_where_victims_do_not_suffice_none_goes(tmp_path: Path) -> None:
+    """The limit holds in the dry run, too: pods of other teams that leave do not help."""
+    cluster = Cluster(tmp_path, LIMIT)
+    cluster.run("a", "n1", cpu="4", priority=100)
+    cluster.run("b", "n1", cpu="1", namespace="other")
+    outcome = cluster.decide("p", cpu="2", priority=10)
+    assert not cluster.client.deleted
+    assert REASON in outcome.message
+
+
+def test_a_nominated_pod_of_no_less_priority_counts(tmp_path: Path) -> None:
+    """Two pods could both be promised the rest of a limit."""
+    cluster = Cluster(tmp_path, LIMIT)
+    victim = cluster.run("a", "n1", cpu="4")
+    cluster.decide("p", cpu="3", priority=10)
+    assert list(cluster.client.nominations.values()) == ["n1"]
+    event_handlers.pod_gone(cluster.scheduler, victim)
+    assert explain(cluster.scheduler, PodInfo.of(make_pod("late", cpu="2"))).best == []
+    assert explain(cluster.scheduler, PodInfo.of(make_pod("small", cpu="1"))).best
+    assert explain(cluster.scheduler, PodInfo.of(make_pod("high", cpu="2", priority=50))).best
+
+
+def test_the_pod_that_is_decided_does_not_count(tmp_path: Path) -> None:
+    """In permit it is reserved already: a limit of one let no pod through."""
+    policy = HEAD + USED + '  permit: {allow: \'aggregates.used.total["cpu"] == quantity("0")\'}\n'
+    cluster = Cluster(tmp_path, policy)
+    assert cluster.decide("a", cpu="1").node
+    assert not cluster.decide("b", cpu="1").node
+
+
+def test_columns_by_node_follow_pods_and_nominations(tmp_path: Path) -> None:
+    """PodState could not be a policy: nothing said how many pods a node was promised to."""
+    policy = (
+        HEAD
+        + """  aggregates:
+  - {name: promised, of: [nominated], by: node.name, count: true}
+  - {name: cores, by: node.name, sum: 'pod.requests["cpu"]'}
+  - {name: share, by: node.name, sum: double(pod.priority) / 3.0}
+  - {name: images, by: node.name, union: pod.images}
+  - {name: newest, by: 'node.labels[?"zone"].orValue("")', max: pod.priority}
+  score:
+    expression: >-
+      10 * aggregates.promised[node.name] + aggregates.cores[node.name].units() / 1000
+      + int(aggregates.share[node.name]) + aggregates.images[node.name].size()
+      + aggregates.newest[node.labels["zone"]]
+    normalize: MinMax
+"""
+    )
+    cluster = Cluster(tmp_path, policy)
+
+    def raw() -> dict[str, float]:
+        found = explain(cluster.scheduler, PodInfo.of(make_pod("late", images=("i",))), top=3)
+        return {score.node: score.raw["Team"] for score in found.scores}
+
+    cluster.run("a", "n1", cpu="2", priority=3, images=("x", "y"))  # 2 + 1 + 2 + 3 = 8
+    cluster.run("b", "n2", cpu="1", images=("x",))  # 1 + 1 = 2
+    assert raw() == {"n1": 8, "n2": 2, "n3": 0}
+    cluster.scheduler.handle.nominator.nominate(PodInfo.of(make_pod("q", priority=-1)), "n2")
+    assert raw() == {"n1": 8, "n2": 12, "n3": 0}
+    cluster.scheduler.handle.nominator.clear("default/q")
+    assert raw() == {"n1": 8, "n2": 2, "n3": 0}
+
+
+def test_a_filter_by_node_holds_in_dry_runs_of_all_nodes_at_once(tmp_path: Path) -> None:
+    """Columns of the overlay have the differences of their own row."""
+    policy = (
+        HEAD
+        + """  aggregates:
+  - {name: low, by: node.name, where: pod.priority < 5, count: true}
+  filter:
+  - {expression: "aggregates.low[node.name] < 2", message: full}
+"""
+    )
+    cluster = Cluster(tmp_path, policy)
+    for node in ("n1", "n2", "n3"):
+        for i in range(2):
+            cluster.run(f"{node}-{i}", node, priority=i + (node == "n2"))
+    cluster.decide("p", priority=3)
+    assert list(cluster.client.nominations.values()) in (["n1"], ["n3"])
+    assert len(cluster.client.deleted) == 1
+    assert "-0" in str(cluster.client.deleted)
+
+
+def test_a_gate_reads_what_runs(tmp_path: Path) -> None:
+    """A gated pod is asked for again when a pod of its team goes."""
+    policy = (
+        HEAD
+        + USED
+        + """  preEnqueue:
+  - {expression: 'aggregates.used[pod.namespace]["cpu"] < quantity("2")', message: wait}
+"""
+    )
+    cluster = Cluster(tmp_path, policy)
+    pod = cluster.run("a", "n1", cpu="2")
+    cluster.scheduler.add_pod(PodInfo.of(make_pod("b", cpu="1")))
+    assert cluster.scheduler.schedule_one() is None
+    event_handlers.pod_gone(cluster.scheduler, pod)
+    outcome = cluster.scheduler.schedule_one()
+    assert outcome is not None
+    assert outcome.node
+
+
+@pytest.mark.parametrize(
+    ("entry", "code", "word"),
+    [
+        ("{name: a, by: pod.namespace, max: now}", "PS811", "compare with `now`"),
+        ("{name: a, by: pod.namespace, max: cluster.nodeCount}", "PS811", "`cluster`"),
+        ("{name: a, by: 'aggregates.used[\"x\"]', count: true}", "PS811", "`aggregates`"),
+        ("{name: a, by: 'string(used())', count: true}", "PS811", "function `used` reads"),
+        ("{name: a, by: pod.uid, count: true}", "PS812", "in common"),
+        ("{name: a, by: [pod.namespace, pod.priority], count: true}", "PS301", "string(...)"),
+        ("{name: a, by: pod.requests, count: true}", "PS305", ""),
+        ("{name: a, by: pod.namespace, sum: pod.name}", "PS301", ""),
+        ("{name: used, by: pod.namespace, count: true}", "PS111", ""),
+    ],
+)
+def test_a_mistake_in_an_aggregate_says_what_to_write(
+    tmp_path: Path, entry: str, code: str, word: str
+) -> None:
+    """Each names its place and the fix."""
+    path = tmp_path / "policy.yaml"
+    body = '\'aggregates.used["x"]["cpu"].units()\''
+    function = f"  functions:\n  - {{name: used, expression: {body}}}\n"
+    rule = '  filter:\n  - {expression: "used() == 0", message: m}\n'
+    path.write_text(HEAD + function + USED + f"  - {entry}\n" + rule)
+    loaded, problems = load_policies([str(path)])
+    assert not problems
+    _, found = check_policy(policy_source(loaded[0]))
+    assert [problem.code for problem in found] == [code]
+    assert word in found[0].message + found[0].hint
+    assert found[0].line == 9
+
+
+@pytest.mark.parametrize(
+    "entry", ["{name: a, by: pod.namespace}", "{name: a, by: pod.namespace, count: true, sum: '1'}"]
+)
+def test_an_aggregate_has_one_kind(tmp_path: Path, entry: str) -> None:
+    """It is an error where it stands."""
+    path = tmp_path / "policy.yaml"
+    path.write_text(
+        HEAD + f"  aggregates:\n  - {entry}\n  filter:\n  - {{expression: node.ready}}\n"
+    )
+    _, problems = load_policies([str(path)])
+    assert [problem.code for problem in problems] == ["PS704"]
+    assert "one of count, sum, max, min, union" in problems[0].message
+
+
+def test_a_key_is_no_optional(tmp_path: Path) -> None:
+    """`aggregates.used[?key]` looks as for a map, which may have no such key."""
+    path = tmp_path / "policy.yaml"
+    rule = "aggregates.used[?pod.namespace].hasValue() && aggregates.usd.total.size() > 0"
+    path.write_text(HEAD + USED + f"  filter:\n  - {{expression: '{rule}'}}\n")
+    loaded, _ = load_policies([str(path)])
+    _, found = check_policy(policy_source(loaded[0]))
+    assert [(problem.code, problem.hint) for problem in found][:1] == [
+        ("PS201", "write [KEY]: the value is zero where no pod counts")
+    ]
+    assert "did you mean 'used'" in found[1].message
