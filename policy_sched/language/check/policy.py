@@ -128,15 +128,7 @@ def _check_policy(
     report = _Report(source.name)
     inputs = check_inputs(source.inputs, report.add)
     aggregates = check_aggregates(source, inputs, report)
-    definitions, variables = check_definitions(
-        source,
-        stdlib.policy_environment(),
-        params_type(source.params),
-        report.add,
-        scores,
-        inputs,
-        aggregates_type(aggregates),
-    )
+    definitions, variables = _definitions(source, report, scores, inputs, aggregates)
     check = _Checker(definitions, report)
     policy = CheckedPolicy(
         name=source.name,
@@ -221,15 +213,7 @@ def check_beside(
     report = _Report(source.name)
     inputs = check_inputs(source.inputs, report.add)
     aggregates = check_aggregates(source, inputs, report)
-    definitions, variables = check_definitions(
-        source,
-        stdlib.policy_environment(),
-        params_type(source.params),
-        report.add,
-        {},
-        inputs,
-        aggregates_type(aggregates),
-    )
+    definitions, variables = _definitions(source, report, {}, inputs, aggregates)
     checked = _Checker(definitions, report).text(text, section)
     diagnostics = report.sorted()
     if checked is None or any(d.severity is Severity.ERROR for d in diagnostics):
@@ -497,9 +481,7 @@ def check_aggregates(
     if not source.aggregates:
         return ()
     ignored = _Report(source.name)  # they are checked once more, with the types of aggregates
-    definitions, _ = check_definitions(
-        source, stdlib.policy_environment(), params_type(source.params), ignored.add, {}, inputs
-    )
+    definitions, _ = _definitions(source, ignored, {}, inputs, ())
     check = _Checker(definitions, report)
     checked: dict[str, AggregateRule[Checked]] = {}
     for i, given in enumerate(source.aggregates):
@@ -513,6 +495,24 @@ def check_aggregates(
         elif (entry := check.aggregate(given)) is not None:
             checked[name] = msgspec.structs.replace(entry, identity=_identity(source, given))
     return tuple(checked.values())
+
+
+def _definitions(
+    source: PolicySource,
+    report: _Report,
+    scores: Mapping[str, types.Type],
+    inputs: Sequence[CheckedInput],
+    aggregates: Iterable[AggregateRule[Checked]],
+) -> tuple[Definitions, tuple[tuple[str, Checked], ...]]:
+    return check_definitions(
+        source,
+        stdlib.policy_environment(),
+        params_type(source.params),
+        report.add,
+        scores,
+        inputs,
+        aggregates_type(aggregates),
+    )
 
 
 def _identity(source: PolicySource, given: AggregateRule[Text]) -> str:

@@ -254,7 +254,7 @@ class AggregateMachine(RuleBasedStateMachine):
     def decide(self, uid: str) -> None:
         """The pod that is decided does not count."""
         pod = PodInfo.of(make_pod(uid, uid=uid))
-        for model, aggregate in zip(self.models, self.aggregates, strict=True):
+        for model, aggregate in self.both():
             there = [pair for pair in self.pods(model) if pair[0].uid != uid]
             values = self.values(model, there)
             for key in {*values, *aggregate.all_keys()}:
