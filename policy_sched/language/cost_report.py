@@ -154,15 +154,41 @@ def over_budget(
     rule: Checked, units: float, limit: int, given: Given, *, each: str = "node"
 ) -> lower.Refusal:
     """Return the refusal of a rule that costs ``units``, at the part that costs most of it."""
-    part = _costliest(breakdown(rule.core, *given), units)
+    whole = breakdown(rule.core, *given)
+    part, uses = _costliest(whole, units), 1
+    alike = _repeated(whole, rule.text.text)
+    if len(alike) > 1 and len(alike) * alike[0].cost.units > max(part.cost.units, _MOST * units):
+        part, uses = alike[0], len(alike)
     message = f"this rule costs about {units:.0f} ns for each {each}; the limit is {limit}"
-    if part.span != rule.core.span:
-        message += f", and {min(part.cost.units / units, 1):.0%} of it is this part"
+    share = f"{min(uses * part.cost.units / units, 1):.0%} of it"
+    if uses > 1:
+        message += f", and the {uses} uses of this part are {share}"
+    elif part.span != rule.core.span:
+        message += f", and {share} is this part"
     hint = f"annotate the policy with {ANNOTATION} if it is worth it"
+    if uses > 1:
+        hint = f"name it in `variables`: it is computed once then; or {hint}"
     keys = _missing_keys(rule)
     if keys:
         hint = f"write {' and '.join(keys)}: a condition that cannot fail is counted once and kept"
     return lower.Refusal("PS503", message, part.span, hint)
+
+
+def _repeated(whole: CostPart, text: str) -> list[CostPart]:
+    """Return the parts of one text that cost most together, in their order."""
+    groups: dict[str, list[CostPart]] = {}
+    todo = [whole]
+    while todo:
+        part = todo.pop()
+        written = text[part.span.start : part.span.end]
+        if not written.startswith("variables."):  # which are computed once
+            groups.setdefault(written, []).append(part)
+        todo.extend(reversed(part.parts))
+    return max(groups.values(), key=lambda alike: (len(alike) > 1) * _cost(alike), default=[])
+
+
+def _cost(parts: Sequence[CostPart]) -> float:
+    return sum(part.cost.units for part in parts)
 
 
 def _costliest(part: CostPart, units: float) -> CostPart:

@@ -61,6 +61,7 @@ def _lowered(low: Lowering, core: ast.Core, env: Env) -> abstract_values.Abstrac
             return field(low, operand, core.name, core.type, core.span)
         case ast.Index():
             operand, key = low.lower(core.operand, env), low.lower(core.index, env)
+            _refuse_missing_key(core, operand)
             return index(low, operand, key, core.type, core.span, optional=core.optional)
         case ast.Has():
             return has(low, low.lower(core.operand, env), low.lower(core.key, env), core.span)
@@ -83,6 +84,24 @@ def _lowered(low: Lowering, core: ast.Core, env: Env) -> abstract_values.Abstrac
         case ast.UserCall():
             return _user_call(low, core, env)
     raise AssertionError(core)
+
+
+def _refuse_missing_key(core: ast.Index, operand: abstract_values.Abstract) -> None:
+    """Refuse a key that a rule names and a parameter's map lacks: args may have replaced it."""
+    path, at = list[str](), core.operand
+    while isinstance(at, ast.Field | ast.Index):
+        name = at.name if isinstance(at, ast.Field) else getattr(at.index, "value", "")
+        path.insert(0, str(name))
+        at = at.operand
+    if not (isinstance(at, ast.Var) and at.name == "params") or core.optional:
+        return
+    if not isinstance(operand, abstract_values.Constant) or not isinstance(operand.value, dict):
+        return
+    if isinstance(core.index, ast.Const) and core.index.value not in operand.value:
+        shown = ", ".join(map(str, operand.value)) or "none"
+        hint = f"its keys: {shown}; a map in args replaces the whole default"
+        name = ".".join(["params", *path])
+        raise Refusal("PS102", f"{name} has no key `{core.index.value}`", core.span, hint)
 
 
 def _constant(value: abstract_values.Abstract) -> abstract_values.Abstract:

@@ -50,6 +50,10 @@ def over(low: Lowering, value: Value, *, indexed: bool = False) -> Comprehension
 _COUNT_HINT = (
     "count or test its pods: cluster.pods.filter(p, ...).size(), .exists(p, ...), .all(p, ...)"
 )
+_AROUND_HINT = (
+    "it may read the pod that is scheduled, and no element of a loop around it; write the loop "
+    "inside: cluster.pods.exists(p, pod.containers.exists(c, ...))"
+)
 _TOTAL_HINT = 'use `[?"key"]` for what a pod may lack, as in p.labels[?"app"].orValue("")'
 
 
@@ -81,8 +85,8 @@ def _over_cluster(
     else:
         pods = count_op(low.build, ops.COUNT_ALL, loop.param, test, low.totals)
     if pods is None:
-        message = "a condition on the pods of the cluster reads another loop's variable"
-        raise Refusal("PS510", message, None, "count pods by fields of the pod that is scheduled")
+        message = "a condition on the pods of the cluster reads the variable of a loop around it"
+        raise Refusal("PS510", message, None, _AROUND_HINT)
     if kind is LoopKind.COUNT:
         return pods
     return low.op(

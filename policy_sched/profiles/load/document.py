@@ -35,6 +35,7 @@ from policy_sched.profiles.models import (
     did_you_mean,
     kube_scheduler_configuration as models,
     problem_at,
+    required,
 )
 from policy_sched.profiles.validate import mended, shape_problems
 from policy_sched.source import (
@@ -273,8 +274,12 @@ def model_problems(
             if ahead is None:
                 break
             path, inside = (*path, step), ahead
-        if not covered(path, known):
-            problems.append(problem_at(path, detail["msg"]))
+        if covered(path, known):
+            continue
+        missing = detail["type"] == "missing" and len(detail["loc"]) == len(path) + 1 - len(below)
+        problems.append(
+            required((*path, detail["loc"][-1])) if missing else problem_at(path, detail["msg"])
+        )
     return problems
 
 

@@ -519,9 +519,15 @@ def too_many_params(params: Mapping[str, Any], path: models.Path) -> Iterator[mo
 
 
 def _merge(default: Any, given: Any, path: models.Path, problems: list[models.ModelProblem]) -> Any:
-    """Return ``given`` over ``default``; an empty default takes anything of its kind."""
+    """Return ``given`` over ``default``; an empty default takes anything of its kind.
+
+    A map, whose values have one type, is replaced as a list is: else no key could be taken out.
+    """
     if isinstance(default, dict) and isinstance(given, dict):
-        return _merge_mapping(default, given, path, problems)
+        if len({noun(value) for value in default.values()}) == 1:
+            like = next(iter(default.values()))
+            return {key: _item(like, v, (*path, key), problems) for key, v in given.items()}
+        return _merge_record(default, given, path, problems)
     if isinstance(default, list) and isinstance(given, list):
         if not default:
             return given
@@ -536,21 +542,18 @@ def _merge(default: Any, given: Any, path: models.Path, problems: list[models.Mo
     return given
 
 
-def _merge_mapping(
+def _merge_record(
     default: dict[str, Any],
     given: dict[str, Any],
     path: models.Path,
     problems: list[models.ModelProblem],
 ) -> dict[str, Any]:
-    """Merge mappings; one with values of one type is a map, which takes new keys of that type."""
+    """Merge mappings with fields of several types, or none."""
     merged = dict(default)
-    of_one_type = len({noun(value) for value in default.values()}) == 1
     for key, value in given.items():
         at = (*path, key)
         if key in default:
             merged[key] = _merge(default[key], value, at, problems)
-        elif of_one_type:
-            merged[key] = _item(next(iter(default.values())), value, at, problems)
         elif not default:
             merged[key] = value
         else:
@@ -562,10 +565,10 @@ def _merge_mapping(
 
 def _item(like: Any, given: Any, path: models.Path, problems: list[models.ModelProblem]) -> Any:
     """Return an item that must look like ``like``, and have all of its fields if a record."""
-    if isinstance(like, dict) and isinstance(given, dict) and like:
-        if len({noun(value) for value in like.values()}) > 1:
-            problems += (models.required((*path, key)) for key in like if key not in given)
-        merged = _merge_mapping(like, given, path, problems)
+    fields = set(map(noun, like.values())) if isinstance(like, dict) else ()
+    if isinstance(given, dict) and len(fields) > 1:
+        problems += (models.required((*path, key)) for key in like if key not in given)
+        merged = _merge_record(like, given, path, problems)
         return {key: value for key, value in merged.items() if key in given}
     return _merge(like, given, path, problems)
 

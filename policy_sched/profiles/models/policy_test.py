@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from policy_sched.profiles.models.types import Document, Many, moment_of
 
@@ -119,11 +119,13 @@ class GroupEntry(Document):
 class Expectation(Document):
     """What is expected of one pending pod; what is left out is not compared."""
 
-    pod: str = ""
-    """Name of the pod, or namespace/name; without it ``queue`` is stated."""
     queue: Many[str | Many[str]] = ()
     """Pods that wait, in the order of the queue; those in a list of their own are equal. Beside
     ``pod`` before it is decided, else at the start, or at the next ``order`` of ``ops``."""
+    op: Literal["order"] | None = None
+    """In records: the step is the order of the queue, which is skipped where it is none."""
+    pod: Annotated[str, Field(validate_default=True)] = ""
+    """Name of the pod, or namespace/name; without it ``queue`` is stated."""
     chosen: str | None = None
     """The node that is among the best; null: the pod fits nowhere."""
     not_on: Many[str] = ()
@@ -187,12 +189,18 @@ class Expectation(Document):
     """In records: by namespace, what its quota counts after the step."""
     error_at: str | None = None
     """In records: where the plugin failed. The step is skipped, as nothing was decided."""
-    op: Literal["order"] | None = None
-    """In records: the step is the order of the queue, which is skipped where it is none."""
     pods: Many[str] = ()
     """In records with ``op``: all pods that wait."""
     less: Many[str] = ()
     """In records with ``op``: a row for each pod, < where it comes before the other."""
+
+    @field_validator("pod")
+    @classmethod
+    def _named(cls, pod: str, info: ValidationInfo) -> str:
+        """Require a pod where nothing is said of the queue."""
+        if not (pod or info.data.get("queue") or info.data.get("op")):
+            raise PydanticKnownError("missing")
+        return pod
 
 
 class DeviceEntry(Document):

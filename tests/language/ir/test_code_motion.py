@@ -73,3 +73,16 @@ def test_the_most_expensive_part_is_named() -> None:
     assert text[refusal.span.start :].startswith("node.pods.filter")
     assert "the limit is 500" in refusal.message
     assert "% of it is this part" in refusal.message
+
+
+def test_a_dear_part_that_is_written_often_is_named() -> None:
+    """The refusal stood at a cheap part, as each use by itself is not most of the cost."""
+    dear = "node.pods.filter(p, p.name.contains(node.name)).size()"
+    text = f"{dear} > 9 ? 9 : {dear} < 3 ? {dear} * 2 : node.podCount + {dear}"
+    tree, _ = checked(text)
+    assert tree is not None
+    given = ({}, types.RecordType("record"), {}, ())
+    refusal = over_budget(Checked(tree, Text(text)), 4 * cost(dear)[0].units, 500, given)
+    assert (refusal.span.start, refusal.span.end) == (0, len(dear))
+    assert "and the 4 uses of this part are 100% of it" in refusal.message
+    assert refusal.hint.startswith("name it in `variables`: it is computed once then")

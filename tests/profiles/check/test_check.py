@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,26 @@ def test_rules_are_checked_with_the_profiles_parameters(tmp_path: Path) -> None:
     policy, config = write(tmp_path, "most: 200")
     (problem,) = check_files([policy, config])
     assert (problem.file, problem.line, problem.code) == (policy, 7, "PS321")
+
+
+def test_a_key_that_a_new_map_lacks_is_told_in_the_rule(tmp_path: Path) -> None:
+    """A map in args replaces the default, so a rule may name a key that is there no more.
+
+    A key that is asked for first, or as an optional, is no mistake.
+    """
+    policy, config = write(tmp_path, "weights: {memory: 2}")
+    text = POLICY.replace("{most: 80}", "{weights: {cpu: 1, memory: 2}}")
+    rule = "'{} ? params.weights.memory : params.weights[?\"cpu\"].orValue(3)'"
+    Path(policy).write_text(
+        re.sub("expression: .*", f"expression: {rule.format('node.ready')}", text)
+    )
+    assert not check_files([policy, config])
+    wrong = rule.format("params.weights.cpu > 3")
+    Path(policy).write_text(re.sub("expression: .*", f"expression: {wrong}", text))
+    (problem,) = check_files([policy, config])
+    assert (problem.file, problem.line, problem.code) == (policy, 7, "PS102")
+    assert problem.message == "params.weights has no key `cpu`"
+    assert problem.hint == "its keys: memory; a map in args replaces the whole default"
 
 
 @pytest.mark.parametrize("kind", ["Pod", "Node"])

@@ -28,16 +28,28 @@ def merge(**args: object) -> tuple[dict[str, Any], list[ModelProblem]]:
 
 
 def test_values_of_the_same_type_replace() -> None:
-    """Scalars and lists replace; mappings merge; an integer may stand for a double."""
+    """Scalars, lists and maps replace; records merge; an integer may stand for a double.
+
+    A key of a map could never be taken out: `price: {new: 7}` left the others in, silently.
+    """
     merged, problems = merge(
         limit=1, name="y", price={"spot": 5, "new": 7}, record={"a": 2}, items=[], free=[1]
     )
     assert not problems
     assert merged["limit"] == 1.0
     assert isinstance(merged["limit"], float)
-    assert merged["price"] == {"spot": 5, "reserved": 60, "new": 7}
+    assert merged["price"] == {"spot": 5, "new": 7}
     assert merged["record"] == {"a": 2, "b": "two"}
     assert (merged["items"], merged["free"], merged["count"]) == ([], [1], 3)
+
+
+def test_a_map_may_be_empty_and_hold_maps() -> None:
+    """No entry of the default is left, however deep the map is."""
+    problems: list[ModelProblem] = []
+    costs = {"cost": {"a": {"b": 1, "c": 2}}}
+    assert merge_params(costs, {"cost": {}}, (), problems) == {"cost": {}}
+    changed = merge_params(costs, {"cost": {"d": {"e": 3}}}, (), problems)
+    assert (changed, problems) == ({"cost": {"d": {"e": 3}}}, [])
 
 
 @pytest.mark.parametrize(
