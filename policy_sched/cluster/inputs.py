@@ -16,12 +16,15 @@ import msgspec
 
 from policy_sched.cluster.listers import ApiObjects
 from policy_sched.cluster.tables import InputTable, NodeTable
-from policy_sched.model import KINDS, ApiObject, Kind, Namespace
+from policy_sched.model import KINDS, ApiObject, Kind
 
 MAX_OBJECTS: Final = 100_000
 """Objects of a kind that an input has; later ones are left out."""
 
 _NAMESPACE: Final = ("v1", "Namespace")
+_NODE: Final = ("v1", "Node")
+_CACHED: Final = (_NAMESPACE, _NODE)
+"""Kinds whose objects the cache has, by name."""
 """The cache has its objects."""
 
 Place = tuple[str, str]
@@ -99,8 +102,9 @@ class Inputs:
             return
         one = _Input(given, self._nodes, self._now, self.problems)
         self._declared[given.identity] = one
-        if given.kind == _NAMESPACE:
-            one.table.by_key = _Namespaces(self._nodes.namespaces, given)
+        cached = self._cached(given)
+        if cached is not None:
+            one.table.by_key = cached
             return
         for item in self._objects.of_kind(given.kind):
             one.put(item, self._now())
@@ -111,10 +115,25 @@ class Inputs:
         for identity in [name for name in self._declared if name not in identities]:
             dropped = self._declared.pop(identity)
             self._nodes.drop_input(identity)
-            if dropped.given.kind != _NAMESPACE:
+            if dropped.given.kind not in _CACHED:
                 self._objects.unlisten(dropped.given.kind, dropped.changed)
             for name, place in [key for key in self.problems if key[0] == identity]:
                 del self.problems[name, place]
+
+    def _cached(self, given: DeclaredInput) -> _CachedObjects | None:
+        """Return the objects of a kind that the cache has, which notes their changes itself."""
+        table = self._nodes
+        if given.kind == _NAMESPACE:
+            return _CachedObjects(table.namespaces, table.namespaces.get, given)
+        if given.kind == _NODE:
+            rows = table.row_of
+
+            def node(name: str) -> ApiObject | None:
+                row = rows.get(name)
+                return None if row is None else table.nodes[row]
+
+            return _CachedObjects(rows, node, given)
+        return None
 
 
 class _Input:
@@ -205,25 +224,31 @@ class _Input:
         self._nodes.input_changed(self.given.identity, key, everywhere=self.everywhere)
 
 
-class _Namespaces(dict[str, Any]):
-    """Namespaces as records, by name: the cache has the objects."""
+class _CachedObjects(dict[str, Any]):
+    """Objects that the cache has as records, by name: each is read when it is looked up."""
 
-    def __init__(self, known: Mapping[str, Namespace], given: DeclaredInput) -> None:
+    def __init__(
+        self,
+        names: Collection[str],
+        look_up: Callable[[str], ApiObject | None],
+        given: DeclaredInput,
+    ) -> None:
         super().__init__()
-        self._known = known
+        self._names = names
+        self._look_up = look_up
         self._given = given
 
     def __contains__(self, name: object) -> bool:
-        return name in self._known
+        return name in self._names
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._names)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the record of a namespace."""
-        item = self._known.get(name)
+        """Return the record of an object."""
+        item = self._look_up(name)
         return default if item is None else self._given.read(item, 0)
 
     def values(self) -> Iterator[Any]:  # type: ignore[override]  # read once, in order
-        """Yield the records of all namespaces."""
-        return (self._given.read(item, 0) for item in self._known.values())
+        """Yield all records."""
+        return (self.get(name) for name in self._names)

@@ -50,6 +50,8 @@ class PolicyCompiler:
         self._code = code
         self.diagnostics: list[Diagnostic] = []
         self._low = lower.make_lowering(policy.params, policy.params_type, policy.functions)
+        if policy.inputs:
+            self._low.globals["inputs"] = lower.identities(policy.inputs)
         for name, variable in policy.variables:
             self._low.globals[f"variables.{name}"] = self._low.thunk(variable.core, {})
 
@@ -207,6 +209,7 @@ class PolicyCompiler:
         given, key = checked.source, self.policy.keys.get(checked.name)
         return Input(
             checked.type,
+            checked.identity,
             given.api_version,
             given.kind,
             checked.namespaced,

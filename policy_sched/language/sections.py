@@ -230,11 +230,13 @@ class DeviceChoices(msgspec.Struct, frozen=True):
 class Input(msgspec.Struct, frozen=True):
     """An input of a policy: what its objects are, and how they are looked up.
 
+    ``identity`` names what a scheduler keeps of it: equal ones are kept once.
     ``key`` computes an object's key; None: namespace/name, or the name of one without namespace.
     ``namespaced``: objects without a namespace are in the default one. ``poll`` is in ns.
     """
 
     type: values.types.InputType
+    identity: str
     api_version: str = ""
     kind: str = ""
     namespaced: bool = False

@@ -29,6 +29,21 @@ _SHOWN: Final = 80
 _READ_UPSTREAM: Final = frozenset({"duration", "timestamp", "matches"})
 
 
+#: Methods and functions that compare elements, which objects of inputs cannot be.
+_COMPARING: Final = frozenset(
+    {
+        *("distinct", "includes", "indexOf", "lastIndexOf"),
+        *("sets.contains", "sets.equivalent", "sets.intersects"),
+    }
+)
+
+
+def not_compared(tree: ast.Core, scope: Scope) -> ast.Core:
+    """Report a comparison of objects of inputs: only the fields that rules read are kept."""
+    message = f"{tree.type} is not compared as a whole"
+    return scope.wrong("PS201", tree.span, message, "compare its fields, such as the names")
+
+
 def call(node: ast.CallExpr, scope: Scope) -> ast.Core:
     """Check ``name(args)``."""
     environment, declared = scope.environment, scope.unit.definitions.declared_functions
@@ -212,6 +227,12 @@ def finish(
     if any(arg.type == types.ERROR for arg in args):
         return silent(span)
     kinds = [arg.type for arg in args]
+    if name in _COMPARING:
+        objects = [arg for arg in args if types.has_objects(arg.type)]
+        if objects:
+            return not_compared(objects[0], scope)
+    if name == "optional.ofNonZeroValue":
+        scope.read_whole(kinds[0])
     choice = stdlib.choose(candidates, kinds, dynamic=scope.environment.dynamic)
     if choice is None:
         return _no_overload(candidates, name, kinds, span, scope, name_span)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -46,6 +46,8 @@ _SCALARS: Final = {
     "boolean": types.BOOL,
 }
 _FREE: Final = types.quantity_of("free")
+_CACHED: Final = frozenset({("v1", "Node"), ("v1", "Namespace")})
+"""Kinds whose objects the scheduler's cache has, by name."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Path = tuple[str | int, ...]
@@ -53,11 +55,15 @@ Add = Callable[[Sequence[Problem], Text], None]
 
 
 class CheckedInput(msgspec.Struct, frozen=True):
-    """An input whose objects have types; ``namespaced``: their kind has namespaces."""
+    """An input whose objects have types; ``namespaced``: their kind has namespaces.
+
+    ``identity`` names what a scheduler keeps of it: equal ones are kept once.
+    """
 
     source: InputSource
     type: types.InputType
     namespaced: bool = False
+    identity: str = ""
 
     @property
     def name(self) -> str:
@@ -90,17 +96,50 @@ def check_inputs(sources: Sequence[InputSource], add: Add) -> tuple[CheckedInput
             continue
         entry = _checked(given, add)
         if entry is not None:
-            checked[name.text] = replace(entry, type=_identified(entry))
+            checked[name.text] = replace(entry, type=replace(entry.type, most=given.most))
     return tuple(checked.values())
 
 
-def _identified(entry: CheckedInput) -> types.InputType:
-    """Return an input's type with what tells it from all others of a scheduler."""
-    given, kind = entry.source, entry.type
-    key = "" if given.key is None else given.key.text
-    parts = (given.api_version, given.kind, given.url, given.items, given.poll, key, repr(kind))
-    digest = hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:16]
-    return replace(kind, identity=f"{entry.name}-{digest}", most=given.most)
+def as_read(inputs: Sequence[CheckedInput], read: Collection[str]) -> tuple[CheckedInput, ...]:
+    """Return inputs with the fields that rules read, alone: nothing else of an object is kept.
+
+    ``read`` are names of parts with their fields, such as ``inputs.quota.spec.max``, and with
+    ``*`` where all fields count.
+    """
+    kept = []
+    for entry in inputs:
+        given, kind = entry.source, entry.type
+        root = None if kind.root is None else _pruned(kind.root, read)
+        kind = replace(kind, record=_pruned(kind.record, read, META), root=root)
+        key = "" if given.key is None else given.key.text
+        parts = (given.api_version, given.kind, given.url, given.items, given.poll, key, kind)
+        digest = hashlib.sha256("\0".join(map(repr, parts)).encode()).hexdigest()[:16]
+        kept.append(replace(entry, type=kind, identity=f"{entry.name}-{digest}"))
+    return tuple(kept)
+
+
+def _pruned(
+    kind: types.ObjectType, read: Collection[str], always: Collection[str] = ()
+) -> types.ObjectType:
+    if f"{kind.name}.*" in read:
+        return kind
+    fields = [
+        (name, _pruned_part(inner, read))
+        for name, inner in kind.fields
+        if name in always or f"{kind.name}.{name}" in read
+    ]
+    return replace(kind, fields=tuple(fields), untyped=())
+
+
+def _pruned_part(kind: types.Type, read: Collection[str]) -> types.Type:
+    match kind:
+        case types.ObjectType():
+            return _pruned(kind, read)
+        case types.ListType():
+            return types.list_of(_pruned_part(kind.element, read))
+        case types.MapType():
+            return types.map_of(kind.key, _pruned_part(kind.value, read))
+    return kind
 
 
 def objects_of(inputs: Sequence[CheckedInput]) -> dict[str, types.ObjectType]:
@@ -133,7 +172,12 @@ def _checked(given: InputSource, add: Add) -> CheckedInput | None:
             add([_no_schema(given)], given.name)
             return None
         record = _of_shape(shape.type, f"inputs.{given.name.text}", META)
-        return CheckedInput(given, types.InputType(record.name, record), shape.namespaced)
+        cached = (given.api_version, given.kind) in _CACHED
+        if cached and given.key is not None:
+            message = f"the key of a {given.kind} is its name"
+            add([_whole(given.key, "PS707", message, "leave the key out")], given.key)
+        kind = types.InputType(record.name, record, cached=cached)
+        return CheckedInput(given, kind, shape.namespaced)
     place = given.schema or given.name
     if given.refused:
         add([_whole(place, NO_SCHEMA, given.refused, _where_from(given))], place)

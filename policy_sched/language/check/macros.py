@@ -40,6 +40,7 @@ def has(node: ast.CallExpr, scope: Scope) -> ast.Core:
     if field.type == types.ERROR:
         return silent(node.span)
     if not isinstance(field.type, types.OptionalType):
+        scope.read_whole(field.type)
         field = ast.Call(
             overload="optional_ofNonZeroValue_any",
             args=(field,),

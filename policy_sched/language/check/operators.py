@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from policy_sched.language.check.calls import quantities_differ
+from policy_sched.language.check.calls import not_compared, quantities_differ
 from policy_sched.language.check.scope import Scope, mismatch, no_overload, silent
 from policy_sched.language.diagnostics import MAX_LIST_ITEMS
 from policy_sched.language.stdlib import choose, settle
@@ -41,6 +41,10 @@ def binary(node: ast.Binary, scope: Scope) -> ast.Core:
     kinds = [left.type, right.type]
     if types.ERROR in kinds:
         return silent(node.span)
+    if node.op in ("==", "!=", "in"):
+        for side in (left, right):
+            if types.has_objects(side.type):
+                return not_compared(side, scope)
     candidates = [o for o in scope.environment.operators[node.op] if len(o.params) == 2]
     choice = choose(candidates, kinds, dynamic=scope.environment.dynamic)
     if choice is None:

@@ -22,7 +22,7 @@ from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language import stdlib
 from policy_sched.language.check.definitions import Checked, check_definitions, params_type
 from policy_sched.language.check.expressions import check_tree
-from policy_sched.language.check.inputs import CheckedInput, check_inputs
+from policy_sched.language.check.inputs import CheckedInput, as_read, check_inputs
 from policy_sched.language.check.moments import Moments, moments_of
 from policy_sched.language.check.scope import Definitions
 from policy_sched.language.diagnostics import (
@@ -173,6 +173,7 @@ def _check_policy(
     if not scores and _normalizes_doubles(source.score, policy.score):
         return _check_policy(source, _DOUBLE_SCORES)
     check.conditions_of_an_order(source)
+    policy = msgspec.structs.replace(policy, inputs=as_read(inputs, definitions.parts))
     diagnostics = report.sorted()
     failed = any(d.severity is Severity.ERROR for d in diagnostics)
     return (None if failed else policy), diagnostics

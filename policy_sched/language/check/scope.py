@@ -96,6 +96,8 @@ class Definitions:
     scores: Mapping[str, types.Type] = field(default_factory=dict)
     objects: Mapping[str, types.ObjectType] = field(default_factory=dict)
     aggregates: types.RecordType = NO_AGGREGATES
+    parts: set[str] = field(default_factory=set)
+    """Fields of inputs' objects that are read; see `as_read`."""
 
 
 @dataclass(slots=True)
@@ -187,6 +189,11 @@ class Scope(msgspec.Struct, frozen=True):
         message = f"{what}: expected {expected}, found {tree.type}"
         self.report("PS203", tree.span, message, cel=mismatch(expected, tree.type, sign))
         return False
+
+    def read_whole(self, kind: types.Type) -> None:
+        """Note that every field of a value counts, if it is of an object of an input."""
+        if isinstance(kind, types.ObjectType):
+            self.unit.definitions.parts.add(f"{kind.name}.*")
 
     def read(self, names: frozenset[str], span: Span, what: str) -> bool:
         """Note that the expression reads ``names``; report those that its section does not see.
@@ -402,6 +409,10 @@ def select_from(operand: ast.Core, node: ast.Select, scope: Scope) -> ast.Core:
         scope.unit.reads.add(full)
         if scope.unit.section.name == "queueSort" and unstable(full):
             return scope.wrong(*unstable_key(full, node.span, "the key reads"))
+    if isinstance(kind, types.ObjectType):
+        scope.unit.definitions.parts.add(f"{kind.name}.{node.name}")
+        if node.optional:
+            scope.read_whole(field_type)
     tree = ast.Field(operand=operand, name=node.name, type=field_type, span=node.span)
     return _present(tree, node) if node.optional else tree
 

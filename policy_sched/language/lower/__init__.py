@@ -16,6 +16,9 @@ from policy_sched.language.lower.abstract_values import (
 )
 from policy_sched.language.lower.arithmetic import rounded as rounded, to_int as to_int
 from policy_sched.language.lower.context import Env as Env, Lowering as Lowering, Refusal as Refusal
-from policy_sched.language.lower.dispatch import make_lowering as make_lowering
+from policy_sched.language.lower.dispatch import (
+    identities as identities,
+    make_lowering as make_lowering,
+)
 from policy_sched.language.lower.logic import coded as coded
 from policy_sched.language.lower.records import snake as snake

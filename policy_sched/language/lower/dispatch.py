@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from policy_sched.language.check import CheckedInput
 from policy_sched.language.ir import ops
 from policy_sched.language.lower import abstract_values
 from policy_sched.language.lower.calls import call
@@ -139,8 +140,8 @@ def _variable(low: Lowering, core: ast.Var, env: Env) -> abstract_values.Abstrac
                 raise
             message = f"{refusal.message} (in {core.name})"
             raise Refusal(refusal.code, message, core.span, refusal.hint) from None
-    if core.name == "inputs":
-        return abstract_values.Constant(None, core.type)
+    if core.name == "inputs":  # of an expression by itself, for which nothing is kept
+        return abstract_values.Constant({}, core.type)
     if core.name == "node":
         return abstract_values.NodeRecord(core.type)
     if core.name == "aggregates":
@@ -159,6 +160,12 @@ def _variable(low: Lowering, core: ast.Var, env: Env) -> abstract_values.Abstrac
     make = low.node_op if kind is ops.SCORE or core.name == "device" else low.op
     interval = abstract_values.range_of(core.type)
     return abstract_values.Value(make(kind, rep=rep, data=data), None, core.type, interval)
+
+
+def identities(inputs: Sequence[CheckedInput]) -> abstract_values.Constant:
+    """Return what `inputs` is: the identity of each."""
+    kind = types.RecordType("inputs", tuple([(entry.name, entry.type) for entry in inputs]))
+    return abstract_values.Constant({entry.name: entry.identity for entry in inputs}, kind)
 
 
 def make_lowering(

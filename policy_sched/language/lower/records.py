@@ -100,6 +100,9 @@ def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: S
         pod, whole = low.op(ops.POD, rep="o"), value.type
         total = low.op(ops.AGGREGATE_TOTAL, pod, rep=rep_of(result), data=whole.identity)
         return Value(total, None, result, _range_of_aggregate(whole))
+    if isinstance(result, types.InputType):
+        assert isinstance(value, Constant)
+        return Value(low.op(ops.INPUT, rep="o", data=value.value.get(name, name)), None, result)
     match value:
         case NodeRecord():
             return node_field(low, name, result)
@@ -107,13 +110,10 @@ def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: S
             return _image_field(low, value, name, result)
         case Constant() if isinstance(value.value, dict):
             return Constant(value.value.get(name, default_of(result)), result)
-    if isinstance(result, types.InputType):
-        op = low.op(ops.INPUT, rep="o", data=result.identity)
-        return Value(op, None, result)
     operand = low.val(value)
     kind = operand.type
     if isinstance(kind, types.InputType):
-        return _whole_input(low, kind, name, result, span)
+        return _whole_input(low, operand, name, result, span)
     if kind == types.UNKNOWN:  # of an element that cannot be there
         return with_error(low, low.failing(NO_VALUE, "", span, result), operand.err)
     assert isinstance(kind, types.RecordType), (kind, name)
@@ -223,8 +223,8 @@ def lookup(
 ) -> Opt | Value | Constant:
     """Return what ``value[key]`` is: an Opt where it may be missing, else the value itself."""
     kind = value.type
-    if isinstance(kind, types.InputType) and _is_name_of_node(key):
-        return _input_of_node(low, kind, result)
+    if isinstance(kind, types.InputType) and not kind.cached and _is_name_of_node(key):
+        return _input_of_node(low, low.val(value), result)
     if isinstance(value, NodeMap):
         return _node_lookup(low, value, key, result, span)
     if kind == types.RESOURCES:
@@ -252,11 +252,10 @@ def _is_name_of_node(key: Abstract) -> bool:
     return isinstance(key, Value) and key.op.kind is ops.COLUMN and key.op.data == ("name",)
 
 
-def _whole_input(
-    low: Lowering, kind: types.InputType, name: str, result: types.Type, span: Span
-) -> Value:
+def _whole_input(low: Lowering, whole: Value, name: str, result: types.Type, span: Span) -> Value:
     """Return all objects of an input, or what a polled answer says beside its items."""
-    data = kind.identity
+    data, kind = str(whole.op.data), whole.type
+    assert isinstance(kind, types.InputType)
     if name == "root":
         root = low.op(ops.INPUT_ROOT, _default(low, result).op, rep="o", data=data)
         return Value(root, None, result)
@@ -265,11 +264,12 @@ def _whole_input(
     return Value(low.op(ops.INPUT_ALL, rep="o", data=data), error, result)
 
 
-def _input_of_node(low: Lowering, kind: types.InputType, result: types.Type) -> Opt:
+def _input_of_node(low: Lowering, whole: Value, result: types.Type) -> Opt:
     """Return the object of an input that has the node's name as its key: a column."""
-    number = _column(low, ("input", kind.identity), "k")
+    identity = str(whole.op.data)
+    number = _column(low, ("input", identity), "k")
     there = low.op(ops.NE, number, low.build.const(0, "i"), rep="b")
-    got = low.op(ops.INPUT_AT, number, _default(low, result).op, rep="o", data=kind.identity)
+    got = low.op(ops.INPUT_AT, number, _default(low, result).op, rep="o", data=identity)
     return Opt(truth(there), Value(got, None, result), None, types.optional_of(result))
 
 

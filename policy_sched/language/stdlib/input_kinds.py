@@ -21,8 +21,8 @@ _SCALARS: Final[tuple[tuple[type, types.Type], ...]] = (
     (inspect.StrType, types.STRING),
     (inspect.DateTimeType, types.TIMESTAMP),
 )
-_NOT_INPUTS: Final = frozenset({model.Node, model.Pod})
-"""Rules read them as `node` and `pod`."""
+_NOT_INPUTS: Final = frozenset({model.Pod})
+"""Rules read pods as `pod`, and those of nodes and domains."""
 _AMOUNT: Final = inspect.type_info(model.Amount)
 
 

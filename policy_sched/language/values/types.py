@@ -91,15 +91,15 @@ class ObjectType(RecordType, frozen=True):
 class InputType(Type, frozen=True):
     """An input: the record that it has by key; ``root`` is what a polled answer says beside.
 
-    ``identity`` names what a scheduler keeps of it: equal ones are kept once. ``most``: how many
-    objects ``all()`` may return; 0: it is not called.
+    ``most``: how many objects ``all()`` may return; 0: it is not called. ``cached``: the cache has
+    the objects, by name.
     """
 
     name: str
     record: ObjectType
     root: ObjectType | None = None
-    identity: str = ""
     most: int = 0
+    cached: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -462,6 +462,11 @@ def parts(kind: Type) -> Iterator[Type]:
         case RecordType():
             for _, inner in kind.fields:
                 yield from parts(inner)
+
+
+def has_objects(kind: Type) -> bool:
+    """Return whether a value has an object of an input, or a part of one, inside."""
+    return any(isinstance(part, ObjectType) for part in parts(kind))
 
 
 def is_known(kind: Type) -> bool:

@@ -275,7 +275,7 @@ def _of_domains(policy: CompiledPolicy) -> Iterator[ClusterEventWithHint]:
 
 def _of_inputs(policy: CompiledPolicy, reads: Reads, helps: Helps, may_evict: MayEvict) -> Hint:
     """Return the hint about objects of inputs: where one has a node's name, that node is asked."""
-    own = {given.type.identity for given in policy.sections.inputs}
+    own = {given.identity for given in policy.sections.inputs}
     everywhere = reads.inputs | policy.gate_reads.inputs
     if reads.scope > Scope.NODE or policy.veto_reads.node:
         everywhere = frozenset(own)

@@ -24,7 +24,7 @@ def declare_inputs(policy: CompiledPolicy, handle: Handle) -> None:
     """Let the scheduler keep the inputs of a policy, before the policy is bound."""
     everywhere = policy.all_reads.inputs
     for given in policy.sections.inputs:
-        identity = given.type.identity
+        identity = given.identity
         handle.shared(inputs_of).declare(
             DeclaredInput(
                 identity,
