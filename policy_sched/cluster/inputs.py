@@ -25,7 +25,6 @@ _NAMESPACE: Final = ("v1", "Namespace")
 _NODE: Final = ("v1", "Node")
 _CACHED: Final = (_NAMESPACE, _NODE)
 """Kinds whose objects the cache has, by name."""
-"""The cache has its objects."""
 
 Place = tuple[str, str]
 """Namespace ("" for none) and name of an object."""

@@ -9,6 +9,7 @@ at every later step for the waiting pods; the clock does not advance, so none ti
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -87,6 +88,11 @@ class ScenarioRun:
 QUEUE: Final = decision_name("", 1)
 """What a step is called that looks at the order of the queue."""
 
+_WITHOUT_VICTIMS: Final = re.compile(
+    r"(\d+) No (?:victims found on node [^ ]+ for preemptor pod [^ ,]+?"
+    r"|preemption victims found for incoming pod)(?=, \d|\.$|\. )"
+)
+"""What plugins say of nodes on which no pod may be evicted."""
 UNRECORDED: Final = frozenset({"DynamicResources", "NodeDeclaredFeatures"})
 """Plugins that were disabled where decisions of kube-scheduler were recorded without binding."""
 
@@ -213,6 +219,16 @@ class _Course:
         return self._pending.get(name) or self._running[name]
 
 
+def _plain(reasons: Sequence[object]) -> list[tuple[str, int]]:
+    """Return reasons without what plugins word differently, and how many nodes have no victim."""
+    plain = []
+    for words in map(str, reasons):
+        nodes = sum(int(number) for number in _WITHOUT_VICTIMS.findall(words))
+        text = re.sub(r"(, )?\0", "", _WITHOUT_VICTIMS.sub("\0", words))
+        plain.append((text.replace("preemption: ", "").replace(": , ", ": "), nodes))
+    return plain
+
+
 def _plans(scenario: Scenario, run: ScenarioRun) -> tuple[CompiledPlan, ...]:
     """Return the profiles of a scenario. Raises PolicyError also for expectations of others."""
     plans, _ = read(scenario.config, scenario.policies, run.max_cost_limit, scenario.gates)
@@ -278,6 +294,7 @@ def _step(
         observed.note_waiting(allowed, rejected)
     if scenario.plugin and scenario.complete:
         observed.name_waiting_as_recorded()
+        observed.name_preemption_as_recorded(expected)
     if watch is not None and node:
         watch.chose(info, node)
     if node and not scenario.complete:
@@ -405,6 +422,30 @@ class Observation:
             )
             waits = PluginOutcome(permit.code, "", (text,))
             self.outcome = replace(self.outcome, permit=waits)
+
+    def name_preemption_as_recorded(self, expected: ExpectedOutcome | None) -> None:
+        """Say why preemption fails, and where the pod is nominated now, as other plugins do.
+
+        kube-scheduler's DefaultPreemption alone says "preemption: " before the reason, and others
+        name each node without victims.
+        """
+        outcome = self.outcome
+        if expected is None:
+            return
+        failed, stated = outcome.post_filter, expected.post_filter
+        if failed is not None and stated is not None and failed.plugin != "DefaultPreemption":
+            if _plain(failed.reasons or ()) == _plain(stated.reasons or ()):
+                failed = replace(failed, reasons=stated.reasons)
+            message = outcome.message
+            if _plain([message or ""]) == _plain([expected.message or ""]):
+                message = expected.message
+            outcome = replace(outcome, post_filter=failed, message=message)
+        if expected.nominated is not None and outcome.nominated is None:
+            there = self._scheduler.handle.nominator.node_by_uid.get(self._info.uid, "")
+            outcome = replace(outcome, nominated=there)
+        if expected.nominated == "" and len(expected.preemption or ()) > 1:
+            outcome = replace(outcome, nominated="")  # a record leaves equal nodes open
+        self.outcome = outcome
 
     def give_up(self, node: str) -> None:
         """Take back what Reserve did, and the pod from its node."""

@@ -561,7 +561,7 @@ def declared_inputs(plans: Iterable[CompiledPlan]) -> tuple[Input, ...]:
     """Return the inputs of the enabled policies, each once."""
     policies = (policy for ready in plans for policy in ready.policies.values())
     inputs = (given for policy in policies for given in policy.sections.inputs)
-    return tuple({given.type.identity: given for given in inputs}.values())
+    return tuple({given.identity: given for given in inputs}.values())
 
 
 def declared_kinds(plans: Iterable[CompiledPlan]) -> dict[Kind, bool]:

@@ -62,7 +62,7 @@ class Reloader:
                 strict(queued)  # a sort that fails is refused before anything changes
         self._assembly.settle(built)
         inputs = declared_inputs(policies.plans)
-        scheduler.handle.shared(inputs_of).keep({given.type.identity for given in inputs})
+        scheduler.handle.shared(inputs_of).keep({given.identity for given in inputs})
         scheduler.profiles = built.profiles
         came_or_went = frozenset((*changes.added, *changes.removed))
 
