@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.cluster import tables
+from policy_sched.language.check import CheckedInput
 from policy_sched.language.codegen import Functions, Program, generate
 from policy_sched.language.ir import Level, Reads, Site, find_reads, known_steps, ops, reached
-from policy_sched.language.lower import Lowering, Refusal, Value, make_lowering, rep_of
+from policy_sched.language.lower import Lowering, Refusal, Value, identities, make_lowering, rep_of
 from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.syntax import Span, ast
 from policy_sched.language.values import KINDS, MAX_STEPS, Interval, types
@@ -94,9 +95,12 @@ def compile_expression(
     params_type: types.RecordType | None = None,
     functions: Mapping[str, ast.UserFunction] | None = None,
     variables: Sequence[tuple[str, ast.Core]] = (),
+    inputs: Sequence[CheckedInput] = (),
 ) -> Expression:
     """Compile one checked expression. Raises Refusal if it cannot be compiled."""
     low = make_lowering(params or {}, params_type or types.RecordType("record"), functions or {})
+    if inputs:
+        low.globals["inputs"] = identities(inputs)
     for name, body in variables:
         low.globals[f"variables.{name}"] = low.thunk(body, {})
     try:

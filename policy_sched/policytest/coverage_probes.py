@@ -251,7 +251,12 @@ class _Prober:
         policy = self._policy
         try:
             return compile_expression(
-                core, policy.params, policy.params_type, policy.functions, self._globals
+                core,
+                policy.params,
+                policy.params_type,
+                policy.functions,
+                self._globals,
+                policy.inputs,
             )
         except Refusal:
             return None
