@@ -7,7 +7,7 @@ the same report.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -15,6 +15,12 @@ import yaml
 
 Document = dict[str, Any]
 """Plain data, as JSON and YAML hold it."""
+Advance = Callable[[int], None]
+"""Shows progress; called with the number of further steps."""
+
+
+def unshown(_steps: int) -> None:
+    """Show no progress."""
 
 
 class Report(Protocol):

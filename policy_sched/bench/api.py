@@ -58,15 +58,16 @@ spec:
 class ApiPhase(msgspec.Struct, frozen=True):
     """What became of the pods of one phase.
 
-    ``seconds``: from the creation of the first to the binding of the last; ``creating_seconds``: to
-    the creation of the last. Percentiles are from creation to binding. The usages are those of
-    the phase alone, until the last event is written, but for sizes, which are those at its end.
+    Percentiles are from creation to binding. The usages are those of the phase alone, until the
+    last event is written, but for sizes, which are those at its end.
     """
 
     pods: int
     pods_per_second: int
     seconds: float
+    """From the creation of the first to the binding of the last."""
     creating_seconds: float
+    """To the creation of the last."""
     p50_ms: float
     p99_ms: float
     max_ms: float
@@ -94,11 +95,7 @@ class ApiPhase(msgspec.Struct, frozen=True):
 
 
 class ThroughApi(Result, frozen=True):
-    """All phases; rate and percentiles at the top are those of the first.
-
-    ``start``: what the scheduler had used when it had read the cluster. ``longest_block_ms``: how
-    long a turn of the event loop took at most, and its processor time.
-    """
+    """All phases; rate and percentiles at the top are those of the first."""
 
     nodes: int
     existing: int
@@ -108,9 +105,11 @@ class ThroughApi(Result, frozen=True):
     p50_ms: float
     p99_ms: float
     longest_block_ms: float
+    """How long a turn of the event loop took at most, and its processor time."""
     longest_block_cpu_ms: float
     first_sync_seconds: float
     start: Usage | None
+    """Usage of the scheduler when it had read the cluster."""
     client_qps: int
     phases: dict[str, ApiPhase]
 

@@ -259,18 +259,16 @@ async def scheduler(log: Path, options: list[str]) -> AsyncIterator[SchedulerPro
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A server and a scheduler that are up.
-
-    ``sync_seconds``: from the scheduler's start until it had read the cluster; ``start``: what it
-    had used then.
-    """
+    """A server and a scheduler that are up."""
 
     api: Api
     server: ServerProcess
     scheduler: SchedulerProcess
     directory: Path
     sync_seconds: float
+    """From the scheduler's start until it had read the cluster."""
     start: Usage | None
+    """Usage of the scheduler at that time."""
 
     async def bound(self, pods: int, patience: float = PATIENCE) -> None:
         """Wait until so many pods are bound. Raises PolicySchedError if they are not in time."""

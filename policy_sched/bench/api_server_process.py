@@ -46,7 +46,7 @@ class Bindings:
         self._watch, self._leases = store.watch(POD), store.watch(LEASE)
         self._watch.drain()
         self._leases.drain()
-        store.on_commit.append(self._look)
+        store.on_commit.append(self._drain)
         self.begin()
 
     def begin(self) -> None:
@@ -60,7 +60,7 @@ class Bindings:
             self._gap = max(self._gap, now - self._renewed)
         self._renewed = now
 
-    def _look(self) -> None:
+    def _drain(self) -> None:
         now = time.perf_counter_ns()
         if self._leases.drain():
             self._renewal(now)

@@ -32,15 +32,14 @@ MAY_BLOCK_MS: Final = 200
 
 
 class TurnCase(msgspec.Struct, frozen=True):
-    """Something that happened.
-
-    ``longest_ms``: the longest turn of the event loop, ``cpu_ms``: the most processor time that one
-    used. ``seconds``: until all was quiet.
-    """
+    """One kind of event, and what it cost the event loop."""
 
     longest_ms: float
+    """The longest turn of the event loop."""
     cpu_ms: float
+    """The most processor time of a turn."""
     seconds: float
+    """From the event until the scheduler was idle."""
 
 
 class Turns(Result, frozen=True):

@@ -60,13 +60,14 @@ _ELECTION: Final = {"leaderElection": {"retryPeriod": "200ms"}}
 class HostileCase(msgspec.Struct, frozen=True):
     """What others had beside ``hostile`` objects.
 
-    ``lease_gap_ms``: the longest time between two renewals of the lease, ``longest_block_ms``: the
-    longest turn of the event loop. Percentiles: of ordinary pods, from creation to binding.
+    Percentiles: of ordinary pods, from creation to binding.
     """
 
     hostile: int
     lease_gap_ms: int
+    """The longest time between two renewals of the lease."""
     longest_block_ms: float
+    """The longest turn of the event loop."""
     p50_ms: float
     p99_ms: float
     max_ms: float

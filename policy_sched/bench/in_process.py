@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -30,6 +30,7 @@ from policy_sched.bench import workloads
 from policy_sched.bench.result import Latency, Result
 from policy_sched.model import KINDS, ApiObject, Namespace, Node, Pod, PodInfo, ResourceClaim
 from policy_sched.profiles.reload import Config
+from policy_sched.report import Advance, unshown
 from policy_sched.scheduler import Outcome, Preempt, Scheduler, object_gone, object_seen, pod_gone
 from policy_sched.scheduler.setup import build
 
@@ -44,8 +45,6 @@ class TimedPhase(msgspec.Struct, frozen=True):
     """One timed phase; ``latency`` is that of measured pods' decisions.
 
     Rates are of measured pods by the time of the whole phase, decoding and queueing included.
-    ``evicted``: pods that made room. ``churned``: pods that came in between, and ``churn`` is the
-    latency of theirs.
     """
 
     decisions_per_second: int
@@ -56,8 +55,11 @@ class TimedPhase(msgspec.Struct, frozen=True):
     cpu_seconds: float
     unschedulable: int
     evicted: int
+    """Pods that made room."""
     churned: int
+    """Pods that came in between."""
     churn: Latency
+    """Latency of the pods that came in between."""
 
     @property
     def latency(self) -> Latency:
@@ -71,12 +73,7 @@ class TimedPhase(msgspec.Struct, frozen=True):
 
 
 class Throughput(Result, frozen=True):
-    """The decisions of a workload; the numbers at the top are those of the warm phase.
-
-    ``threshold``: decisions per second below which kube-scheduler's own run of the workload fails;
-    None where it has none, or ran on another number of nodes. ``ratio``: how many times that the
-    warm phase is.
-    """
+    """The decisions of a workload; the numbers at the top are those of the warm phase."""
 
     nodes: int
     pods: int
@@ -84,7 +81,10 @@ class Throughput(Result, frozen=True):
     p50_us: float
     p99_us: float
     threshold: int | None
+    """Decisions per second below which kube-scheduler's own run of the workload fails; None where
+    it has none, or ran on another number of nodes."""
     ratio: float | None
+    """Rate of the warm phase, divided by the threshold."""
     init_pods: int
     unschedulable: int
     phases: dict[str, TimedPhase]
@@ -165,12 +165,7 @@ def loaded(
 
 
 STEP: Final = 1000
-Advance: TypeAlias = Callable[[int], None]
-"""Called with the number of objects after each `STEP` of them that were loaded."""
-
-
-def unseen(_more: int) -> None:
-    """Show nothing."""
+"""Objects that are loaded between two calls of ``advance``."""
 
 
 def with_nodes(
@@ -178,9 +173,9 @@ def with_nodes(
     nodes: int,
     config: Config = None,
     policies: Sequence[str] = (),
-    advance: Advance = unseen,
+    advance: Advance = unshown,
 ) -> Scheduler:
-    """Return a scheduler with the workload's objects and nodes; see `Advance`."""
+    """Return a scheduler with the workload's objects and nodes."""
     objects = [_decoded(manifest) for manifest in workload.objects]
     if workload.slices is not None:
         objects += [_decoded(manifest) for i in range(nodes) for manifest in workload.slices(i)]
@@ -197,9 +192,9 @@ def with_nodes(
 
 
 def add_init_pods(
-    scheduler: Scheduler, workload: workloads.Workload, nodes: int, advance: Advance = unseen
+    scheduler: Scheduler, workload: workloads.Workload, nodes: int, advance: Advance = unshown
 ) -> int:
-    """Add the bound init pods; return how many there are. See `Advance`."""
+    """Add the bound init pods; return how many there are."""
     decode = msgspec.json.Decoder(Pod).decode
     count = 0
     for text in workloads.init_pods_json(workload, nodes):
@@ -217,15 +212,13 @@ def _decoded(manifest: Mapping[str, object]) -> ApiObject:
 
 @dataclass(slots=True)
 class _Phase:
-    """One phase in progress.
-
-    ``churn``: JSON of pods by the place they come before. ``claims``: JSON of the resource claims
-    that pods come with.
-    """
+    """One phase in progress."""
 
     scheduler: Scheduler
     churn: Mapping[int, bytes]
+    """JSON of pods, by the index of the pod that they precede."""
     claims: Sequence[bytes] = ()
+    """JSON of the resource claims that pods come with."""
     bound: list[PodInfo] = field(default_factory=list)
     failed: dict[str, PodInfo] = field(default_factory=dict)
     evicted: list[PodInfo] = field(default_factory=list)

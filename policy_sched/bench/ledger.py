@@ -94,10 +94,11 @@ HEADINGS: Final = (
 
 
 class Ledger(Result, frozen=True):
-    """All workloads; ``dry_run``: the search for victims, with the floor of as many nodes."""
+    """All workloads."""
 
     rows: tuple[Row, ...]
     dry_run: Document
+    """The search for victims, with the floor of as many nodes."""
 
     def text_lines(self) -> Iterator[str]:
         """Yield the ledger as a table in Markdown."""

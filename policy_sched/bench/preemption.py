@@ -40,10 +40,7 @@ CONFIG: Final[Mapping[str, object]] = {
 
 
 class DryRunTimes(Result, frozen=True):
-    """What so many searches took, in milliseconds; ``victims`` left the best node.
-
-    ``scratch_median_ms``: the median of as many searches that begin from scratch.
-    """
+    """What so many searches took, in milliseconds; ``victims`` left the best node."""
 
     nodes: int
     pods: int
@@ -54,6 +51,7 @@ class DryRunTimes(Result, frozen=True):
     p99_ms: float
     max_ms: float
     scratch_median_ms: float
+    """The median of as many searches that begin from scratch."""
     note: str
 
     def text_lines(self) -> Iterator[str]:

@@ -21,7 +21,7 @@ from policy_sched.bench import in_process
 from policy_sched.bench.result import Result
 from policy_sched.bench.workloads import BASIC
 from policy_sched.errors import PolicySchedError
-from policy_sched.report import Document
+from policy_sched.report import Advance, Document, unshown
 
 NAME: Final = "Size"
 NODES: Final = 100_000
@@ -76,10 +76,8 @@ class Size(Result, frozen=True):
         return document
 
 
-def run_size(
-    nodes: int, pods: int, existing: int, advance: in_process.Advance = in_process.unseen
-) -> Size:
-    """Load so many nodes and bound pods, and decide ``pods`` more, cold and warm. See `Advance`.
+def run_size(nodes: int, pods: int, existing: int, advance: Advance = unshown) -> Size:
+    """Load so many nodes and bound pods, and decide ``pods`` more, cold and warm.
 
     Raises PolicySchedError where the system does not tell the size of a process.
     """

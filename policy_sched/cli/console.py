@@ -200,11 +200,11 @@ def watched(store: PolicyStore, kubeconfig: str, seed: int, *, fallback: bool) -
     names = [ready.plan.scheduler_name for ready in store.current.plans]
     shadowed = DEFAULT_SCHEDULER if DEFAULT_SCHEDULER in names or len(names) == 1 else names[0]
     api = Api(access, environment, limits)
-    instance = ShadowInstance(store, api, ShadowOptions(shadowed), _complaint, seed=seed)
+    instance = ShadowInstance(store, api, ShadowOptions(shadowed), _write_problem, seed=seed)
     return RunningSource(instance, access.server, fallback=fallback)
 
 
-def _complaint(record: Record) -> None:
+def _write_problem(record: Record) -> None:
     """Write what is wrong; pages show the rest."""
     if record["level"] in (ERROR, WARNING):
         facts = ", ".join(f"{k}: {v}" for k, v in record.items() if k not in ("ts", "level", "msg"))

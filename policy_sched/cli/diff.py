@@ -176,7 +176,7 @@ def diff(  # noqa: PLR0913  # the options of the verb
         made = origin(facts, {"OLD": before.plans, "NEW": after.plans}, *_idle(before, after))
         write_page(report, diff_page(policy_diff), made)
     write_report(policy_diff, output)
-    return diagnostics.FAILED if fail_on and _worse(placements) else diagnostics.OK
+    return diagnostics.FAILED if fail_on and _is_regression(placements) else diagnostics.OK
 
 
 def _placements(
@@ -223,7 +223,7 @@ def _shadow(paths: Sequence[str], output: str, report: str | None, *, fails: boo
         table = Table("Logs", [Column("File"), Column("SHA-256")], logs)
         write_page(report, shadow_page(summary), origin((), {}, table))
     write_report(summary, output)
-    worse = _worse(summary.placements) or summary.results[Agreement.ERROR] > 0
+    worse = _is_regression(summary.placements) or summary.results[Agreement.ERROR] > 0
     return diagnostics.FAILED if fails and worse else diagnostics.OK
 
 
@@ -233,7 +233,7 @@ def _policy_set(path: str, max_cost_limit: int) -> CompiledFiles:
     return files
 
 
-def _worse(placements: PlacementDiff | SeedsDiff | None) -> bool:
+def _is_regression(placements: PlacementDiff | SeedsDiff | None) -> bool:
     """Return whether pods become unschedulable; with several seeds, whether that is no noise."""
     if isinstance(placements, SeedsDiff):
         placed = next(measure for measure in placements.measures if measure.name == PLACED)

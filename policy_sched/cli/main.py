@@ -40,7 +40,7 @@ def main() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     os.environ.setdefault("POLICY_SCHED_CACHE", _cache_directory())
     gc.set_threshold(*GC_THRESHOLDS)
-    sys.excepthook = _our_mistake
+    sys.excepthook = _report_internal_error
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # names of files may be no UTF-8
@@ -76,7 +76,7 @@ def _open_streams() -> None:
         setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8"))
 
 
-def _our_mistake(
+def _report_internal_error(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """Exit with 2 after an internal error: 1 means that the files are wrong."""
@@ -88,7 +88,7 @@ def _our_mistake(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
-    arguments = _spelt_out(arguments)
+    arguments = _as_options(arguments)
     if arguments == ["--version"]:
         print(__version__)
         return 0
@@ -128,7 +128,7 @@ def run(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _spelt_out(arguments: Sequence[str]) -> list[str]:
+def _as_options(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with ``help VERB`` and ``version``, as kubectl has them, as options."""
     if arguments and arguments[0] == "help":
         return [*arguments[1:], "--help"]

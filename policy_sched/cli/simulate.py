@@ -223,13 +223,13 @@ class _Times:
     ) -> _Times:
         """Read the options; raise PolicySchedError if they make no sense."""
         return cls(
-            _stretch("--bucket", bucket, timeline=timeline),
-            _stretch("--until", until, timeline=timeline),
+            _interval("--bucket", bucket, timeline=timeline),
+            _interval("--until", until, timeline=timeline),
             now,
         )
 
 
-def _stretch(name: str, text: str | None, *, timeline: bool) -> int | None:
+def _interval(name: str, text: str | None, *, timeline: bool) -> int | None:
     if text is None:
         return None
     if not timeline:

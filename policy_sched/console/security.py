@@ -63,8 +63,7 @@ def own_address() -> str:
 class Security:
     """The secrets of one server at an address.
 
-    ``token`` is in the URL and valid once; ``session`` is in the cookie; ``opened``: how many
-    tokens were spent.
+    ``token`` is in the URL and valid once; ``session`` is in the cookie.
     """
 
     host: str
@@ -72,6 +71,7 @@ class Security:
     token: str = field(default_factory=_random, repr=False)
     session: str = field(default_factory=_random, repr=False)
     opened: int = 0
+    """How many tokens were spent."""
 
     @property
     def cookie(self) -> str:

@@ -43,10 +43,8 @@ _SUBDOMAIN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """One deployment. ``shadow``: whose shadow it is, None for a scheduler that binds.
+    """One deployment.
 
-    ``tls_secret``: the Secret with the certificate of the endpoints, None to make one at the start.
-    ``max_cost_limit``: the most that a policy's annotation may let its rules cost.
     ``feature_gates`` come before those of the configuration.
     """
 
@@ -56,11 +54,14 @@ class Options:
     scheduler_name: str | None = None
     replicas: int | None = None
     shadow: str | None = None
+    """Name of the shadowed scheduler, None for a scheduler that binds."""
     service_monitor: bool = False
     alerts: bool = False
     dashboard: bool = False
     tls_secret: str | None = None
+    """The Secret with the certificate of the endpoints, None to make one at the start."""
     max_cost_limit: int = MAX_ANNOTATED_COST
+    """The most that a policy's annotation may let its rules cost."""
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
 
     @property
@@ -95,17 +96,16 @@ _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Texts of the configuration and the policies by file name.
-
-    ``lease``: namespace and name of the lease, None without leader election. ``warnings``: of the
-    files. ``pod_groups``: whether a feature gate or a policy is about them.
-    """
+    """Texts of the configuration and the policies by file name."""
 
     config: Mapping[str, str]
     policies: Mapping[str, str]
     lease: tuple[str, str] | None
+    """Namespace and name of the lease, None without leader election."""
     warnings: tuple[Diagnostic, ...] = ()
+    """Warnings about the files."""
     pod_groups: bool = False
+    """Whether a feature gate or a policy is about them."""
 
 
 def contents(options: Options, config: str | None, policies: tuple[str, ...]) -> Contents:

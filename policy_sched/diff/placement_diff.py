@@ -20,6 +20,7 @@ from policy_sched.experiments import Estimate, Paired, estimate, paired
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, PodInfo
 from policy_sched.profiles.build import CompiledPlan
+from policy_sched.report import Advance, unshown
 from policy_sched.scheduler import Attempt, Scheduler, setup
 from policy_sched.simulate import Application, AppliedPolicy, OneShotRun, resource_names, run_queue
 
@@ -27,7 +28,7 @@ PLACED: Final = "pods placed"
 
 
 class Move(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A pod whose placement differs; None: no node. ``message``: why it has no node in NEW.
+    """A pod whose placement differs; None: no node.
 
     ``cause`` is None if it is not known.
     """
@@ -36,6 +37,7 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True):
     old: str | None
     new: str | None
     message: str
+    """Why it has no node in NEW."""
     cause: Cause | None = None
 
 
@@ -62,17 +64,16 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The result of one set of policies.
-
-    ``score``: mean total of the chosen nodes; ``policies``: what each policy applied to.
-    """
+    """The result of one set of policies."""
 
     placed: int
     nodes_in_use: int
     score: float
+    """Mean total of the chosen nodes."""
     spread: tuple[Spread, ...]
     preemptions: int
     policies: tuple[AppliedPolicy, ...] = ()
+    """What each policy applied to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +165,13 @@ class SeedsDiff:
 
 
 class PodMoves(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod that changes its node with every seed: its old nodes and its new ones.
-
-    ``by_policy``: with how many seeds a policy makes the move.
-    """
+    """A pod that changes its node with every seed: its old nodes and its new ones."""
 
     pod: str
     old: tuple[str, ...]
     new: tuple[str, ...]
     by_policy: int
+    """With how many seeds a policy makes the move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,14 +200,6 @@ EachSeed: TypeAlias = Callable[[Callable[[int], PlacementDiff], Sequence[int]], 
 """Applies a comparison to many seeds, in their order."""
 
 
-Advance: TypeAlias = Callable[[int], None]
-"""Called with the number of further decisions."""
-
-
-def unwatched(_more: int) -> None:
-    """Show nothing."""
-
-
 def _kind(move: Move) -> str:
     if move.old is None:
         return "schedulable"
@@ -221,7 +212,7 @@ def compare_placements(
     objects: Sequence[ApiObject],
     seed: int = 0,
     now: int = setup.EPOCH,
-    advance: Advance = unwatched,
+    advance: Advance = unshown,
 ) -> PlacementDiff:
     """Decide all pending pods of a cluster with each set. ``seed`` chooses between equal nodes.
 

@@ -105,12 +105,13 @@ class ShadowSummary:
 
 @dataclass(slots=True)
 class _Reading:
-    """The state of the cluster while the records are read; ``real``: amounts used on the nodes."""
+    """The state of the cluster while the records are read."""
 
     start: shadow.Start | None = None
     until: float = 0.0
     nodes: dict[str, dict[str, int]] = field(default_factory=dict)
     real: Fill = field(default_factory=dict)
+    """Amounts used on the nodes."""
     pods: dict[str, shadow.Comparison] = field(default_factory=dict)
     alive: set[str] = field(default_factory=set)
     moved: dict[str, shadow.Comparison] = field(default_factory=dict)

@@ -103,7 +103,7 @@ class EmbeddedClient:
         refusal: ClusterError | None = None
         try:
             self._ask(request.call, request.key)
-            stored = self._carried_out(request)
+            stored = self._execute(request)
         except ClusterError as error:
             if not (request.ignore_not_found and is_gone(error)):
                 refusal = error
@@ -117,7 +117,7 @@ class EmbeddedClient:
 
     # Inside.
 
-    def _carried_out(self, request: ObjectRequest) -> Stored:
+    def _execute(self, request: ObjectRequest) -> Stored:
         key = Key(request.api_kind, request.namespace, request.name)
         if request.verb == "get":
             return self._store.get(key.kind, key.namespace, key.name)

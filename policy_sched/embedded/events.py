@@ -30,10 +30,7 @@ Reference = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """An event's content: its object, text and reporting component.
-
-    ``related``: another object that had to do with it.
-    """
+    """An event's content: its object, text and reporting component."""
 
     regarding: Reference
     reporter: str
@@ -42,6 +39,7 @@ class Occurrence:
     action: str
     note: str
     related: Reference | None = None
+    """The secondary object, as in events.k8s.io."""
 
 
 class EventLog:

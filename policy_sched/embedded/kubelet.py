@@ -175,14 +175,12 @@ TOGETHER: Final = 250
 
 @dataclass(frozen=True, slots=True)
 class KubeletTimes:
-    """How long things take on a node, in nanoseconds.
-
-    ``start``: from the binding until all containers run, image pulls included.
-    ``stop``: until a deleted pod has ended; None if it uses its whole grace period.
-    """
+    """How long things take on a node, in nanoseconds."""
 
     start: int = SECOND
+    """From the binding until all containers run, image pulls included."""
     stop: int | None = None
+    """Until a deleted pod has ended; None if it uses its whole grace period."""
 
 
 @dataclass(slots=True)

@@ -118,7 +118,7 @@ def _in_pools(file: str, orders: Sequence[Order], workers: int, note: Note) -> I
         context = get_context("spawn")
         with ProcessPoolExecutor(count, context, initializer=_begin, initargs=(file,)) as pool:
             try:
-                yield from _handed_out(pool, queue, count, under_way)
+                yield from _submitted(pool, queue, count, under_way)
                 continue
             except BrokenProcessPool:
                 pass
@@ -131,7 +131,7 @@ def _in_pools(file: str, orders: Sequence[Order], workers: int, note: Note) -> I
             alone.append(order)
 
 
-def _handed_out(
+def _submitted(
     pool: ProcessPoolExecutor,
     queue: deque[Order],
     count: int,

@@ -110,12 +110,13 @@ def compiled_devices(loaded: LoadedExperiment, variant: CompiledVariant) -> Expr
 
 @dataclass(slots=True)
 class DeviceAgent:
-    """Gives bound pods of a scheduler their devices. ``taken``: the devices of pods, by key."""
+    """Gives bound pods of a scheduler their devices."""
 
     scheduler: Scheduler
     resource: str
     rule: Expression
     taken: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """The devices of pods, by key."""
     _with: dict[tuple[int, tuple[int, ...]], _WithDevices] = field(default_factory=dict)
     _amounts: RuleValues = field(init=False)
 

@@ -295,14 +295,13 @@ def with_rounded_points(curve: Curve, measures: Sequence[models.Measure]) -> Cur
 
 @dataclass(slots=True)
 class Series:
-    """The values of measures at the events of a run. ``times``: nanoseconds, for virtual time.
-
-    ``x``: where each event stands on the curve's axis.
-    """
+    """The values of measures at the events of a run."""
 
     names: tuple[str, ...]
     times: list[int]
+    """Nanoseconds, for virtual time."""
     x: list[float]
+    """Where each event stands on the curve's axis."""
     values: list[list[float]]
 
     @classmethod

@@ -33,18 +33,17 @@ LATER: Final = re.compile(r"seed|row\..*")
 
 @dataclass(slots=True)
 class LoadedExperiment:
-    """An experiment that could be read, with its place and the problems so far.
-
-    ``folder``: where its files' paths begin. ``given``: values for its parameters; a path that one
-    of them begins is looked for in the current directory first. ``lenient``: a file that a
-    parameter names may be missing, which is a warning then.
-    """
+    """An experiment that could be read, with its place and the problems so far."""
 
     model: models.Experiment
     place: DocumentPosition
     folder: FilePath
+    """Where its files' paths begin."""
     given: Mapping[str, str] = field(default_factory=dict)
+    """Values for its parameters; a path that one of them begins is looked for in the current
+    directory first."""
     lenient: bool = False
+    """A file that a parameter names may be missing, which is a warning then."""
     broken: tuple[models.Path, ...] = ()
     diagnostics: list[Diagnostic] = field(default_factory=list)
     data: dict[str, list[str]] = field(default_factory=dict)

@@ -48,8 +48,7 @@ from policy_sched.source import MAX_BYTES, read_bytes
 class SweepReport:
     """The results of an experiment, and the runs that have none.
 
-    ``folder``: where the tables are. ``reused``: how many results were there already. ``as_run`` is
-    None if it is not known.
+    ``as_run`` is None if it is not known.
     """
 
     name: str
@@ -57,7 +56,9 @@ class SweepReport:
     results: Results
     failures: Sequence[tuple[Task, str]]
     folder: str
+    """Folder of the tables."""
     reused: int = 0
+    """Number of results from earlier sweeps."""
     as_run: AsRun | None = None
 
     def text_lines(self) -> Iterator[str]:

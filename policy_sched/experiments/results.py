@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,7 @@ from policy_sched.experiments.runs import RunResult
 from policy_sched.experiments.statistics import Paired, distribution, paired
 from policy_sched.experiments.sweep import Sweep, Task
 from policy_sched.profiles.models import ExperimentSpec
+from policy_sched.report import Advance, unshown
 from policy_sched.source import read_bytes, write_file
 
 RUNS: Final = "runs"
@@ -329,7 +330,7 @@ def run_tasks(
     tasks: Sequence[Task],
     store: ResultStore,
     engine: Engine,
-    advance: Callable[[int], None] = lambda _more: None,
+    advance: Advance = unshown,
 ) -> SweepOutcome:
     """Run the tasks that have no result; ``advance`` is called with how many more are done.
 

@@ -56,7 +56,7 @@ from policy_sched.scheduler import (
     pod_gone,
 )
 from policy_sched.scheduler.setup import EPOCH, assemble, load_cluster
-from policy_sched.simulate import Timeline, TimelineResult, turned_away
+from policy_sched.simulate import Timeline, TimelineResult, enqueue
 
 DEFAULT_BINDER: Final = "DefaultBinder"
 _AROUND: Final = (
@@ -94,12 +94,13 @@ class RunResult:
     """The result of a run: plain data.
 
     ``values`` by measure, None for none; ``curve`` has the column ``x`` and one for each measure
-    over events; ``pods``: the records of all pods, if they are asked for.
+    over events.
     """
 
     values: dict[str, float | None] = field(default_factory=dict)
     curve: dict[str, list[float]] = field(default_factory=dict)
     pods: list[dict[str, Any]] = field(default_factory=list)
+    """The records of all pods, if they are asked for."""
 
 
 class LowestRank(Random):
@@ -282,7 +283,7 @@ class _Attempts:
         if self._at_once and profile is not None:
             self._decide(info, profile)
             return
-        if turned_away(scheduler, info) is not None:
+        if enqueue(scheduler, info) is not None:
             return
         while (decided := scheduler.schedule_one()) is not None:
             retry = False

@@ -217,13 +217,14 @@ class Task:
 class AsRun(msgspec.Struct, frozen=True, rename="camel"):
     """An experiment as it ran.
 
-    ``program``: the version of policy_sched. ``text``: the file, or what it says with its
-    parameters put in. ``files`` have SHA-256 by path, ``variants`` by name the hash of all that
-    decides, and of each policy by its name.
+    ``files`` have SHA-256 by path, ``variants`` by name the hash of all that decides, and of each
+    policy by its name.
     """
 
     program: str
+    """The version of policy_sched."""
     text: str
+    """The file, or what it says with its parameters put in."""
     objects: str
     digest: str
     newest: str

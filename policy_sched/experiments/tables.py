@@ -162,8 +162,8 @@ def orders_of(
     missing = [name for name in names if name not in table.columns]
     if missing:
         word = "column" if len(missing) == 1 else "columns"
-        message = f"{reference} has no {word} {_some(missing)}"
-        hint = f"its columns: {_some(table.columns)}"
+        message = f"{reference} has no {word} {_first_names(missing)}"
+        hint = f"its columns: {_first_names(table.columns)}"
         loaded.problem((*at, "column"), BAD_VALUE, message, hint)
     for name in names:
         if name in missing:
@@ -192,7 +192,7 @@ def orders_of(
     return orders
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     """Return the first of many names."""
     return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 

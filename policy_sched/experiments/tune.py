@@ -21,7 +21,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any, Final
@@ -46,7 +46,7 @@ from policy_sched.language.values import one_evaluation, types
 from policy_sched.model import Pod, PodInfo, counted
 from policy_sched.profiles.load import files_below, parse, read_documents
 from policy_sched.profiles.models import WRONG_TYPE, Measure, Path, SearchAxis
-from policy_sched.report import table
+from policy_sched.report import Advance, table
 from policy_sched.source import Marked, SourceFile, content_end, content_start
 
 BATCH: Final = 4
@@ -59,16 +59,14 @@ _EARLY: Final = 3
 
 @dataclass(slots=True)
 class Trial:
-    """A proposed variant: its values by axis, and its objectives, a list over the seeds each.
-
-    ``state``: complete, pruned (given up after the first seeds) or failed.
-    """
+    """A proposed variant: its values by axis, and its objectives, a list over the seeds each."""
 
     number: int
     values: dict[str, Any]
     changes: variants.Changes
     objectives: list[list[float]] = field(default_factory=list)
     state: str = "complete"
+    """Complete, pruned (given up after the first seeds) or failed."""
     message: str = ""
 
     @property
@@ -141,7 +139,7 @@ class Tuning:
         self._seed = seed
         self._trials: list[Trial] = []
 
-    def run(self, budget: int, advance: Callable[[int], None]) -> VariantSearch:
+    def run(self, budget: int, advance: Advance) -> VariantSearch:
         """Try ``budget`` variants; ``advance`` is called with how many more are done.
 
         Raises PolicySchedError without Optuna, or if the base cannot be run.

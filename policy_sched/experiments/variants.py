@@ -43,20 +43,18 @@ _POLICY_OF_NONE: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What decides in a variant, before it is compiled: files, params and weights.
-
-    ``at``: where the experiment says most of it. ``paths``: where it sets params and weights, by
-    "params" or "weights" and plugin.
-    """
+    """What decides in a variant, before it is compiled: files, params and weights."""
 
     config: str | None = None
     policies: tuple[str, ...] = ()
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     weights: Mapping[str, int] = field(default_factory=dict)
     at: models.Path = ("spec",)
+    """Path of the experiment's part that has most of it."""
     devices: str | None = None
     devices_at: models.Path = ("spec",)
     paths: Mapping[tuple[str, str], models.Path] = field(default_factory=dict)
+    """Paths of params and weights in the experiment, by "params" or "weights" and plugin."""
 
     def over(self, other: Changes) -> Changes:
         """Return the changes of both; these count where both say something."""
@@ -74,10 +72,11 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class CompiledVariant:
-    """A variant that can be run. ``axes``: its values of the matrix, by name of the axis."""
+    """A variant that can be run."""
 
     name: str
     axes: Mapping[str, Any]
+    """Its values of the matrix, by name of the axis."""
     changes: Changes
     plans: tuple[CompiledPlan, ...]
     policies: Mapping[str, PolicySource]
@@ -134,13 +133,13 @@ def compiled_variant(
     compilation = files.compile()
     for problem in compilation.problems:
         if problem.file in (_DATA, "<configuration>"):
-            _blame(loaded, changes, problem, files.config)
+            _report(loaded, changes, problem, files.config)
         elif problem not in loaded.diagnostics:
             loaded.diagnostics.append(problem)
     if compilation.failed:
         return None
     plans = compilation.plans
-    _refuse_outsiders(loaded, changes, plans)
+    _refuse_unrepeatable(loaded, changes, plans)
     enabled = {n: source for plan in plans for n, source in plan.plan.policies.items()}
     others = {
         policy.name: load.policy_source(policy) for policy in load.load_policies(files.policies)[0]
@@ -343,8 +342,10 @@ def _set_weight(
     listed.append({"name": plugin, "weight": weight})
 
 
-def _blame(loaded: LoadedExperiment, changes: Changes, problem: Diagnostic, config: object) -> None:
-    """Note a problem of what the experiment changes, where it says so.
+def _report(
+    loaded: LoadedExperiment, changes: Changes, problem: Diagnostic, config: object
+) -> None:
+    """Report a problem with a change of the experiment at the change's own position.
 
     ``config``: the configuration with the changes, which is what the problem is of.
     """
@@ -354,7 +355,7 @@ def _blame(loaded: LoadedExperiment, changes: Changes, problem: Diagnostic, conf
     if argument is not None and isinstance(config, dict):
         profile = config["profiles"][int(argument[1])]
         plugin = profile["pluginConfig"][int(argument[2])]["name"]
-        at = _place_of_argument(loaded, changes, plugin, argument[3])
+        at = _path_of_argument(loaded, changes, plugin, argument[3])
     else:
         named = [
             key
@@ -381,7 +382,7 @@ def _blame(loaded: LoadedExperiment, changes: Changes, problem: Diagnostic, conf
     loaded.problem(at, problem.code, message, hint, on_key=on_key)
 
 
-def _place_of_argument(
+def _path_of_argument(
     loaded: LoadedExperiment, changes: Changes, plugin: str, inside: str
 ) -> models.Path:
     """Return where the experiment sets an argument. ``inside``: its path, as in ``.a.b[0]``."""
@@ -396,7 +397,7 @@ def _place_of_argument(
     return (*at, *steps) if at[-2:-1] == ("params",) else at
 
 
-def _refuse_outsiders(
+def _refuse_unrepeatable(
     loaded: LoadedExperiment, changes: Changes, plans: Sequence[CompiledPlan]
 ) -> None:
     """Refuse what may respond otherwise the next time: HTTP extenders, and Python plugins."""
@@ -406,13 +407,13 @@ def _refuse_outsiders(
             message = "an HTTP extender may respond otherwise the next time"
             loaded.problem(changes.at, NOT_REPEATABLE, message, hint)
         for name in plan.plan.plugins:
-            if name in _outside() and name not in plan.policies:
+            if name in _installed_plugins() and name not in plan.policies:
                 hint = "write it as a policy, or leave it out"
                 message = f"the Python plugin {name} may read the clock, files or a network"
                 loaded.problem(changes.at, NOT_REPEATABLE, message, hint)
 
 
 @cache
-def _outside() -> frozenset[str]:
+def _installed_plugins() -> frozenset[str]:
     """Return the installed plugins; reading the metadata of every package takes milliseconds."""
     return frozenset(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))

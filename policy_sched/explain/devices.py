@@ -98,12 +98,10 @@ class RequestStep(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class ClaimChangeStep:
-    """A change with which the claims would be allocated, and on how many nodes.
-
-    ``kind``: toleration, count, constraint, selector, or free (allocated devices are given back).
-    """
+    """A change with which the claims would be allocated, and on how many nodes."""
 
     kind: str
+    """Toleration, count, constraint, selector, or free (allocated devices are given back)."""
     claim: str = ""
     request: str = ""
     name: str = ""
@@ -155,7 +153,7 @@ def devices_lines(steps: ClaimSteps) -> Iterator[str]:
 
 def allocated_text(claim: AllocatedClaim) -> str:
     """Return where an allocated claim can be used."""
-    where = _some(claim.nodes, len(claim.nodes)) if claim.nodes else "no node"
+    where = _first_names(claim.nodes, len(claim.nodes)) if claim.nodes else "no node"
     devices = ", ".join(claim.devices) or "no devices"
     return f"Claim {claim.claim} is allocated ({devices}): {where} can use it"
 
@@ -172,7 +170,7 @@ def request_title(request: RequestStep) -> str:
 def request_rows(request: RequestStep) -> list[tuple[str, str]]:
     """Return nodes that are alike for a request, and what they have."""
     return [
-        (_some(step.nodes, len(step.nodes)), _devices_text(step, request.count))
+        (_first_names(step.nodes, len(step.nodes)), _devices_text(step, request.count))
         for step in request.nodes
     ]
 
@@ -191,16 +189,14 @@ def _devices_text(step: DevicesStep, count: int) -> str:
 
 
 class RatedStep(msgspec.Struct, rename="camel"):
-    """A device of the best node, and what rules say of it for a request.
-
-    ``refused_by``: the rule that refuses it, and its message; empty where none does.
-    """
+    """A device of the best node, and what rules say of it for a request."""
 
     request: str
     device: str
     score: float
     chosen: bool
     refused_by: str = ""
+    """The rule that refuses it, and its message; empty where none does."""
 
     def __str__(self) -> str:
         if self.refused_by:
@@ -234,7 +230,7 @@ def rated_lines(steps: Sequence[RatedStep], node: str) -> Iterator[str]:
 
 def change_text(change: ClaimChangeStep) -> str:
     """Return a change as a line for people."""
-    where = f"{counted(change.fits, 'node')}: {_some(change.nodes, change.fits)}"
+    where = f"{counted(change.fits, 'node')}: {_first_names(change.nodes, change.fits)}"
     return f"{_change_words(change)} it would fit on {where}"
 
 
@@ -254,7 +250,7 @@ def _change_words(step: ClaimChangeStep) -> str:
     return "with the allocated devices given back"
 
 
-def _some(names: Sequence[str], count: int) -> str:
+def _first_names(names: Sequence[str], count: int) -> str:
     shown = ", ".join(names[:_NAMED])
     more = count - len(names[:_NAMED])
     return f"{shown} and {more} more" if more > 0 else shown

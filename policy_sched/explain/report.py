@@ -25,31 +25,29 @@ NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class FilterStep:
-    """One filter: a plugin, or a rule of a policy.
-
-    ``removed``: nodes it rejected of those the earlier filters left; ``alone``: of all nodes;
-    ``left``: nodes left after it. ``reasons``: the number of removed nodes with each reason.
-    """
+    """One filter: a plugin, or a rule of a policy."""
 
     plugin: str
     name: str
     removed: int
+    """Nodes it rejected of those the earlier filters left."""
     alone: int
+    """Of all nodes."""
     left: int
+    """Nodes left after it."""
     reasons: Mapping[str, int]
+    """The number of removed nodes with each reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeScore:
-    """A node's total, and the part of each plugin: its normalised score times its weight.
-
-    ``raw``: each plugin's score before normalisation.
-    """
+    """A node's total, and the part of each plugin: its normalised score times its weight."""
 
     node: str
     total: int
     plugins: Mapping[str, int]
     raw: Mapping[str, float] = field(default_factory=dict)
+    """Each plugin's score before normalisation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,18 +387,18 @@ def what_decided(explanation: Explanation) -> Iterator[str]:
 def _alternative(alternative: Alternative, explanation: Explanation) -> str:
     if alternative.kind == "resource":
         less = quantity_text(alternative.name, int(alternative.amount))
-        fits = f"it would fit on {_nodes(alternative.fits)}: {_some(alternative)}"
+        fits = f"it would fit on {_nodes(alternative.fits)}: {_best_nodes(alternative)}"
         return f"with {less} less {alternative.name} {fits}"
     if alternative.kind == "score":
-        return f"without the score of {alternative.name}, {_some(alternative)} would win"
+        return f"without the score of {alternative.name}, {_best_nodes(alternative)} would win"
     if explanation.best:
-        return f"without {alternative.name}, {_some(alternative)} would win"
+        return f"without {alternative.name}, {_best_nodes(alternative)} would win"
     best = "" if alternative.fits == len(alternative.best) else "the best of them "
-    fits = f"it would fit on {_nodes(alternative.fits)}: {best}{_some(alternative)}"
+    fits = f"it would fit on {_nodes(alternative.fits)}: {best}{_best_nodes(alternative)}"
     return f"without {alternative.name} {fits}"
 
 
-def _some(alternative: Alternative) -> str:
+def _best_nodes(alternative: Alternative) -> str:
     more = alternative.fits - len(alternative.best) if alternative.kind == "resource" else 0
     return " or ".join(alternative.best) + (f" and {more} more" if more > 0 else "")
 

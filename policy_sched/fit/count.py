@@ -27,6 +27,7 @@ from policy_sched.language.diagnostics import nearest
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import ApiObject, PodDisruptionBudget, PodInfo, label_selector
 from policy_sched.profiles.build import CompiledPlan
+from policy_sched.report import Advance, unshown
 from policy_sched.scheduler import (
     Bind,
     Outcome,
@@ -90,7 +91,7 @@ def fit(
     limit: int = LIMIT,
     preempting: int = PREEMPTING,
     label: str = "",
-    advance: Callable[[int], None] = lambda _more: None,
+    advance: Advance = unshown,
 ) -> report.Fit:
     """Count the replicas of a unit that fit; the cluster is used up.
 
@@ -117,7 +118,7 @@ def _check_label(scheduler: Scheduler, label: str) -> None:
 class _Count:
     """A count in progress."""
 
-    def __init__(self, cluster: FitCluster, unit: FitUnit, advance: Callable[[int], None]) -> None:
+    def __init__(self, cluster: FitCluster, unit: FitUnit, advance: Advance) -> None:
         self._scheduler, self._client = cluster.scheduler, cluster.client
         self._table = cluster.scheduler.cache.nodes
         self._unit, self._advance = unit, advance

@@ -29,28 +29,28 @@ class NodeFit(msgspec.Struct, frozen=True):
 
 
 class Victim(msgspec.Struct, frozen=True, rename="camel"):
-    """An evicted pod. ``over_budget``: a disruption budget does not allow it."""
+    """An evicted pod."""
 
     pod: str
     node: str
     priority: int
     owner: str = ""
     over_budget: bool = False
+    """Whether a disruption budget does not allow it."""
 
 
 class LabelFit(msgspec.Struct, frozen=True, rename={"open": "openNodes", "reasons": "exhausted"}):
-    """The nodes with one value of a label; None: without the label.
-
-    ``open``: nodes that could take a pod at first. ``reasons``: what keeps the next pod from the
-    open nodes, with the number of nodes, the most frequent first.
-    """
+    """The nodes with one value of a label; None: without the label."""
 
     value: str | None
     nodes: int
     open: int
+    """Nodes that could take a pod at first."""
     pods: int
     preempting: int
     reasons: Mapping[str, int]
+    """What keeps the next pod from the open nodes, with the number of nodes, the most frequent
+    first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,17 +62,15 @@ def address_of(text: str) -> Address:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Files of the certificate, its key and the tokens, as far as they are given.
-
-    ``clients``: authorities whose certificates of clients are believed. ``mode``: AlwaysAllow, or
-    RBAC: what a user may do is what roles and bindings say.
-    """
+    """Files of the certificate, its key and the tokens, as far as they are given."""
 
     certificate: str | None = None
     key: str | None = None
     tokens: str | None = None
     mode: str = ALWAYS_ALLOW
+    """AlwaysAllow, or RBAC: what a user may do is what roles and bindings say."""
     clients: str | None = None
+    """Authorities whose certificates of clients are believed."""
 
     @property
     def knows(self) -> bool:

@@ -152,9 +152,9 @@ class Frames:
             return _LEFT, 0, ""
         if not isinstance(method, str):
             return number, INVALID_REQUEST, "method is a text"
-        return self._untimely(number, method) or self._wrong(number, message)
+        return self._out_of_turn(number, method) or self._wrong(number, message)
 
-    def _untimely(self, number: Any, method: str) -> tuple[Any, int, str] | None:
+    def _out_of_turn(self, number: Any, method: str) -> tuple[Any, int, str] | None:
         """Return the problem of a message out of turn; remember how far the session is."""
         if method == "exit" and number is _LEFT:
             return None

@@ -263,7 +263,7 @@ def _fix(text: str, problem: Diagnostic, before: Sequence[Diagnostic], check: Ch
     for offered in _offers(problem, shown[start:end]):
         for written in _spellings(offered, shown[:start], shown[end:]):
             lines[row] = shown[:start] + written + shown[end:]
-            if _mends(problem, before, check("\n".join(lines))):
+            if _solves(problem, before, check("\n".join(lines))):
                 return Fix(problem, written)
     return None
 
@@ -296,7 +296,7 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _mends(problem: Diagnostic, before: Sequence[Diagnostic], after: Sequence[Diagnostic]) -> bool:
+def _solves(problem: Diagnostic, before: Sequence[Diagnostic], after: Sequence[Diagnostic]) -> bool:
     """Return whether a problem is gone and no other one appeared."""
     earlier, later = _counted(before), _counted(after)
     gone = later[problem.code, problem.message] < earlier[problem.code, problem.message]

@@ -10,7 +10,7 @@ all the same.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Final, TextIO
 
@@ -24,6 +24,7 @@ from policy_sched.manifests.admission import Admission
 from policy_sched.manifests.decode import decode_object
 from policy_sched.manifests.struct_errors import LocatedManifest, ManifestPosition, Path, Report
 from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, Kind
+from policy_sched.report import Advance, unshown
 
 __all__ = ["ApiObject", "Manifests", "Report", "decode_object", "load"]
 
@@ -62,7 +63,7 @@ def load(
     defaults: bool = True,
     cluster: Sequence[ApiObject] = (),
     custom: Collection[Kind] = (),
-    advance: Callable[[int], None] = lambda _more: None,
+    advance: Advance = unshown,
 ) -> Manifests:
     """Read API objects from files, directories (recursively, sorted) and "-" for ``stdin``.
 
@@ -187,7 +188,7 @@ def _fast(
 class _Loading:
     """One load in progress."""
 
-    def __init__(self, advance: Callable[[int], None], custom: Collection[Kind]) -> None:
+    def __init__(self, advance: Advance, custom: Collection[Kind]) -> None:
         self.advance = advance
         self.custom = custom
         self.objects: list[ApiObject] = []

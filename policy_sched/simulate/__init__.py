@@ -8,6 +8,7 @@ from policy_sched.simulate.one_shot import (
     VirtualClock as VirtualClock,
     add_policies as add_policies,
     allocations as allocations,
+    enqueue as enqueue,
     explain_after_queue as explain_after_queue,
     explain_now as explain_now,
     explain_queued as explain_queued,
@@ -15,7 +16,6 @@ from policy_sched.simulate.one_shot import (
     node_usages as node_usages,
     resource_names as resource_names,
     run_queue as run_queue,
-    turned_away as turned_away,
     waiting_with as waiting_with,
 )
 from policy_sched.simulate.page import (

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +23,7 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.framework import WaitingPod, tally
 from policy_sched.framework.evaluate import FEASIBLE, skipped
 from policy_sched.model import Condition, Pod, PodInfo, counted, datetime_of, quantity_text
+from policy_sched.report import Advance, unshown
 from policy_sched.scheduler import (
     Attempt,
     Bind,
@@ -91,7 +92,7 @@ PROGRESS_EVERY: Final = 64
 
 
 def run_cluster(
-    scheduler: Scheduler, pending: Sequence[Pod], advance: Callable[[int], None]
+    scheduler: Scheduler, pending: Sequence[Pod], advance: Advance
 ) -> report.OneShotRun:
     """Decide all pending pods; ``advance`` is called with the number of further decisions.
 
@@ -101,13 +102,13 @@ def run_cluster(
 
 
 def run_queue(
-    scheduler: Scheduler, infos: Sequence[PodInfo], advance: Callable[[int], None]
+    scheduler: Scheduler, infos: Sequence[PodInfo], advance: Advance
 ) -> report.OneShotRun:
     """As `run_cluster`, with decoded pods."""
     started = time.perf_counter()
     placements: dict[str, report.PodPlacement] = {}
     for info in infos:
-        status = turned_away(scheduler, info)
+        status = enqueue(scheduler, info)
         if status is not None:
             placements[info.uid] = _placement(info, None, status, (status,))
     preemptions: list[report.PreemptionRecord] = []
@@ -139,7 +140,7 @@ def run_queue(
     )
 
 
-def turned_away(scheduler: Scheduler, info: PodInfo) -> str | None:
+def enqueue(scheduler: Scheduler, info: PodInfo) -> str | None:
     """Queue the pod, or return why it does not enter the queue."""
     if info.scheduler_name not in scheduler.profiles:
         return f'no profile has schedulerName "{info.scheduler_name}"'
@@ -262,7 +263,7 @@ def explain_now(scheduler: Scheduler, infos: Sequence[PodInfo], uid: str, top: i
     No pod is ahead of one that has a node already.
     """
     for info in infos:
-        turned_away(scheduler, info)
+        enqueue(scheduler, info)
     scheduler.run_due()
     return explain_queued(scheduler, next(info for info in infos if info.uid == uid), top)
 
@@ -305,7 +306,7 @@ def explain_after_queue(
 
     pod = next(info for info in infos if info.uid == uid)
     turn = _Turn(scheduler, pod, top)
-    run = run_queue(scheduler, infos, lambda _more: None)
+    run = run_queue(scheduler, infos, unshown)
     explanation = turn.explanation or explain(scheduler, pod, top=top)
     index = next(i for i, info in enumerate(infos) if info.uid == uid)
     placement = run.placements[index]

@@ -261,14 +261,12 @@ DIGITS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class ObjectsDigest:
-    """Objects in short: how many of which kind, their SHA-256 (hex), when the newest was created.
-
-    ``newest``: RFC 3339, empty if no object states a time.
-    """
+    """Objects in short: numbers of each kind, SHA-256 (hex), and creation time of the newest."""
 
     objects: str
     digest: str
     newest: str
+    """RFC 3339, empty if no object states a time."""
 
 
 def contents_of(objects: Iterable[model.ApiObject]) -> ObjectsDigest:

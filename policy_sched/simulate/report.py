@@ -31,14 +31,13 @@ from policy_sched.scheduler import Scheduler
 
 
 class RuleHits(msgspec.Struct, frozen=True):
-    """The pods and nodes that one filter rule of a policy rejects, as if it were alone.
-
-    ``pods``: those for which it rejects a node; ``nodes``: those that it rejects for one of them.
-    """
+    """The pods and nodes that one filter rule of a policy rejects, as if it were alone."""
 
     rule: str
     pods: int
+    """Pods for which it rejects a node."""
     nodes: int
+    """Nodes that it rejects for one of these pods."""
 
 
 class AppliedPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -199,20 +198,19 @@ NOWHERE: Final = "-"
 
 
 class PodPlacement(msgspec.Struct, frozen=True):
-    """The decision for one pod: its node, or why it has none.
-
-    ``feasible``: nodes that passed every filter; ``score``: total of the chosen node, None if
-    nothing was scored. ``reasons``: kube-scheduler's reasons, each once, that of most nodes first.
-    """
+    """The decision for one pod: its node, or why it has none."""
 
     pod: str
     node: str | None
     message: str
     feasible: int
+    """Nodes that passed every filter."""
     score: int | None
+    """Total of the chosen node, None if nothing was scored."""
     cpu: str
     memory: str
     reasons: tuple[str, ...]
+    """Reasons in kube-scheduler's words, each once, that of most nodes first."""
 
 
 class PreemptionRecord(msgspec.Struct, frozen=True):
@@ -256,11 +254,12 @@ class NodeUsage(msgspec.Struct, frozen=True):
 
 
 class OneShotRun(msgspec.Struct, frozen=True):
-    """A finished run. ``seconds`` covers the decisions; everything else is deterministic.
+    """A finished run.
+
+    ``seconds`` covers the decisions; everything else is deterministic.
 
     ``unschedulable_by`` counts pods by reason; a pod that was rejected for several reasons counts
-    for each of them. ``policies``: what each policy applied to. ``skipped_extenders``: the number
-    of failures of ignorable extenders, by name, and the last error of each.
+    for each of them.
     """
 
     nodes: int
@@ -270,7 +269,9 @@ class OneShotRun(msgspec.Struct, frozen=True):
     allocation: tuple[Allocation, ...]
     seconds: float
     policies: tuple[AppliedPolicy, ...] = ()
+    """What each policy applied to."""
     skipped_extenders: Mapping[str, tuple[int, str]] = msgspec.field(default_factory=dict)
+    """The number of failures of ignorable extenders, by name, and the last error of each."""
 
     @property
     def placed(self) -> int:

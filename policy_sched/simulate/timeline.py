@@ -31,6 +31,7 @@ from policy_sched.errors import PolicySchedError
 from policy_sched.model import ASSIGNED_POD_ADD, ClusterEvent, QueuedPod, QueueState
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.queue import SECOND, HintTable, Rejection, SortKey, Timing
+from policy_sched.report import Advance, unshown
 from policy_sched.scheduler import (
     Bind,
     Outcome,
@@ -142,7 +143,7 @@ class Retries:
 #: Kubernetes' default of terminationGracePeriodSeconds.
 GRACE_SECONDS: Final = 30
 #: How long pods may wait after the last event, beyond the time after which each is retried.
-AFTERTHOUGHT: Final = 60 * SECOND
+LAST_RETRIES: Final = 60 * SECOND
 LONGEST: Final = 100_000_000 * SECOND
 """Virtual time of a simulation at most, three years: pods that wait are tried every 5 minutes."""
 #: New objects after which Python looks for cycles.
@@ -161,7 +162,7 @@ def play(
     seed: int = 0,
     until: int | None = None,
     retry: Retry = "Backoff",
-    advance: Callable[[int], None] = lambda _more: None,
+    advance: Advance = unshown,
 ) -> timeline_result.TimelineResult:
     """Simulate the objects' cluster under compiled plans.
 
@@ -187,7 +188,7 @@ class Timeline:
         objects: Sequence[model.ApiObject],
         plans: Sequence[CompiledPlan],
         seed: int = 0,
-        advance: Callable[[int], None] = lambda _more: None,
+        advance: Advance = unshown,
         *,
         retry: Retry = "Backoff",
         ties: Random | None = None,
@@ -313,7 +314,7 @@ class Timeline:
             if self._retries is not None:
                 self._retries.begin()
             # A pod that is decided or bound is still in the queue: without any nothing is due.
-            while queued and (self._decides() or self._helps_others()):
+            while queued and (self._decides() or self._retry_others()):
                 pass
             self._take_note()
             if stops is not None and stops(self):
@@ -330,7 +331,7 @@ class Timeline:
         if event is not None:
             return event if own is None else min(own, event)
         timeout = scheduler.queue.timing.unschedulable_timeout
-        patience = AFTERTHOUGHT + (timeout if self._retries is None else 0)
+        patience = LAST_RETRIES + (timeout if self._retries is None else 0)
         late = own is not None and own > self._last + patience
         return None if late and not scheduler.in_flight else own
 
@@ -347,7 +348,7 @@ class Timeline:
         info = self._infos.of(pod)
         life = self._lives[info.uid] = timeline_result.PodTimeline(info.key, info.priority, now)
         self._arrived.append(info)
-        life.message = one_shot.turned_away(self._scheduler, info) or ""
+        life.message = one_shot.enqueue(self._scheduler, info) or ""
         self._advance(1)
 
     def _ends(self, uid: str) -> None:
@@ -378,7 +379,7 @@ class Timeline:
                 self._decided(outcome)
         return tried or bool(ended)
 
-    def _helps_others(self) -> bool:
+    def _retry_others(self) -> bool:
         """Activate pods for which a pod that was bound at this instant may have made room."""
         return self._retries is not None and self._retries.begin_again()
 

@@ -19,10 +19,7 @@ from policy_sched.simulate.report import AppliedPolicy, policy_document, policy_
 
 
 class PodTimeline(msgspec.Struct, gc=False):
-    """One pod; times are nanoseconds since 1970, None for events that did not happen.
-
-    ``attempts``: the number of attempts; ``message``: why the last one failed.
-    """
+    """One pod; times are nanoseconds since 1970, None for events that did not happen."""
 
     pod: str
     priority: int
@@ -32,7 +29,9 @@ class PodTimeline(msgspec.Struct, gc=False):
     node: str = ""
     evicted: bool = False
     attempts: int = 0
+    """The number of attempts."""
     message: str = ""
+    """Why the last one failed."""
 
     @property
     def waited(self) -> int | None:

@@ -30,6 +30,7 @@ from policy_sched.client.kube import rest
 from policy_sched.client.kube.cache import POD_GROUPS, READ, list_all
 from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.model import KINDS, ApiObject, Node, Pod, counted
+from policy_sched.report import Advance, unshown
 from policy_sched.source import replacing, write_file
 
 FORBIDDEN: Final = 403
@@ -52,7 +53,7 @@ class Collected:
     notes: tuple[str, ...] = ()
 
 
-async def collect(api: rest.Api, advance: Callable[[int], None] = lambda _more: None) -> Collected:
+async def collect(api: rest.Api, advance: Advance = unshown) -> Collected:
     """List a cluster's objects; ``advance`` is called with the number of further kinds.
 
     Kinds that the server does not serve are empty. Raises ClusterError for kinds that decisions

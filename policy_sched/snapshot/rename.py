@@ -173,7 +173,8 @@ _STAYS: Final = _words(
     counters declared_features default device device_class_name disruption_mode
     distinct_attribute driver effect expression extended_resource_name finalizers host_ip
     image_id kernel_version kind kubelet_version limits match_attribute max max_unavailable
-    maximum_volume_size message min min_available node_affinity_policy node_taints_policy
+    maximum_volume_size message min min_available min_resources node_affinity_policy
+    node_taints_policy
     operating_system operator os_image overhead parameters phase pod_fixed preemption_policy
     protocol provisioner qos_class reason request request_name requests resource resource_name
     resource_version restart_policy scheduler_name source status step string type valid_values

@@ -102,11 +102,12 @@ Value: TypeAlias = str | Text | Badge | Meter
 
 
 class Link(msgspec.Struct, frozen=True):
-    """An entry of a navigation; ``current``: the page that is shown."""
+    """An entry of a navigation."""
 
     text: str
     href: str
     current: bool = False
+    """Whether it is the page that is shown."""
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -118,27 +119,30 @@ class Fact(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """Names and values. ``big``: they come first on a page."""
+    """Names and values."""
 
     component: ClassVar[str] = "facts"
     facts: Sequence[Fact]
     big: bool = False
+    """Whether they come first on a page."""
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column of a table; numbers are aligned to the right. ``wide``: it holds long texts."""
+    """A column of a table; numbers are aligned to the right."""
 
     name: str
     number: bool = False
     note: str = ""
     wide: bool = False
+    """Whether it holds long texts."""
 
 
 class Table(msgspec.Struct, frozen=True):
-    """Rows under columns. The first column names the row.
+    """Rows under columns.
 
-    ``more`` says what is left out, ``empty`` what is written instead of no rows. ``sortable``: a
-    click on a heading sorts. ``caption_hidden``: the heading above says the same.
+    The first column names the row.
+
+    ``more`` says what is left out, ``empty`` what is written instead of no rows.
     """
 
     component: ClassVar[str] = "table"
@@ -148,19 +152,19 @@ class Table(msgspec.Struct, frozen=True):
     more: str = ""
     empty: str = ""
     sortable: bool = False
+    """Whether a click on a heading sorts."""
     caption_hidden: bool = False
+    """Whether the heading above says the same."""
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A part of a bar: the share of a plugin in a score, for instance.
-
-    ``quiet``: it is there for completeness, and grey.
-    """
+    """A part of a bar: the share of a plugin in a score, for instance."""
 
     name: str
     value: float
     text: str = ""
     quiet: bool = False
+    """Whether it is grey: there for completeness."""
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -395,10 +399,9 @@ class Tick(msgspec.Struct, frozen=True):
 
 
 class Chart(msgspec.Struct, frozen=True):
-    """Curves over one axis. ``kind``: what x is, a number or seconds; values in s are durations.
+    """Curves over one axis.
 
-    ``name`` is the chart's name in the page. ``stepped``: a value holds until the next one.
-    ``high``: where the y axis ends, at least.
+    ``name`` is the chart's name in the page.
     """
 
     component: ClassVar[str] = "chart"
@@ -409,8 +412,11 @@ class Chart(msgspec.Struct, frozen=True):
     series: Sequence[Series]
     unit: str = ""
     kind: Kind = "number"
+    """Unit of x: a number or seconds; values in s are durations."""
     stepped: bool = False
+    """Whether a value holds until the next one."""
     high: float = 0.0
+    """The least end of the y axis."""
     note: str = ""
 
     @property

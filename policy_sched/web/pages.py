@@ -32,17 +32,17 @@ class Prose(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A text of several lines. ``marks``: by line, from 1, a tone and a remark.
-
-    ``folded``: it is shown on demand, and on paper; ``numbered``: its lines have numbers.
-    """
+    """A text of several lines."""
 
     component: ClassVar[str] = "source"
     caption: str
     text: str
     marks: Mapping[int, components.Badge] = msgspec.field(default_factory=dict)
+    """A tone and a remark by line, from 1."""
     folded: bool = False
+    """Whether it is shown on demand only, and on paper."""
     numbered: bool = True
+    """Whether its lines have numbers."""
 
     @property
     def lines(self) -> list[tuple[int, str, components.Badge | None]]:
@@ -80,12 +80,13 @@ Block: TypeAlias = (
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A heading with what is below it; ``beside``: in columns where there is room."""
+    """A heading and its blocks."""
 
     title: str
     blocks: Sequence[Block]
     note: str = ""
     beside: bool = False
+    """Whether the blocks stand in columns if there is room."""
 
 
 class Summary(msgspec.Struct, frozen=True):

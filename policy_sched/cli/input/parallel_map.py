@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, TypeVar
 
+from policy_sched.report import Advance, unshown
+
 ENOUGH: Final = 20
 """Items that are worth a copy: it takes some 10 ms, and a policy 5."""
 
-Advance = Callable[[int], None]
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -30,7 +31,7 @@ def parallel_map(
     *,
     enough: int = ENOUGH,
     workers: int | None = None,
-    shown: Callable[[int], AbstractContextManager[Advance]] | None = None,
+    shown: Callable[[int], AbstractContextManager[Advance]] = lambda _total: nullcontext(unshown),
 ) -> list[R]:
     """Return what ``work`` gives for each item, in their order; results must be picklable.
 
@@ -38,7 +39,6 @@ def parallel_map(
     unless given. ``shown`` shows how many of all items are done; it may start a thread, and is
     entered when the copies are there.
     """
-    shown = _not_shown if shown is None else shown
     count = min(cores() if workers is None else workers, len(items) // enough)
     if count < 2 or not hasattr(os, "fork") or threading.active_count() > 1:
         with shown(len(items)) as advance:
@@ -64,10 +64,6 @@ def _done(work: Callable[[T], R], items: Sequence[T], advance: Advance) -> list[
         results.append(work(item))
         advance(1)
     return results
-
-
-def _not_shown(_total: int) -> AbstractContextManager[Advance]:
-    return nullcontext(lambda _more: None)
 
 
 def _copy(work: Callable[[T], R], share: Sequence[T]) -> tuple[int, int]:

@@ -165,7 +165,7 @@ async def endpoints(
             running.reload,
             http.Explaining(instance),
             instance.checks(),
-            lambda: _in_force(instance, overrides),
+            lambda: _effective_settings(instance, overrides),
             flags.open_paths,
             shown_flags(flags, given, overrides, instance.reloader.store.files),
         )
@@ -212,7 +212,7 @@ def _typed(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _in_force(instance: Instance, overrides: Overrides) -> KubeSchedulerConfiguration:
+def _effective_settings(instance: Instance, overrides: Overrides) -> KubeSchedulerConfiguration:
     """Return the settings that count, with the lease that we take part in."""
     settings = overrides.of(instance.reloader.store.current.settings)
     candidacy = instance.candidacy if isinstance(instance, ClusterInstance) else None

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, TextIO
+
+from policy_sched.report import Advance
 
 DELAY: Final = 2.0
 """Seconds before the bar appears: what is done sooner needs none."""
 EVERY: Final = 60.0
 """Seconds between two lines where there is no terminal: systems for CI end what is silent."""
-
-Advance = Callable[[int], None]
 
 
 @contextmanager

@@ -207,20 +207,20 @@ FIRST: Final = "cpu"
 
 @dataclass(frozen=True, slots=True)
 class Colouring:
-    """By node a share from 0 to 1, or None, and a text; and the ends of the scale.
-
-    ``choice``: a resource, or "expression"; ``expression``: its text. ``problems``: what is wrong
-    with it. ``means``: whether a mean of shares says anything.
-    """
+    """By node a share from 0 to 1, or None, and a text; and the ends of the scale."""
 
     choice: str
+    """A resource, or "expression"."""
     low: str = "0 %"
     high: str = "100 %"
     expression: str = ""
+    """Text of the expression."""
     shares: Mapping[str, tuple[float | None, str]] = field(default_factory=dict)
     problems: Sequence[Problem] = ()
+    """Problems of the expression."""
     failure: str = ""
     means: bool = True
+    """Whether a mean of shares says anything."""
 
     @property
     def caption(self) -> str:

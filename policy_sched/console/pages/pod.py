@@ -46,7 +46,7 @@ def view(source: ClusterSource, query: Query, results: Results) -> View:
         lead = f"It has a node, {node}, and was placed with its group {info.pod_group}."
         return {**values, "lead": lead, "remarks": (), "tone": "good"}
     explained = now = source.explained(pod, top=top, after_queue=asked == "queue")
-    if not asked and explained.ahead and _in_vain(source, waiting):
+    if not asked and explained.ahead and _has_no_node_in_turn(source, waiting):
         explained = source.explained(pod, top=top, after_queue=True)
         values["after"] = True
     page = explanation_page(explained)
@@ -58,9 +58,9 @@ def view(source: ClusterSource, query: Query, results: Results) -> View:
         lead = f"After the {counted(explained.ahead, 'pod')} ahead of it: {lead}"
         remarks = [remark for remark in remarks if not remark.startswith("decided after")]
     if waiting is not None and not explained.after_queue:
-        remarks += _in_turn(waiting, explained.best)
+        remarks += _remarks_after_queue(waiting, explained.best)
     elif waiting is not None and explained is not now:
-        remarks += _before_its_turn(source, waiting, now)
+        remarks += _remarks_before_turn(source, waiting, now)
     return {
         **values,
         "lead": lead,
@@ -70,7 +70,7 @@ def view(source: ClusterSource, query: Query, results: Results) -> View:
     }
 
 
-def _in_vain(source: ClusterSource, waiting: Waiting | None) -> bool:
+def _has_no_node_in_turn(source: ClusterSource, waiting: Waiting | None) -> bool:
     """Return whether a pod has no node after those ahead of it, and is quickly explained."""
     if waiting is None or waiting.node or not waiting.message:
         return False
@@ -78,7 +78,7 @@ def _in_vain(source: ClusterSource, waiting: Waiting | None) -> bool:
     return waiting.queue == "active" and len(source.waiting()) * nodes <= QUICK
 
 
-def _before_its_turn(source: ClusterSource, waiting: Waiting, now: Explanation) -> list[str]:
+def _remarks_before_turn(source: ClusterSource, waiting: Waiting, now: Explanation) -> list[str]:
     """Return where a pod would go on the cluster as it is, and which pods come first there."""
     if not now.best:
         return ["On the cluster as it is, it has no node either."]
@@ -94,7 +94,7 @@ def _before_its_turn(source: ClusterSource, waiting: Waiting, now: Explanation) 
     return sentences
 
 
-def _in_turn(waiting: Waiting, best: Sequence[str]) -> list[str]:
+def _remarks_after_queue(waiting: Waiting, best: Sequence[str]) -> list[str]:
     """Return what becomes of a pod after the pods ahead of it, if that is something else."""
     if waiting.node and waiting.node not in best:
         return [f"After the pods ahead of it, it goes to {waiting.node}."]

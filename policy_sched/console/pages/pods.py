@@ -32,13 +32,14 @@ HOW: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PodRow:
-    """A pod as the list shows it. ``waiting``: of a pod without a node."""
+    """A pod as the list shows it."""
 
     key: str
     namespace: str
     priority: int
     node: str
     waiting: Waiting | None
+    """None for a pod with a node."""
 
     @property
     def reason(self) -> str:

@@ -40,10 +40,10 @@ from policy_sched.simulate import (
     Application,
     OneShotRun,
     add_policies,
+    enqueue,
     explain_after_queue,
     explain_queued,
     run_queue,
-    turned_away,
     waiting_with,
 )
 
@@ -74,8 +74,7 @@ class Cluster(Protocol):
 class InputFiles:
     """Files of a cluster and of policies.
 
-    ``read`` reads the cluster, and raises PolicyError for errors. ``now``: the time that rules
-    see, None for the usual one.
+    ``read`` reads the cluster, and raises PolicyError for errors.
     """
 
     paths: tuple[str, ...]
@@ -83,6 +82,7 @@ class InputFiles:
     policies: PolicyFiles
     seed: int = 0
     now: Callable[[], int] | None = None
+    """The time that rules see, None for the usual one."""
 
 
 class Cancelled(Exception):  # noqa: N818 - no error: newer files are read
@@ -252,7 +252,7 @@ class FilesSource(ClusterSource):
         if after_queue:
             return explain_after_queue(scheduler, infos, uid, top), scheduler
         for info in infos:
-            turned_away(scheduler, info)
+            enqueue(scheduler, info)
         scheduler.run_due()
         mine = next(info for info in infos if info.uid == uid)
         return explain_queued(scheduler, mine, top), scheduler
@@ -273,7 +273,7 @@ class FilesSource(ClusterSource):
         """Load the cluster, and queue its pending pods."""
         scheduler = self._assembled(plans)
         infos = [PodInfo.of(pod) for pod in load_cluster(scheduler.cache, self._cluster.objects)]
-        refused = {info.uid: turned_away(scheduler, info) for info in infos}
+        refused = {info.uid: enqueue(scheduler, info) for info in infos}
         scheduler.run_due()
         self._scheduler, self._infos = scheduler, infos
         self._pods = [

@@ -28,6 +28,7 @@ from policy_sched.model import ApiObject, PodInfo
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.profiles.format import differences
 from policy_sched.profiles.reload import CompiledFiles, PolicyFiles, compiled_set
+from policy_sched.report import unshown
 from policy_sched.scheduler.setup import EPOCH, assemble, load_cluster
 from policy_sched.simulate import TimelineResult
 
@@ -51,12 +52,13 @@ def _unpacked(objects: bytes) -> list[ApiObject]:
 class PolicyTrial:
     """The result of a trial: problems of the edited files, or what both sets do.
 
-    ``diff`` is None if a problem is an error. ``pending``: the pods that both decided.
+    ``diff`` is None if a problem is an error.
     """
 
     problems: tuple[Diagnostic, ...]
     diff: PolicyDiff | None = None
     pending: int = 0
+    """Pods that both sets decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class TrialQuestion(Question[PolicyTrial]):
     """What would edited policies do on a cluster?
 
     ``files`` are in force, with ``plans`` if they were compiled; ``edits`` are the new texts by
-    path; ``objects`` are a packed cluster. ``seeds``: those that break ties, one or several.
+    path; ``objects`` are a packed cluster.
     """
 
     files: PolicyFiles
@@ -72,6 +74,7 @@ class TrialQuestion(Question[PolicyTrial]):
     objects: bytes
     plans: tuple[CompiledPlan, ...] = ()
     seeds: tuple[int, ...] = (0,)
+    """Seeds that break ties."""
     now: int = EPOCH
 
     def result(self) -> PolicyTrial:
@@ -133,21 +136,19 @@ class HitsQuestion(Question[Hits]):
         scheduler = assemble(self.plans, seed=self.seed, objects=objects, now=lambda: self.now)
         infos = [PodInfo.of(pod) for pod in load_cluster(scheduler.cache, objects)]
         application = simulate.Application(scheduler, self.plans, by_rule=True)
-        run = simulate.run_queue(scheduler, infos, _unwatched)
+        run = simulate.run_queue(scheduler, infos, unshown)
         return Hits(len(infos), run.nodes, application.report(infos))
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineQuestion(Question[simulate.TimelineResult]):
-    """What happens on a cluster over virtual time?
-
-    ``until``: nanoseconds after the start, None for the whole.
-    """
+    """What happens on a cluster over virtual time?"""
 
     plans: tuple[CompiledPlan, ...]
     objects: bytes
     seed: int = 0
     until: int | None = None
+    """Nanoseconds after the start, None for the whole."""
     retry: simulate.Retry = "Backoff"
 
     def result(self) -> simulate.TimelineResult:
@@ -159,10 +160,6 @@ class TimelineQuestion(Question[simulate.TimelineResult]):
             until=self.until,
             retry=self.retry,
         )
-
-
-def _unwatched(_more: int) -> None:
-    """Show no progress."""
 
 
 @dataclass(slots=True)

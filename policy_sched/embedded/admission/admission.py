@@ -279,13 +279,13 @@ def add_default_tolerations(spec: Plain) -> None:
     """
     given = list(spec.get("tolerations") or ())
     for key in (_NOT_READY, _UNREACHABLE):
-        if not any(_bears(toleration, key) for toleration in given):
+        if not any(_tolerates(toleration, key) for toleration in given):
             bears = {"key": key, "operator": "Exists", "effect": "NoExecute"}
             given.append({**bears, "tolerationSeconds": _TOLERATED_SECONDS})
     spec["tolerations"] = given
 
 
-def _bears(toleration: Plain, key: str) -> bool:
+def _tolerates(toleration: Plain, key: str) -> bool:
     same_key = toleration.get("key", "") in ("", key)
     return same_key and toleration.get("effect", "") in ("", "NoExecute")
 

@@ -40,7 +40,11 @@ class DaemonSetController(pod_control.WorkloadController):
         new = change.new
         if new.resource.key != NODE:
             super().observe(change)
-        elif change.type == DELETED or change.old is None or _face(new) != _face(change.old):
+        elif (
+            change.type == DELETED
+            or change.old is None
+            or _node_fields(new) != _node_fields(change.old)
+        ):
             for stored in self._store.select(DAEMON_SET):
                 self._queue.add(Key(DAEMON_SET, *stored.namespaced_name))
 
@@ -69,7 +73,7 @@ class DaemonSetController(pod_control.WorkloadController):
 
     def sync_workload(self, key: Key, stored: Stored) -> bool:
         """Create, delete and replace the pods of a set."""
-        acted = self._look(key, stored)
+        acted = self._sync_pods(key, stored)
         return self._report(stored) or acted
 
     def sync_status(self, key: Key) -> bool:
@@ -77,7 +81,7 @@ class DaemonSetController(pod_control.WorkloadController):
         stored = self._store.find(key.kind, key.namespace, key.name)
         return stored is not None and not stored.deleting and self._report(stored)
 
-    def _look(self, key: Key, stored: Stored) -> bool:
+    def _sync_pods(self, key: Key, stored: Stored) -> bool:
         data = stored.data
         template = expansion.template_of(data)
         if not template:
@@ -157,7 +161,7 @@ class DaemonSetController(pod_control.WorkloadController):
         return pod_control.report(self._store, stored, status)
 
 
-def _face(node: Stored) -> tuple[object, ...]:
+def _node_fields(node: Stored) -> tuple[object, ...]:
     typed = node.typed
     assert isinstance(typed, Node)
     return typed.metadata.labels, typed.spec.taints

@@ -185,14 +185,14 @@ class DeploymentController(Controller):
     def sync(self, key: Key) -> bool:
         """Scale the replica sets of a deployment towards its template and its size."""
         stored = self._store.find(key.kind, key.namespace, key.name)
-        return stored is not None and not stored.deleting and self._look(key, stored)
+        return stored is not None and not stored.deleting and self._sync_sets(key, stored)
 
-    def _look(self, key: Key, stored: apimachinery.Stored) -> bool:
+    def _sync_sets(self, key: Key, stored: apimachinery.Stored) -> bool:
         data = stored.data
         if not expansion.template_of(data):
             return False
         sets = [
-            self._standing(rs) for rs in self._store.owned_by(stored.uid, apimachinery.REPLICA_SET)
+            self._state_of(rs) for rs in self._store.owned_by(stored.uid, apimachinery.REPLICA_SET)
         ]
         new = next((rs for rs in sets if _same_template(rs.stored, data)), None)
         if new is None:
@@ -236,7 +236,7 @@ class DeploymentController(Controller):
             self._store.revise(stored, data)
         return bool(wrong)
 
-    def _standing(self, stored: apimachinery.Stored) -> _Set:
+    def _state_of(self, stored: apimachinery.Stored) -> _Set:
         typed, uid = stored.typed, stored.uid
         assert isinstance(typed, ReplicaSet)
         return _Set(

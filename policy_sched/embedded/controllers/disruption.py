@@ -125,9 +125,9 @@ class DisruptionController(Controller):
         """Write the status of a budget."""
         stored = self._store.find(key.kind, key.namespace, key.name)
         budget = self._budgets.get(key.namespace, {}).get(key)
-        return stored is not None and budget is not None and self._look(stored, budget)
+        return stored is not None and budget is not None and self._sync_status(stored, budget)
 
-    def _look(self, stored: Stored, budget: _Budget) -> bool:
+    def _sync_status(self, stored: Stored, budget: _Budget) -> bool:
         healthy = budget.healthy
         expected, desired = (min(count, MOST) for count in self._numbers(budget))
         allowed = min(MOST, max(0, healthy - desired))

@@ -118,7 +118,7 @@ class JobController(pod_control.WorkloadController):
         waiting = list(islice(self._waiting(key), pod_control.BURST))
         if stored is None:
             self._store.revise_all((pod, _released(pod)) for pod in waiting)
-        acted = bool(waiting) if stored is None else self._look(key, stored, waiting)
+        acted = bool(waiting) if stored is None else self._sync_job(key, stored, waiting)
         if len(waiting) == pod_control.BURST:
             for pod in waiting:
                 del self._uncounted[key][pod.uid]
@@ -134,7 +134,7 @@ class JobController(pod_control.WorkloadController):
             if present is not None and present.uid == pod.uid and _tracked(present):
                 yield present
 
-    def _look(self, key: Key, stored: Stored, waiting: Sequence[Stored]) -> bool:
+    def _sync_job(self, key: Key, stored: Stored, waiting: Sequence[Stored]) -> bool:
         data, now = stored.data, self._store.now()
         spec = data["spec"]
         status = data["status"] = dict(data.get("status") or {})
@@ -146,7 +146,7 @@ class JobController(pod_control.WorkloadController):
             self._not_before[stored.uid] = now + delay
         active = self._owned.active(stored.uid)
         if not _over(status):
-            self._judge(spec, status, active, now)
+            self._set_result(spec, status, active, now)
         acted = False
         if _over(status) or spec.get("suspend"):
             acted = self._end(stored, active)
@@ -193,7 +193,7 @@ class JobController(pod_control.WorkloadController):
                 status["succeeded"] = sum(map(len, runs))
         return failed
 
-    def _judge(self, spec: Plain, status: Plain, active: int, now: int) -> None:
+    def _set_result(self, spec: Plain, status: Plain, active: int, now: int) -> None:
         """Write that a job is complete, or has failed, if so it is."""
         limit = number(spec, "backoffLimit")
         limit = BACKOFF_LIMIT if limit is None else limit
@@ -216,10 +216,10 @@ class JobController(pod_control.WorkloadController):
         if not active:
             return False
         for pod in self._owned.replicas(stored.uid)[: pod_control.BURST]:
-            self._dismiss(pod)
+            self._delete_unwanted(pod)
         return True
 
-    def _dismiss(self, pod: Stored) -> None:
+    def _delete_unwanted(self, pod: Stored) -> None:
         """Delete a pod that is not wanted any more; it counts for nothing."""
         present = self._store.find(POD, *pod.namespaced_name)
         if present is not None and present.uid == pod.uid:
@@ -235,7 +235,7 @@ class JobController(pod_control.WorkloadController):
         if active > wanted and not (spec.get("completions") is None and status.get("succeeded")):
             surplus = min(active - wanted, pod_control.BURST)
             for p in sorted(self._owned.replicas(uid), key=lambda p: -p.version)[:surplus]:
-                self._dismiss(p)
+                self._delete_unwanted(p)
             return True
         missing = wanted - active
         if missing <= 0 or not expansion.template_of(data):

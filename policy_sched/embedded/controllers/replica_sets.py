@@ -46,7 +46,9 @@ class ReplicaSetController(pod_control.WorkloadController):
         if missing > 0 and typed.spec.template is not None:
             missing = self._fill(key, stored, min(missing, pod_control.burst(stored)))
         elif missing < 0:
-            for pod in sorted(self._owned.replicas(stored.uid), key=_worth)[: min(-missing, BURST)]:
+            for pod in sorted(self._owned.replicas(stored.uid), key=_deletion_rank)[
+                : min(-missing, BURST)
+            ]:
                 pod_control.remove(self._store, pod)
         ready = self._owned.count(stored.uid, pod_control.Standing.READY)
         status: Plain = {
@@ -90,7 +92,7 @@ class ReplicaSetController(pod_control.WorkloadController):
         return True
 
 
-def _worth(stored: apimachinery.Stored) -> tuple[bool, bool, bool, int, int]:
+def _deletion_rank(stored: apimachinery.Stored) -> tuple[bool, bool, bool, int, int]:
     """Order pods by how much their loss would matter, the least first."""
     pod = pod_control.pod_of(stored)
     cost = pod.metadata.annotations.get(_DELETION_COST, "0")

@@ -49,11 +49,11 @@ class _Objects:
             create(self._store, plain)
             return
         annotations = {"annotations": dict(meta.annotations)} if meta.annotations else {}
-        status = {**plain["status"], **self._got(written)}
+        status = {**plain["status"], **self._claim_status(written)}
         changes = {"metadata": annotations, "spec": plain.get("spec", {}), "status": status}
         self._store.revise(stored, merge(stored.data, changes))
 
-    def _got(self, written: model.ApiObject) -> Plain:
+    def _claim_status(self, written: model.ApiObject) -> Plain:
         """Return what a claim has got from its volume, for its status."""
         name = written.spec.volume_name if isinstance(written, model.PersistentVolumeClaim) else ""
         volume = self._store.find(VOLUME, "", name) if name else None

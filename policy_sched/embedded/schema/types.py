@@ -47,10 +47,11 @@ JSON_ONLY: Final = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class MessageField:
-    """One field of a message. ``type``: s, i, l, b, x, or the name of a message."""
+    """One field of a message."""
 
     name: str
     type: str
+    """One of s, i, l, b and x, or the name of a message."""
     repeated: bool = False
     mapped: bool = False
     kept: bool = False

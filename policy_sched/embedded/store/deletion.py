@@ -26,16 +26,15 @@ ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How to delete. ``uid`` and ``version`` are preconditions; None leaves it open.
-
-    ``orphan``: the dependents stay; otherwise they go too. ``foreground``: they go first.
-    """
+    """How to delete. ``uid`` and ``version`` are preconditions; None leaves it open."""
 
     grace_seconds: int | None = None
     uid: str | None = None
     version: str | None = None
     orphan: bool = False
+    """Whether the dependents stay; otherwise they are deleted, too."""
     foreground: bool = False
+    """Whether the dependents are deleted first."""
 
     @classmethod
     def settled(cls, given: DeleteOptions | None, *, owner: bool) -> DeleteOptions:

@@ -181,7 +181,7 @@ class Parts:
 class RequestHandler:
     """Handles the requests that are let in."""
 
-    def __init__(self, store: ObjectStore, wakening: watch.Wakening, parts: Parts) -> None:
+    def __init__(self, store: ObjectStore, wakening: watch.WatchWaker, parts: Parts) -> None:
         self._store = store
         self._wakening = wakening
         self._lists = ListRequests(store)
@@ -465,7 +465,7 @@ class ApiServer:
         authenticator = security.Authenticator(self.tokens, accounts, anonymous=anonymous)
         self._gate = security.Gate(authenticator, rbac, anonymous=anonymous)
         writing = Writing(store, security.Granting(rbac))
-        self._wakening = watch.Wakening(store)
+        self._wakening = watch.WatchWaker(store)
         subresources = Subresources(store, writing, accounts)
         parts = Parts(writing, subresources, security.Reviews(authenticator, rbac))
         self._requests = RequestHandler(store, self._wakening, parts)

@@ -67,7 +67,7 @@ class WatchSlots:
             self._taken += Counter()  # which forgets those that have none
 
 
-class Wakening:
+class WatchWaker:
     """Wakes waiting watches when objects of their kind have changed, or when the server ends.
 
     Where many wait they are woken some at a time, and others have their turn in between.
@@ -79,7 +79,7 @@ class Wakening:
         self._waiting: dict[Kind, set[asyncio.Future[int]]] = {}
         self._seen = store.version
         self._due: deque[tuple[asyncio.Future[int], int]] = deque()
-        self._going_on = False
+        self._scheduled = False
 
     def begin(self) -> None:
         """Observe changes from now on."""
@@ -92,16 +92,16 @@ class Wakening:
             woken = self._waiting.pop(change.new.resource.key, ())
             self._due.extend((waiting, self._seen) for waiting in woken)
         self._seen = self._store.version
-        if not self._going_on:
-            self._some()
+        if not self._scheduled:
+            self._wake_batch()
 
-    def _some(self) -> None:
+    def _wake_batch(self) -> None:
         """Wake some of those whose time has come, and the others in later turns."""
         for _ in range(min(TOGETHER, len(self._due))):
             _done(*self._due.popleft())
-        self._going_on = bool(self._due)
-        if self._going_on:
-            asyncio.get_running_loop().call_soon(self._some)
+        self._scheduled = bool(self._due)
+        if self._scheduled:
+            asyncio.get_running_loop().call_soon(self._wake_batch)
 
     def end(self) -> None:
         """End all watches."""
@@ -183,7 +183,7 @@ class Stream:
     """The lines of one watch."""
 
     def __init__(
-        self, request: WatchRequest, store: ObjectStore, lists: ListRequests, wake: Wakening
+        self, request: WatchRequest, store: ObjectStore, lists: ListRequests, wake: WatchWaker
     ) -> None:
         self._request = request
         self._store = store

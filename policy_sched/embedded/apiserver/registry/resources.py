@@ -81,12 +81,13 @@ _STREAMS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """A part of an object that is served apart; ``of``: group, version and kind if not its own."""
+    """A part of an object that is served apart."""
 
     name: str
     kind: str
     verbs: tuple[str, ...]
     of: tuple[str, str] | None = None
+    """Group and version, if not those of the resource."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ class AccountTokens:
             return None
         claims = _CLAIMS.decode(_bytes(unsigned.partition(".")[2]))
         now = self._store.now() // apimachinery.SECOND
-        if not claims.nbf <= now < claims.exp or not self._standing(claims.where):
+        if not claims.nbf <= now < claims.exp or not self._objects_exist(claims.where):
             return None
         account = claims.where.serviceaccount
         extra = (("authentication.kubernetes.io/credential-id", (f"JTI={claims.jti}",)),)
@@ -124,7 +124,7 @@ class AccountTokens:
         user = account_user(claims.where.namespace, account.name, account.uid, extra)
         return user, tuple(claims.aud)
 
-    def _standing(self, where: _Where) -> bool:
+    def _objects_exist(self, where: _Where) -> bool:
         """Return whether the account, and the object that its token is bound to, still exist."""
         named: list[tuple[Kind, Named | None]] = [(apimachinery.ACCOUNT, where.serviceaccount)]
         named += [(key, getattr(where, kind.lower())) for kind, key in BOUND_TO.items()]

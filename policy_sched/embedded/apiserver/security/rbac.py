@@ -383,10 +383,10 @@ class Rbac:
         if granted is None:
             if len(self._granted) >= _KNOWN_USERS:
                 self._granted.clear()
-            granted = self._granted[user] = self._worked_out(user)
+            granted = self._granted[user] = self._collect_rules(user)
         return granted
 
-    def _worked_out(self, user: UserInfo) -> tuple[list[Granted], list[str]]:
+    def _collect_rules(self, user: UserInfo) -> tuple[list[Granted], list[str]]:
         granted, problems = [], []
         for stored, binding in self._bindings:
             subject = _subject_of(binding, user, stored.namespace)

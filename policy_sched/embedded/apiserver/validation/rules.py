@@ -17,24 +17,29 @@ Check = Callable[[Problems, str, Any], None]
 
 
 class FieldRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What holds for the value of one field. A value that is missing or empty is not checked.
+    """What holds for the value of one field.
 
-    ``required``: it must not be empty, or why not. ``unique``: no two items of the list have the
-    same value in this field. ``choice``: it is one of these. ``count``: it is not negative;
-    ``positive``: it is above zero, in these words. ``format``: a function of `model.formats`.
-    ``is``: it has this type. ``check``: a function, which is called for an empty value, too.
-    ``empty``: the empty value is checked like any other.
+    A value that is missing or empty is not checked.
     """
 
     required: bool | str = False
+    """It must not be empty, or why not."""
     unique: str = ""
+    """No two items of the list have the same value in this field."""
     choice: tuple[str, ...] = ()
+    """It is one of these."""
     count: bool = False
+    """It is not negative."""
     positive: str = ""
+    """It is above zero, in these words."""
     format: str = ""
+    """A function of `model.formats`."""
     type: str = msgspec.field(default="", name="is")
+    """It has this type."""
     check: str = ""
+    """A function, which is called for an empty value, too."""
     empty: bool = False
+    """The empty value is checked like any other."""
 
 
 class FieldRules:
