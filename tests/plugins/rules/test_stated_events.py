@@ -116,7 +116,8 @@ def test_no_events_leave_the_timer(tmp_path: Path) -> None:
     """``events: []`` waits for nothing but the time."""
     table = hints(tmp_path, {"events": [], "every": "1m"})
     assert strategy(table, POD, make_node(), SSD) is Strategy.SKIP
-    assert table.every(QueuedPod(POD, rejected_by=frozenset({"Never"}))) == 60 * 10**9
+    queued = QueuedPod(POD, rejected_by=frozenset({"Never"}))
+    assert table.retry_at(queued, 5) == 5 + 60 * 10**9
 
 
 def test_one_run_of_a_hint_holds_for_pods_that_it_cannot_distinguish(tmp_path: Path) -> None:
