@@ -9,7 +9,7 @@ adds to it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import msgspec
@@ -58,12 +58,20 @@ class Strictness:
 
     complete: bool
     nominations: bool = False
+    sorted_reasons: bool = False
+    """Whether the record has the reasons of each node sorted."""
 
 
 def compare(
     expected: ExpectedOutcome, got: ExpectedOutcome, rules: Strictness
 ) -> tuple[Deviation, ...]:
     """Return every field in which ``got`` is not as ``expected``, in the order of the cycle."""
+    if rules.sorted_reasons:
+        rejected = {
+            node: replace(outcome, reasons=tuple(sorted(map(str, outcome.reasons or ()))))
+            for node, outcome in (got.rejected or {}).items()
+        }
+        got = replace(got, rejected=rejected)
     return tuple(_differences(expected, got, rules))
 
 
@@ -302,7 +310,9 @@ def _raw(
 def _waiting(
     expected: ExpectedOutcome, got: ExpectedOutcome, complete: bool
 ) -> Iterator[Deviation]:
-    """Compare the pods that no longer wait; in a record there are no others."""
+    """Compare the pods that no longer wait, or are tried now; in a record there are no others."""
+    if expected.activates is not None or (complete and got.activates):
+        yield from _sets("activates", expected.activates or (), got.activates)
     if expected.allowed is not None or (complete and got.allowed):
         yield from _sets("allowed", expected.allowed or (), got.allowed)
     ours = got.rejected_waiting or {}

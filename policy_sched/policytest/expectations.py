@@ -172,6 +172,8 @@ class ExpectedOutcome:
     """Waiting pods that are let through."""
     rejected_waiting: Mapping[str, PluginOutcome] | None = None
     """Why waiting pods are sent back, by pod."""
+    activates: tuple[str, ...] | None = None
+    """Pods of the group that are tried now."""
     used: Mapping[str, Mapping[str, int]] | None = None
     """By namespace, what its quota counts after the step; cpu in thousandths."""
     skipped: str = ""
@@ -234,6 +236,7 @@ def read_outcome(reader: Reader, value: object, path: FieldPath) -> ExpectedOutc
         raw=_raw(reader, stated, path),
         allowed=_full_names(texts("allowed")),
         rejected_waiting=_rejected_waiting(reader, stated, path),
+        activates=_full_names(texts("activates")),
         used=_used(reader, stated, path),
         skipped=f"the plugin failed at {text('errorAt')}" if "errorAt" in stated else "",
     )

@@ -160,7 +160,9 @@ class _Course:
     def __init__(self, scenario: Scenario, run: ScenarioRun) -> None:
         plans = _plans(scenario, run)
         self.rules = Strictness(
-            scenario.complete, nominations=scenario.complete and scenario.several
+            scenario.complete,
+            nominations=scenario.complete and scenario.several,
+            sorted_reasons=scenario.complete and bool(scenario.plugin),
         )
         self._scenario = scenario
         self._scheduler = assemble(
@@ -382,6 +384,7 @@ class Observation:
             return ""
         self._scheduler.cache.assume(self._info, node)
         self._scheduler.handle.nominator.clear(self._info.uid)
+        self._state = self._state.clone()  # which equal pods share until then
         runner = profile.runner
         try:
             status = self._binding(runner, node)
@@ -518,7 +521,15 @@ class Observation:
             )
             plugin, first = next(iter(waits.items()))
             status = first.status.by(plugin)
-        self.outcome = replace(self.outcome, permit=plugin_outcome(status))
+        wanted = self._state.read(framework.PodsToActivate)
+        groups = sorted(wanted.groups) if wanted is not None and waits else ()
+        pods = {uid for key in groups for uid in handle.groups.without_nodes(key)}
+        others = [info for info in handle.groups.pending(self._info) if info.uid in pods]
+        self.outcome = replace(
+            self.outcome,
+            permit=plugin_outcome(status),
+            activates=tuple(sorted(info.key for info in others)) or None,
+        )
         return status
 
     def nominate(self, expected: ExpectedOutcome | None, *, clears: bool) -> None:

@@ -155,9 +155,13 @@ def _plain(key: str, stated: object, got: ExpectedOutcome) -> object:
         return [equal[0] if len(equal) == 1 else equal for equal in ours if equal]
     if key == "raw":
         return {n: score for n, score in (got.raw or {}).items() if n in _mapping(stated)}
-    if key in ("allowed", "rejectedWaiting", "victims"):
+    if key in ("allowed", "rejectedWaiting", "activates", "victims"):
         victims = [pod for eviction in got.preemption or () for pod in eviction.victims]
-        ends = {"allowed": got.allowed, "rejectedWaiting": got.rejected_waiting}
+        ends = {
+            "allowed": got.allowed,
+            "rejectedWaiting": got.rejected_waiting,
+            "activates": got.activates,
+        }
         return [_short(pod) for pod in ends.get(key) or ()] if key in ends else victims
     if key == "devices":
         return _devices(stated, got.devices or {})

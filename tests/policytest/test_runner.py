@@ -466,3 +466,31 @@ expect:
     first, second = run(tmp_path, text)
     assert first.differences == ()
     assert second.differences == (Deviation("rejectedWaiting", ["default/a"], []),)
+
+
+def test_a_group_that_gives_up_and_whom_it_brings_can_be_expected(tmp_path: Path) -> None:
+    """Which pods a waiting pod has tried, and who is sent back by whom, could not be stated."""
+    rules = HOLDS.replace(
+        "podGroup.waiting >= 2",
+        "podGroup.waiting >= 2\n    reject: podGroup.failures > 0\n"
+        "    rejectMessage: one has no room\n    activate: podGroup.waiting == 0",
+    )
+    (tmp_path / "holds.yaml").write_text(rules, encoding="utf-8")
+    pods = "\n".join(
+        f"- {{pod: {name}, cpu: {cpu}, labels: {{scheduling.x-k8s.io/pod-group: g}}}}"
+        for name, cpu in (("a", 1), ("b", 1), ("c", 9))
+    )
+    text = f"""\
+name: a group
+policies: [holds.yaml]
+objects: [{{node: n1, cpu: 2}}]
+pending:
+{pods}
+expect:
+- {{pod: a, permit: {{code: Wait}}, activates: [b]}}
+- {{pod: b, permit: {{code: Wait}}, activates: []}}
+- {{pod: c, rejectedWaiting: {{a: one has no room, b: one has no room}}}}
+"""
+    first, second, third = run(tmp_path, text)
+    assert first.differences == (Deviation("activates", ["default/b"], ["default/b", "default/c"]),)
+    assert second.differences == third.differences == ()

@@ -183,8 +183,7 @@ class Expectation(Document):
     rejected_waiting: Many[str] | dict[str, Reply] = ()
     """Waiting pods that this decision sends back to the queue, or by pod: why."""
     activates: Many[str] = ()
-    """In records: pods that the plugin asks the queue to bring. They are not compared: here hints
-    of the queue bring them."""
+    """Pods of the group that are tried now, wherever they are in the queue."""
     used: dict[str, dict[str, int]] = Field(default_factory=dict)
     """In records: by namespace, what its quota counts after the step."""
     error_at: str | None = None
