@@ -249,7 +249,8 @@ class PolicyCompiler:
         words = rule.message_expression
         explain = None if words is None else self._unit([words])
         name = f"{self.policy.name}.{section}[{index}]"
-        return GateRule(name, rule.message, unit, rule.on_error or "Reject", explain)
+        resolvable = rule.resolvable is not False
+        return GateRule(name, rule.message, unit, rule.on_error or "Reject", explain, resolvable)
 
     def _filter_rule(self, index: int, rule: diagnostics.Rule[check.Checked]) -> FilterRule | None:
         parts: list[check.Checked] = []

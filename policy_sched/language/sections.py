@@ -75,13 +75,17 @@ class FilterRule(msgspec.Struct, frozen=True):
 
 
 class GateRule(msgspec.Struct, frozen=True):
-    """A preEnqueue rule: its constant message, or the unit that computes one for gated pods."""
+    """A rule about the pod alone: its constant message, or the unit that computes one.
+
+    ``resolvable``: of preFilter, whether preemption may help a pod that it rejects.
+    """
 
     name: str
     message: str
     unit: Unit
     on_error: str
     explain: Unit | None = None
+    resolvable: bool = True
 
 
 class Score(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ import msgspec
 from policy_sched import source
 from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.manifests import ApiObject
-from policy_sched.model import Kind, Node, Pod
+from policy_sched.model import SECOND, Kind, Node, Pod, nanoseconds
 from policy_sched.policytest.expectations import (
     ExpectedOutcome,
     PlanMention,
@@ -255,7 +255,7 @@ def _scenario(
         ops=ops,
         expect=_expectations(reader, fields, stated, ops),
         complete=complete,
-        now=_now(reader, fields.get("now")),
+        now=_now(reader, fields, stated, complete=complete),
         bind=fields.get("bind") is True,
         gates=_gates(reader, fields),
         whole=not complete or "gates" in fields or fields.get("bind") is True,
@@ -322,10 +322,20 @@ def _gates(reader: Reader, fields: Plain) -> Mapping[str, bool]:
     return RECORDED_GATES.get(family, RECORDED_GATES["gang"])
 
 
-def _now(reader: Reader, value: object) -> int:
-    """Return the time that a document states, or the usual one."""
+def _now(reader: Reader, fields: Plain, stated: TestObjects, *, complete: bool) -> int:
+    """Return the time that a document states, or the usual one.
+
+    A plugin's record without one was made after all of its objects.
+    """
+    value = fields.get("now")
     if value is None:
-        return EPOCH
+        if not complete or "plugin" not in fields:
+            return EPOCH
+        created = [
+            nanoseconds(one.metadata.creation_timestamp)
+            for one in (*stated.objects, *stated.pending)
+        ]
+        return max([EPOCH, *(time + SECOND for time in created)])
     try:
         return models.moment_of(reader.text(value, ("now",)))
     except ValueError as error:

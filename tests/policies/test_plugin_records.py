@@ -13,7 +13,13 @@ from policy_sched.policytest import ScenarioReport, run_files
 
 RECORDS = Path(__file__).parent / "records"
 
-STEPS = {"allocatable": 200, "nodemetadata": 196, "preemptiontoleration": 240, "qossort": 100}
+STEPS = {
+    "allocatable": 200,
+    "coscheduling": 278,
+    "nodemetadata": 196,
+    "preemptiontoleration": 240,
+    "qossort": 100,
+}
 """Families of records, and how many steps each has."""
 
 

@@ -471,9 +471,9 @@ expect:
 def test_a_group_that_gives_up_and_whom_it_brings_can_be_expected(tmp_path: Path) -> None:
     """Which pods a waiting pod has tried, and who is sent back by whom, could not be stated."""
     rules = HOLDS.replace(
-        "podGroup.waiting >= 2",
-        "podGroup.waiting >= 2\n    reject: podGroup.failures > 0\n"
-        "    rejectMessage: one has no room\n    activate: podGroup.waiting == 0",
+        "timeout: 10s",
+        "timeout: 10s, reject: 'podGroup.failures > 0', rejectMessage: one has no room,"
+        " activate: podGroup.waiting == 0",
     )
     (tmp_path / "holds.yaml").write_text(rules, encoding="utf-8")
     pods = "\n".join(

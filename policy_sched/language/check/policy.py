@@ -91,8 +91,10 @@ class CheckedPolicy(msgspec.Struct, frozen=True):
         """The rules that refuse a pod, or nodes to it, in the order in which they are asked."""
         yield from self.match_conditions
         yield from (rule.expression for rule in self.pre_enqueue)
-        if self.pre_filter is not None and self.pre_filter.node_names is not None:
-            yield self.pre_filter.node_names
+        if self.pre_filter is not None:
+            yield from (rule.expression for rule in self.pre_filter.rules)
+            if self.pre_filter.node_names is not None:
+                yield self.pre_filter.node_names
         yield from (rule.expression for rule in self.filter)
 
     def moments(self, rule: Checked) -> Moments:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +63,14 @@ _Gates: TypeAlias = Sequence[tuple[GateRule, BoundUnit, BoundUnit | None]]
 """Rules about a pod, each with what decides and what explains."""
 
 
-def _refusal(gates: _Gates, pod: PodInfo, cycle: Activation) -> str | None:
+class Refusal(NamedTuple):
+    """Why a rule about the pod alone rejects it; ``resolvable``: preemption may help."""
+
+    text: str
+    resolvable: bool
+
+
+def _refusal(gates: _Gates, pod: PodInfo, cycle: Activation) -> Refusal | None:
     """Return why the first of some rules rejects a pod, or None if none does."""
     for gate, bound, explain in gates:
         root, out = bound.unit.roots[0], bound.scalar(pod, cycle, 0)
@@ -74,9 +81,9 @@ def _refusal(gates: _Gates, pod: PodInfo, cycle: Activation) -> str | None:
         if isinstance(passes, Failure):
             if gate.on_error == "Allow":
                 continue
-            return f"rule {gate.name}: {passes.message}"
+            return Refusal(f"rule {gate.name}: {passes.message}", gate.resolvable)
         if not passes:
-            return _words(gate, explain, pod, cycle)
+            return Refusal(_words(gate, explain, pod, cycle), gate.resolvable)
     return None
 
 
@@ -103,7 +110,9 @@ class BoundPodRules:
             for rule in rules
         ]
 
-    def refusal(self, pod: PodInfo, cycle: Activation, nominated: Sequence[OtherPod]) -> str | None:
+    def refusal(
+        self, pod: PodInfo, cycle: Activation, nominated: Sequence[OtherPod]
+    ) -> Refusal | None:
         """Return why a rule rejects the pod; see `BoundPolicy.pre_filter`."""
         runtime = self.runtime
         if nominated:
@@ -227,7 +236,8 @@ class BoundPolicy:
         except RuleError as error:
             strict = (gate for gate, *_ in self._gates if gate.on_error != "Allow")
             return next((f"rule {gate.name}: {error}" for gate in strict), None)
-        return _refusal(self._gates, pod, cycle)
+        refusal = _refusal(self._gates, pod, cycle)
+        return None if refusal is None else refusal.text
 
     def next_moment(self, pod: PodInfo, cycle: Activation) -> int:
         """Return when a rule that rejected the pod may change by time, ns since 1970; 0: never."""
@@ -247,7 +257,7 @@ class BoundPolicy:
         cycle: Activation,
         nominated: Sequence[OtherPod] = (),
         nodes: NodeView | None = None,
-    ) -> str | None:
+    ) -> Refusal | None:
         """Return why a rule about the pod alone rejects it, or None if none does.
 
         ``nominated``: pods that it gives way to; the rules hold with them and without them.

@@ -53,7 +53,7 @@ from policy_sched.language.values import NodeFacts, RuleError
 from policy_sched.plugins import Preempting, Preemption
 from policy_sched.plugins.dynamicresources import Allocating, ResourceClaims
 from policy_sched.plugins.rules.bound_filter import BoundFilter, Explanation
-from policy_sched.plugins.rules.bound_policy import BoundPolicy, bind
+from policy_sched.plugins.rules.bound_policy import BoundPolicy, Refusal, bind
 from policy_sched.plugins.rules.events import events_of, newly_served
 from policy_sched.plugins.rules.fused_rules import PolicyRules
 from policy_sched.plugins.rules.inputs import declare_inputs
@@ -203,7 +203,7 @@ class _Rules:
         except RuleError:
             return ""  # PreFilter meets it again
         refusal = self._refusal(pod) if applies else None
-        return "" if refusal is None else f"refused: {refusal}"
+        return "" if refusal is None else f"refused: {refusal.text}"
 
     def _kernel(self, *, by_row: bool) -> RowKernel:
         """Return what the compiler knows; ``by_row``: filter and score follow from a row."""
@@ -309,7 +309,7 @@ class _Rules:
             return _SKIPPED
         refusal = self._refusal(pod)
         if refusal is not None:
-            return PreFilterResult(Status(Code.UNSCHEDULABLE, (refusal,)))
+            return PreFilterResult(Status(_code(refusal.resolvable), (refusal.text,)))
         if self._policy.sections.node_names is None:
             return _EVERYWHERE
         names = self._bound.node_names(pod, cycle)
@@ -328,14 +328,14 @@ class _Rules:
             refusal = self._refusal(pod, nodes)
             if refusal is not None:
                 count = nodes.n if rows is None else rows.size
-                status = Status(Code.UNSCHEDULABLE, (refusal,))
+                status = Status(_code(refusal.resolvable), (refusal.text,))
                 return FilterResult.of(np.ones(count, np.int16), status)
         if self._policy.sections.filter is None:
             return PASSES
         rules = self._bound.filters(nodes)
         return self._verdict(rules, pod, cycle, rows, rules.codes(pod, cycle, rows))
 
-    def _refusal(self, pod: model.PodInfo, nodes: NodeView | None = None) -> str | None:
+    def _refusal(self, pod: model.PodInfo, nodes: NodeView | None = None) -> Refusal | None:
         """Return why a rule of preFilter rejects the pod, None if none does."""
         policy = self._policy
         if not policy.sections.pre_filter:

@@ -303,6 +303,8 @@ class PreFilterRuleEntry(Document):
     """Why, as constant text."""
     message_expression: Expression | None = None
     """Why, as a string expression."""
+    resolvable: bool = True
+    """Could preemption make room? False means UnschedulableAndUnresolvable."""
     on_error: Literal["Reject", "Allow"] | None = None
     """What an error in the expression means; default Reject."""
 
