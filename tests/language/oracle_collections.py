@@ -116,6 +116,11 @@ CALLS: Final[dict[str, Callable[..., Any]]] = {
     "flatten_list": lists.flatten,
     "reverse_list": lambda items: items[::-1],
     "lists_range_int": counted,
+    "lists_subsets_int_int": lists.subsets,
+    "with_list_int_any": lists.replaced,
+    "by_list_list": lambda items, keys: {
+        key: next(x for x, other in zip(items, keys, strict=True) if other == key) for key in keys
+    },
     "sets_contains_list_list": lists.sets_contains,
     "sets_intersects_list_list": lambda a, b: any(lists.contains(b, x) for x in a),
     "sets_equivalent_list_list": lambda a, b: (

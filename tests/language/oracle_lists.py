@@ -167,3 +167,18 @@ def interpolate(position: float, points: Sequence[Sequence[float]]) -> float:
                 return int64(y0 + truncated_quotient(rise, int64(x - x0)))  # type: ignore[arg-type]
             return y0 + (y - y0) * (position - x0) / (x - x0)
     return points[-1][1]
+
+
+def subsets(number: int, most: int) -> list[list[int]]:
+    """Return the sets of numbers by size, then in the order of their members."""
+    if not 0 <= number <= 8:
+        raise OracleError("index_out_of_range")
+    sets = [[n for n in range(number) if bits >> n & 1] for bits in range(1, 2**number)]
+    return sorted((one for one in sets if len(one) <= most), key=lambda one: (len(one), one))
+
+
+def replaced(items: list[object], position: int, item: object) -> list[object]:
+    """Return a list with another value at a position."""
+    if position < 0 or position >= len(items):
+        raise OracleError("index_out_of_range")
+    return [item if i == position else other for i, other in enumerate(items)]

@@ -11,8 +11,8 @@ import msgspec
 from policy_sched.model import meta
 from policy_sched.model.pod_info import PodInfo
 
-from .oracle_values import ABSENT, Optional, OracleError, some
-from .oracle_world import NodeRecord, Resources
+from .oracle_values import ABSENT, Optional, OracleError, Quantity, quantity_of_units, some
+from .oracle_world import NodeRecord, Resources, dimension_of
 
 #: Resource names that scheduling counts as scalar ones, besides the extended ones.
 SCALAR_PREFIXES: Final = ("hugepages-", "attachable-volumes-")
@@ -170,6 +170,15 @@ def each_amount(a: Resources, b: Resources, join: Callable[[int, int], int]) -> 
     return joined
 
 
+def resources_of(named: list[str], amounts: list[Any]) -> Resources:
+    """Add amounts without a unit by the names of resources, each rounded up to its unit."""
+    whole = Resources()
+    for name, amount in zip(named, amounts, strict=True):
+        units = Quantity(amount.amount, dimension_of(name)).units
+        whole[name] = quantity_of_units(whole.get(name, 0) + units, dimension_of(name)).units
+    return whole
+
+
 def names(whole: Resources) -> list[str]:
     """Return resource names in kube's order of reasons: three first, then the others sorted."""
     first = [name for name in ("cpu", "memory", "ephemeral-storage") if name in whole]
@@ -228,6 +237,7 @@ CALLS: Final[dict[str, Callable[..., Any]]] = {
     "mul_resources_int": lambda a, n: each_amount(a, {}, lambda x, _: x * n),
     "max_resources_resources": lambda a, b: each_amount(a, b, max),
     "min_resources_resources": lambda a, b: each_amount(a, b, min),
+    "resources_list_list": resources_of,
     "names_resources": names,
     "isScalarResource_string": is_scalar,
     "isExtendedResource_string": is_extended,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from policy_sched.language.check.scope import Scope, no_overload, select_from, silent, undeclared
 from policy_sched.language.diagnostics import MAX_MACRO_NESTING, MAX_MACROS
@@ -94,6 +95,8 @@ def _finish(
     bodies: list[ast.Core],
     scope: Scope,
 ) -> ast.Core:
+    if node.name in ("by", "resources"):
+        return _gathered(node, operand, names, bodies, scope)
     kind = "existsOne" if node.name == "exists_one" else node.name
     test: ast.Core | None = None
     body: ast.Core | None = None
@@ -124,6 +127,47 @@ def _finish(
         span=node.span,
     )
     return _sum(tree, node, scope) if kind == "sum" else tree
+
+
+_KEYS: Final = (types.STRING, types.INT, types.BOOL)
+_AMOUNT: Final = types.quantity_of("free")
+
+
+def _gathered(
+    node: ast.MethodExpr,
+    operand: ast.Core,
+    names: tuple[str, ...],
+    bodies: list[ast.Core],
+    scope: Scope,
+) -> ast.Core:
+    """Return the call that makes a map or resources of what each element gives."""
+    if node.name == "by" and not isinstance(operand.type, types.ListType):
+        message = f"by() needs a list, found {operand.type}"
+        return scope.wrong("PS206", operand.span, message)
+    first = _KEYS if node.name == "by" else (types.STRING,)
+    for body, kinds in zip(bodies, (first, (_AMOUNT,)), strict=False):
+        if body.type not in kinds:
+            message = f"{node.name}() needs {' or '.join(map(str, kinds))}, found {body.type}"
+            hint = "" if kinds != (_AMOUNT,) else "of an object's field or of quantity(text)"
+            return scope.wrong("PS203", body.span, message, hint)
+    listed = _one_type(operand.type)
+    parts: list[ast.Core] = [
+        ast.Macro(
+            kind="map",
+            operand=operand,
+            names=names,
+            body=body,
+            type=types.list_of(body.type),
+            span=node.span,
+        )
+        for body in bodies
+    ]
+    if node.name == "resources":
+        overload, result = "resources_list_list", types.RESOURCES
+    else:
+        overload, result = "by_list_list", types.map_of(bodies[0].type, listed)
+        parts.insert(0, operand)
+    return ast.Call(overload=overload, args=tuple(parts), type=result, span=node.span)
 
 
 def _sum(tree: ast.Macro, node: ast.MethodExpr, scope: Scope) -> ast.Core:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, Final
 
 from policy_sched.language.runtime import deviation, int64, mean
@@ -266,6 +266,28 @@ def _range(number: int) -> list[int]:
     return list(range(number))
 
 
+MAX_SET: Final = 8
+"""Numbers of which `lists.subsets` makes sets: 255 of them."""
+
+
+def _subsets(number: int, most: int) -> list[list[int]]:
+    if not 0 <= number <= MAX_SET:
+        raise Fault(OUT_OF_RANGE)
+    sizes = range(1, min(most, number) + 1)
+    return [list(chosen) for size in sizes for chosen in combinations(range(number), size)]
+
+
+def _with(items: Sequence[object], position: int, item: object) -> list[object]:
+    if not 0 <= position < len(items):
+        raise Fault(OUT_OF_RANGE)
+    return [*items[:position], item, *items[position + 1 :]]
+
+
+def by_key(items: Sequence[object], keys: Sequence[Any]) -> dict[Any, object]:
+    """Return elements by their keys; of several with one key the first."""
+    return dict(reversed([*zip(keys, items, strict=True)]))
+
+
 def _doubles(items: Sequence[float]) -> list[float]:
     return [float(item) for item in items]
 
@@ -305,6 +327,7 @@ TOTAL: Final[dict[str, Function]] = {
     "hasValue_optional": lambda value: value is not None,
     "join_list": joined,
     "join_list_string": joined,
+    "by_list_list": by_key,
 }
 PARTIAL: Final[dict[str, Function]] = {
     "min_list": _extreme(operator.lt),
@@ -313,4 +336,6 @@ PARTIAL: Final[dict[str, Function]] = {
     "math_greatest_list": _extreme(operator.gt),
     "weightedMean_list_list": weighted_mean,
     "lists_range_int": _range,
+    "lists_subsets_int_int": _subsets,
+    "with_list_int_any": _with,
 }

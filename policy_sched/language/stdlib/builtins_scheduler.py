@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from policy_sched import model
 from policy_sched.language import values
 from policy_sched.language.runtime import int64
+from policy_sched.language.stdlib.builtins_quantity import scale_of_resource, units_in
 
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
 _FNV_OFFSET: Final = 0xCBF29CE484222325
@@ -59,6 +61,14 @@ def _merged(function: Callable[[int, int], int]) -> Callable[..., dict[str, int]
 
 def _times(amounts: Mapping[str, int], number: int) -> dict[str, int]:
     return {name: int64(amount * number) for name, amount in amounts.items()}
+
+
+def resources_of(names: Sequence[str], amounts: Sequence[Fraction]) -> dict[str, int]:
+    """Return amounts by resource, in its units; those of one name are added. Fault: overflow."""
+    whole: dict[str, int] = {}
+    for name, amount in zip(names, amounts, strict=True):
+        whole[name] = int64(whole.get(name, 0) + units_in(amount, scale_of_resource(name)))
+    return whole
 
 
 def without(
@@ -189,6 +199,7 @@ TOTAL: Final[dict[str, Callable[..., Any]]] = {
 PARTIAL: Final[dict[str, Callable[..., Any]]] = {
     "selector_string": selector,
     "stableHash_string_int": _bucket,
+    "resources_list_list": resources_of,
     "add_resources_resources": _merged(operator.add),
     "sub_resources_resources": _merged(operator.sub),
     "mul_resources_int": _times,
