@@ -38,6 +38,9 @@ T = TypeVar("T")
 _LEFT_OUT: Final = object()
 """Marks a value that a lenient walk leaves out."""
 
+MOST_PROBLEMS: Final = 1_000
+"""Problems of one object that are reported; what follows is not looked at."""
+
 _SHAPES: Final[dict[object, types.Type]] = {}
 """Cache of struct descriptions."""
 
@@ -47,7 +50,10 @@ def fit(value: object, kind: type[T], report: Report) -> T | None:
     if kind not in _SHAPES:
         _SHAPES[kind] = types.type_info(kind)
     walk = _Walk(report)
-    cleaned = walk.visit(value, _SHAPES[kind], ())
+    try:
+        cleaned = walk.visit(value, _SHAPES[kind], ())
+    except _TooManyProblemsError:
+        return None
     return None if walk.failed else msgspec.convert(cleaned, kind)
 
 
@@ -88,12 +94,17 @@ _RESOURCE_LISTS: Final = frozenset(
 """Fields with amounts by the names of resources."""
 
 
+class _TooManyProblemsError(Exception):
+    """An object has more problems than are reported."""
+
+
 class _Walk:
     """One walk over one object; ``lenient``: fields and items that do not fit are left out."""
 
     def __init__(self, report: Report, *, lenient: bool = False) -> None:
         self._report = report
         self._lenient = lenient
+        self._problems = 0
         self.failed = False
 
     def visit(self, value: object, shape: types.Type, path: Path) -> Any:
@@ -218,6 +229,11 @@ class _Walk:
     def _problem(self, path: Path, code: str, message: str, hint: str = "") -> None:
         self.failed = True
         self._report(path, code, message, hint)
+        self._problems += 1
+        if self._problems == MOST_PROBLEMS and not self._lenient:
+            words = f"the object has {MOST_PROBLEMS} problems; the rest of it is not looked at"
+            self._report(path, code, words, "")
+            raise _TooManyProblemsError
 
 
 def _zero(shape: types.Type) -> object:

@@ -12,7 +12,7 @@ import pytest
 
 from policy_sched.client.kube.rest.decoding import Decoding
 from policy_sched.manifests.decode import decode_as
-from policy_sched.manifests.struct_errors import Path, fit_partly
+from policy_sched.manifests.struct_errors import MOST_PROBLEMS, Path, fit_partly
 from policy_sched.model.cluster_objects import Node
 from policy_sched.model.kinds import KINDS, Kind
 
@@ -150,3 +150,20 @@ def test_amounts_that_are_too_large_to_count(resource: str, amount: Any, most: s
     )
     node = {"metadata": {"name": "n"}, "status": {"allocatable": {resource: amount, "pods": "9"}}}
     assert fit_partly(node, Node).status.allocatable == {"pods": "9"}
+
+
+def test_an_object_with_very_many_problems_is_not_read_to_its_end() -> None:
+    """A node with two thousand amounts that are lists took seconds with all its copies."""
+    amounts: dict[str, Any] = {f"example.com/r{i}": [] for i in range(2 * MOST_PROBLEMS)}
+    value = {
+        "kind": "Node",
+        "apiVersion": "v1",
+        "metadata": {"name": "n"},
+        "status": {"capacity": amounts, "phase": 1},
+    }
+    problems: list[Problem] = []
+    assert decode_as(value, Node, lambda *problem: problems.append(problem)) is None
+    assert len(problems) == MOST_PROBLEMS + 1
+    assert problems[-1][2] == "the object has 1000 problems; the rest of it is not looked at"
+    fitted = fit_partly(value, Node)
+    assert (fitted.metadata.name, dict(fitted.status.capacity)) == ("n", {})
