@@ -16,6 +16,7 @@ RECORDS = Path(__file__).parent / "records"
 STEPS = {
     "allocatable": 200,
     "coscheduling": 278,
+    "networkoverhead": 200,
     "nodemetadata": 196,
     "preemptiontoleration": 240,
     "qossort": 100,
