@@ -9,6 +9,7 @@ input by `node.name`; as a change of everything, if any rule reads it in another
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
@@ -16,10 +17,18 @@ import msgspec
 
 from policy_sched.cluster.listers import ApiObjects
 from policy_sched.cluster.tables import InputTable, NodeTable
-from policy_sched.model import KINDS, ApiObject, Kind
+from policy_sched.model import KINDS, ApiObject, CustomObject, Kind
 
 MAX_OBJECTS: Final = 100_000
 """Objects of a kind that an input has; later ones are left out."""
+
+MAX_BYTES: Final = 256 << 20
+"""Bytes of the JSON of all objects of a kind, metadata not counted; later ones are left out."""
+TOLD: Final = 100
+"""Problems that are told one by one; the others are only counted."""
+
+MAX_SHARED: Final = 100
+"""Objects with one key that are known, so that the next one counts when the oldest goes."""
 
 _NAMESPACE: Final = ("v1", "Namespace")
 _NODE: Final = ("v1", "Node")
@@ -56,6 +65,23 @@ class InputProblem(msgspec.Struct, frozen=True):
     message: str
 
 
+class InputProblems(dict[tuple[str, Place], InputProblem]):
+    """Objects that are left out, by the input's identity and their place.
+
+    ``tell`` is called with the first `TOLD` that are there at a time.
+    """
+
+    tell: Callable[[InputProblem], None] = staticmethod(lambda _problem: None)
+
+    def note(self, identity: str, problem: InputProblem) -> None:
+        """Take a problem in."""
+        key = identity, problem.place
+        if self.get(key) != problem:
+            self[key] = problem
+            if len(self) <= TOLD:
+                self.tell(problem)
+
+
 class InputChange(msgspec.Struct, frozen=True):
     """An object of inputs that came, changed or went: its key by the identity of each input.
 
@@ -76,13 +102,12 @@ class Inputs:
         self._objects = objects
         self._now = now
         self._declared: dict[str, _Input] = {}
-        self.problems: dict[tuple[str, Place], InputProblem] = {}
-        """Objects that are left out, by the input's identity and their place."""
+        self.problems = InputProblems()
 
     def keys_of(self, item: ApiObject) -> InputChange | None:
         """Return the keys that an object has now in inputs; None if none reads its kind."""
         kind = KINDS_OF.get(type(item)) or (item.api_version, item.kind)
-        place = (item.metadata.namespace, item.metadata.name)
+        place = _place(item)
         readers = [one for one in self._declared.values() if one.given.kind == kind]
         if not readers:
             return None
@@ -106,8 +131,20 @@ class Inputs:
             one.table.by_key = cached
             return
         for item in self._objects.of_kind(given.kind):
-            one.put(item, self._now())
+            one.changed(None, item)
         self._objects.listen(given.kind, one.changed)
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Return by name how many objects the inputs have, and how many they cannot have."""
+        invalid = Counter(identity for identity, _ in self.problems)
+        counts: dict[str, tuple[int, int]] = {}
+        for identity, one in self._declared.items():
+            before = counts.get(one.given.name, (0, 0))
+            counts[one.given.name] = (
+                before[0] + len(one.table.by_key),
+                before[1] + invalid[identity],
+            )
+        return counts
 
     def keep(self, identities: Collection[str]) -> None:
         """Drop all inputs but these."""
@@ -143,7 +180,7 @@ class _Input:
         given: DeclaredInput,
         nodes: NodeTable,
         now: Callable[[], int],
-        problems: dict[tuple[str, Place], InputProblem],
+        problems: InputProblems,
     ) -> None:
         self.given = given
         self._now = now
@@ -151,6 +188,7 @@ class _Input:
         self.table = nodes.inputs[given.identity] = InputTable(given.most)
         self._nodes = nodes
         self._problems = problems
+        self._bytes = 0
         self.keys: dict[Place, str] = {}
         """The key of each object."""
         self._holders: dict[str, dict[Place, Any]] = {}
@@ -158,14 +196,19 @@ class _Input:
 
     def changed(self, old: ApiObject | None, new: ApiObject | None) -> None:
         """Follow a change of an object."""
-        if new is not None:
+        self._bytes += _size(new) - _size(old)
+        if isinstance(new, CustomObject) and self._bytes > MAX_BYTES:
+            self._bytes -= _size(new)
+            new.content = None  # nothing holds it any more
+            self._refuse(_place(new), f"the objects have more than {MAX_BYTES >> 20} MiB")
+        elif new is not None:
             self.put(new, self._now())
         elif old is not None:
             self.remove(old)
 
     def put(self, item: ApiObject, now: int) -> None:
         """Take an object in, or replace it; one that cannot be read leaves what was there."""
-        place = (item.metadata.namespace, item.metadata.name)
+        place = _place(item)
         if place not in self.keys and len(self.keys) >= MAX_OBJECTS:
             self._refuse(place, f"more than {MAX_OBJECTS} objects")
             return
@@ -178,8 +221,11 @@ class _Input:
         if key is None:
             self._refuse(place, "the rule of the input's key fails")
             return
-        self._problems.pop((self.given.identity, place), None)
         before = self.keys.get(place)
+        if before != key and len(self._holders.get(key, ())) >= MAX_SHARED:
+            self._refuse(place, f"more than {MAX_SHARED} objects have the key {key!r}")
+            return
+        self._problems.pop((self.given.identity, place), None)
         self.keys[place] = key
         if before is not None and before != key:
             self._drop(before, place)
@@ -188,7 +234,7 @@ class _Input:
 
     def remove(self, item: ApiObject) -> None:
         """Leave an object out that was deleted."""
-        place = (item.metadata.namespace, item.metadata.name)
+        place = _place(item)
         self._problems.pop((self.given.identity, place), None)
         key = self.keys.pop(place, None)
         if key is not None:
@@ -196,8 +242,7 @@ class _Input:
 
     def _refuse(self, place: Place, why: str) -> None:
         given = self.given
-        problem = InputProblem(given.name, given.kind, place, why)
-        self._problems[given.identity, place] = problem
+        self._problems.note(given.identity, InputProblem(given.name, given.kind, place, why))
 
     def _drop(self, key: str, place: Place) -> None:
         holders = self._holders[key]
@@ -221,6 +266,15 @@ class _Input:
                 return
             table.put(key, record)
         self._nodes.input_changed(self.given.identity, key, everywhere=self.everywhere)
+
+
+def _size(item: ApiObject | None) -> int:
+    content = item.content if isinstance(item, CustomObject) else None
+    return len(content) if isinstance(content, bytes) else 0
+
+
+def _place(item: ApiObject) -> Place:
+    return item.metadata.namespace, item.metadata.name
 
 
 class _CachedObjects(dict[str, Any]):

@@ -27,6 +27,7 @@ from typing import Final, TypeAlias, TypeVar
 import numpy.ma  # noqa: F401 - else the first pod for which np.unique runs imports it, in 40 ms
 
 from policy_sched.client import Client
+from policy_sched.cluster import InputProblem
 from policy_sched.errors import Diagnostic, Severity, TakesLong
 from policy_sched.instance import observability
 from policy_sched.instance.app import manifest_sync
@@ -35,6 +36,7 @@ from policy_sched.instance.app.gc_tuning import GcPauses
 from policy_sched.instance.app.worker import Worker, in_event_loop
 from policy_sched.instance.observability import healthz
 from policy_sched.model import DEFAULT_SCHEDULER, Pod, PodInfo, QueueState
+from policy_sched.plugins.rules import inputs_of
 from policy_sched.profiles.build import policy_names
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, ReloadResult
@@ -185,7 +187,9 @@ class Instance(ABC):
         self._deciding: tuple[Attempt, Future[Choice]] | None = None
         self._executing: Iterator[Outcome] | None = None
         self._turns = LongTurns(self._is_put_off)
-        self.metrics.refresh.append(self._look_at_extenders)
+        self.metrics.refresh += [self._look_at_extenders, self._look_at_inputs]
+        self.inputs = self.scheduler.handle.shared(inputs_of)
+        self.inputs.problems.tell = self._input_problem
         self.slice = inf
         """Seconds after which a step begins no further work; set by the run loop."""
         self.metrics.loaded(store.current, store.status)
@@ -512,6 +516,23 @@ class Instance(ABC):
         if self.scheduler.handle.extenders:
             values = self.metrics.upstream.goroutines.values
             values[("prioritizing_extender",)] = self._deciding is not None
+
+    def _look_at_inputs(self) -> None:
+        """Set the gauges of inputs."""
+        counts = self.inputs.counts()
+        families = self.metrics.policies
+        families.input_objects.replace({(name,): there for name, (there, _) in counts.items()})
+        families.input_invalid_objects.replace(
+            {(name,): invalid for name, (_, invalid) in counts.items()}
+        )
+
+    def _input_problem(self, problem: InputProblem) -> None:
+        """Tell of an object that an input cannot have."""
+        what = f"{problem.kind[1]} {'/'.join(filter(None, problem.place))}: {problem.message}"
+        self.log.write(
+            observability.WARNING, "Invalid object of an input", input=problem.input, error=what
+        )
+        self._tell("Warning", "InvalidInput", "Read", f"input {problem.input}: {what}")
 
     def _in_force(self) -> dict[str, object]:
         status = self.reloader.store.status

@@ -49,6 +49,10 @@ class PolicyMetrics(Families, table="policies"):
     reloads_total: NumberFamily
     events_lost_total: NumberFamily
     unreadable_objects: NumberFamily
+    input_objects: NumberFamily
+    input_invalid_objects: NumberFamily
+    input_polls_total: NumberFamily
+    input_last_success_timestamp_seconds: NumberFamily
     build_info: NumberFamily
 
     def __init__(self) -> None:

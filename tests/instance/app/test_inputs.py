@@ -223,6 +223,46 @@ def test_a_reload_whose_inputs_cannot_be_listed_is_refused(tmp_path: Path, there
     acted(play)
 
 
+ANY = {"type": "object", "properties": {"most": {"x-kubernetes-preserve-unknown-fields": True}}}
+
+
+def test_an_object_of_other_types_leaves_what_was_there(tmp_path: Path) -> None:
+    """The cluster's definition admits what the policy's schema does not; an event says so."""
+
+    async def play(world: World) -> None:
+        world.policies = replace(world.policies, policies=written(tmp_path, POLICY))
+        world.apply(definition(ANY), node("a"))
+        async with world.served():
+            await established(world)
+            world.apply(quota(0))
+            async with world.scheduler("us") as instance:
+                await until(lambda: instance.may_begin or None)
+                world.apply(quota("many"))
+                stored = await until(lambda: world.cluster.store.select(EVENT) or None)
+                wanted = [e.data for e in stored if e.data["reason"] == "InvalidInput"]
+                found = wanted or await until(
+                    lambda: [
+                        e.data
+                        for e in world.cluster.store.select(EVENT)
+                        if e.data["reason"] == "InvalidInput"
+                    ]
+                )
+                assert found[0]["note"] == (
+                    "input quota: Quota default: Expected `int`, got `str` - at `$.spec.most`"
+                )
+                text = instance.metrics.text()
+                assert 'policy_sched_input_invalid_objects{input="quota"} 1.0' in text
+                assert 'policy_sched_input_objects{input="quota"} 1.0' in text
+                world.apply(pod("p"))
+                said = await until(lambda: world.condition("p", "PodScheduled"))
+                assert "over quota" in said["message"]
+                world.apply(quota(1))
+                await until(lambda: "p" in world.bound())
+                assert 'invalid_objects{input="quota"} 0.0' in instance.metrics.text()
+
+    acted(play)
+
+
 def test_an_embedded_cluster_waits_for_its_definitions_and_follows_objects(tmp_path: Path) -> None:
     """Nothing is decided before the kind is served; then decisions read it as it is."""
     world = test_embedded_instance.World(tmp_path)
