@@ -104,7 +104,7 @@ def console(  # noqa: PLR0913  # the options of the verb
     if kubeconfig is not None:
         return asyncio.run(_live(_watching(files, kubeconfig, seed), pages))
     return asyncio.run(
-        _of_files(InputFiles(cluster, _reader(cluster), files, seed, clock(now)), pages)
+        _of_files(InputFiles(cluster, _reader(cluster, files), files, seed, clock(now)), pages)
     )
 
 
@@ -129,12 +129,12 @@ class Served:
                 yield
 
 
-def _reader(paths: Sequence[str]) -> Callable[[], ClusterFiles]:
+def _reader(paths: Sequence[str], policies: PolicyFiles) -> Callable[[], ClusterFiles]:
     """Return a function that reads a cluster; standard input is read once."""
     if diagnostics.STDIN in paths:
-        files = read_files(paths)
+        files = read_files(paths, custom=policies.input_kinds())
         return lambda: files
-    return lambda: read_files(paths)
+    return lambda: read_files(paths, custom=policies.input_kinds())
 
 
 async def _of_files(inputs: InputFiles, pages: Served) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -12,10 +13,11 @@ from cyclopts import Parameter
 from policy_sched.cli.input.cluster_files import read_files, require_cluster
 from policy_sched.cli.input.live_cluster import read_live
 from policy_sched.cli.input.paths import ClusterPaths
+from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output import diagnostics
 from policy_sched.cli.output.progress import progress
 from policy_sched.errors import PolicySchedError, one_line
-from policy_sched.model import ApiObject
+from policy_sched.model import ApiObject, Kind
 from policy_sched.snapshot import (
     Collected,
     Pseudonyms,
@@ -43,6 +45,7 @@ def snapshot(  # noqa: PLR0913  # the options of the verb
     keep: Words = (),
     names: str | None = None,
     keep_annotation: Words = (),
+    policies: Words = (),
 ) -> int:
     """Write all that deciding reads of a cluster to one file, which other verbs take as --cluster.
 
@@ -75,17 +78,26 @@ def snapshot(  # noqa: PLR0913  # the options of the verb
         With --anonymize: a file for the names of the pseudonyms, as JSON. Keep it to yourself.
     keep_annotation
         An annotation that stays, for policies that read it.
+    policies
+        Policies, directories of them, or names of shipped ones: the objects that their inputs
+        declare are taken, too, whole. Not with --anonymize: what in them is a name is not known.
     """
+    inputs = PolicyFlags(policies=policies).files().input_kinds() if policies else frozenset()
     require_cluster("snapshot", cluster, kubeconfig)
     given = {"--key": key, "--keep": keep, "--names": names}
     if not anonymize and any(given.values()):
         alone = ", ".join(name for name, value in given.items() if value)
         raise PolicySchedError(f"{alone}: only with --anonymize")
     check_path(file)
+    if anonymize and inputs:
+        raise PolicySchedError("--policies with inputs does not go together with --anonymize")
     pseudonyms = Pseudonyms(_secret(key), keep) if anonymize else None
-    collected = _from_files(cluster) if kubeconfig is None else read_live(kubeconfig)
+    if kubeconfig is None:
+        collected = _from_files(cluster, inputs)
+    else:
+        collected = read_live(kubeconfig, inputs)
     diagnostics.write_hints(map(one_line, collected.notes))
-    objects = reduced(collected.objects, keep_annotation)
+    objects = reduced(collected.objects, keep_annotation, inputs)
     with progress("writing the snapshot"):
         if pseudonyms is not None:
             objects = renamed(objects, pseudonyms)
@@ -106,9 +118,9 @@ def _secret(path: str | None) -> bytes:
     return key
 
 
-def _from_files(paths: tuple[str, ...]) -> Collected:
+def _from_files(paths: tuple[str, ...], inputs: Collection[Kind]) -> Collected:
     diagnostics.require_files(paths)
-    files = read_files(paths)
+    files = read_files(paths, custom=inputs)
     diagnostics.write_diagnostics(files.problems, sys.stderr)
     return Collected(list[ApiObject](files.objects))
 

@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from os.path import normpath
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,11 +23,13 @@ import yaml
 
 from policy_sched import __version__
 from policy_sched.client import kube
+from policy_sched.client.apimachinery import plural
 from policy_sched.errors import Diagnostic, PolicySchedError
+from policy_sched.language import Input
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.profiles import models
-from policy_sched.profiles.build import raise_errors, reads_pod_groups
-from policy_sched.profiles.load import files_below, kind_of, read_documents
+from policy_sched.profiles.build import declared_inputs, raise_errors, reads_pod_groups
+from policy_sched.profiles.load import files_below, kind_of, load_policies, read_documents
 from policy_sched.profiles.reload import PolicyFiles
 from policy_sched.profiles.resolve import lease_of
 from policy_sched.report import json_text
@@ -106,6 +109,10 @@ class Contents:
     """Warnings about the files."""
     pod_groups: bool = False
     """Whether a feature gate or a policy is about them."""
+    inputs: tuple[kube.Right, ...] = ()
+    """The rights to read what inputs of policies declare."""
+    folders: Mapping[str, str] = field(default_factory=dict)
+    """Keys of ``policies`` that are mounted elsewhere than at their name, and where."""
 
 
 def contents(options: Options, config: str | None, policies: tuple[str, ...]) -> Contents:
@@ -130,13 +137,53 @@ def contents(options: Options, config: str | None, policies: tuple[str, ...]) ->
         lease = lease_of(election) if election.leader_elect else None
         text = Path(config).read_text(encoding="utf-8")
     files = _by_name(dict.fromkeys(file for file, _ in named))
+    schemas = dict(_schemas(policies))
+    files |= {key: text for key, (_, text) in schemas.items()}
     for what, texts in ((CONFIG_FILE, [text]), ("--policies", list(files.values()))):
         size = sum(len(content.encode()) for content in texts)
         if size > LARGEST:
             raise PolicySchedError(f"{what}: {size} bytes; a ConfigMap holds {LARGEST} at most")
     held = None if options.shadow is not None else lease
-    groups = reads_pod_groups(compilation.plans)
-    return Contents({CONFIG_FILE: text}, files, held, compilation.problems, pod_groups=groups)
+    return Contents(
+        {CONFIG_FILE: text},
+        files,
+        held,
+        compilation.problems,
+        reads_pod_groups(compilation.plans),
+        tuple(_reading(declared_inputs(compilation.plans))),
+        {key: path for key, (path, _) in schemas.items() if path != key},
+    )
+
+
+def _reading(inputs: Iterable[Input]) -> Iterator[kube.Right]:
+    """Yield the rights to read what inputs declare; a url needs none."""
+    for given in inputs:
+        resource = given.plural or plural(given.kind)
+        group = given.api_version.rpartition("/")[0]
+        verbs = ("get", "list") if given.poll else ("get", "list", "watch")
+        for verb in verbs if given.kind else ():
+            yield kube.Right(group, resource, verb, why="what inputs of policies declare")
+
+
+def _schemas(paths: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the schemas of inputs: the key, the path beside the policies, and the text."""
+    seen: dict[str, str] = {}
+    for policy in load_policies(paths)[0]:
+        for given in policy.model.spec.inputs:
+            if not given.schema_file:
+                continue
+            path = normpath(given.schema_file)
+            key = path.replace("/", "__")
+            if path.startswith(("/", "..")) or not _KEY.fullmatch(key):
+                raise PolicySchedError(
+                    f"{policy.place.name}: the schema {given.schema_file} is not below the"
+                    " policy's directory; a ConfigMap holds it only there"
+                )
+            text = (Path(policy.place.name).parent / path).read_text(encoding="utf-8")
+            if seen.setdefault(key, text) != text:
+                message = f"two policies have different schemas {path}; rename one"
+                raise PolicySchedError(f"{policy.place.name}: {message}")
+            yield key, (path, text)
 
 
 def _policies(paths: Iterable[str]) -> Iterator[tuple[Path, str]]:
@@ -197,12 +244,17 @@ def named(api_version: str, kind: str, name: str, namespace: str = "") -> Plain:
 
 
 def access(
-    options: Options, lease: tuple[str, str] | None, *, pod_groups: bool = False
+    options: Options,
+    lease: tuple[str, str] | None,
+    *,
+    pod_groups: bool = False,
+    inputs: Iterable[kube.Right] = (),
 ) -> Iterator[Plain]:
     """Yield service account, roles and bindings; what it may is bound to this account alone."""
     account = named("v1", "ServiceAccount", options.name, options.namespace)
     yield account | {"automountServiceAccountToken": False}
     rights = (*kube.READING, *kube.GROUP_READING) if pod_groups else kube.READING
+    rights += tuple(inputs)
     if options.shadow is None:
         rights += (*kube.WRITING, *kube.GROUP_WRITING) if pod_groups else kube.WRITING
     yield named(f"{RBAC}/v1", "ClusterRole", options.name) | {"rules": rules(rights)}
@@ -347,7 +399,12 @@ def _pod(options: Options, files: Contents, labels: Plain) -> Plain:
         ("policies", files.policies, POLICIES),
     ):
         if texts:
-            volumes.append({"name": name, "configMap": {"name": f"{options.name}-{name}"}})
+            source: Plain = {"name": f"{options.name}-{name}"}
+            if name == "policies" and files.folders:
+                source["items"] = [
+                    {"key": key, "path": files.folders.get(key, key)} for key in texts
+                ]
+            volumes.append({"name": name, "configMap": source})
             mounts.append({"name": name, "mountPath": path, "readOnly": True})
     if options.tls_secret is not None:
         secret = {"secretName": options.tls_secret, "defaultMode": 0o440}
@@ -453,7 +510,7 @@ def _objects(options: Options, files: Contents) -> Iterator[Plain]:
         namespace = named("v1", "Namespace", options.namespace)
         namespace["metadata"]["labels"] = dict(_RESTRICTED)
         yield namespace
-    yield from access(options, files.lease, pod_groups=files.pod_groups)
+    yield from access(options, files.lease, pod_groups=files.pod_groups, inputs=files.inputs)
     yield from priority(options)
     yield from workload(options, files)
     if options.service_monitor:

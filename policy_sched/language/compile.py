@@ -218,6 +218,7 @@ class PolicyCompiler:
             given.poll,
             given.url,
             given.items,
+            checked.plural,
         )
 
     def _aggregate(

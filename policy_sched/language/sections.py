@@ -249,6 +249,8 @@ class Input(msgspec.Struct, frozen=True):
     poll: int = 0
     url: str = ""
     items: str = ""
+    plural: str = ""
+    """The resource of the kind, "" where no definition names it."""
 
     @property
     def name(self) -> str:

@@ -13,6 +13,7 @@ from policy_sched.manifests.admission import (
     set_creation_times as set_creation_times,
 )
 from policy_sched.manifests.decode import (
+    custom_data as custom_data,
     custom_of_json as custom_of_json,
     decode_as as decode_as,
     decode_json as decode_json,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -91,6 +91,15 @@ def custom_of_json(raw: bytes | msgspec.Raw) -> model.CustomObject:
 
 
 _HEAD: Final = ("apiVersion", "kind")
+
+
+def custom_data(item: model.CustomObject) -> dict[str, Any]:
+    """Return an object of a kind that rules alone read as plain data, metadata as it reads them."""
+    content = item.content
+    if isinstance(content, bytes):
+        content = msgspec.json.decode(content)
+    head = {"apiVersion": item.api_version, "kind": item.kind, "metadata": item.metadata}
+    return {**(content or {}), **msgspec.to_builtins(head)}
 
 
 def decode_as(value: object, kind: type[model.ApiObject], report: Report) -> model.ApiObject | None:

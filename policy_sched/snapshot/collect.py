@@ -27,9 +27,10 @@ from msgspec.structs import replace
 from policy_sched import model
 from policy_sched.client import apimachinery
 from policy_sched.client.kube import rest
-from policy_sched.client.kube.cache import POD_GROUPS, READ, list_all
+from policy_sched.client.kube.cache import POD_GROUPS, READ, discover, list_all
 from policy_sched.errors import ClusterError, PolicySchedError
-from policy_sched.model import KINDS, ApiObject, Node, Pod, counted
+from policy_sched.manifests import custom_data
+from policy_sched.model import KINDS, ApiObject, CustomObject, Node, Pod, counted
 from policy_sched.report import Advance, unshown
 from policy_sched.source import replacing, write_file
 
@@ -53,20 +54,27 @@ class Collected:
     notes: tuple[str, ...] = ()
 
 
-async def collect(api: rest.Api, advance: Advance = unshown) -> Collected:
+async def collect(
+    api: rest.Api, advance: Advance = unshown, inputs: Collection[model.Kind] = ()
+) -> Collected:
     """List a cluster's objects; ``advance`` is called with the number of further kinds.
 
-    Kinds that the server does not serve are empty. Raises ClusterError for kinds that decisions
-    need and that may not be listed, all at once, and for a server that does not respond.
+    ``inputs``: further kinds, which inputs of policies declare. Kinds that the server does not
+    serve are empty. Raises ClusterError for kinds that decisions need and that may not be listed,
+    all at once, and for a server that does not respond.
     """
     objects: list[ApiObject] = []
     notes: list[str] = []
     forbidden: list[apimachinery.ApiError] = []
-    for selection in SELECTIONS:
+    further = {kind for kind in inputs if kind not in {one.kind for one in SELECTIONS}}
+    served = await discover(api, further) if further else {}
+    missing = sorted(further - served.keys())
+    notes += [f"the cluster has no {kind[1]} of {kind[0]}" for kind in missing]
+    for selection in (*sorted(served.values(), key=lambda one: one.kind), *SELECTIONS):
         try:
             listed = await _listed(api, selection)
         except apimachinery.ApiError as error:
-            name = apimachinery.resource(selection.kind).qualified
+            name = selection.plural or apimachinery.resource(selection.kind).qualified
             if error.code == FORBIDDEN and selection in USEFUL:
                 notes.append(f"{name} may not be listed and are left out")
             elif error.code == FORBIDDEN:
@@ -83,7 +91,8 @@ async def collect(api: rest.Api, advance: Advance = unshown) -> Collected:
 
 
 async def _listed(api: rest.Api, selection: rest.Selection) -> Collected:
-    decoding: rest.Decoding[Any] = rest.Decoding(selection.kind, KINDS[selection.kind])
+    struct = KINDS.get(selection.kind, CustomObject)
+    decoding: rest.Decoding[Any] = rest.decoding_of(selection.kind, struct)
     listing = await list_all(api, selection, decoding)
     partial = [unread.partial for unread in listing.unread if unread.partial is not None]
     notes = tuple(
@@ -125,7 +134,8 @@ def write_objects(path: str, objects: Iterable[ApiObject]) -> int:
     with replacing(path, private=True) as raw:
         with gzip.GzipFile("", "wb", LEVEL, raw, mtime=0) as packed:
             for obj in objects:
-                packed.write(encode(obj) + b"\n")
+                plain = custom_data(obj) if isinstance(obj, CustomObject) else obj
+                packed.write(encode(plain) + b"\n")
         return raw.tell()
 
 
@@ -168,20 +178,26 @@ M = TypeVar("M", bound=model.ObjectMeta)
 
 
 def reduced(
-    objects: Iterable[model.ApiObject], annotations: Collection[str] = ()
+    objects: Iterable[model.ApiObject],
+    annotations: Collection[str] = (),
+    inputs: Collection[model.Kind] = (),
 ) -> list[model.ApiObject]:
     """Return the objects that decisions read, with what they read of them.
 
-    ``annotations``: names of further annotations that are kept.
+    ``annotations``: names of further annotations that are kept. ``inputs``: further kinds, which
+    inputs of policies declare; their objects keep all.
     """
     kept = ANNOTATIONS.union(annotations)
-    return list(_reduced(objects, kept))
+    return list(_reduced(objects, kept, inputs))
 
 
 def _reduced(
-    objects: Iterable[model.ApiObject], kept: Collection[str]
+    objects: Iterable[model.ApiObject], kept: Collection[str], inputs: Collection[model.Kind]
 ) -> Iterator[model.ApiObject]:
     for obj in objects:
+        if (obj.api_version, obj.kind) in inputs and not isinstance(obj, TAKEN):
+            yield obj
+            continue
         if not isinstance(obj, TAKEN) or (
             isinstance(obj, model.Pod) and obj.status.phase in model.ENDED_PHASES
         ):

@@ -21,6 +21,7 @@ from policy_sched.cli.main import run
 from policy_sched.deploy.manifests import Options, alert_rules, dashboard
 from policy_sched.manifests import load
 from policy_sched.profiles.reload.inputs import PolicyFiles
+from tests.instance.app.test_inputs import definition
 from tests.shown import page
 
 Plain = dict[str, Any]
@@ -260,6 +261,49 @@ def test_policies_of_one_name_are_distinguished_by_their_folders(
     manifests = documents(printed(capsys, "--policies", str(tmp_path)))
     data = manifests["ConfigMap", "policy-sched-policies"]["data"]
     assert list(data) == ["policy.yaml", "second-policy.yaml"]
+
+
+INPUTS = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Quota}
+spec:
+  inputs:
+  - {name: quota, apiVersion: example.com/v1, kind: Quota, schema: crds/quotas.yaml, key: object.name}
+  - {name: load, apiVersion: metrics.k8s.io/v1beta1, kind: NodeMetrics, poll: 30s}
+  filter:
+  - expression: inputs.quota[?pod.namespace].hasValue()
+    message: none
+"""  # noqa: E501 - an input on a line
+
+
+def test_inputs_bring_their_rights_and_schemas(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The account could not list what the rules read, and the schema was not mounted."""
+    (tmp_path / "crds").mkdir()
+    schema = yaml.safe_dump(definition())
+    (tmp_path / "crds" / "quotas.yaml").write_text(schema)
+    (tmp_path / "policy.yaml").write_text(INPUTS)
+    manifests = documents(printed(capsys, "--policies", str(tmp_path / "policy.yaml")))
+    rules = manifests["ClusterRole", "policy-sched"]["rules"]
+    assert {"apiGroups": ["example.com"], "resources": ["quotas"],
+            "verbs": ["get", "list", "watch"]} in rules  # fmt: skip
+    assert {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes"],
+            "verbs": ["get", "list"]} in rules  # fmt: skip
+    data = manifests["ConfigMap", "policy-sched-policies"]["data"]
+    assert data == {"policy.yaml": INPUTS, "crds__quotas.yaml": schema}
+    volumes = manifests["Deployment", "policy-sched"]["spec"]["template"]["spec"]["volumes"]
+    (items,) = [v["configMap"]["items"] for v in volumes if "items" in v.get("configMap", {})]
+    assert items == [
+        {"key": "policy.yaml", "path": "policy.yaml"},
+        {"key": "crds__quotas.yaml", "path": "crds/quotas.yaml"},
+    ]
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "p.yaml").write_text(INPUTS.replace("crds/", "../crds/"))
+    (tmp_path / "below" / ".git").mkdir()
+    assert run(["manifests", "--policies", str(tmp_path / "below" / "p.yaml")]) == 1
+    assert "leads out of the policy's repository" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def read_files(
         # The client of the API server takes 200 ms to import.
         from policy_sched.cli.input.live_cluster import read_live  # noqa: PLC0415  see above
 
-        live = read_live(kubeconfig)
+        live = read_live(kubeconfig, custom)
         diagnostics.write_hints(map(one_line, live.notes))
         objs = [*generated_nodes(nodes), *live.objects]
         return ClusterFiles(expanded(objs, [kubeconfig]), [], {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Collection
 from random import Random
 from typing import Final
 
@@ -12,6 +13,7 @@ from policy_sched.cli.output.progress import progress
 from policy_sched.client.kube import auth
 from policy_sched.client.kube.rest import Api, ClientEnvironment, Settings
 from policy_sched.client.kube.time import Clocks
+from policy_sched.model import Kind
 from policy_sched.snapshot import SELECTIONS, Collected, collect
 
 IN_CLUSTER: Final = "in-cluster"
@@ -33,16 +35,17 @@ def environment_of(kubeconfig: str) -> tuple[ClientEnvironment, auth.ClusterAcce
     return ClientEnvironment(clocks, random), access
 
 
-def read_live(kubeconfig: str) -> Collected:
+def read_live(kubeconfig: str, inputs: Collection[Kind] = ()) -> Collected:
     """Return what decisions read of a live cluster: one list of each kind, and no write.
 
-    Raises ClusterError where the cluster cannot be reached, or may not be read.
+    ``inputs``: further kinds, which inputs of policies declare. Raises ClusterError where the
+    cluster cannot be reached, or may not be read.
     """
-    return asyncio.run(_collected(kubeconfig))
+    return asyncio.run(_collected(kubeconfig, inputs))
 
 
-async def _collected(kubeconfig: str) -> Collected:
+async def _collected(kubeconfig: str, inputs: Collection[Kind]) -> Collected:
     environment, access = environment_of(kubeconfig)
     with progress("reading the cluster", len(SELECTIONS)) as advance:
         async with Api(access, environment, _READING) as api:
-            return await collect(api, advance)
+            return await collect(api, advance, inputs)

@@ -58,12 +58,14 @@ class CheckedInput(msgspec.Struct, frozen=True):
     """An input whose objects have types; ``namespaced``: their kind has namespaces.
 
     ``identity`` names what a scheduler keeps of it: equal ones are kept once.
+    ``plural``: the resource of the kind, "" where the schema is no definition.
     """
 
     source: InputSource
     type: types.InputType
     namespaced: bool = False
     identity: str = ""
+    plural: str = ""
 
     @property
     def name(self) -> str:
@@ -177,7 +179,7 @@ def _checked(given: InputSource, add: Add) -> CheckedInput | None:
             message = f"the key of a {given.kind} is its name"
             add([_whole(given.key, "PS707", message, "leave the key out")], given.key)
         kind = types.InputType(record.name, record, cached=cached)
-        return CheckedInput(given, kind, shape.namespaced)
+        return CheckedInput(given, kind, shape.namespaced, plural=shape.plural)
     place = given.schema or given.name
     if given.refused:
         add([_whole(place, NO_SCHEMA, given.refused, _where_from(given))], place)
@@ -244,17 +246,18 @@ def _span(file: source.SourceFile, path: Path) -> tuple[int, int]:
 def _by_schema(given: InputSource, document: dict[str, Any], add: Add) -> CheckedInput:
     """Return the input with the types of its schema. Raises _RefusedError."""
     name = f"inputs.{given.name.text}"
-    namespaced = False
+    namespaced, plural = False, ""
     root: Path = ()
     schema: Any = document
     if document.get("kind") == CRD:
         root, namespaced = _of_definition(given, document)
+        plural = str(document["spec"]["names"].get("plural") or "")
         for step in root:
             schema = schema[step]
     types_of = _Types(given, _stated(given, add))
     if not given.url:
         record = types_of.object(schema, root, name, META)
-        return CheckedInput(given, types.InputType(name, record), namespaced)
+        return CheckedInput(given, types.InputType(name, record), namespaced, plural=plural)
     whole = types_of.object(schema, root, f"{name}.root", {})
     item: types.Type = whole
     for step in given.items.split(".") if given.items else ():

@@ -27,10 +27,14 @@ _AMOUNT: Final = inspect.type_info(model.Amount)
 
 
 class InputKind(msgspec.Struct, frozen=True):
-    """A kind that needs no schema; ``namespaced``: it has namespaces."""
+    """A kind that needs no schema; ``namespaced``: it has namespaces.
+
+    ``plural``: its resource where that does not follow from the kind.
+    """
 
     type: types.RecordType
     namespaced: bool
+    plural: str = ""
 
 
 @cache
@@ -46,7 +50,7 @@ def kinds_of_inputs() -> Mapping[tuple[str, str], InputKind]:
         version, _, name = title.rpartition(" ")
         written = types.parse_type(row["fields"])
         assert isinstance(written, types.RecordType)
-        kinds[version, name] = InputKind(written, row["namespaced"])
+        kinds[version, name] = InputKind(written, row["namespaced"], row.get("plural", ""))
     return kinds
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from msgspec.structs import replace
 
+from policy_sched.cli.main import run
 from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import EVENT
 from policy_sched.errors import PolicyError
@@ -290,3 +293,39 @@ def test_an_embedded_cluster_waits_for_its_definitions_and_follows_objects(tmp_p
     assert world.reload() is ReloadResult.LOADED
     assert not instance.scheduler.handle.nodes.inputs
     instance.close()
+
+
+def test_verbs_on_a_live_cluster_and_snapshots_have_the_objects(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`simulate --kubeconfig` decided without quotas, and a snapshot had none."""
+    (policy,) = written(tmp_path, POLICY)
+    file, kubeconfig = str(tmp_path / "cluster.jsonl.gz"), tmp_path / "kubeconfig"
+
+    async def play(world: World) -> None:
+        world.apply(definition(), node("a"))
+        async with world.served():
+            await established(world)
+            world.apply(quota(0), pod("p"))
+            cluster = {"name": "c", "cluster": {"server": f"http://{world.address.text}"}}
+            context = {"name": "c", "context": {"cluster": "c", "user": ""}}
+            text = {"current-context": "c", "clusters": [cluster], "contexts": [context]}
+            kubeconfig.write_text(yaml.safe_dump(text), encoding="utf-8")
+            for verb in (
+                ["snapshot", file, "--policies", policy],
+                ["simulate", "--policies", policy],
+            ):
+                arguments = [*verb, "--kubeconfig", str(kubeconfig)]
+                assert await asyncio.to_thread(run, arguments) == 0, capsys.readouterr()
+
+    acted(play)
+    assert "over quota" in capsys.readouterr().out
+    text = gzip.decompress(Path(file).read_bytes()).decode()
+    (line,) = [line for line in text.splitlines() if '"Quota"' in line]
+    assert msgspec.json.decode(line)["spec"] == {"most": 0}
+    assert run(["simulate", file, "--policies", policy]) == 0
+    assert "over quota" in capsys.readouterr().out
+    assert run(["diff", policy, policy, "--cluster", file]) == 0
+    secret = ["snapshot", file, "--cluster", file, "--policies", policy, "--anonymize"]
+    assert run(secret) == 2
+    assert "does not go together with --anonymize" in capsys.readouterr().err
