@@ -101,6 +101,21 @@ MUTANTS: Final = (
         "return 0",
     ),
     Mutant("language/ir/dependencies.py", "in seen if op.kind in _OF_INPUTS", "in seen if False"),
+    Mutant(
+        f"{EVALUATE}/evaluator.py",
+        "if entry is None or entry.version < self._table.journal.static_version:",
+        "if entry is None:",
+    ),
+    Mutant(
+        f"{EVALUATE}/evaluator.py",
+        "        if nominations.nominated_pods_on(pod, (own,)):\n            return None\n",
+        "",
+    ),
+    Mutant(
+        f"{EVALUATE}/entry.py",
+        "return rejection(pod, row) is None",
+        "return True",
+    ),
     # Updates of changed rows.
     Mutant(f"{EVALUATE}/updates.py", "            entry.own_scores()\n", "            pass\n"),
     Mutant(f"{EVALUATE}/updates.py", "entry.totals.add(scored, gains)", "pass"),

@@ -133,13 +133,13 @@ class GroupedSums:
         "_extremes",
         "_feasible",
         "_formula",
-        "_group_of",
         "_is_feasible",
         "_keys",
         "_members",
         "_numbers",
         "_scored",
-        "_weights",
+        "_terms",
+        "group_of",
         "groups",
         "normalized",
         "raw",
@@ -157,7 +157,7 @@ class GroupedSums:
         self.groups = groups
         self.raw: list[int] = []
         self.normalized: list[int] = []
-        self._group_of: memoryview[int] = groups.data
+        self.group_of: memoryview[int] = groups.data
         """The same numbers, which are read faster one by one."""
         self._keys: list[GroupKey] = []
         self._numbers: dict[GroupKey, int] = {}
@@ -185,7 +185,7 @@ class GroupedSums:
         """
         changed: list[int] = []
         moves: dict[int, GroupKey] = {}
-        keys, groups = self._keys, self._group_of
+        keys, groups = self._keys, self.group_of
         for position, addend in enumerate(self._addends):
             numbers = addend.recount(rows)
             if not numbers:
@@ -236,26 +236,30 @@ class GroupedSums:
         self._is_feasible = np.zeros(groups.size, np.bool_)
         self._is_feasible[rows] = True
         self._members = np.bincount(groups[rows], minlength=len(self._keys)).tolist()
-        self._weights = self._formula.weights(rows)
+        self._terms = [
+            (addend.absent, None if addend.by_amount else addend.amounts, weight, more)
+            for addend, (weight, more) in zip(
+                self._addends, self._formula.weights(rows), strict=True
+            )
+        ]
         self._scored.clear()
         self._rate(range(len(self._keys)))
 
     def _rate(self, groups: Iterable[int]) -> list[int]:
         """Work out the raw scores of groups; return those of them that have feasible rows."""
         ignored, rounding, rated = self._formula.ignored, self._formula.rounding, list[int]()
+        raw, members, keys, terms = self.raw, self._members, self._keys, self._terms
         for group in groups:
             total = 0.0
-            for addend, (weight, more), number in zip(
-                self._addends, self._weights, self._keys[group], strict=True
-            ):
-                if number != addend.absent:
-                    amount = number if addend.by_amount else addend.amounts[number]
+            for (absent, amounts, weight, more), number in zip(terms, keys[group], strict=True):
+                if number != absent:
+                    amount = number if amounts is None else amounts[number]
                     total += amount * weight + more
                 elif ignored is not None:
                     break
             else:
-                self.raw[group] = score = int(total + rounding)
-                if self._members[group]:
+                raw[group] = score = int(total + rounding)
+                if members[group]:
                     self._scored[group] = score
                     rated.append(group)
         return rated
@@ -266,7 +270,7 @@ class GroupedSums:
         Returns their normalised scores so far, and the groups without other feasible rows.
         """
         before, entered = list[tuple[int, int]](), set[int]()
-        groups, members, normalized = self._group_of, self._members, self.normalized
+        groups, members, normalized = self.group_of, self._members, self.normalized
         for row, key in moves.items():
             old, new = groups[row], self._numbers.get(key)
             if new is None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from policy_sched import thresholds
+from policy_sched.cluster.overlay import NodeOverlay
 from policy_sched.framework import (
     NO_CODE,
     Code,
@@ -36,6 +37,7 @@ from policy_sched.framework.evaluate.results import (
 from policy_sched.framework.evaluate.totals import Totals
 from policy_sched.framework.evaluate.views import FEASIBLE, NOT_ASKED, FilterView, ScoreView
 from policy_sched.framework.runtime import Hook, PointResult
+from policy_sched.model import PodInfo
 
 T = TypeVar("T", bound=np.generic)
 
@@ -254,6 +256,25 @@ class Entry:
                 if codes is not None and codes.item(row):
                     return place
         return number
+
+    def passes_now(self, pod: PodInfo, row: int, overlay: NodeOverlay) -> bool:
+        """Return whether a row passes all filters now, whatever is known of those that read pods.
+
+        False where that is up to the plugins. Only pods changed since it was up to date.
+        """
+        rejection = self.filters.dry_run.first_rejection(overlay)
+        if rejection is None or self.active.cluster_pre_filter or self.fixed.item(row):
+            return False
+        if self.result.filtering.rejection is not None:
+            return False
+        for view in self.views:
+            if view.durability is Scope.STATIC and view.codes is not None and view.codes.item(row):
+                return False
+        try:
+            with overlay:
+                return rejection(pod, row) is None
+        except Exception:  # noqa: BLE001 - the plugins, one by one, say which of them broke
+            return False
 
     def rejecting(self, rows: NDArray[np.intp], places: Iterable[int] | None = None) -> Codes:
         """Return the same of many rows; ``places``: of the filters that count, None: all."""

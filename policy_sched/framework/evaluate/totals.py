@@ -105,18 +105,20 @@ class Totals(msgspec.Struct, eq=False):
         self, grouped: framework.GroupedSums, rescored: framework.Rescored, weight: int
     ) -> None:
         """Add by how much the scores of groups of rows rose, and of rows that changed groups."""
-        gains, groups = rescored.gains, grouped.groups
+        gains = rescored.gains
         if gains is not None:
             gain = np.array(gains, np.int64)
             gain *= weight
-            self.add_all(gain.take(groups, mode="clip"))
+            self.add_all(gain.take(grouped.groups, mode="clip"))
         if rescored.moved:
-            rows, more = list[int](), list[int]()
-            for row, before in rescored.moved:
-                group = groups.item(row)
-                added = 0 if gains is None else gains[group]
-                rows.append(row)
-                more.append((grouped.normalized[group] - before - added) * weight)
+            group_of, normalized = grouped.group_of, grouped.normalized
+            rows = [row for row, _ in rescored.moved]
+            more = [(normalized[group_of[row]] - before) * weight for row, before in rescored.moved]
+            if gains is not None:
+                more = [
+                    total - gains[group_of[row]] * weight
+                    for row, total in zip(rows, more, strict=True)
+                ]
             self.add(rows, more)
 
     def close(self, rows: NDArray[np.intp]) -> None:
