@@ -105,6 +105,7 @@ MUTANTS: Final = (
         f"{EVALUATE}/evaluator.py",
         "if entry is None or entry.version < self._table.journal.static_version:",
         "if entry is None:",
+        ("tests/scheduler/test_nominated.py",),
     ),
     Mutant(
         f"{EVALUATE}/evaluator.py",

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.scheduler.event_handlers import pod_gone, pod_seen
 from policy_sched.scheduler.scheduler import Scheduler
+from policy_sched.testing import make_node
 from tests.scheduler.world import pod_of, run, scheduler_of
 
 
@@ -80,3 +81,16 @@ def test_a_nomination_that_the_cluster_has_not_heard_of_stays() -> None:
     changed = _nominee("", "2")
     pod_seen(scheduler, changed)
     assert scheduler.handle.nominator.node_of(changed.uid) == "n0"
+
+
+def test_a_node_that_was_cordoned_meanwhile_is_not_taken() -> None:
+    """A pod whose victims were gone went to its node, which had been cordoned in between."""
+    scheduler = scheduler_of()
+    pods = [pod_of(f"p{i}", cpu="1", priority=5) for i in range(3)]
+    scheduler.handle.nominator.nominate(pods[0], "n0")
+    evaluator = scheduler.profiles["default-scheduler"].evaluator
+    for pod in reversed(pods):
+        assert evaluator.evaluate(pod).filtering.feasible_rows().tolist() == [0]
+    node = make_node("n0", cpu="4")
+    scheduler.cache.update_node(replace(node, spec=replace(node.spec, unschedulable=True)))
+    assert not evaluator.evaluate(pods[0]).filtering.feasible_rows().size
