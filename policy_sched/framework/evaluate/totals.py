@@ -112,13 +112,12 @@ class Totals(msgspec.Struct, eq=False):
             self.add_all(gain.take(grouped.groups, mode="clip"))
         if rescored.moved:
             group_of, normalized = grouped.group_of, grouped.normalized
-            rows = [row for row, _ in rescored.moved]
-            more = [(normalized[group_of[row]] - before) * weight for row, before in rescored.moved]
-            if gains is not None:
-                more = [
-                    total - gains[group_of[row]] * weight
-                    for row, total in zip(rows, more, strict=True)
-                ]
+            rows, more = list[int](), list[int]()
+            for row, before in rescored.moved:
+                group = group_of[row]
+                gained = normalized[group] - before
+                rows.append(row)
+                more.append((gained if gains is None else gained - gains[group]) * weight)
             self.add(rows, more)
 
     def close(self, rows: NDArray[np.intp]) -> None:
