@@ -12,6 +12,7 @@ import asyncio
 import selectors
 import time
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -75,6 +76,10 @@ class EventLoopLatency:
         yield GaugeMetricFamily(LONGEST_BUSY, text, self.longest_busy)
 
 
+IN_A_ROW: Final = 4
+"""So many turns in little more time than they take `apart` are many."""
+
+
 class _Selector(selectors.DefaultSelector):
     """A selector that reports the beginning and the end of each turn."""
 
@@ -86,6 +91,8 @@ class _Selector(selectors.DefaultSelector):
         self._apart, self._sleep = apart, sleep
         self._began = time.perf_counter()
         self._busy = time.process_time()
+        self._lately = deque([self._began] * IN_A_ROW, IN_A_ROW)
+        """When the last turns began."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Wait for events: one turn has ended, and the next begins with the events."""
@@ -96,8 +103,10 @@ class _Selector(selectors.DefaultSelector):
         longer = seconds > self._turns.busiest
         self._turns.record(seconds, time.process_time() - self._busy if longer else 0.0)
         early = self._apart - seconds
-        if early > 0 and timeout != 0:
+        many = self._began - self._lately[0] < (IN_A_ROW + 1) * self._apart
+        if early > 0 and timeout != 0 and many:
             # A turn costs as much as some pods of a long one: what comes meanwhile shares the next.
+            # Where few pods come nothing does, and to wake up twice costs more than it saves.
             if timeout is not None:
                 early = min(early, timeout)
                 timeout -= early
@@ -105,6 +114,7 @@ class _Selector(selectors.DefaultSelector):
         ready: list[tuple[selectors.SelectorKey, int]] = super().select(timeout)
         self._began = time.perf_counter()
         self._busy = time.process_time()
+        self._lately.append(self._began)
         return ready
 
 
@@ -113,6 +123,7 @@ def measured_loop(
 ) -> asyncio.AbstractEventLoop:
     """Return an event loop that records its turns in ``turns``.
 
-    ``apart``: seconds from the beginning of a turn within which no other one begins.
+    ``apart``: seconds from the beginning of a turn within which no other one begins where there
+    are many.
     """
     return asyncio.SelectorEventLoop(_Selector(turns, apart, sleep))
