@@ -6,6 +6,7 @@ Its log goes to standard output: lines of JSON, or of text as klog writes them.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import gc
 import json
 import logging
@@ -230,7 +231,10 @@ _LETTERS: Final = {"info": "I", "warning": "W", "error": "E"}
 
 
 def writer(logging_format: str) -> observability.Write:
-    """Return what writes records to standard output, at the end of the turn they are from."""
+    """Return what writes records to standard output, at the end of the turn they are from.
+
+    What became of a pod may wait for a tenth of a second, so that others share the write.
+    """
     form = as_json if logging_format == "json" else as_text
     lines = observability.LineWriter(sys.stdout.buffer)
     reported = 0
@@ -242,8 +246,9 @@ def writer(logging_format: str) -> observability.Write:
             facts = {"ts": record["ts"], "level": observability.WARNING, "msg": text}
             lines(form({**facts, "lines": lines.lost - reported}))
             reported = lines.lost
-        lines(form(record))
+        lines(form(record), may_wait="pod" in record and record["level"] == observability.INFO)
 
+    atexit.register(lines.close)
     return write
 
 

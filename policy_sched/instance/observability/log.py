@@ -282,14 +282,19 @@ class LogThrottle:
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EAGAIN})
 
 
+WAIT: Final = 0.1
+"""Seconds for which a line may wait for others (klog: 5 s)."""
+
+
 class LineWriter:
-    """Writes lines to a file; within an event loop, at the end of the turn."""
+    """Writes lines to a file; within an event loop, at the end of the turn, or a little later."""
 
     def __init__(self, file: BinaryIO) -> None:
         # A buffered file would keep failed writes and repeat them.
         self._file = file.raw if isinstance(file, io.BufferedWriter) else file
         self._held: list[bytes] = []
         self._due = False
+        self._timer: asyncio.TimerHandle | None = None
         self._failed: OSError | None = None
         self.lost = 0
         """Lines that were dropped because the disk was full."""
@@ -297,23 +302,37 @@ class LineWriter:
         """Whether the last write succeeded."""
         self._broken_off = False
 
-    def __call__(self, line: bytes) -> None:
-        """Write a line. Raises OSError if the file is not writable, now or at the next call."""
+    def __call__(self, line: bytes, *, may_wait: bool = False) -> None:
+        """Write a line. Raises OSError if the file is not writable, now or at the next call.
+
+        ``may_wait``: a line that comes within `WAIT` shares the write.
+        """
         if self._failed is not None:
             raise self._failed
         self._held.append(line)
-        if self._due:
+        if self._due or (may_wait and self._timer is not None):
             return
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             self._write()
             return
-        self._due = True
-        loop.call_soon(self._flush)
+        if may_wait:
+            self._timer = loop.call_later(WAIT, self._flush)
+        else:
+            self._due = True
+            loop.call_soon(self._flush)
+
+    def close(self) -> None:
+        """Write the lines that wait. Raises OSError."""
+        if self._held:
+            self._write()
 
     def _flush(self) -> None:
         self._due = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         try:
             self._write()
         except OSError as error:

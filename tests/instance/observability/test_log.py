@@ -65,6 +65,31 @@ def test_lines_of_one_turn_are_handed_on_together() -> None:
     assert file.getvalue() == b"0\n1\n2\n3\n"
 
 
+def test_a_line_that_may_wait_is_written_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pod that came alone had a write of its own; what is urgent takes the others with it."""
+    file = File()
+    write = LineWriter(file)
+
+    async def turns() -> None:
+        write(b"a\n", may_wait=True)
+        await asyncio.sleep(0)
+        write(b"b\n", may_wait=True)
+        await asyncio.sleep(0)
+        assert file.flushed == 0
+        write(b"urgent\n")
+        await asyncio.sleep(0)
+        assert file.getvalue() == b"a\nb\nurgent\n"
+        monkeypatch.setattr("policy_sched.instance.observability.log.WAIT", 0.0)
+        write(b"c\n", may_wait=True)
+        while file.flushed < 2:
+            await asyncio.sleep(0)
+        write(b"d\n", may_wait=True)
+
+    asyncio.run(turns())
+    write.close()
+    assert file.getvalue() == b"a\nb\nurgent\nc\nd\n"
+
+
 def test_without_an_event_loop_each_line_is_written_at_once() -> None:
     """Lines before the loop runs, and after it, do not wait for a turn."""
     file = File()
