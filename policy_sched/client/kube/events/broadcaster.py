@@ -199,7 +199,7 @@ client-go's queue holds 1000, but an event leaves it for a goroutine of its own:
 """
 TOGETHER: Final = rest.TOGETHER_ASIDE
 """Events that are written at the same time."""
-GATHERING: Final = 0.25
+GATHERING: Final = 0.5
 """Seconds in which events are gathered, which then go to the server in few writes."""
 UNREAD: Final = 256
 """Events that are gathered before they are made, so that one turn does not make too many."""
