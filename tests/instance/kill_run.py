@@ -88,14 +88,14 @@ def check(data: Path, tally: Tally) -> int:
     """Read the file; return the number of bound pods."""
     cluster = EmbeddedCluster.open(str(data), FakeClock(START))
     pods = cluster.store.select(POD)
-    names = {f"{one.place[0]}/{one.place[1]}": one for one in pods}
+    names = {"/".join(one.namespaced_name): one for one in pods}
     used: Counter[str] = Counter()
     for one in pods:
         node = one.data["spec"].get("nodeName", "")
         assert tally.nodes.get(one.uid, node) == node, f"{one.name} has another node now"
         if node:
             tally.nodes[one.uid] = node
-            tally.found.add(f"{one.place[0]}/{one.place[1]}")
+            tally.found.add("/".join(one.namespaced_name))
             used[node] += 1
     assert tally.nodes.keys() <= {one.uid for one in pods}
     for name, node in tally.reported.items():
