@@ -125,22 +125,25 @@ class Placements(msgspec.Struct, frozen=True):
     """Into which domains a plugin parts the nodes: the rows of each, ascending, by its name.
 
     A row in no domain is not used. ``status`` Skip: the plugin does not restrict where the
-    pods go.
+    pods go. ``wider``: further levels of domains, the narrowest first; a level is tried where the
+    group fits into no domain of those before.
     """
 
     domains: Mapping[str, NDArray[np.intp]] = msgspec.field(default_factory=dict)
     status: Status = SUCCESS
+    wider: tuple[Mapping[str, NDArray[np.intp]], ...] = ()
 
 
 class Placement(msgspec.Struct, frozen=True):
     """A domain with the pods of a group that would go there, and the nodes that they would have.
 
-    ``rows``: its nodes, ascending, shape (k,).
+    ``rows``: its nodes, ascending, shape (k,). ``level``: 0 for the narrowest domains.
     """
 
     name: str
     rows: NDArray[np.intp]
     assigned: tuple[tuple[PodInfo, str], ...] = ()
+    level: int = 0
 
 
 class DryRunMarker:

@@ -289,16 +289,16 @@ class PolicyCompiler:
     ) -> PlacementRules | None:
         if section is None:
             return None
-        domain = score = None
-        if section.domain is not None and (value := self._lowered(section.domain)) is not None:
-            domain = self._made([lower.coded(self._low, value)])
+        score = None
+        domains = [value for rule in section.domain if (value := self._lowered(rule)) is not None]
+        units = tuple(self._made([lower.coded(self._low, value)]) for value in domains)
         if section.score is not None:
             raw = self._attempt(section.score, partial(self._raw_score, section.score))
             if raw is not None:
                 hint = "write clamp(..., 0, 100), or use percent(part, whole)"
                 self._within(section.score, self._low.range(raw), "placement score", hint)
                 score = self._made([raw])
-        return PlacementRules(domain, score, section.on_error != "Zero")
+        return PlacementRules(units, score, section.on_error != "Zero")
 
     def _devices(
         self, section: diagnostics.DeviceRules[check.Checked] | None

@@ -201,9 +201,9 @@ class PreemptionChoices(msgspec.Struct, frozen=True):
 
 
 class PlacementRules(msgspec.Struct, frozen=True):
-    """The ``placement`` section; a domain is the code of a string."""
+    """The ``placement`` section; a domain is the code of a string, the narrowest is first."""
 
-    domain: Unit | None
+    domain: tuple[Unit, ...]
     score: Unit | None
     aborts: bool
 
@@ -386,8 +386,8 @@ class CompiledPolicy:
         self.device_reads: Reads | None = None if devices is None else devices.reads | matching
         """What decides which devices a pod gets; None where the policy has no such rule."""
         placement = sections.placement
-        domain = None if placement is None else placement.domain
-        self.domain_reads: Reads | None = None if domain is None else domain.reads | matching
+        domains = () if placement is None else placement.domain
+        self.domain_reads: Reads | None = _reads(*domains) | matching if domains else None
         """What decides which domain a node belongs to; None where the policy has no such rule."""
         self.life = sections.life
         """What follows the choice of a node."""

@@ -168,7 +168,8 @@ class CoverageWatch:
                 runner.run(variable, every)
             once.run_all(policy.narrowing, ALL)
             passed = runner.run_all(policy.filter, every)
-            runner.run_all(policy.domains, every)
+            for domain in policy.domains:
+                runner.run(domain, every)
             if once.run_all(policy.score_match, ALL).all():
                 runner.run_all(policy.score, passed)
                 self._run_normalizer(policy, pod, runner, rows[passed], passed)

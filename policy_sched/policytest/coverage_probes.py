@@ -337,7 +337,7 @@ def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
         score_match=rules(score.match_conditions if score else ()),
         score=rules([score.expression] if score else (), "values"),
         normalize=rules([normalizer] if isinstance(normalizer, Checked) else (), "values"),
-        domains=rules([placement.domain] if placement and placement.domain else (), "values"),
+        domains=rules(placement.domain if placement else (), "values"),
         timeouts=rules([permit.timeout] if permit and permit.timeout else (), "values")
         + rules([permit.activate] if permit and permit.activate else ()),
         failing=rules([permit.reject] if permit and permit.reject else ())

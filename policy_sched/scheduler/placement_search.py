@@ -8,13 +8,16 @@ all is undone before the next one is tried.
 Each PlacementGenerate plugin parts the nodes into domains; where several do, a domain of all of
 them is what one of each has in common. A plugin that skips sets no restriction. If all plugins
 skip, the group's pods are scheduled one by one.
+
+A plugin may have levels of domains, such as racks and rows of racks. The narrowest level in which
+the group fits is taken, and the best placement of that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -88,15 +91,19 @@ def try_placements(
     ties among placements; without it the first is taken.
     """
     plugins, everyone = frozenset(candidates.plugins), tuple(attempts)
-    if not candidates.rows:
+    if not any(candidates.levels):
         status = Status(Code.UNSCHEDULABLE, (NO_PLACEMENT,))
         return GroupPlan(everyone, plugins, (), None, status, (plugins, NO_PLUGINS))
     tried: list[GroupResult] = []
     seeds: list[int | None] = []
     held: GroupResult | None = None
-    for name, rows in candidates.rows.items():
+    places: list[_Place] = []
+    for place in _places(candidates):
+        if held is not None and place.level > places[-1].level:
+            break  # the group fits into a narrower domain
+        places.append(place)
         seeds.append(None if rng is None else rng.getrandbits(64))
-        result = _try_placement(name, rows, attempts, trial, seeds[-1])
+        result = _try_placement(place, attempts, trial, seeds[-1])
         if result.feasible and (held is None or result.total > held.total):
             held = result  # only one is held: what is known of each pod in a placement takes room
         shown = (not tried or bool(trial.watched)) and not result.feasible
@@ -116,7 +123,7 @@ def try_placements(
         return GroupPlan(everyone, plugins, tuple(tried), None, Status(Code.ERROR, (str(error),)))
     name = tried[chosen].name
     if held.name != name:
-        held = _try_placement(name, candidates.rows[name], attempts, trial, seeds[chosen])
+        held = _try_placement(places[chosen], attempts, trial, seeds[chosen])
     held = replace(held, scores=tried[chosen].scores)
     return GroupPlan(everyone, plugins, tuple(tried), held, held.status, rejected_by)
 
@@ -176,9 +183,35 @@ def _without_nodes(result: GroupResult) -> GroupResult:
     return replace(result, members=left)
 
 
+class _Place(NamedTuple):
+    """A domain by name, its nodes and its level."""
+
+    name: str
+    rows: NDArray[np.intp]
+    level: int
+
+
+def _places(candidates: Domains) -> Iterator[_Place]:
+    """Yield the domains level by level; one with the nodes of a narrower one is not tried again.
+
+    A name that a narrower level has, too, is told from that by its level.
+    """
+    names: set[str] = set()
+    known: set[bytes] = set()
+    for level, domains_of_level in enumerate(candidates.levels):
+        new = {
+            name: rows
+            for name, rows in domains_of_level.items()
+            if not level or rows.tobytes() not in known
+        }
+        for name, rows in new.items():
+            yield _Place(f"{name} (level {level})" if name in names else name, rows, level)
+        names |= domains_of_level.keys()
+        known |= {rows.tobytes() for rows in new.values()}
+
+
 def _try_placement(
-    name: str,
-    rows: NDArray[np.intp],
+    place: _Place,
     attempts: Sequence[Attempt],
     trial: GroupTrial,
     seed: int | None,
@@ -189,10 +222,10 @@ def _try_placement(
     """
     if seed is not None:
         trial = replace(trial, rng=Random(seed))  # noqa: S311 - no secret
-    nodes = Nodes(name, rows, _domain(trial.handle.nodes, rows))
+    nodes = Nodes(place.name, place.rows, _domain(trial.handle.nodes, place.rows))
     with AssumedMembers(trial.handle, trial.absent) as assumed:
         result = schedule_members(attempts, nodes, trial, assumed)
-        return _rated(result, attempts, rows, assumed.held) if result.feasible else result
+        return _rated(result, attempts, place, assumed.held) if result.feasible else result
 
 
 def _domain(table: NodeTable, rows: NDArray[np.intp]) -> Domain | None:
@@ -206,13 +239,13 @@ def _domain(table: NodeTable, rows: NDArray[np.intp]) -> Domain | None:
 def _rated(
     result: GroupResult,
     attempts: Sequence[Attempt],
-    rows: NDArray[np.intp],
+    place: _Place,
     held: Sequence[Held],
 ) -> GroupResult:
     """Return the result with its scores as plugins give them, or with the error of one."""
     pods = [attempt.queued.info for attempt in attempts]
     assigned = tuple((placed.attempt.queued.info, placed.node) for placed in held)
-    placement = Placement(result.name, rows, assigned)
+    placement = Placement(result.name, place.rows, assigned, place.level)
     try:
         scores = placement_scores(attempts[0].profile.runner, CycleState(), pods, placement)
     except PluginError as error:
@@ -227,10 +260,18 @@ BETWEEN: Final = ", "
 
 
 class Domains(msgspec.Struct, frozen=True):
-    """The domains that a group may go to, by name in order, and the plugins that parted them."""
+    """The domains that a group may go to, by name in order, and the plugins that parted them.
 
-    rows: Mapping[str, NDArray[np.intp]]
+    ``levels``: the narrowest domains first.
+    """
+
+    levels: tuple[Mapping[str, NDArray[np.intp]], ...]
     plugins: tuple[str, ...]
+
+    @property
+    def rows(self) -> Mapping[str, NDArray[np.intp]]:
+        """The narrowest domains."""
+        return self.levels[0]
 
 
 def domains(
@@ -240,8 +281,8 @@ def domains(
 
     Raises PluginError if a plugin breaks or refuses, or names rows that do not exist.
     """
-    rows: dict[str, NDArray[np.intp]] | None = None
-    plugins = []
+    levels: list[dict[str, NDArray[np.intp]]] = []
+    plugins: list[str] = []
     for hook in runner.pipeline.at("placement_generate"):
         generated = cast("Placements", runner.call("placement_generate", hook, state, pods))
         if generated.status.code is Code.SKIP:
@@ -252,12 +293,21 @@ def domains(
         if not generated.status.ok:
             text = f'running PlacementGenerate plugin "{hook.plugin}": {generated.status.message()}'
             raise PluginError(text)
+        own = [
+            _live(hook.plugin, parted, table) for parted in (generated.domains, *generated.wider)
+        ]
+        if plugins:  # where one has fewer levels, its widest one counts for the others'
+            count = max(len(levels), len(own))
+            own = [
+                _common(levels[min(i, len(levels) - 1)], own[min(i, len(own) - 1)])
+                for i in range(count)
+            ]
+        levels = own
         plugins.append(hook.plugin)
-        own = _live(hook.plugin, generated.domains, table)
-        rows = own if rows is None else _common(rows, own)
-    if rows is None:
+    if not plugins:
         return None
-    return Domains({name: rows[name] for name in sorted(rows) if rows[name].size}, tuple(plugins))
+    kept = tuple({name: rows[name] for name in sorted(rows) if rows[name].size} for rows in levels)
+    return Domains(kept, tuple(plugins))
 
 
 def _live(

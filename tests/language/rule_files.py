@@ -66,12 +66,9 @@ def policy(spec: Mapping[str, Any]) -> problems.PolicySource:
 def _placement(section: Mapping[str, Any] | None) -> problems.PlacementRule[problems.Text] | None:
     if section is None:
         return None
-    texts = {
-        part: _text(section[part], f"placement.{part}")
-        for part in ("domain", "score")
-        if part in section
-    }
-    return problems.PlacementRule(**texts, on_error=section.get("onError"))
+    domain = (_text(section["domain"], "placement.domain"),) if "domain" in section else ()
+    score = _text(section["score"], "placement.score") if "score" in section else None
+    return problems.PlacementRule(domain, score, section.get("onError"))
 
 
 def _preemption(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from policy_sched.framework.extension_points import CONFIGURED
 from policy_sched.framework.hookspecs import hookimpl
 from policy_sched.framework.runtime.pipeline import freeze, implementations, points_of
 from policy_sched.framework.runtime.runner import Runner
-from policy_sched.framework.status import SKIP, Code, Status
+from policy_sched.framework.status import SKIP, SUCCESS, Code, Status
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.scheduler import placement_search as placement
 from policy_sched.testing import make_node, make_pod
@@ -26,10 +26,16 @@ PODS = [PodInfo.of(make_pod(name)) for name in ("a", "b")]
 class Parts:
     """A plugin that parts the nodes as it is told."""
 
-    def __init__(self, status: Status | None = None, **rows: Sequence[int]) -> None:
+    def __init__(
+        self,
+        status: Status | None = None,
+        wider: Sequence[Mapping[str, Sequence[int]]] = (),
+        **rows: Sequence[int],
+    ) -> None:
         self._answer = Placements(
             {name: np.array(own, np.intp) for name, own in rows.items()},
-            *(() if status is None else (status,)),
+            SUCCESS if status is None else status,
+            tuple({name: np.array(own, np.intp) for name, own in level.items()} for level in wider),
         )
 
     @hookimpl
@@ -92,6 +98,16 @@ class TestDomains:
         assert shown(found) == {"a, x": [1], "a, y": [0], "b, x": [3]}
         assert found is not None
         assert found.plugins == ("p0", "p2")
+
+    def test_levels_of_several_plugins_are_divided_level_by_level(self) -> None:
+        """One that has fewer levels keeps its widest domains for the others' wider ones."""
+        racks = Parts(wider=({"all": [0, 1, 3]},), a=[0, 1], b=[3])
+        found = parted(racks, Parts(x=[1, 3], y=[0]))
+        assert found is not None
+        assert [list(level) for level in found.levels] == [
+            ["a, x", "a, y", "b, x"],
+            ["all, x", "all, y"],
+        ]
 
     def test_without_plugins_there_are_no_domains(self) -> None:
         """Without a plugin, and where all skip, there are no domains at all."""

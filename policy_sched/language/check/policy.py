@@ -164,7 +164,7 @@ def _check_policy(
         placement=None
         if source.placement is None
         else PlacementRule(
-            check.optional(source.placement.domain, "placement.domain"),
+            check.texts(source.placement.domain, "placement.domain"),
             check.optional(source.placement.score, "placement.score"),
             source.placement.on_error,
         ),

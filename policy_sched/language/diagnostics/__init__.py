@@ -274,9 +274,12 @@ class PreemptionRules(msgspec.Struct, Generic[E], frozen=True):
 
 
 class PlacementRule(msgspec.Struct, Generic[E], frozen=True):
-    """The ``placement`` section: the domain of a node, and how good a domain is for a group."""
+    """The ``placement`` section: the domains of a node, and how good a domain is for a group.
 
-    domain: E | None = None
+    ``domain``: the narrowest one first.
+    """
+
+    domain: tuple[E, ...] = ()
     score: E | None = None
     on_error: str | None = None
 

@@ -260,8 +260,10 @@ class PlacementFacts:
         rows: npt.NDArray[np.intp],
         assigned: tuple[model.PodInfo, ...] = (),
         table: NodeView | None = None,
+        level: int = 0,
     ) -> None:
         self.domain = domain
+        self.level = level
         self.assigned = assigned
         self._rows = rows
         self._table = table

@@ -23,19 +23,22 @@ class BoundPlacement:
         self._name = name
         self._table = table
         self._aborts = rules.aborts
-        self._domain = None if rules.domain is None else BoundUnit(rules.domain, runtime)
+        self._domains = [BoundUnit(unit, runtime) for unit in rules.domain]
         self._score = None if rules.score is None else BoundUnit(rules.score, runtime)
 
-    def domains(self, pod: PodInfo, cycle: Activation) -> Domains:
-        """Return the rows of each domain's live nodes, ascending, by the domain's name in order.
+    def levels(self, pod: PodInfo, cycle: Activation) -> list[Domains]:
+        """Return the domains of each level, the narrowest first.
 
-        A node where the rule fails, or is empty, is in none.
+        They are rows of live nodes, ascending, by the domain's name in order. A node where the rule
+        fails, or is empty, is in none.
         """
-        assert self._domain is not None, "the policy has a domain rule"
+        return [self._parted(rule, pod, cycle) for rule in self._domains]
+
+    def _parted(self, rule: BoundUnit, pod: PodInfo, cycle: Activation) -> Domains:
         table = self._table
         n = table.n
-        out = self._domain.vector(pod, cycle, None, n)
-        root = self._domain.unit.roots[0]
+        out = rule.vector(pod, cycle, None, n)
+        root = rule.unit.roots[0]
         codes = np.broadcast_to(np.asarray(out[root.value]), (n,))
         there = table.live.values[:n].copy()
         if root.error is not None:

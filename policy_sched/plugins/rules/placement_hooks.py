@@ -55,8 +55,10 @@ class _Placing:
         cycle = self._cycle(pod)
         if not self._bound.matches(pod, cycle):
             return _ANYWHERE
-        found = self._placement.domains(pod, cycle)
-        return Placements(self._with_siblings(pod, found) or found)
+        narrowest, *wider = (
+            self._with_siblings(pod, found) or found for found in self._placement.levels(pod, cycle)
+        )
+        return Placements(narrowest, wider=tuple(wider))
 
     def _with_siblings(self, pod: PodInfo, found: Domains) -> Domains:
         """Return the domains in which pods of the group have a node already."""
@@ -74,7 +76,11 @@ class _Placing:
         if not self._bound.matches(pod, cycle):
             return 0
         facts = PlacementFacts(
-            placement.name, placement.rows, self._assigned(pod, placement), self._handle.nodes
+            placement.name,
+            placement.rows,
+            self._assigned(pod, placement),
+            self._handle.nodes,
+            placement.level,
         )
         return self._placement.score(pod, cycle, facts)
 

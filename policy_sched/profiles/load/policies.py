@@ -259,7 +259,7 @@ def check_policy_model(policy: models.Policy) -> Iterator[models.ModelProblem]:
     for i, given in enumerate(spec.inputs):
         yield from _input_problems(given, ("spec", "inputs", i))
     placement = spec.placement
-    if placement is not None and placement.domain is None and placement.score is None:
+    if placement is not None and not placement.domain and placement.score is None:
         why = "Required value: domain, score, or both"
         yield models.problem_at(("spec", "placement"), why, models.MISSING_KEY, on_key=True)
     if spec.devices is not None and not spec.devices.filter and spec.devices.score is None:

@@ -166,7 +166,7 @@ _DURATIONS: Final = frozenset({"timeout", "every"})
 _RULES: Final = frozenset(
     {
         *("expression", "message_expression", "reasons", "resolvable"),
-        *("node_names", "eligible", "victim", "allow", "hint", "domain", "score"),
+        *("node_names", "eligible", "victim", "allow", "hint", "score"),
         *("reject", "reject_message_expression", "activate"),
         *_DURATIONS,
     }
@@ -227,6 +227,11 @@ class _Texts:
                 value = as_duration(self(*at)) if name in _DURATIONS else self(*at)
             elif name == "match_conditions":
                 value = self.each(*at, count=len(value))
+            elif name == "domain":
+                if isinstance(value, str):
+                    value = (self(*at),)
+                else:
+                    value = self.each(*at, count=len(value or ()))
             elif isinstance(value, tuple) and name != "actions":
                 form = _FORMS.get(name, diagnostics.OrderKey[diagnostics.Text])
                 value = self.entries(form, value, *at)

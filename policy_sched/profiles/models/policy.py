@@ -15,13 +15,17 @@ from pydantic_core import PydanticCustomError
 
 from policy_sched.profiles.models.types import Document, Duration, Expression, Many
 
+MAX_LEVELS: Final = 8
+"""Levels of domains: the group is tried in each domain of each of them."""
+
 
 class Placement(Document):
     """Which nodes the pods of a group go to together: all of them to those of one domain."""
 
-    domain: Expression | None = None
+    domain: Expression | Annotated[Many[Expression], Field(max_length=MAX_LEVELS)] | None = None
     """The domain that a node belongs to, such as its rack. A node on which the rule fails, or is
-    empty, belongs to none. Absent: another policy has the rule, or none."""
+    empty, belongs to none. Absent: another policy has the rule, or none. A list of rules has the
+    narrowest domains first; a group goes to the first level with room for it, or nowhere."""
     score: Expression | None = None
     """How good a domain is with the group in it, 0 to 100. Absent: all are equal."""
     on_error: Literal["Zero", "Abort"] | None = None

@@ -172,7 +172,7 @@ def policy_points(spec: models.PolicySpec) -> frozenset[str]:
         points.add("filter")
     if spec.devices is not None and spec.devices.score is not None:
         points.add("score")
-    if spec.placement is not None and spec.placement.domain is not None:
+    if spec.placement is not None and spec.placement.domain:
         points.add("placementGenerate")
     if spec.placement is not None and spec.placement.score is not None:
         points.add("placementScore")

@@ -28,7 +28,7 @@ GROUP = GroupCounts("ring", 2, 3, 1, topology_key="row", schedule_timeout=None)
 def compiled(domain: str | None = None, score: str | None = None, **more: Any) -> CompiledPolicy:
     """Return a policy that is a placement section."""
     section = PlacementRule(
-        None if domain is None else Text(domain), None if score is None else Text(score), **more
+        () if domain is None else (Text(domain),), None if score is None else Text(score), **more
     )
     checked, problems = check_policy(PolicySource("Test", placement=section))
     assert checked is not None, problems
@@ -55,7 +55,7 @@ def bound(cache: Cache, *texts: str | None, **more: Any) -> BoundPlacement:
 
 def parted(cache: Cache, text: str) -> dict[str, list[int]]:
     """Return the domains of an expression."""
-    found = bound(cache, text).domains(POD, Activation(pod_group=GROUP))
+    found = bound(cache, text).levels(POD, Activation(pod_group=GROUP))[0]
     return {name: rows.tolist() for name, rows in found.items()}
 
 
@@ -108,6 +108,7 @@ class TestScore:
             ('percent(placement.requested["cpu"], placement.allocatable["cpu"])', 12),
             ('clamp(placement.free["cpu"].units() / 100, 0, 100)', 70),
             ('placement.domain == "a" ? 7 : 8', 7),
+            ("placement.level == 0 ? 7 : 8", 7),
             ("clamp(placement.nodes.size() * 10 + placement.assigned.size(), 0, 100)", 21),
             ('placement.nodes.all(n, n.labels["rack"] == "a") ? 1.9 : 0.0', 1),
             ('placement.assigned.exists(p, p.name == "x") ? podGroup.minCount * 0 + 5 : 0', 5),
