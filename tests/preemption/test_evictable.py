@@ -104,3 +104,37 @@ def test_pods_that_differ_in_requests_share_what_is_known() -> None:
         assert attempt is not None
         assert not kept.anywhere(attempt)
     assert looks == [3]
+
+
+def test_a_question_that_is_asked_again_gets_what_holds_now() -> None:
+    """An attempt that went on after a pod had been replaced heard that nothing may be evicted."""
+    scheduler = full(1)
+    rules, cache = shipped_rules(scheduler), scheduler.cache
+    before, after = running("before", "n0", 9), running("after", "n0", 0)
+    cache.add_pod(before)
+    attempt = attempt_of(scheduler, PodInfo.of(make_pod("new", cpu="1", priority=9)))
+    assert attempt is not None
+    order = PodOrder(cache, rules.victim_order(None))
+    kept = EvictableRows(cache, rules, lambda _pod: order)
+    assert not kept.anywhere(attempt)
+    cache.remove_pod(before)
+    cache.add_pod(after)
+    assert kept.anywhere(attempt)
+
+
+def test_a_node_that_has_a_victim_now_is_searched() -> None:
+    """A node was passed over that had got a pod of low priority since the last search."""
+    scheduler = full(2)
+    cache, old = scheduler.cache, running("old", "n1", 9)
+    cache.add_pod(running("r0", "n0", 1))
+    cache.add_pod(old)
+
+    def node_for(name: str) -> str:
+        decision = decision_for(scheduler, PodInfo.of(make_pod(name, cpu="1", priority=9)))
+        assert isinstance(decision, Preempt)
+        return decision.node
+
+    assert node_for("first") == "n0"
+    cache.remove_pod(old)
+    cache.add_pod(running("r1", "n1", 0))
+    assert node_for("second") == "n1"

@@ -193,3 +193,21 @@ def test_decisions_are_those_of_a_scheduler_that_keeps_nothing(seed: int) -> Non
     with one_by_one(rng.choice([0, 4])):
         for number in range(60):
             twins.step(f"p{number}", kinds, rng)
+
+
+def test_a_budget_that_is_used_up_counts_at_once() -> None:
+    """Pods went on to evict where the last search had found that no budget breaks."""
+    scheduler = assemble(plans(), objects=[budget_of(OracleBudget("a", 1), 0)])
+    for index, app in enumerate("ab"):
+        scheduler.cache.add_node(make_node(f"n{index}", cpu="1"))
+        pod = Wish("1", index, 0, app, alone=False).pod(f"running-{index}")
+        scheduler.cache.assume(pod, f"n{index}")
+
+    def node_for(name: str) -> str:
+        chosen = decision(scheduler, Wish("1", 5, 0, "c", alone=False).pod(name))
+        assert isinstance(chosen, attempt.Preempt)
+        return chosen.node
+
+    assert node_for("first") == "n0", "its pod is the least important one"
+    scheduler.handle.objects.put(budget_of(OracleBudget("a", 0), 0))
+    assert node_for("second") == "n1"
