@@ -146,6 +146,13 @@ class Inputs:
             )
         return counts
 
+    def set_root(self, identity: str, root: Any) -> None:
+        """Let an input say this beside its objects."""
+        table = self._nodes.inputs.get(identity)
+        if table is not None and table.root is not root:
+            table.root = root
+            self._nodes.journal.changed_everything()
+
     def keep(self, identities: Collection[str]) -> None:
         """Drop all inputs but these."""
         for identity in [name for name in self._declared if name not in identities]:

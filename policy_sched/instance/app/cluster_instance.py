@@ -33,7 +33,9 @@ from policy_sched.instance import observability
 from policy_sched.instance.app.cache_debugger import Seen
 from policy_sched.instance.app.instance import Instance
 from policy_sched.instance.app.manifest_sync import ManifestFiles
+from policy_sched.instance.app.polled_inputs import Answer, PollFailed
 from policy_sched.instance.observability import healthz
+from policy_sched.language import Input
 from policy_sched.model import Kind, Node, Pod, PodInfo
 from policy_sched.profiles.build import CompiledPlan, declared_kinds, kinds_read
 from policy_sched.profiles.reload import Compilation, PolicyStore, Reload
@@ -62,10 +64,6 @@ NAMED: Final = 5
 """Unreadable objects of each kind that a health check names."""
 LAST_WORDS: Final = 1.0
 """Seconds in which the last events are written after the lease is released."""
-
-
-PATIENCE: Final = 60.0
-"""Seconds in which the inputs of new policies must be listed, else the reload is refused."""
 
 
 class LeaseLost(ClusterError):  # noqa: N818 - an event, not an error
@@ -97,7 +95,6 @@ class ClusterInstance(Instance):
     """
 
     turns_apart = TURNS_APART
-    patience = PATIENCE
 
     def __init__(  # noqa: PLR0913 - the last two are keywords with defaults
         self,
@@ -128,6 +125,7 @@ class ClusterInstance(Instance):
         self.elector = None if candidacy is None else self._elector(candidacy)
         now = SteadyClock(api.environment.clocks)
         super().__init__(store, self.client, now, log, ManifestFiles(()), seed)
+        self.polls.sleep, self.polls.random = api.environment.sleep, api.environment.random
         self._watching = watching or cache.ReflectorSettings()
         self._served: dict[Kind, rest.Selection] = {}
         """How kinds are read that inputs of policies declare, as far as the server has them."""
@@ -183,7 +181,10 @@ class ClusterInstance(Instance):
             files = self.reloader.store.files
             problems = tuple(p for kind in new for p in files.problems_of_input(kind, str(error)))
         else:
-            return compilation
+            readied = await super().readied(compilation)
+            if not readied.failed:
+                return readied
+            problems = readied.problems
         self._drop(new)
         return Compilation((), (*compilation.problems, *problems))
 
@@ -204,7 +205,7 @@ class ClusterInstance(Instance):
         return served
 
     async def _listed(self, reflector: cache.Reflector[Any]) -> None:
-        """Wait until a collection has been listed. Raises PolicyError after `PATIENCE`."""
+        """Wait until a collection has been listed. Raises PolicyError after ``patience``."""
         kind = reflector.selection.kind
         try:
             async with asyncio.timeout(self.patience):
@@ -242,6 +243,17 @@ class ClusterInstance(Instance):
             if served:
                 self._served |= served
                 self.informers.follow(self._selections())
+
+    async def _ask(self, given: Input) -> Answer:
+        """Return all objects of an API without watch, or what a URL answers."""
+        if given.url:
+            return await super()._ask(given)
+        kind = given.api_version, given.kind
+        selection = (await cache.discover(self.api, (kind,))).get(kind)
+        if selection is None:
+            raise PollFailed(f"the cluster has no {kind[1]} of {kind[0]}")
+        decoding = rest.CustomDecoding(kind)
+        return Answer(given, (await cache.list_all(self.api, selection, decoding)).items)
 
     def _missing(self) -> list[Kind]:
         """Return the kinds of inputs that the server does not have."""
@@ -281,7 +293,7 @@ class ClusterInstance(Instance):
     @property
     def may_begin(self) -> bool:
         """Whether a pod may be decided now."""
-        knows = self._ready and self.informers.following
+        knows = self._ready and self.informers.following and self.polls.complete
         return knows and self.leads and not self.stopping
 
     def _beforehand(self) -> None:
@@ -296,7 +308,7 @@ class ClusterInstance(Instance):
     @property
     def behind(self) -> bool:
         """Whether changes were received that the scheduler does not know yet."""
-        return self.informers.behind
+        return self.informers.behind or (self._ready and self.polls.waiting)
 
     def _woken_later(self) -> None:
         """Pods are bound, as decided: it may wait for a step that decides another one."""
@@ -304,6 +316,7 @@ class ClusterInstance(Instance):
             self._later = asyncio.get_running_loop().call_later(LATER, self._woken)
 
     def _take_in(self) -> None:
+        self._take_answers()
         self.work += self.informers.drain(self._handle, CHANGES_PER_STEP, self._slice())
         if self._later is not None:
             self._later.cancel()
@@ -422,7 +435,7 @@ class ClusterInstance(Instance):
 
     async def _follow(self, others: Collection[Coroutine[Any, Any, None]]) -> None:
         async with asyncio.TaskGroup() as tasks:
-            beside = (self.client.events.run(), self._look_for_inputs())
+            beside = (self.client.events.run(), self._look_for_inputs(), self.polls.run())
             for work in (self.informers.run(), *beside, *others):
                 tasks.create_task(work)
 

@@ -7,7 +7,7 @@ the cluster and its API continue; the scheduler applies their changes afterwards
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 
 from policy_sched.client.apimachinery import NODE, POD, Expired, Stored
 from policy_sched.embedded import EmbeddedClient, EmbeddedCluster, Occurrence
@@ -26,6 +26,7 @@ from policy_sched.instance.observability import (
     Write,
     healthz,
 )
+from policy_sched.language import Input
 from policy_sched.manifests import custom_of_json
 from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, Kind, Pod
 from policy_sched.profiles.build import CompiledPlan, declared_kinds
@@ -170,7 +171,7 @@ class EmbeddedInstance(Instance):
         )
         self.feed = Informer(self.cluster.store, self.scheduler, self.metrics.attempts)
         self._missing: list[Kind] = []
-        self.feed.follow(declared_kinds(store.current.plans))
+        self.feed.follow(declared_kinds(store.current.plans, polled=True))
         self.apply(contents)
         self._wait_for_inputs()
 
@@ -206,15 +207,15 @@ class EmbeddedInstance(Instance):
         """Return what was compiled if the kinds of its inputs are served, or why not."""
         problems = self._problems_of(self._lacking(compilation.plans))
         if not problems:
-            return compilation
+            return await super().readied(compilation)
         return Compilation((), (*compilation.problems, *problems))
 
     def reload(self, compilation: Compilation, trigger: str) -> Reload:
         """Activate compiled policies; what they read is there when they are in force."""
         current = self.reloader.store.current.plans
-        self.feed.follow(declared_kinds((*current, *compilation.plans)))
+        self.feed.follow(declared_kinds((*current, *compilation.plans), polled=True))
         reload = super().reload(compilation, trigger)
-        self.feed.follow(declared_kinds(self.reloader.store.current.plans))
+        self.feed.follow(declared_kinds(self.reloader.store.current.plans, polled=True))
         return reload
 
     def _beforehand(self) -> None:
@@ -230,9 +231,18 @@ class EmbeddedInstance(Instance):
     @property
     def behind(self) -> bool:
         """Whether the store holds changes that the scheduler does not know yet."""
-        return self.feed.behind
+        return self.feed.behind or self.polls.waiting
+
+    def beside(self) -> list[Coroutine[None, None, None]]:
+        """Return the tasks that run beside the steps."""
+        return [self.polls.run()]
+
+    def _polled_of(self, plans: Sequence[CompiledPlan]) -> list[Input]:
+        """Return the inputs that are polled: the store lets watch all kinds."""
+        return [given for given in super()._polled_of(plans) if given.url]
 
     def _take_in(self) -> None:
+        self._take_answers()
         self.feed.process(self._slice())
 
     def _cluster_wakeup(self) -> int | None:

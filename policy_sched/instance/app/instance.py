@@ -24,20 +24,23 @@ from functools import partial
 from math import inf
 from typing import Final, TypeAlias, TypeVar
 
+import aiohttp
 import numpy.ma  # noqa: F401 - else the first pod for which np.unique runs imports it, in 40 ms
 
 from policy_sched.client import Client
 from policy_sched.cluster import InputProblem
 from policy_sched.errors import Diagnostic, Severity, TakesLong
 from policy_sched.instance import observability
-from policy_sched.instance.app import manifest_sync
+from policy_sched.instance.app import manifest_sync, polled_inputs
 from policy_sched.instance.app.cache_debugger import Comparer, Seen, dump
 from policy_sched.instance.app.gc_tuning import GcPauses
+from policy_sched.instance.app.polled_inputs import Answer, PolledInputs
 from policy_sched.instance.app.worker import Worker, in_event_loop
 from policy_sched.instance.observability import healthz
+from policy_sched.language import Input
 from policy_sched.model import DEFAULT_SCHEDULER, Pod, PodInfo, QueueState
 from policy_sched.plugins.rules import inputs_of
-from policy_sched.profiles.build import policy_names
+from policy_sched.profiles.build import CompiledPlan, declared_inputs, policy_names
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, ReloadResult
 from policy_sched.queue import SECOND, Timing
@@ -48,6 +51,7 @@ from policy_sched.scheduler import (
     Outcome,
     Reject,
     Scheduler,
+    object_changed,
     pod_seen,
 )
 from policy_sched.scheduler.setup import ENDED, Reloader, assemble_with_assembly
@@ -142,6 +146,8 @@ def adopt(scheduler: Scheduler, pods: Iterable[Pod], profiles: Collection[str]) 
 class Instance(ABC):
     """A scheduler behind a client; ``now`` returns nanoseconds since 1970."""
 
+    patience = 60.0
+    """Seconds in which the inputs of new policies must be listed, else the reload is refused."""
     turns_apart = 0.0
     """Seconds between two turns of the event loop in which there is nothing to do but to wait."""
 
@@ -190,6 +196,8 @@ class Instance(ABC):
         self.metrics.refresh += [self._look_at_extenders, self._look_at_inputs]
         self.inputs = self.scheduler.handle.shared(inputs_of)
         self.inputs.problems.tell = self._input_problem
+        self.polls = PolledInputs(self._ask, self._polled)
+        self.polls.follow(self._polled_of(store.current.plans))
         self.slice = inf
         """Seconds after which a step begins no further work; set by the run loop."""
         self.metrics.loaded(store.current, store.status)
@@ -257,7 +265,7 @@ class Instance(ABC):
     @property
     def may_begin(self) -> bool:
         """Whether a pod may be decided now."""
-        return not self.stopping
+        return not self.stopping and self.polls.complete
 
     def next_wakeup(self) -> int | None:
         """Return the time of the next step, the present included; None: none is scheduled."""
@@ -416,14 +424,38 @@ class Instance(ABC):
 
     async def readied(self, compilation: Compilation) -> Compilation:
         """Return what was compiled once its inputs are there, or why they cannot be."""
-        return compilation
+        if compilation.failed:
+            return compilation
+        current = self.reloader.store.current.plans
+        self.polls.follow(self._polled_of((*current, *compilation.plans)))
+        problems: list[Diagnostic] = []
+        for given in self._polled_of(compilation.plans):
+            if given.optional or given.identity in self.polls.last:
+                continue
+            try:
+                async with asyncio.timeout(self.patience):
+                    await self.polls.answered(given)
+            except TimeoutError:
+                why = self.polls.errors.get(given.identity, "")
+                message = f"input {given.name} has no answer within {self.patience:g} s"
+                message += f": {why}" if why else ""
+                problems += self.reloader.store.files.problems_of_input(
+                    (given.api_version, given.kind), message
+                )
+        if not problems:
+            return compilation
+        return Compilation((), (*compilation.problems, *problems))
 
     def reload(self, compilation: Compilation, trigger: str) -> Reload:
         """Activate compiled policies if they are valid and differ from those in force.
 
         No decision may be under way (`settled`).
         """
+        self._take_answers()
         reload = self.reloader.commit(compilation)
+        self._drop_polled(self.polls.follow(self._polled_of(self.reloader.store.current.plans)))
+        for identity, answer in self.polls.last.items():
+            self.inputs.set_root(identity, answer.root)
         status = self.reloader.store.status
         self.metrics.reloaded(reload.result, trigger)
         self.log.problems(reload.problems)
@@ -525,6 +557,48 @@ class Instance(ABC):
         families.input_invalid_objects.replace(
             {(name,): invalid for name, (_, invalid) in counts.items()}
         )
+
+    def _polled_of(self, plans: Sequence[CompiledPlan]) -> list[Input]:
+        """Return the inputs that are polled."""
+        return [given for given in declared_inputs(plans) if given.poll]
+
+    async def _ask(self, given: Input) -> Answer:
+        """Return what the URL of an input answers. Raises ClusterError."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=polled_inputs.PATIENCE)
+        async with aiohttp.ClientSession(
+            timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
+        ) as session:
+            return await polled_inputs.fetched(given, session)
+
+    def _polled(self, given: Input, error: str) -> None:
+        """Count a try, and tell of a failure."""
+        families = self.metrics.policies
+        families.input_polls_total.values[given.name, "error" if error else "success"] += 1
+        if error:
+            self.log.write(
+                observability.WARNING, "Failed to poll an input", input=given.name, error=error
+            )
+            self._tell("Warning", "FailedPoll", "Poll", f"input {given.name}: {error}")
+        else:
+            families.input_last_success_timestamp_seconds.values[(given.name,)] = self.now() / 1e9
+        self._wake()
+
+    def _take_answers(self) -> None:
+        """Apply what was polled, each answer in one piece."""
+        for answer in self.polls.take():
+            kind = polled_inputs.kind_of(answer.input)
+            objects = self.scheduler.handle.objects.of_kind(kind)
+            before = {(o.metadata.namespace, o.metadata.name): o for o in objects}
+            for item in answer.objects:
+                place = item.metadata.namespace, item.metadata.name
+                object_changed(self.scheduler, before.pop(place, None), item)
+            for gone in before.values():
+                object_changed(self.scheduler, gone, None)
+            self.inputs.set_root(answer.input.identity, answer.root)
+
+    def _drop_polled(self, inputs: Iterable[Input]) -> None:
+        for given in inputs:
+            self.scheduler.handle.objects.drop(polled_inputs.kind_of(given))
 
     def _input_problem(self, problem: InputProblem) -> None:
         """Tell of an object that an input cannot have."""

@@ -110,6 +110,7 @@ class ShadowInstance(ClusterInstance):
 
     def _take_in(self) -> None:
         self._heed_gaps()
+        self._take_answers()
         self.informers.drain(self._handle, CHANGES_PER_STEP, self._slice())
         informers = self.informers
         read = informers.synced and informers.following and not informers.behind

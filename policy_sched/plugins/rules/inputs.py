@@ -29,7 +29,7 @@ def declare_inputs(policy: CompiledPolicy, handle: Handle) -> None:
             DeclaredInput(
                 identity,
                 given.name,
-                (given.api_version, given.kind),
+                (given.api_version, given.kind) if given.kind else ("url", identity),
                 _reader(given),
                 _key(given),
                 identity in everywhere,

@@ -564,13 +564,16 @@ def declared_inputs(plans: Iterable[CompiledPlan]) -> tuple[Input, ...]:
     return tuple({given.identity: given for given in inputs}.values())
 
 
-def declared_kinds(plans: Iterable[CompiledPlan]) -> dict[Kind, bool]:
-    """Return the kinds that inputs follow, and whether each may be missing."""
+def declared_kinds(plans: Iterable[CompiledPlan], *, polled: bool = False) -> dict[Kind, bool]:
+    """Return the kinds that inputs follow, and whether each may be missing.
+
+    ``polled``: those, too, that a server cannot let watch; they may be missing.
+    """
     kinds: dict[Kind, bool] = {}
     for given in declared_inputs(plans):
-        if given.kind and not given.poll:
+        if given.kind and (polled or not given.poll):
             kind = given.api_version, given.kind
-            kinds[kind] = kinds.get(kind, True) and given.optional
+            kinds[kind] = kinds.get(kind, True) and bool(given.optional or given.poll)
     return kinds
 
 

@@ -11,6 +11,7 @@ from policy_sched.client.kube.rest.client import (
     Api as Api,
 )
 from policy_sched.client.kube.rest.decoding import (
+    CustomDecoding as CustomDecoding,
     Decoding as Decoding,
     Unread as Unread,
     WatchEvent as WatchEvent,
