@@ -20,8 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from policy_sched.bench.api_processes import (
     POD_PATH,
     QPS,
+    ProcessUsage,
     Session,
-    Usage,
     bound_pods,
     create,
     pending,
@@ -58,8 +58,8 @@ spec:
 class ApiPhase(msgspec.Struct, frozen=True):
     """What became of the pods of one phase.
 
-    Percentiles are from creation to binding. The usages are those of the phase alone, until the
-    last event is written, but for sizes, which are those at its end.
+    Percentiles are from creation to binding. Usages are those of the phase, until the last event is
+    written; sizes are those at its end.
     """
 
     pods: int
@@ -71,8 +71,8 @@ class ApiPhase(msgspec.Struct, frozen=True):
     p50_ms: float
     p99_ms: float
     max_ms: float
-    scheduler: Usage | None
-    server: Usage | None
+    scheduler: ProcessUsage | None
+    server: ProcessUsage | None
     requests: dict[str, int]
 
     def text_lines(self, name: str) -> Iterator[str]:
@@ -108,8 +108,8 @@ class ThroughApi(Result, frozen=True):
     """How long a turn of the event loop took at most, and its processor time."""
     longest_block_cpu_ms: float
     first_sync_seconds: float
-    start: Usage | None
-    """Usage of the scheduler when it had read the cluster."""
+    start: ProcessUsage | None
+    """ProcessUsage of the scheduler when it had read the cluster."""
     client_qps: int
     phases: dict[str, ApiPhase]
 
@@ -211,14 +211,14 @@ async def _live(running: Session, first: int, pods: int, rate: int) -> ApiPhase:
     return await _ended(running, pods, before)
 
 
-async def _begin(running: Session) -> tuple[Usage | None, Usage | None]:
+async def _begin(running: Session) -> tuple[ProcessUsage | None, ProcessUsage | None]:
     await running.server.request("begin")
     running.scheduler.forget_log()
     return _usages(running)
 
 
 async def _ended(
-    running: Session, pods: int, before: tuple[Usage | None, Usage | None]
+    running: Session, pods: int, before: tuple[ProcessUsage | None, ProcessUsage | None]
 ) -> ApiPhase:
     await running.quiet()
     now = _usages(running)
@@ -231,16 +231,16 @@ async def _ended(
     return ApiPhase(pods, round(pods / seconds), *times, *percentiles, scheduler, server, requests)
 
 
-def _usages(running: Session) -> tuple[Usage | None, Usage | None]:
+def _usages(running: Session) -> tuple[ProcessUsage | None, ProcessUsage | None]:
     return usage(running.scheduler.pid), usage(running.server.pid)
 
 
-def _less(after: Usage | None, before: Usage | None) -> Usage | None:
+def _less(after: ProcessUsage | None, before: ProcessUsage | None) -> ProcessUsage | None:
     """Return what was used between two moments."""
     if after is None or before is None:
         return None
     used = after.cpu_seconds - before.cpu_seconds
-    return Usage(round(used, 2), round(after.rss_mib, 2), round(after.peak_mib, 2))
+    return ProcessUsage(round(used, 2), round(after.rss_mib, 2), round(after.peak_mib, 2))
 
 
 def _values(text: str) -> dict[str, float]:

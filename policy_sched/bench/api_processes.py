@@ -125,7 +125,7 @@ LOOK: Final = 0.02
 _SERVER: Final = "policy_sched.bench.api_server_process"
 
 
-class Usage(msgspec.Struct, frozen=True):
+class ProcessUsage(msgspec.Struct, frozen=True):
     """What a process and its children that ended have used: processor seconds, resident memory
     and its peak, in MiB."""
 
@@ -134,7 +134,7 @@ class Usage(msgspec.Struct, frozen=True):
     peak_mib: float
 
 
-def usage(pid: int) -> Usage | None:
+def usage(pid: int) -> ProcessUsage | None:
     """Return what a process has used so far; None where the system has no /proc."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
@@ -145,7 +145,7 @@ def usage(pid: int) -> Usage | None:
     ticks = sum(map(int, fields[11:15]))
     sizes = dict(line.split(":", 1) for line in status.splitlines())
     rss, peak = (int(sizes[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM"))
-    return Usage(ticks / os.sysconf("SC_CLK_TCK"), rss, peak)
+    return ProcessUsage(ticks / os.sysconf("SC_CLK_TCK"), rss, peak)
 
 
 class ServerProcess:
@@ -267,8 +267,8 @@ class Session:
     directory: Path
     sync_seconds: float
     """From the scheduler's start until it had read the cluster."""
-    start: Usage | None
-    """Usage of the scheduler at that time."""
+    start: ProcessUsage | None
+    """ProcessUsage of the scheduler at that time."""
 
     async def bound(self, pods: int, patience: float = PATIENCE) -> None:
         """Wait until so many pods are bound. Raises PolicySchedError if they are not in time."""

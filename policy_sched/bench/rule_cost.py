@@ -57,7 +57,7 @@ class Measured(msgspec.Struct, frozen=True):
         return 1 / BOUND <= self.estimate_us / self.measured_us <= BOUND
 
 
-class RuleCosts(Result, frozen=True):
+class MeasuredRuleCosts(Result, frozen=True):
     """Every rule, measured on so many nodes; ``within`` of them are as good as they have to be."""
 
     nodes: int
@@ -76,12 +76,12 @@ class RuleCosts(Result, frozen=True):
         yield f"  {self.within} of {len(self.rules)} within a factor of {BOUND:g}"
 
 
-def run_rule_costs(nodes: int) -> RuleCosts:
+def run_rule_costs(nodes: int) -> MeasuredRuleCosts:
     """Measure every rule on so many nodes."""
     cache, pod = _cluster(nodes)
     with quiet_collector():
         rules = [_measured(*named_rule, cache, pod) for named_rule in RULES.items()]
-    return RuleCosts(NAME, nodes, BOUND, sum(rule.within for rule in rules), rules)
+    return MeasuredRuleCosts(NAME, nodes, BOUND, sum(rule.within for rule in rules), rules)
 
 
 def _measured(rule: str, text: str, cache: Cache, pod: PodInfo) -> Measured:

@@ -1,10 +1,10 @@
 """The kubelets of all nodes, simulated: bound pods start, succeed, and leave when deleted.
 
-Theory of operation: a node admits a pod that is bound to it if the pod fits beside those that the
-node has admitted; otherwise the pod fails at once, as a kubelet rejects it. An admitted pod starts
-after a while. It succeeds after the time that its annotation names; without the annotation it runs
-on. A deleted pod leaves when its grace period is over. Each pod has one timer, for what comes next.
-All else is read from the pods' status, also after a restart.
+Theory of operation: a bound pod is admitted if it fits beside the admitted pods of its node;
+otherwise it fails at once, as a kubelet rejects it. An admitted pod starts after a while. It
+succeeds after the time that its annotation names; without the annotation it runs on. A deleted pod
+leaves when its grace period is over. Each pod has one timer, for what comes next. All else is read
+from the pods' status, also after a restart.
 """
 
 from __future__ import annotations

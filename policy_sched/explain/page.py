@@ -85,7 +85,8 @@ def scores_bars(
             score.node, node_href(score.node), note="best" * (score.node in explanation.best)
         )
         parts = [
-            web.Part(name, of[i], str(of[i]), name.startswith(report.ALIKE)) for name, of in shares
+            web.BarPart(name, of[i], str(of[i]), name.startswith(report.ALIKE))
+            for name, of in shares
         ]
         parts.sort(key=lambda part: not part.quiet)
         bars.append(web.Bar(label, parts, str(score.total)))

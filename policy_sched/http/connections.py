@@ -11,7 +11,7 @@ idle ones of unknown clients, and those whose client has read nothing for some l
 buffer for a slow reader is bounded, too: a stream continues only when the transport has buffered
 the last piece.
 
-Responses to what is no request, and to what failed: a Status that repeats nothing of the request.
+Responses to malformed and failed requests: a Status that repeats nothing of the request.
 
 A malformed request may hold a token, and so may the parser's message about it, or the text of an
 exception. None of these gets into a response or a log.
@@ -114,7 +114,7 @@ class Bounds:
     """Seconds between two requests."""
 
 
-class Connection(RequestHandler):
+class ServerConnection(RequestHandler):
     """One connection and what was seen of it."""
 
     def __init__(self, server: Connections, refuse: Refuse, **options: Any) -> None:
@@ -147,7 +147,7 @@ class Connection(RequestHandler):
 def recognized(request: web.BaseRequest) -> None:
     """Mark the connection of a request as authenticated."""
     connection = request.protocol
-    if isinstance(connection, Connection):
+    if isinstance(connection, ServerConnection):
         connection.authenticated = True
 
 
@@ -184,13 +184,13 @@ class Connections(web.Server):
         self._refuse = refuse
         self._bounds = bounds
         self.most = min(bounds.connections, max(_FEWEST, descriptors() // _SHARE))
-        self.open: dict[Connection, asyncio.Transport] = {}
+        self.open: dict[ServerConnection, asyncio.Transport] = {}
         """By the time of the last thing that happened on it, the oldest first."""
         self._closed = False
 
-    def __call__(self) -> Connection:
+    def __call__(self) -> ServerConnection:
         """Return the protocol of a new connection."""
-        return Connection(self, self._refuse, loop=self._loop, **self._options)
+        return ServerConnection(self, self._refuse, loop=self._loop, **self._options)
 
     def _request(
         self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any
@@ -202,7 +202,7 @@ class Connections(web.Server):
 
     def make_room(self) -> bool:
         """Close the connection that can best be spared; return whether there is one."""
-        best: Connection | None = None
+        best: ServerConnection | None = None
         for connection, transport in self.open.items():
             busy = connection.busy or transport.get_write_buffer_size() > 0
             if connection.authenticated and busy:
@@ -253,7 +253,7 @@ class Connections(web.Server):
         finally:
             self._happened(connection, busy=False)
 
-    def _happened(self, connection: Connection, *, busy: bool) -> None:
+    def _happened(self, connection: ServerConnection, *, busy: bool) -> None:
         connection.busy, connection.since = busy, self._loop.time()
         transport = self.open.pop(connection, None)
         if transport is not None:
@@ -266,7 +266,7 @@ class Connections(web.Server):
             self.open.pop(connection).abort()
         return len(slow)
 
-    def _slow(self, connection: Connection, transport: asyncio.Transport, now: float) -> bool:
+    def _slow(self, connection: ServerConnection, transport: asyncio.Transport, now: float) -> bool:
         waiting = transport.get_write_buffer_size()
         unknown = not (connection.authenticated or connection.busy or waiting)
         if (not connection.requested or unknown) and now - connection.since >= self._bounds.silent:

@@ -223,14 +223,14 @@ class _Loading:
                 end = start + len(line.removesuffix("\r"))
                 self._one(
                     line.encode(errors="replace"),
-                    ManifestPosition(file, source.Record(start, 0, end), True),
+                    ManifestPosition(file, source.PlainRecord(start, 0, end), True),
                 )
             start += len(line) + 1
 
     def _json(self, file: source.SourceFile) -> None:
         """Read one object, the objects of a list, or one per line if there are several."""
         data = file.text.encode(errors="replace")
-        whole = ManifestPosition(file, source.Record(0, 0, len(file.text)), True)
+        whole = ManifestPosition(file, source.PlainRecord(0, 0, len(file.text)), True)
         try:
             implied, records = _records(data)
         except (msgspec.DecodeError, RecursionError):
@@ -247,7 +247,7 @@ class _Loading:
         for record in records:
             text = bytes(record).decode()
             start = file.text.index(text, start)
-            position = ManifestPosition(file, source.Record(start, 0, start + len(text)), True)
+            position = ManifestPosition(file, source.PlainRecord(start, 0, start + len(text)), True)
             start += len(text)
             self._one(record, position, implied, nested=True)
 
@@ -366,7 +366,7 @@ class _Loading:
         if document.marked is not None:
             start, end = document.marked.span(prefix)
             position = ManifestPosition(
-                document.file, source.Record(start, 0, end), position.is_json
+                document.file, source.PlainRecord(start, 0, end), position.is_json
             )
         key = decode.object_key(decoded)
         if key in self.positions:

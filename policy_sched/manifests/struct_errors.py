@@ -288,7 +288,7 @@ class ManifestPosition(msgspec.Struct, frozen=True):
     """The position of an object in a file of YAML or JSON."""
 
     file: source.SourceFile
-    record: source.Record
+    record: source.PlainRecord
     is_json: bool = False
 
     def __str__(self) -> str:

@@ -25,7 +25,9 @@ def scenarios_page(report: ScenarioReport, problems: Sequence[Diagnostic] = ()) 
     wrong = [result for result in report.results if not result.ok]
     sections = []
     if problems:
-        sections.append(web.Section("Problems", [web.Problem.of(problem) for problem in problems]))
+        sections.append(
+            web.Section("Problems", [web.DiagnosticView.of(problem) for problem in problems])
+        )
     if wrong:
         sections.append(web.Section("Differences", [_differences(wrong)]))
     if report.results:

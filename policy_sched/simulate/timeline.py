@@ -570,14 +570,13 @@ class FutureEventKind(IntEnum):
 
 
 Event: TypeAlias = tuple[int, FutureEventKind, int, Any]
-"""When, what kind, the number in the order in which events became known, and of what."""
+"""Time, kind, a serial number for ties, and the object of an event."""
 
 
 class FutureEvents:
     """The known future events; those of one instant are in the order of their kinds.
 
-    Those that are known at first are sorted once: they are many, and those that a run adds are few
-    at a time, in a heap.
+    The many first events are sorted once. The few that a run adds are in a heap.
     """
 
     def __init__(self) -> None:

@@ -1,14 +1,13 @@
-"""Reads the objects of a live cluster: one list of each kind, pods last.
+"""Snapshots of a live cluster: one list of each kind, pods last.
 
 Only the kinds that decisions read are listed. Secrets and config maps are not among them, and
-nothing is written.
-
-A snapshot is a file with one object a line, compressed, and readable as manifests.
+nothing is written to the cluster. A snapshot is a file with one object a line, compressed, and
+readable as manifests.
 
 Objects are reduced to what decisions read. The structs of `model` have no field for environment
-variables, commands, managed fields and the like, so decoding has dropped these. What remains is
-dropped here: annotations that no decision reads, messages of conditions, parameters of drivers,
-templates of workloads, and versions.
+variables, commands, managed fields and the like, so decoding drops these. This module drops
+annotations that no decision reads, messages of conditions, parameters of drivers, templates of
+workloads, and versions.
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ async def collect(
     """List a cluster's objects; ``advance`` is called with the number of further kinds.
 
     ``inputs``: further kinds, which inputs of policies declare. Kinds that the server does not
-    serve are empty. Raises ClusterError for kinds that decisions need and that may not be listed,
-    all at once, and for a server that does not respond.
+    serve are empty. Raises ClusterError with all kinds that decisions need and that may not be
+    listed, and for a server that does not respond.
     """
     objects: list[ApiObject] = []
     notes: list[str] = []

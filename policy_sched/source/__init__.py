@@ -34,7 +34,7 @@ from policy_sched.source.plain import (
     LIBYAML as LIBYAML,
     MAX_LOOK as MAX_LOOK,
     PlainDocument as PlainDocument,
-    Record as Record,
+    PlainRecord as PlainRecord,
     plain_documents as plain_documents,
 )
 from policy_sched.source.reading import (

@@ -66,11 +66,11 @@ _LARGEST_INT: Final = 1 << 63
 
 
 @dataclass(slots=True)
-class Record:
+class PlainRecord:
     """An object, or another value, and its position: ``column`` counts from 0.
 
-    ``json`` is None where the value is not plain. ``anchors`` holds where the values stand that
-    aliases of the document may stand for, ``mistake`` where the first part is that is not plain.
+    ``json`` is None if the value is not plain. ``anchors`` has the positions of the document's
+    anchored values, ``mistake`` the offset of the first part that is not plain.
     """
 
     start: int
@@ -99,9 +99,9 @@ class PlainDocument:
     ``refused`` is the reason why nothing of the document is read.
     """
 
-    whole: Record
+    whole: PlainRecord
     head: Any = None
-    items: list[Record] | None = None
+    items: list[PlainRecord] | None = None
     refused: Diagnostic | None = None
 
     def json(self) -> bytes | None:
@@ -248,7 +248,7 @@ class _Reader:
 
     def _document(self, opened: Any) -> PlainDocument | None:
         self._anchors, self._parts = {}, {}
-        items: list[list[Record]] = []
+        items: list[list[PlainRecord]] = []
         event = first = self._event()
         self._plain = True
         try:
@@ -262,7 +262,7 @@ class _Reader:
         event = self._event()
         # Directives, where there are any, define the tags of the document.
         mark = opened.start_mark if opened.tags or opened.version else first.start_mark
-        whole = Record(mark.index, mark.column, event.end_mark.index)
+        whole = PlainRecord(mark.index, mark.column, event.end_mark.index)
         if value is None and plain:
             return None
         if plain:
@@ -278,7 +278,7 @@ class _Reader:
         end = first.end_mark.index
         while type(event := self._event()) is not DocumentEndEvent:
             end = event.end_mark.index
-        whole = Record(first.start_mark.index, first.start_mark.column, end)
+        whole = PlainRecord(first.start_mark.index, first.start_mark.column, end)
         if self._merging and end - whole.start <= MAX_LOOK:
             return PlainDocument(whole)  # merged keys replace each other: a second look finds them
         return PlainDocument(whole, refused=too_large(self._file, whole.start, end))
@@ -349,7 +349,7 @@ class _Reader:
         self._end = _offset(event.end_mark)
         return result
 
-    def _mapping(self, depth: int, items: list[list[Record]] | None = None) -> dict[str, Any]:
+    def _mapping(self, depth: int, items: list[list[PlainRecord]] | None = None) -> dict[str, Any]:
         """Return a mapping; a list below the key "items" goes to ``items``, if that is given."""
         result: dict[str, Any] = {}
         merged: dict[str, Any] = {}
@@ -394,7 +394,7 @@ class _Reader:
             else:
                 self._not_plain(event)
 
-    def _records(self) -> list[Record]:
+    def _records(self) -> list[PlainRecord]:
         """Read the items of a list, each on its own."""
         outside, records = self._plain, []
         while type(event := self._event()) is not SequenceEndEvent:
@@ -403,7 +403,7 @@ class _Reader:
             value = self._value(event, 3)
             json = _encoded(value) if self._plain else None
             end, mistake = self._end, self._mistake
-            records.append(Record(mark.index, mark.column, end, json, self._parts, mistake))
+            records.append(PlainRecord(mark.index, mark.column, end, json, self._parts, mistake))
         self._plain = outside
         return records
 

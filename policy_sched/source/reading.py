@@ -34,9 +34,9 @@ _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 def read_bytes(path: str | Path, most: int = MAX_BYTES, advice: str = "") -> bytes:
     """Return what is in a file of text, unpacked if its name ends in .gz.
 
-    Regular files are read, and the pipes of a shell (``<(command)``). Raises OSError for what
-    cannot be read, which includes other kinds of files and what is larger than ``most`` bytes;
-    EOFError and zlib.error for damaged .gz files. ``advice`` is what to do about the size.
+    Regular files are read, and the pipes of a shell (``<(command)``). Raises OSError for an
+    unreadable file, for other kinds of files, and beyond ``most`` bytes; EOFError and zlib.error
+    for damaged .gz files. ``advice`` is what to do about the size.
     """
     name = str(path)
     advice = advice and f"; {advice}"

@@ -157,7 +157,7 @@ class Table(msgspec.Struct, frozen=True):
     """Whether the heading above says the same."""
 
 
-class Part(msgspec.Struct, frozen=True):
+class BarPart(msgspec.Struct, frozen=True):
     """A part of a bar: the share of a plugin in a score, for instance."""
 
     name: str
@@ -180,7 +180,7 @@ class Bar(msgspec.Struct, frozen=True):
     """A bar of parts, with a label before and a text after it."""
 
     label: Value
-    parts: Sequence[Part]
+    parts: Sequence[BarPart]
     text: str
 
     @property
@@ -317,7 +317,7 @@ class Pager(msgspec.Struct, frozen=True):
     following: str = ""
 
 
-class Problem(msgspec.Struct, frozen=True):
+class DiagnosticView(msgspec.Struct, frozen=True):
     """A diagnostic with the line of the source in three parts: before, marked and after."""
 
     component: ClassVar[str] = "diagnostic"
@@ -333,7 +333,7 @@ class Problem(msgspec.Struct, frozen=True):
     href: str = ""
 
     @classmethod
-    def of(cls, diagnostic: Diagnostic, href: str = "") -> Problem:
+    def of(cls, diagnostic: Diagnostic, href: str = "") -> DiagnosticView:
         """Return a diagnostic as it is shown; ``href``: where its source is."""
         line, column = diagnostic.excerpt()
         start = min(column - 1, len(line))

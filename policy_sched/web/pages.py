@@ -69,7 +69,7 @@ Block: TypeAlias = (
     | components.Bars
     | components.Funnel
     | components.Cells
-    | components.Problem
+    | components.DiagnosticView
     | components.Facts
     | Prose
     | Source

@@ -23,6 +23,6 @@ def test_large_deviations_are_marked() -> None:
         rule_cost.Measured("high", "true", 40.0, 10.0, 4.0),
     ]
     assert [item.within for item in items] == [True, False, False]
-    lines = list(rule_cost.RuleCosts(rule_cost.NAME, 5, 3.0, 1, items).text_lines())
+    lines = list(rule_cost.MeasuredRuleCosts(rule_cost.NAME, 5, 3.0, 1, items).text_lines())
     assert lines[-1] == "  1 of 3 within a factor of 3"
     assert [line.endswith("beyond a factor of 3") for line in lines[2:5]] == [False, True, True]

@@ -14,7 +14,7 @@ from policy_sched.console.sources import UNDECIDED, Waiting, dominant_reason, gr
 from policy_sched.console.sources.source import History, QueueSample
 from policy_sched.errors import PolicySchedError
 from policy_sched.profiles.reload import PolicyFiles, ReloadResult
-from policy_sched.web import Problem
+from policy_sched.web import DiagnosticView
 from tests.console.browsing import EXAMPLE, Browser, browsing, of_files, pages
 from tests.console.clusters import large, node, of_objects, pod
 from tests.profiles.policy_texts import keeping
@@ -77,7 +77,7 @@ def test_a_reload_that_fails_keeps_what_decides(tmp_path: Path) -> None:
     assert source.versions()["policies"] > before["policies"]
     assert source.store.status.generation == 1
     shown = overview.attention(source, list(source.waiting().values())).blocks
-    assert any(isinstance(block, Problem) for block in shown)
+    assert any(isinstance(block, DiagnosticView) for block in shown)
     file.write_text(POLICY % "b")
     assert source.reload() is ReloadResult.LOADED
     source.simulate()

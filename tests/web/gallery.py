@@ -64,8 +64,8 @@ def table(name: str) -> web.Table:
 def bars(name: str) -> web.Bars:
     """Return two bars of two parts."""
     both = [
-        web.Bar(name, [web.Part(name, 60.0), web.Part("Fit", 40.0)], "100"),
-        web.Bar("node-2", [web.Part(name, 30.0), web.Part("Fit", 0.0)], "30"),
+        web.Bar(name, [web.BarPart(name, 60.0), web.BarPart("Fit", 40.0)], "100"),
+        web.Bar("node-2", [web.BarPart(name, 30.0), web.BarPart("Fit", 0.0)], "30"),
     ]
     return web.Bars(name, both, note=name)
 
@@ -93,10 +93,10 @@ def cells(name: str) -> web.Cells:
     return web.Cells(name, [web.CellGroup(name, both, name)], unknown="unknown")
 
 
-def problem(name: str) -> web.Problem:
+def problem(name: str) -> web.DiagnosticView:
     """Return a problem of a rule."""
     diagnostic = Diagnostic(
         name, 3, 23, "PS003", f"no field {name}", "did you mean priority?", width=7,
         source_line=RULE,
     )  # fmt: skip
-    return web.Problem.of(diagnostic)
+    return web.DiagnosticView.of(diagnostic)

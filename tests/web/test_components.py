@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policy_sched.errors import Diagnostic
-from policy_sched.web import Bar, Bars, Cell, Funnel, Meter, Part, Problem
+from policy_sched.web import Bar, BarPart, Bars, Cell, DiagnosticView, Funnel, Meter
 from tests.web.gallery import bars, problem
 
 
@@ -18,13 +18,15 @@ def test_parts_of_a_bar_follow_each_other() -> None:
 
 def test_equal_parts_have_one_colour() -> None:
     """The colour belongs to the name of a part, in all bars."""
-    both = Bars("", [Bar("a", [Part("x", 1), Part("y", 1)], ""), Bar("b", [Part("y", 1)], "")])
+    both = Bars(
+        "", [Bar("a", [BarPart("x", 1), BarPart("y", 1)], ""), Bar("b", [BarPart("y", 1)], "")]
+    )
     assert [part.colour for bar in both.bars for part in both.segments(bar)] == [0, 1, 1]
 
 
 def test_bars_without_a_length_are_empty() -> None:
     """Bars whose parts are all 0 or less have no parts to draw."""
-    none = Bars("", [Bar("a", [Part("x", 0), Part("y", -1)], "0")])
+    none = Bars("", [Bar("a", [BarPart("x", 0), BarPart("y", -1)], "0")])
     assert none.segments(none.bars[0]) == []
 
 
@@ -68,5 +70,5 @@ def test_a_problem_marks_its_place() -> None:
 def test_a_problem_beyond_the_line_and_without_a_line() -> None:
     """A place after the last character is a blank; without a source nothing is marked."""
     end = Diagnostic("a", 1, 4, "PS001", "unexpected end", source_line="a +")
-    assert Problem.of(end).marked == " "
-    assert Problem.of(Diagnostic("a", 1, 4, "PS001", "unexpected end")).marked == ""
+    assert DiagnosticView.of(end).marked == " "
+    assert DiagnosticView.of(Diagnostic("a", 1, 4, "PS001", "unexpected end")).marked == ""

@@ -96,7 +96,7 @@ def _pictures(report: experiments.SweepReport) -> list[web.Section]:
             if values:
                 mean = experiments.distribution(values).mean
                 bars.append(
-                    web.Bar(variant, [web.Part("mean", mean)], experiments.number_text(mean))
+                    web.Bar(variant, [web.BarPart("mean", mean)], experiments.number_text(mean))
                 )
         if bars:
             blocks.append(web.Bars(f"{experiments.named(measure)}: means", bars))

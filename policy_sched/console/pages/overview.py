@@ -18,7 +18,7 @@ from policy_sched.language.values import types
 from policy_sched.model import HOSTNAME, ZONE, Node, counted, quantity_text
 from policy_sched.scheduler import Scheduler
 from policy_sched.simulate import Allocation, allocations, resource_names
-from policy_sched.web import Problem
+from policy_sched.web import DiagnosticView
 
 REASONS: Final = 12
 """Groups of pending pods that are shown."""
@@ -59,7 +59,7 @@ def view(source: ClusterSource, query: Query, results: Results) -> View:
 def attention(source: ClusterSource, waiting: Sequence[Waiting]) -> web.Section:
     """Return what needs a look: problems of files, and pods without a node by reason."""
     problems = source.problems()
-    blocks: list[web.Block] = [web.Problem.of(problem) for problem in problems[:PROBLEMS]]
+    blocks: list[web.Block] = [web.DiagnosticView.of(problem) for problem in problems[:PROBLEMS]]
     if len(problems) > PROBLEMS:
         blocks.append(web.Prose([f"and {counted(len(problems) - PROBLEMS, 'more problem')}"]))
     groups = grouped(pod for pod in waiting if pod.message and not pod.node)
@@ -216,7 +216,7 @@ class Colouring:
     expression: str = ""
     """Text of the expression."""
     shares: Mapping[str, tuple[float | None, str]] = field(default_factory=dict)
-    problems: Sequence[Problem] = ()
+    problems: Sequence[DiagnosticView] = ()
     """Problems of the expression."""
     failure: str = ""
     means: bool = True
@@ -276,7 +276,7 @@ def _by_expression(scheduler: Scheduler, text: str) -> Colouring:
     try:
         result = evaluated(text, ANY, None, scheduler.cache, None, scheduler.handle.now())
     except PolicyError as error:
-        problems = [Problem.of(problem) for problem in error.diagnostics]
+        problems = [DiagnosticView.of(problem) for problem in error.diagnostics]
         return Colouring(EXPRESSION, expression=text, problems=problems)
     except PolicySchedError as error:
         return Colouring(EXPRESSION, expression=text, failure=str(error))

@@ -77,7 +77,7 @@ def _problems(problems: Sequence[Diagnostic]) -> list[web.Section]:
     if not problems:
         return []
     shown: list[web.Block] = [
-        web.Problem.of(problem, edit_href(problem)) for problem in problems[:PROBLEMS]
+        web.DiagnosticView.of(problem, edit_href(problem)) for problem in problems[:PROBLEMS]
     ]
     if len(problems) > PROBLEMS:
         shown.append(web.Prose([f"and {counted(len(problems) - PROBLEMS, 'more problem')}"]))

@@ -23,7 +23,7 @@ from policy_sched.diff import diff_page
 from policy_sched.errors import PolicySchedError
 from policy_sched.profiles.reload import NoResultError
 from policy_sched.source import MAX_POLICY_BYTES
-from policy_sched.web import Block, Problem, Prose, Section, Text, Value, environment
+from policy_sched.web import Block, DiagnosticView, Prose, Section, Text, Value, environment
 
 BODY_SECONDS: Final = 30.0
 """How long a browser may take to send a body."""
@@ -237,7 +237,7 @@ EDITOR: Final = page.Page(
 def sections(trial: trials.PolicyTrial, href: str) -> list[Section]:
     """Return the result of a trial; ``href``: the address of the editor, for problems."""
     problems: list[Block] = [
-        Problem.of(problem, f"{href}&line={problem.line}") for problem in trial.problems
+        DiagnosticView.of(problem, f"{href}&line={problem.line}") for problem in trial.problems
     ]
     if trial.diff is None:
         text = "The edited policies have errors, so nothing was decided."

@@ -4,10 +4,9 @@
 as they are; a pod gets its defaults when it is created. A scheduler rejects a claim without an
 allocation mode.
 
-Nulls: kube-apiserver keeps objects as Go structs.
-
-It writes an empty list or time as null if the field has no ``omitempty`` (k8s.io/api, types.go).
-Clients see this: images of a Node have names null, a CSINode without drivers has drivers null.
+Nulls: kube-apiserver keeps objects as Go structs, and writes an empty list or time as null if its
+field has no ``omitempty`` (k8s.io/api, types.go). Clients see this: images of a Node have names
+null, a CSINode without drivers has drivers null.
 """
 
 from __future__ import annotations

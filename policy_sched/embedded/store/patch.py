@@ -1,12 +1,10 @@
-"""Patches of plain data: JSON merge patch, strategic merge patch, JSON patch.
+"""Patches of plain data: JSON merge patch, strategic merge patch, JSON patch, client-side apply.
 
 Of the strategic merge only the lists below are merged by key; every other list is replaced, as in
 a merge patch. (RFC 7386, RFC 6902, and the patchMergeKey tags of the API's types.)
 
-Apply: an object becomes what a file describes, as with kubectl's client-side apply.
-
-An annotation keeps the former file. Fields that only the former file has are removed; fields of the
-file are written; all others stay.
+Client-side apply, as by kubectl: an annotation keeps the former file. Fields that only the former
+file has are removed; fields of the file are written; all others stay.
 """
 
 from __future__ import annotations

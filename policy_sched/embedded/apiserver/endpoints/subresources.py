@@ -1,14 +1,10 @@
-"""Subresources that are no part of an object: bindings, evictions, scales.
+"""Subresources: bindings, evictions, scales, tokens, and those that need a kubelet.
 
-What needs a kubelet: logs, commands in containers, ports. There is none to be reached here.
+Logs, commands in containers and ports need a kubelet, and there is none. Such requests are checked
+as the API server checks them, and then fail as on a cluster without a reachable kubelet.
 
-Requests are checked as far as the API server does that itself; then they fail as they do on a
-cluster whose kubelet does not respond.
-
-Evictions: deletions of pods that disruption budgets have a say in.
-
-(The eviction subresource of pods: canIgnorePDB, checkAndDecrement, and which pods that are not
-ready may go, whatever the budget.)
+Evictions are deletions of pods within disruption budgets, as in the API server's eviction
+subresource (canIgnorePDB, checkAndDecrement).
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class WatchSlots:
             yield
         finally:
             self._taken[user.name] -= 1
-            self._taken += Counter()  # which forgets those that have none
+            self._taken += Counter()  # removes users without watches
 
 
 class WatchWaker:

@@ -1,13 +1,11 @@
-"""RBAC: which rules apply to a user, and whether they allow a request.
+"""RBAC: the rules of a user, and whether they allow a request.
 
 Theory of operation: roles and bindings are read from the store and kept as they were decoded for
 as long as none of them changes. A request is authorized by going through the bindings that name
 the user, those of the cluster first; rules only ever allow.
 
-The attributes of a request that are authorized.
-
-They follow from method and path alone. So a user without the right to read a resource does not
-learn whether it exists.
+The attributes of a request follow from method and path alone. So a user without the right to read
+a resource does not learn whether it exists.
 """
 
 from __future__ import annotations
