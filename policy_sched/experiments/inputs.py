@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -37,8 +37,6 @@ from policy_sched.model import DURATION_ANNOTATION, ApiObject, Node, Pod, PodInf
 from policy_sched.profiles.models import BAD_VALUE, DUPLICATE, CountedDevices, Path, did_you_mean
 from policy_sched.scheduler import Scheduler
 
-GiveDevices: TypeAlias = Callable[[PodInfo, str], PodInfo]
-"""Gives a pod that was bound to a node its devices, and returns the pod as it counts from then."""
 RULE: Final = "variables.devices"
 MOST: Final = 1024
 """Devices of a node."""
@@ -126,7 +124,7 @@ class DeviceAgent:
         self._amounts = RuleValues(self.rule, cache.nodes, cache.pods)
 
     def give(self, pod: PodInfo, node: str) -> PodInfo:
-        """Give a bound pod its devices; see GiveDevices.
+        """Give a bound pod its devices; return the pod as it counts from then on.
 
         Raises PolicySchedError if the rule fails.
         """

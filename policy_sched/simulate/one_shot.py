@@ -91,20 +91,13 @@ PROGRESS_EVERY: Final = 64
 """Decisions between two updates of the progress bar."""
 
 
-def run_cluster(
-    scheduler: Scheduler, pending: Sequence[Pod], advance: Advance
-) -> report.OneShotRun:
-    """Decide all pending pods; ``advance`` is called with the number of further decisions.
-
-    Raises PolicySchedError if a decision cannot be executed.
-    """
-    return run_queue(scheduler, [PodInfo.of(pod) for pod in pending], advance)
-
-
 def run_queue(
     scheduler: Scheduler, infos: Sequence[PodInfo], advance: Advance
 ) -> report.OneShotRun:
-    """As `run_cluster`, with decoded pods."""
+    """Decide pending pods; ``advance`` is called with the number of further decisions.
+
+    Raises PolicySchedError if a decision cannot be executed.
+    """
     started = time.perf_counter()
     placements: dict[str, report.PodPlacement] = {}
     for info in infos:

@@ -117,13 +117,8 @@ _ANY: Final = re.compile(rb"""^[-{\s,]*["']?apiVersion["']?\s*:""", re.MULTILINE
 _LARGEST: Final = 8 << 20
 
 
-def is_ours(data: bytes) -> bool:
-    """Return whether a text, well formed or not, has an apiVersion of a kind that is read here."""
-    return _OURS.search(data) is not None
-
-
 def is_file_of_ours(path: str | Path, pattern: re.Pattern[bytes] = _OURS) -> bool:
-    """Return whether a file can be read and has a known apiVersion."""
+    """Return whether a readable file, well formed or not, has a known apiVersion."""
     try:
         return pattern.search(read_bytes(path, _LARGEST)) is not None
     except (OSError, EOFError):

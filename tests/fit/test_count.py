@@ -17,8 +17,9 @@ from policy_sched.model import cluster_objects
 from policy_sched.model.meta import ApiObject, LabelSelector, ObjectMeta
 from policy_sched.model.pod import Pod
 from policy_sched.model.pod_info import PodInfo
+from policy_sched.report import unshown
 from policy_sched.scheduler.setup.factory import assemble, load_cluster, read
-from policy_sched.simulate.one_shot import run_cluster
+from policy_sched.simulate.one_shot import run_queue
 from policy_sched.testing import make_node, make_pod
 
 PLANS, _ = read(None, ())
@@ -182,7 +183,7 @@ def test_the_count_is_what_simulate_places(cpus: list[int], request: int, taken:
     scheduler = assemble(PLANS)
     many = [make_pod(f"web-{i}", cpu=str(request)) for i in range(40)]
     pending = load_cluster(scheduler.cache, [*nodes, *running, *many])
-    run = run_cluster(scheduler, pending, lambda _more: None)
+    run = run_queue(scheduler, [PodInfo.of(pod) for pod in pending], unshown)
     assert count.replicas == run.placed
     assert count.message == run.placements[-1].message
 

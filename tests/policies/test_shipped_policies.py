@@ -12,11 +12,13 @@ import pytest
 import yaml
 
 from policy_sched.manifests.load import load
+from policy_sched.model import PodInfo
 from policy_sched.policytest.runner import run_scenario
 from policy_sched.policytest.scenario import load_scenarios
 from policy_sched.profiles.load import load_policies
+from policy_sched.report import unshown
 from policy_sched.scheduler.setup.factory import build, load_cluster, read
-from policy_sched.simulate.one_shot import run_cluster
+from policy_sched.simulate.one_shot import run_queue
 
 POLICIES = Path(__file__).parents[2] / "policies"
 FOLDERS = sorted(path.parent for path in POLICIES.glob("*/policy.yaml"))
@@ -98,7 +100,7 @@ def placements(config: str | None, policies: list[str]) -> dict[str, str | None]
     """Return the nodes of the example cluster's pending pods."""
     scheduler = build(config, policies)
     pending = load_cluster(scheduler.cache, load([str(EXAMPLE / "manifests")], None).objects)
-    run = run_cluster(scheduler, pending, lambda _: None)
+    run = run_queue(scheduler, [PodInfo.of(pod) for pod in pending], unshown)
     return {placement.pod: placement.node for placement in run.placements}
 
 

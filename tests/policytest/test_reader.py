@@ -11,7 +11,7 @@ from policy_sched.cli.main import run
 from policy_sched.errors import Diagnostic, PolicyError
 from policy_sched.policytest.reader import FieldPath, Plain, Reader, expand, full_name
 from policy_sched.policytest.scenario import load_scenarios
-from policy_sched.source.reading import is_ours, root_of
+from policy_sched.source.reading import is_file_of_ours, root_of
 
 
 def nowhere(path: FieldPath, key: bool) -> Diagnostic:
@@ -277,6 +277,8 @@ def test_links_in_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (b"apiVersion: v1\n", False),
     ],
 )
-def test_a_broken_file_is_known_by_its_api_version(text: bytes, ours: bool) -> None:
+def test_a_broken_file_is_known_by_its_api_version(text: bytes, ours: bool, tmp_path: Path) -> None:
     """A file is known by its apiVersion, also where it is broken."""
-    assert is_ours(text) is ours
+    file = tmp_path / "file.yaml"
+    file.write_bytes(text)
+    assert is_file_of_ours(file) is ours

@@ -19,6 +19,7 @@ from policy_sched.model.pod import Pod
 from policy_sched.model.pod_group import POD_GROUP_LABEL, CoschedulingGroup, CoschedulingSpec
 from policy_sched.model.pod_info import PodInfo, running_form
 from policy_sched.profiles.build.pipeline import CompiledPlan
+from policy_sched.report import unshown
 from policy_sched.scheduler import api_calls
 from policy_sched.scheduler.setup.factory import assemble, build, load_cluster, read
 from policy_sched.simulate import one_shot
@@ -34,7 +35,7 @@ def decided(*objects: ApiObject, seed: int = 0, policies: Sequence[str] = ()) ->
     scheduler = build(None, policies, objects=objects, seed=seed)
     pending = load_cluster(scheduler.cache, objects)
     reported: list[int] = []
-    run = one_shot.run_cluster(scheduler, pending, reported.append)
+    run = one_shot.run_queue(scheduler, [PodInfo.of(pod) for pod in pending], reported.append)
     assert scheduler.cache.check() == []
     return run
 
@@ -188,9 +189,8 @@ def plans(policy: str = "") -> tuple[CompiledPlan, ...]:
 def simulated(objects: Sequence[ApiObject], policy: str, seed: int) -> OneShotRun:
     """Return the result of `simulate`."""
     scheduler = assemble(plans(policy), seed=seed, objects=objects)
-    return one_shot.run_cluster(
-        scheduler, load_cluster(scheduler.cache, objects), lambda _more: None
-    )
+    infos = [PodInfo.of(pod) for pod in load_cluster(scheduler.cache, objects)]
+    return one_shot.run_queue(scheduler, infos, unshown)
 
 
 def explained(

@@ -11,14 +11,15 @@ import pytest
 
 from policy_sched.manifests.load import load
 from policy_sched.manifests.workload_expansion import JOB_INDEX, TEMPLATE_HASH
-from policy_sched.model import cluster_objects
+from policy_sched.model import PodInfo, cluster_objects
 from policy_sched.model.kinds import KINDS
 from policy_sched.model.meta import ApiObject
 from policy_sched.model.pod import Pod, PodTemplate
 from policy_sched.model.storage import PersistentVolumeClaim
+from policy_sched.report import unshown
 from policy_sched.scheduler.setup.factory import build, load_cluster
 from policy_sched.simulate import workloads
-from policy_sched.simulate.one_shot import run_cluster
+from policy_sched.simulate.one_shot import run_queue
 from policy_sched.testing import make_node
 
 HERE = Path(__file__).parent / "manifests"
@@ -69,7 +70,8 @@ def pods_by_owner(objects: list[ApiObject]) -> dict[str, list[Pod]]:
 def placed(objects: list[ApiObject]) -> dict[str, str | None]:
     """Return the node of each pod."""
     scheduler = build(objects=objects)
-    run = run_cluster(scheduler, load_cluster(scheduler.cache, objects), lambda _more: None)
+    infos = [PodInfo.of(pod) for pod in load_cluster(scheduler.cache, objects)]
+    run = run_queue(scheduler, infos, unshown)
     return {placement.pod: placement.node for placement in run.placements}
 
 

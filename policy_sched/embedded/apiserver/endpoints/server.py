@@ -437,8 +437,6 @@ def refused(error: ApiError) -> web.Response:
 BOUNDS: Final = Bounds(
     connections=1000, header=64 * 1024, headers=128, body=registry.LIMIT, silent=30.0, idle=300.0
 )
-BUSY: Final = b"Too many requests, please try again later.\n"
-_LATER: Final = {**headers_of(TEXT), "Retry-After": "1"}
 _MISTAKES: Final = (
     LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError,
     RecursionError, msgspec.MsgspecError,

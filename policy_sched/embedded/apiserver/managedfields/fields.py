@@ -309,10 +309,3 @@ def _shrink(lists: Lists, values: Plain, gone: tuple[str, _Tree], names: Names) 
         del values[name]
     else:
         values[name] = left
-
-
-def present(value: Any) -> Any:
-    """Return plain data without fields that are null."""
-    if isinstance(value, dict):
-        return {key: present(item) for key, item in value.items() if item is not None}
-    return [present(item) for item in value] if isinstance(value, list) else value

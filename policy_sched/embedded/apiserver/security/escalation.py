@@ -29,6 +29,7 @@ from policy_sched.embedded.apiserver.security.rbac import (
     RoleBinding,
     RoleRef,
     completed,
+    covers_path,
     refusal,
 )
 from policy_sched.embedded.store import ObjectStore
@@ -148,7 +149,7 @@ def _covers(held: PolicyRule, part: PolicyRule) -> bool:
         return False
     if part.non_resource_urls:
         urls = held.non_resource_urls or ()
-        return any(_covers_url(url, part.non_resource_urls[0]) for url in urls)
+        return any(covers_path(url, part.non_resource_urls[0]) for url in urls)
     wanted = (part.resources or ("",))[0]
     below = f"{ALL}/{wanted.partition('/')[2]}" if "/" in wanted else wanted
     resources = held.resources or ()
@@ -166,12 +167,6 @@ def _named(part: PolicyRule, held: PolicyRule) -> bool:
 
 def _all_in(wanted: tuple[str, ...] | None, held: tuple[str, ...] | None) -> bool:
     return ALL in (held or ()) or set(wanted or ()) <= set(held or ())
-
-
-def _covers_url(held: str, wanted: str) -> bool:
-    if held in (ALL, wanted):
-        return True
-    return held.endswith(ALL) and wanted.startswith(held.rstrip(ALL))
 
 
 def _words(user: UserInfo, missing: list[PolicyRule]) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -25,6 +25,7 @@ from policy_sched.embedded.store import ObjectStore
 from policy_sched.manifests import Plain
 from policy_sched.model import ApiValue, Kind, LabelSelector
 
+_T = TypeVar("_T")
 GROUP: Final = "rbac.authorization.k8s.io"
 ROLE: Final[Kind] = (f"{GROUP}/v1", "Role")
 CLUSTER_ROLE: Final[Kind] = (f"{GROUP}/v1", "ClusterRole")
@@ -89,24 +90,12 @@ class RoleBinding(ApiValue, frozen=True):
     role_ref: RoleRef = RoleRef()
 
 
-_ROLE: Final = msgspec.json.Decoder(Role)
-_BINDING: Final = msgspec.json.Decoder(RoleBinding)
-
-
-def role_of(stored: Stored) -> Role:
-    """Return a stored role; one that came past the API and cannot be read allows nothing."""
+def _decoded(stored: Stored, kind: type[_T]) -> _T:
+    """Return a stored role or binding; an empty one for invalid data that the API has not seen."""
     try:
-        return _ROLE.decode(stored.raw)
+        return msgspec.json.decode(stored.raw, type=kind)
     except msgspec.ValidationError:
-        return Role()
-
-
-def binding_of(stored: Stored) -> RoleBinding:
-    """Return a stored binding; one that came past the API and cannot be read gives nothing."""
-    try:
-        return _BINDING.decode(stored.raw)
-    except msgspec.ValidationError:
-        return RoleBinding()
+        return kind()
 
 
 def completed(resource: Resource, data: Plain) -> Role | RoleBinding:
@@ -115,25 +104,25 @@ def completed(resource: Resource, data: Plain) -> Role | RoleBinding:
     Raises ApiError if it is not valid.
     """
     if resource.key in (ROLE, CLUSTER_ROLE):
-        role: Role = _read(resource, data, _ROLE)
+        role = _read(resource, data, Role)
         _check_rules(resource, data, role)
         return role
-    read: RoleBinding = _read(resource, data, _BINDING)
+    read = _read(resource, data, RoleBinding)
     ref = data.setdefault("roleRef", {})
     ref["apiGroup"] = read.role_ref.api_group or GROUP
     for subject in data.get("subjects") or ():
         if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
             subject["apiGroup"] = GROUP
-    binding: RoleBinding = _read(resource, data, _BINDING)
+    binding = _read(resource, data, RoleBinding)
     _check_reference(resource, data, binding)
     for index, subject in enumerate(binding.subjects or ()):
         _check_subject(resource, data, index, subject)
     return binding
 
 
-def _read(resource: Resource, data: Plain, decoder: msgspec.json.Decoder[Any]) -> Any:
+def _read(resource: Resource, data: Plain, kind: type[_T]) -> _T:
     try:
-        return decoder.decode(encoded(data))
+        return msgspec.json.decode(encoded(data), type=kind)
     except msgspec.ValidationError as error:
         raise cannot_be_handled(resource.key, f"json: cannot unmarshal: {error}") from None
 
@@ -304,7 +293,7 @@ def allows(rule: PolicyRule, attributes: Attributes) -> bool:
     if not _has(rule.verbs, attributes.verb):
         return False
     if not attributes.resource:
-        return any(_covers_path(url, attributes.path) for url in rule.non_resource_urls or ())
+        return any(covers_path(url, attributes.path) for url in rule.non_resource_urls or ())
     names = rule.resource_names
     return (
         _has(rule.api_groups, attributes.group)
@@ -323,7 +312,8 @@ def _covers_resource(resource: str, attributes: Attributes) -> bool:
     return bool(attributes.subresource) and resource == f"{ALL}/{attributes.subresource}"
 
 
-def _covers_path(url: str, path: str) -> bool:
+def covers_path(url: str, path: str) -> bool:
+    """Return whether a path is a rule's URL, or begins with what is before its ``*``."""
     if url in (ALL, path):
         return True
     return url.endswith(ALL) and path.startswith(url.rstrip(ALL))
@@ -364,7 +354,7 @@ class Rbac:
         cluster = kind == "ClusterRole"
         key = CLUSTER_ROLE if cluster else ROLE
         stored = self._store.find(key, "" if cluster else namespace, name)
-        return None if stored is None else role_of(stored).rules or ()
+        return None if stored is None else _decoded(stored, Role).rules or ()
 
     def _of(self, user: UserInfo) -> tuple[list[Granted], list[str]]:
         """Return what bindings give a user, and which roles are missing."""
@@ -373,7 +363,7 @@ class Rbac:
             self._version = version
             self._granted.clear()
             self._bindings = [
-                (stored, binding_of(stored))
+                (stored, _decoded(stored, RoleBinding))
                 for kind in (CLUSTER_ROLE_BINDING, ROLE_BINDING)
                 for stored in self._store.select(kind)
             ]
