@@ -37,13 +37,14 @@ from policy_sched.preemption import Case
 Quantifier: TypeAlias = Callable[[ast.Core], ast.Core]
 """From a condition on an element to the expression that is true if there is such an element."""
 
-_OPTIONAL = frozenset({"optMap", "optFlatMap"})
+_OPTIONAL = frozenset({"optMap", "optFlatMap", "fold"})
+"""Macros whose variables are no elements of a list alone."""
 
 
 def conditions_inside(core: ast.Macro | ast.Let) -> Iterator[tuple[ast.Core, Quantifier]]:
     """Yield the conditions in the body of a macro, and for each how to quantify it.
 
-    The bodies of ``optMap`` and ``optFlatMap`` are left out.
+    The bodies of ``optMap``, ``optFlatMap`` and ``fold`` are left out.
     """
     yield from _inside(core, lambda body: body)
 

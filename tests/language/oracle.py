@@ -172,6 +172,12 @@ class Oracle:
                 return ABSENT
             mapped = self._with({tree.names[0]: operand.value}, _given(tree.body))
             return some(mapped) if tree.kind == "optMap" else mapped
+        if tree.kind == "fold":
+            so_far = settled(self.value(_given(tree.first)), tree.type)
+            for item in sorted(operand) if isinstance(operand, dict) else operand:
+                names = dict(zip(tree.names, (item, so_far), strict=True))
+                so_far = settled(self._with(names, _given(tree.body)), tree.type)
+            return so_far
         frames = list(_frames(operand, tree.names))
         if tree.kind in {"all", "exists"}:
             tests = (partial(self._with, names, _given(tree.test)) for _, names in frames)

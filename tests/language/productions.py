@@ -7,6 +7,7 @@ from typing import Final
 #: Productions that go deeper.
 BRANCHES: Final[dict[str, tuple[str, ...]]] = {
     "bool": (
+        "pod.containers.fold($x, $a, {bool}, $a && {bool|x:Container})",
         "{bool} && {bool}",
         "{bool} || {bool}",
         "!{bool}",
@@ -66,6 +67,8 @@ BRANCHES: Final[dict[str, tuple[str, ...]]] = {
         "{string} in node.requested",
     ),
     "int": (
+        "node.pods.fold($x, $a, {int}, {bool|x:Pod} ? $a * 2 : {int|x:Pod})",
+        "{ints}.fold($x, $a, {int}, $a + {int|x:int})",
         "({int} + {int})",
         "({int} - {int})",
         "({int} * {int})",
@@ -177,6 +180,7 @@ BRANCHES: Final[dict[str, tuple[str, ...]]] = {
         "{cpu}.asApproximateFloat()",
     ),
     "string": (
+        "{strings}.fold($x, $a, {string}, $a + {string|x:string})",
         "({string} + {string})",
         "({bool} ? {string} : {string})",
         "string({int})",
@@ -206,6 +210,7 @@ BRANCHES: Final[dict[str, tuple[str, ...]]] = {
         "namespaceObject.name",
     ),
     "resources": (
+        "pod.containers.fold($x, $a, {resources}, $a - {resources|x:Container})",
         "({resources} + {resources})",
         "({resources} - {resources})",
         "({resources} * {int})",
@@ -214,6 +219,7 @@ BRANCHES: Final[dict[str, tuple[str, ...]]] = {
         "({bool} ? {resources} : {resources})",
     ),
     "cpu": (
+        "node.pods.fold($x, $a, {cpu}, $a + {cpu|x:Pod})",
         '{resources}["cpu"]',
         "({cpu} + {cpu})",
         "({cpu} - {cpu})",
@@ -241,6 +247,7 @@ BRANCHES: Final[dict[str, tuple[str, ...]]] = {
         'tryTimestamp("0" + {string} + ".01.2024", "02.01.2006").orValue({timestamp})',
     ),
     "strings": (
+        "{ints}.fold($x, $a, {strings}, $a + {strings|x:int})",
         "({strings} + {strings})",
         "[{string}, {string}]",
         "{strings}.filter($x, {bool|x:string})",

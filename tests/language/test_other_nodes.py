@@ -8,6 +8,7 @@ import pytest
 
 from policy_sched.cluster.tables import Scope
 from policy_sched.language.runtime.activation import Activation
+from policy_sched.language.values.limits import LimitError
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod
 from tests.language.test_compile import attempt, rule
@@ -93,6 +94,40 @@ CASES: dict[str, list[object]] = {
     'cluster.requested.fitsIn(pod.requests * 0, "unlimited")': [False] * 3,
     'pod.requests.fitsIn(pod.requests - pod.requests, "unlimited")': [False] * 3,
     "(node.allocatable * 9223372036854775807).names().size()": ["overflow"] * 3,
+    # Folds: over known lists, over lists of the pod and of the node, inside of each other.
+    "[1, 2, 3].fold(x, acc, 0, acc * 10 + x)": [123] * 3,
+    "[1, 2, 3].fold(x, acc, node.podCount, acc * 10 + x)": [1123, 1123, 123],
+    "[].fold(x, acc, 7, acc + 1)": [7] * 3,
+    '["a", "b"].fold(t, acc, node.name, acc + t)': ["n0ab", "n1ab", "n2ab"],
+    "[1, 2, 3].filter(x, x > node.podCount).fold(x, acc, 1, acc * (x + node.podCount))": [
+        12,
+        12,
+        6,
+    ],
+    "node.pods.fold(p, acc, 1.5, acc + double(p.priority) + 1.0)": [2.5, 2.5, 1.5],
+    "node.pods.fold(p, acc, true, acc && p.priority > 0)": [False, False, True],
+    'pod.labels.fold(k, acc, "", acc + k)': ["tier"] * 3,
+    "pod.containers.fold(c, acc, node.free, acc - c.requests).fitsIn(node.free)": [True] * 3,
+    'pod.containers.fold(c, acc, node.free, acc - c.requests)["cpu"].milli()': [1000, 6000, -2000],
+    "pod.containers.fold(c, acc, optional.of(node.podCount), acc.optMap(n, n + 5)).orValue(-1)": [
+        6,
+        6,
+        5,
+    ],
+    "pod.containers.fold(c, acc, optional.of([node.free, node.free]), acc.optFlatMap(zs, "
+    "lists.range(zs.size()).filter(i, c.requests.fitsIn(zs[i])).first().optMap("
+    "i, zs.with(i, zs[i] - c.requests)))).hasValue()": [True, True, False],
+    'pod.containers.fold(c, acc, quantity("1"), acc + c.requests["cpu"]).milli()': [3000] * 3,
+    "lists.range(node.podCount + 2).fold(i, acc, 0, "
+    "acc + lists.range(i).fold(j, a, 1, a * 2 + j))": [8, 8, 3],
+    "node.pods.fold(p, acc, 9223372036854775807, acc + 1)": ["overflow", "overflow", 2**63 - 1],
+    "node.pods.fold(p, acc, 1, 7 / acc - 7)": [0, 0, 1],
+    "[node.podCount, 1].fold(x, acc, 7, acc / x)": [7, 7, "divide_by_zero"],
+    "cel.bind(l, node.pods.filter(p, p.priority >= 0), "
+    "l.fold(p, a, 0, a + 1) + l.fold(p, a, 0, a - 2))": [-1, -1, 0],
+    "[1, 2].map(y, node.pods.fold(p, a, y, a * 3)).sum()": [9, 9, 3],
+    "[3, 1, 2].transformList(i, v, i * v).fold(x, acc, node.podCount, acc * 2 + x)": [14, 14, 6],
+    "node.pods.transformList(i, p, i + 4).fold(x, acc, 1, acc * 2 + x)": [6, 6, 1],
     # Lists with another element, sets of positions, maps and resources of lists.
     "[1, 2, 3].with(node.podCount, 9)": [[1, 9, 3], [1, 9, 3], [9, 2, 3]],
     "[1, 2, 3].with(node.podCount * 3, 9)": ["index_out_of_range"] * 2 + [[9, 2, 3]],
@@ -155,3 +190,55 @@ def test_a_node_that_is_a_value_is_read_as_a_whole() -> None:
     assert expression is not None
     assert {"unschedulable", "labels", "pods", "free"} <= expression.reads.node
     assert expression.reads.scope is Scope.NODE
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        ("node.pods.fold(p, acc)", "PS107", "fold() does not take 2 arguments"),
+        ("node.pods.fold(p, p, 1, 1)", "PS108", "both variables are called `p`"),
+        (
+            'node.pods.fold(p, acc, 1, "a")',
+            "PS203",
+            "the value of fold(): expected int, found string",
+        ),
+        ("node.name.fold(p, acc, 1, 1)", "PS206", "fold() needs a list or map, found string"),
+        (
+            "node.pods.by(p, p.labels)",
+            "PS203",
+            "by() needs string or int or bool, found map(string, string)",
+        ),
+        ("pod.labels.by(k, k)", "PS206", "by() needs a list, found map(string, string)"),
+        (
+            'node.pods.resources(p, p.name, p.requests["cpu"])',
+            "PS203",
+            "resources() takes no amount of a resource, which has a unit already",
+        ),
+        ('pod.requests.fitsIn(node.free, "free")', "PS012", '"free" is not "unlimited"'),
+        (
+            "pod.requests.fitsIn(node.free, pod.name)",
+            "PS012",
+            "what fitsIn takes for resources that are not named must be a constant text",
+        ),
+    ],
+)
+def test_what_gathers_elements_is_checked(text: str, code: str, message: str) -> None:
+    """A macro's arguments have the types that it needs, and the mistake is told in words."""
+    tree, problems = checked_text(text)
+    assert tree is None or problems
+    assert [(p.code, p.message) for p in problems] == [(code, message)]
+
+
+@pytest.mark.parametrize("first", ['"ab"', "[1]"])
+def test_an_accumulator_that_doubles_ends_in_an_error(first: str) -> None:
+    """A text or list that each step doubles would fill the memory within 40 steps."""
+    tree, _ = checked_text(f"node.pods.fold(p, acc, {first}, acc + acc).size()")
+    assert tree is not None
+    expression = compiled(tree)
+    assert expression is not None
+    pods = [PodInfo.of(make_pod(f"p{i}", node_name="n0")) for i in range(60)]
+    bound = expression.bind(cache_of(World(NODES, pods)).nodes)
+    with pytest.raises(LimitError, match="it makes a"):
+        bound.scalar(POD, Activation(), 0)
+    with pytest.raises(LimitError, match="it makes a"):
+        bound.vector(POD, Activation())

@@ -37,7 +37,7 @@ def _entries(tree: ast.MapLit) -> tuple[ast.Core, ...]:
 
 
 def _of_macro(tree: ast.Macro) -> tuple[ast.Core, ...]:
-    parts = (tree.operand, tree.test, tree.body)
+    parts = (tree.operand, tree.first, tree.test, tree.body)
     return tuple(part for part in parts if part is not None)
 
 
@@ -154,6 +154,8 @@ class ElementCount:
         as often as there are elements.
         """
         operand = self._of(tree.operand, local)
+        if tree.first is not None:
+            operand += self._of(tree.first, local)
         if tree.test is not None:
             self._of(tree.test, self._inner(tree, local, operand))
         if tree.body is None:

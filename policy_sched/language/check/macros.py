@@ -7,7 +7,7 @@ from typing import Final
 
 from policy_sched.language.check.scope import Scope, no_overload, select_from, silent, undeclared
 from policy_sched.language.diagnostics import MAX_MACRO_NESTING, MAX_MACROS
-from policy_sched.language.stdlib import MacroForms, choose
+from policy_sched.language.stdlib import MacroForms, choose, settle
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
 
@@ -74,6 +74,8 @@ def expand(node: ast.MethodExpr, scope: Scope) -> ast.Core:
     if macro.of_optional:
         return _optional(node, macro, scope)
     operand = scope.infer(node.target)
+    if node.name == "fold":
+        return _fold(node, macro, operand, scope)
     variables = macro.variables.get(len(node.args))
     if variables is None:
         return _wrong_arity(node.name, macro.title, node, scope)
@@ -129,6 +131,37 @@ def _finish(
     return _sum(tree, node, scope) if kind == "sum" else tree
 
 
+def _fold(node: ast.MethodExpr, macro: MacroForms, operand: ast.Core, scope: Scope) -> ast.Core:
+    """Check ``list.fold(x, acc, first, value)``: the accumulator has the type of ``first``."""
+    if len(node.args) != 4:
+        return _wrong_arity(node.name, macro.title, node, scope)
+    names = _names(node.args[:2], scope)
+    kinds = _element_types(operand, 1, node, scope)
+    first = scope.infer(node.args[2])
+    if names is None or kinds is None or first.type == types.ERROR:
+        return silent(node.span)
+    kind = first.type
+    inner, unique = scope.bind((names[0], kinds[0]), (names[1], kind), nesting=1)
+    body = inner.infer(node.args[3])
+    free = isinstance(kind, types.QuantityType) and kind.dimension == "free"
+    if free and isinstance(body.type, types.QuantityType) and body.type != kind:
+        kind = body.type  # a literal takes the unit of what is added to it
+        first = settle(first, kind.dimension)
+        inner, unique = scope.bind((names[0], kinds[0]), (names[1], kind), nesting=1)
+        body = inner.infer(node.args[3])
+    if body.type == types.ERROR or not scope.require(body, kind, "the value of fold()"):
+        return silent(node.span)
+    return ast.Macro(
+        kind="fold",
+        operand=operand,
+        names=unique,
+        body=body,
+        first=first,
+        type=kind,
+        span=node.span,
+    )
+
+
 _KEYS: Final = (types.STRING, types.INT, types.BOOL)
 _AMOUNT: Final = types.quantity_of("free")
 
@@ -148,7 +181,10 @@ def _gathered(
     for body, kinds in zip(bodies, (first, (_AMOUNT,)), strict=False):
         if body.type not in kinds:
             message = f"{node.name}() needs {' or '.join(map(str, kinds))}, found {body.type}"
-            hint = "" if kinds != (_AMOUNT,) else "of an object's field or of quantity(text)"
+            hint = ""
+            if isinstance(body.type, types.QuantityType):
+                message = "resources() takes no amount of a resource, which has a unit already"
+                hint = "take a field of an object, or quantity(text)"
             return scope.wrong("PS203", body.span, message, hint)
     listed = _one_type(operand.type)
     parts: list[ast.Core] = [

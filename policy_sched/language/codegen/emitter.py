@@ -438,7 +438,7 @@ _READ: Final = (ops.ATTR, ops.FIELD_OF_POD, ops.PODS_AT, ops.TAINTS, ops.PORTS, 
 
 
 def _names(loop: ir.Loop) -> str:
-    if loop.index is None:
+    if loop.index is None or loop.kind is ir.LoopKind.FOLD:
         return f"p{loop.param}"
     return f"p{loop.index}, p{loop.param}"
 
@@ -458,6 +458,9 @@ def loop_text(emitter: Emitter, op: ir.Op, loop: ir.Loop, name: str, home: ir.Bl
         else:
             body.lines.append(f"if not {name}s{i}: {name}s{i} = {error}")
     rest = op.args[1 + loop.errors :]
+    if loop.kind is ir.LoopKind.FOLD:
+        head[0] = f"p{loop.index} = {emitter.text(rest[-1], home)}"
+        rest = rest[:-1]
     (_rows if over else _single)(emitter, op, loop, name, list(rest))
     inside = emitter.steps > before
     counts = over or home.in_loop or inside or op.args[0].kind not in _READ
@@ -466,9 +469,11 @@ def loop_text(emitter: Emitter, op: ir.Op, loop: ir.Loop, name: str, home: ir.Bl
         home.lines.append(f"{name}l = {source}")
         source = f"{name}l"
         home.lines += _begun(source, over=over, nested=home.in_loop, inside=inside)
-    if loop.index is not None:
+    if loop.index is not None and loop.kind is not ir.LoopKind.FOLD:
         source = f"enumerate({source})"
     home.lines += [*head, f"for {_names(loop)} in {source}:", body]
+    if loop.kind is ir.LoopKind.FOLD:
+        home.lines.append(f"{name}v = p{loop.index}")
     if inside and not home.in_loop:
         home.lines += ["left.total -= steps", "if left.total < 0: exhausted()"]
     tail = {ir.LoopKind.ALL: f"{name}v", ir.LoopKind.EXISTS: f"not {name}v"}.get(loop.kind)
@@ -513,6 +518,10 @@ def _single(emitter: Emitter, op: ir.Op, loop: ir.Loop, name: str, rest: list[ir
     match loop.kind:
         case ir.LoopKind.LIST | ir.LoopKind.EACH:
             lines.append(f"{name}v.append({value})")
+        case ir.LoopKind.FOLD:
+            if len(rest) > 1:
+                lines.append(f"{name}e = {name}e or {emitter.text(rest[1], inside)}")
+            lines.append(f"p{loop.index} = {value}")
         case ir.LoopKind.DICT:
             lines.append(f"{name}v[p{loop.index or loop.param}] = {value}")
         case ir.LoopKind.COUNT:

@@ -60,6 +60,9 @@ class LoopKind(Enum):
     COUNT = "count", "0", True
     SUM_INT = "sum_int", "0", True
     SUM_DOUBLE = "sum_double", "0.0", True
+    FOLD = "fold", "None", False
+    """The last value of an accumulator, whose variable is in the place of the index. What it is
+    at first is the last argument."""
     EACH = "each", "[]", True
     """A list of the values over rows, one for each element."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+from msgspec.structs import replace
+
 from policy_sched.language.check import children
 from policy_sched.language.ir import LoopKind, Op, ops
 from policy_sched.language.lower import loops
@@ -16,14 +18,16 @@ from policy_sched.language.lower.abstract_values import (
     Opt,
     Value,
     default_of,
+    range_of,
+    rep_of,
     truth,
 )
 from policy_sched.language.lower.context import Env, Lowering, element_type
 from policy_sched.language.lower.logic import combine, opposite, with_error, without_error
-from policy_sched.language.lower.units import in_one_unit, refined
+from policy_sched.language.lower.units import in_one_unit, of_type, refined
 from policy_sched.language.stdlib import mapping, sorted_keys, value_at
 from policy_sched.language.syntax import Span, ast
-from policy_sched.language.values import Interval, types
+from policy_sched.language.values import Interval, intervals as ranges, types
 from policy_sched.model import ports_conflict
 
 #: Constant lists up to this length are unrolled.
@@ -136,6 +140,8 @@ def macro(low: Lowering, core: ast.Macro, env: Env) -> Abstract:
             )
     if core.kind in ("optMap", "optFlatMap"):
         return _optional_map(low, core, operand, env)
+    if core.kind == "fold":
+        return _fold(low, core, operand, env)
     if len(core.names) > 1:
         return _two_variables(low, core, operand, env)
     listed = as_list(low, operand)
@@ -334,6 +340,62 @@ def _looped(
         inside = low.plain(value)
         return loops.run_loop(low, made, LoopKind.DICT, inside.op, core.type, "o")
     return made
+
+
+# Accumulators.
+
+
+def _fold(low: Lowering, core: ast.Macro, operand: Abstract, env: Env) -> Abstract:
+    """Lower a fold: step by step over a constant list if its accumulator is a number or a text."""
+    assert core.body is not None
+    assert core.first is not None
+    listed, kind = as_list(low, operand), core.type
+    first = of_type(low, low.lower(core.first, env), kind, core.span)
+    if isinstance(listed, MaskedList) and rep_of(kind) != "o" and kind != types.STRING:
+        return _folded(low, core, listed, first, env)
+    if not isinstance(listed, Comprehension) or listed.index is not None:
+        listed = loops.over(low, low.val(listed))
+    elif listed.param in low.bound:
+        listed, _ = loops.alpha_renamed(low.build, listed)
+    low.bound.add(listed.param)
+    start = low.plain(first)
+    accumulator = low.build.fresh(ops.PARAM, rep_of(kind), listed.source)
+    bound: dict[str, Abstract] = {
+        core.names[0]: listed.value,
+        core.names[1]: Value(accumulator, None, kind, range_of(kind)),
+    }
+    with low.assuming((listed.mask, True)):
+        body = of_type(low, low.lower(core.body, {**env, **bound}), kind, core.span)
+    value = low.plain(body)
+    loop = replace(listed, index=accumulator, err=low.first(listed.err, start.err))
+    rep = rep_of(kind)
+    return loops.run_loop(
+        low, loop, LoopKind.FOLD, value.op, kind, rep, own=value.err, first=start.op
+    )
+
+
+def _folded(
+    low: Lowering, core: ast.Macro, listed: MaskedList, first: Abstract, env: Env
+) -> Abstract:
+    """Lower a fold over known elements: the accumulator is one value after the other."""
+    assert core.body is not None
+    so_far, error = without_error(low, first), low.first(listed.err, first.err)
+    for mask, item in listed.items:
+        bound = {core.names[0]: item, core.names[1]: so_far}
+        with low.assuming((mask, True)):
+            step = of_type(low, low.lower(core.body, {**env, **bound}), core.type, core.span)
+            step = low.narrowed(step)
+        outer = None if mask is None else mask.op
+        error = low.first(error, low.masked(outer, step.err))
+        value = without_error(low, step)
+        if mask is None:
+            so_far = value
+            continue
+        before, after = low.plain(so_far), low.plain(value)
+        op = low.op(ops.WHERE, mask.op, after.op, before.op, rep=rep_of(core.type))
+        interval = ranges.hull(low.range(before), low.range(after))
+        so_far = Value(op, None, core.type, interval)
+    return with_error(low, so_far, error)
 
 
 # Optionals.

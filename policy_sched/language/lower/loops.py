@@ -134,19 +134,23 @@ def run_loop(  # noqa: PLR0913  # what a loop is, and what it makes
     own: Op | None = None,
     site: int = 0,
     interval: Interval | None = None,
+    first: Op | None = None,
 ) -> Value:
     """Return the op that runs a comprehension and makes ``kind`` of its values.
 
-    ``value`` and ``own``, its error, are ops over the comprehension's variables.
+    ``value`` and ``own``, its error, are ops over the comprehension's variables. ``first``: what
+    the accumulator of a fold is at first.
     """
     if of_cluster(loop.source):
         scalar = _over_cluster(low, loop, kind, value, own)
         return Value(scalar, loop.err, result, interval or range_of(result))
     mask = None if loop.mask is None else loop.mask.op
-    same = (kind, loop.source, loop.param, loop.index, loop.errors, mask, value, own, rep, site)
+    same = (
+        kind, loop.source, loop.param, loop.index, loop.errors, mask, value, own, rep, site, first,
+    )  # fmt: skip
     op = low.loops.get(same)
     if op is None:
-        op = low.loops[same] = _loop_op(low, loop, kind, (value, own), rep, site)
+        op = low.loops[same] = _loop_op(low, loop, kind, (value, own, first), rep, site)
     outcome = low.op(ops.VAL, op, rep=rep)
     fails = bool(loop.errors) or own is not None or site != 0
     error = low.op(ops.ERR, op, rep="e") if fails else None
@@ -157,19 +161,19 @@ def _loop_op(
     low: Lowering,
     loop: Comprehension,
     kind: LoopKind,
-    values: tuple[Op, Op | None],
+    values: tuple[Op, Op | None, Op | None],
     rep: str,
     site: int,
 ) -> Op:
-    """Return the op of a new loop. ``values``: what it makes, and the error of that."""
-    value, own = values
+    """Return the op of a new loop. ``values``: what it makes, the error of that, and the first."""
+    value, own, first = values
     if loop.param in low.run:
         loop, (new_value, own) = alpha_renamed(low.build, loop, value, own)
         assert new_value is not None
         value = new_value
     low.run.add(loop.param)
     masked = () if loop.mask is None else (loop.mask.op,)
-    errors = (value,) if own is None else (value, own)
+    errors = tuple(part for part in (value, own, first) if part is not None)
     data = Loop(
         kind,
         loop.param.serial,

@@ -150,10 +150,11 @@ class Macro(Core, frozen=True, kw_only=True):
     """An iteration over a list or a map's keys.
 
     ``kind``: all, exists, existsOne, filter, map, transformList, transformMap, optMap,
-    optFlatMap. ``names``: one variable, or two (index or key, value). ``test`` is the
+    optFlatMap, fold. ``names``: one variable, or two (index or key, value). ``test`` is the
     predicate (all, exists, existsOne, filter and the filtering form of map and transform*),
     ``body`` the transform; the one that a kind has not is None. For optMap and optFlatMap,
-    ``operand`` is an optional and ``body`` the transform.
+    ``operand`` is an optional and ``body`` the transform. For fold the names are those of the
+    element and of the accumulator, which is ``first`` at first and then ``body`` of each element.
     """
 
     kind: str
@@ -161,6 +162,7 @@ class Macro(Core, frozen=True, kw_only=True):
     names: tuple[str, ...]
     test: Core | None = None
     body: Core | None = None
+    first: Core | None = None
 
 
 class UserCall(Core, frozen=True, kw_only=True):
