@@ -198,8 +198,8 @@ class _Input:
         self._bytes = 0
         self.keys: dict[Place, str] = {}
         """The key of each object."""
-        self._holders: dict[str, dict[Place, Any]] = {}
-        """By key, the records that have it."""
+        self._holders: dict[str, tuple[tuple[Place, Any], ...]] = {}
+        """By key, the objects that have it: most have one, and a tuple is small."""
 
     def changed(self, old: ApiObject | None, new: ApiObject | None) -> None:
         """Follow a change of an object."""
@@ -236,7 +236,8 @@ class _Input:
         self.keys[place] = key
         if before is not None and before != key:
             self._drop(before, place)
-        self._holders.setdefault(key, {})[place] = record
+        others = (one for one in self._holders.get(key, ()) if one[0] != place)
+        self._holders[key] = (*others, (place, record))
         self._settle(key)
 
     def remove(self, item: ApiObject) -> None:
@@ -252,9 +253,10 @@ class _Input:
         self._problems.note(given.identity, InputProblem(given.name, given.kind, place, why))
 
     def _drop(self, key: str, place: Place) -> None:
-        holders = self._holders[key]
-        del holders[place]
-        if not holders:
+        others = tuple([one for one in self._holders[key] if one[0] != place])
+        if others:
+            self._holders[key] = others
+        else:
             del self._holders[key]
         self._settle(key)
 
@@ -264,10 +266,12 @@ class _Input:
         if holders is None:
             table.remove(key)
         else:
-            places = sorted(holders, key=lambda place: (holders[place].f_creationTime, place))
-            record, first = holders[places[0]], "/".join(filter(None, places[0]))
-            self._problems.pop((self.given.identity, places[0]), None)
-            for place in places[1:]:
+            (oldest, record), *others = sorted(
+                holders, key=lambda one: (one[1].f_creationTime, one[0])
+            )
+            self._problems.pop((self.given.identity, oldest), None)
+            first = "/".join(filter(None, oldest))
+            for place, _ in others:
                 self._refuse(place, f"{first} has the key {key!r}, too, and is older")
             if table.by_key.get(key) is record:
                 return

@@ -167,8 +167,8 @@ def _names(cursor: CursorPosition, source: PolicySource) -> Iterator[Suggestion]
     for name, variable in environment.variables.items():
         if name in section.visible:
             yield Suggestion(name, "variable", of_variable(variable))
-    for name, words in (("params", "parameters"), ("variables", "variables")):
-        if name in section.visible:
+    for name, words in (("params", "parameters"), ("variables", "variables"), ("inputs", "inputs")):
+        if name in section.visible and (name != "inputs" or source.inputs):
             yield Suggestion(name, "variable", Entry(name, "variable", f"This policy's {words}."))
     for function in source.functions:
         params = ", ".join(f"{name}: {kind}" for name, kind in function.params)
@@ -204,6 +204,10 @@ def _members(
         return
     if isinstance(kind, types.RecordType):
         yield from _fields(base, kind)
+    if isinstance(kind, types.InputType):
+        title = f"{base}.all() -> list({kind.record})"
+        yield Suggestion("all", "method", Entry(title, "method", "All objects of the input."))
+        return
     yield from methods(environment, kind)
 
 
@@ -213,8 +217,13 @@ def _fields(base: str, kind: types.RecordType) -> Iterator[Suggestion]:
         for field in record.fields.values():
             yield Suggestion(field.name, "field", of_field(record, field))
         return
+    what = "parameter of this policy"
+    if isinstance(kind, types.ObjectType):
+        what = f"field of {kind}"
+    elif base == "inputs":
+        what = "input of this policy"
     for name, inner in kind.fields:
-        entry = Entry(f"{base}.{name}: {inner}", "parameter of this policy", "")
+        entry = Entry(f"{base}.{name}: {inner}", what, "")
         yield Suggestion(name, "field", entry)
 
 

@@ -214,3 +214,32 @@ def test_only_the_requested_lines() -> None:
     text = BARE + rule("node.unschedulabel") + "  scores: {}\n"
     assert [fix.problem.code for fix in fixes(text, 5, 5, CHECK)] == ["PS102"]
     assert [fix.title for fix in fixes(text, 6, 6, CHECK)] == ["Write score"]
+
+
+OF_INPUTS = """\
+  inputs:
+  - {name: classes, apiVersion: scheduling.k8s.io/v1, kind: PriorityClass}
+  filter:
+  - expression: """
+
+
+@pytest.mark.parametrize(
+    ("rule", "there"),
+    [
+        ("inputs.cl", ["classes"]),
+        ('inputs.classes[?"high"].optMap(c, c.val', ["value"]),
+        ("inputs.classes.a", ["all"]),
+        ("inp", ["inputs"]),
+    ],
+)
+def test_inputs_and_their_fields_are_completed(rule: str, there: list[str]) -> None:
+    """After `inputs.` come the policy's inputs, and after an object of one its fields."""
+    assert labels(OF_INPUTS + rule) == there
+
+
+def test_a_field_of_an_object_says_what_it_is() -> None:
+    """Hovering a field of an object shows its type."""
+    text, line, column = at_end(OF_INPUTS + 'inputs.classes[?"a"].optMap(c, c.value')
+    entry = meaning("p.yaml", text, line, column - 1)
+    assert entry is not None
+    assert (entry.title, entry.kind) == ("c.value: int", "field of inputs.classes")

@@ -219,9 +219,11 @@ def _where_from(given: InputSource) -> str:
 def _document(file: source.SourceFile) -> Any:
     """Return the one document of a schema's file. Raises _RefusedError."""
     try:
-        return msgspec.json.decode(file.text)
+        whole = msgspec.json.decode(file.text)
     except (msgspec.DecodeError, RecursionError):
-        pass  # it is YAML
+        whole = None  # it is YAML
+    if isinstance(whole, dict):
+        return whole
     documents, problems = source.plain_documents(file)
     values = []
     for document in documents:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from types import GenericAlias
 from typing import Any, Final
 
@@ -58,12 +58,18 @@ class BlankObject:
         return False
 
 
+@lru_cache(maxsize=65_536, typed=True)
+def _amount(text: model.Amount) -> _Amount:
+    """Return an amount; a cluster's objects have the same few over and over."""
+    return _Amount(model.nanos(text), 1_000_000_000)
+
+
 def _decoded(kind: type, value: Any) -> Any:
     """Return a value of one of our classes. Raises ValueError, which msgspec gives a path."""
     if kind is _Amount:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise ValueError("must be a quantity")
-        return _Amount(model.nanos(value), 1_000_000_000)
+        return _amount(value)
     if kind is _Resources:
         if not isinstance(value, dict):
             raise ValueError("must be a mapping of quantities")

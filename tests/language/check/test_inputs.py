@@ -1,0 +1,164 @@
+"""Promises of schemas of inputs: what is typed, and what is refused with its place."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from policy_sched.errors import Diagnostic
+from policy_sched.language.check.inputs import MAX_SCHEMA_FIELDS, CheckedInput, check_inputs
+from policy_sched.language.check.policy import check_policy
+from policy_sched.language.diagnostics import InputSource, PolicySource, Rule, Text
+
+QUANTITY = {"x-kubernetes-int-or-string": True, "anyOf": [], "pattern": "^x$"}
+
+
+def of(schema: object, **more: Any) -> InputSource:
+    """Return an input with a schema, as text or as data."""
+    content = schema if isinstance(schema, str) else json.dumps(schema)
+    given = {"api_version": "example.com/v1", "kind": "Thing", **more}
+    return InputSource(
+        Text("things"), schema=Text("s.json"), file="s.json", content=content, **given
+    )
+
+
+def checked(source: InputSource) -> tuple[tuple[CheckedInput, ...], list[Diagnostic]]:
+    """Return the inputs of a policy with one, and the problems."""
+    rule = Rule(Text("true"))
+    _, problems = check_policy(PolicySource("P", inputs=(source,), filter=(rule,)))
+    return check_inputs([source], lambda _problems, _text: None), problems
+
+
+def record(**properties: object) -> dict[str, object]:
+    """Return the schema of an object with some properties."""
+    return {"type": "object", "properties": properties}
+
+
+def test_each_kind_of_field_has_its_type() -> None:
+    """A schema's fields are what rules expect: quantities are no texts, maps of them resources."""
+    schema = record(
+        apiVersion={"type": "string"},
+        metadata={"type": "object"},
+        spec=record(
+            text={"type": "string"},
+            time={"type": "string", "format": "date-time"},
+            whole={"type": "integer"},
+            part={"type": "number"},
+            flag={"type": "boolean"},
+            amount=QUANTITY,
+            amounts={"type": "object", "additionalProperties": QUANTITY},
+            texts={"type": "object", "additionalProperties": {"type": "string"}},
+            items={"type": "array", "items": record(a={"type": "string"})},
+            open={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        ),
+    )
+    (entry,), _ = checked(of(schema))
+    fields = dict(entry.type.record.fields)
+    assert "apiVersion" not in fields
+    assert "metadata" not in fields
+    spec: Any = fields["spec"]
+    assert {name: str(kind) for name, kind in spec.fields} == {
+        "text": "string",
+        "time": "timestamp",
+        "whole": "int",
+        "part": "double",
+        "flag": "bool",
+        "amount": "quantity",
+        "amounts": "resources",
+        "texts": "map(string, string)",
+        "items": "list(inputs.things.spec.items)",
+    }
+    assert spec.untyped == ("open",)
+
+
+def deep(levels: int) -> dict[str, Any]:
+    """Return a schema of objects in objects."""
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        schema = record(a=schema)
+    return schema
+
+
+MANY = record(**{f"f{i}": {"type": "string"} for i in range(MAX_SCHEMA_FIELDS + 1)})
+RECURSIVE = "a: &a\n  type: object\n  properties: {b: *a}\n"
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (MANY, "PS501: the schema has more than 5000 fields"),
+        (deep(40), "PS501: the schema is nested more than 32 deep"),
+        (RECURSIVE, "PS701"),
+        ("x" * (1 << 20) + "y", "PS501: the schema is larger than 1 MiB"),
+        ("a: [", "PS701"),
+        ("[1]", "PS801: a schema is one document, a mapping"),
+        ("a: 1\n---\nb: 2\n", "PS801: a schema is one document, a mapping"),
+    ],
+    ids=["fields", "deep", "recursive", "large", "syntax", "list", "several"],
+)
+def test_hostile_schemas_are_refused(schema: object, words: str) -> None:
+    """A schema that blows up is one problem at its place, in bounded time."""
+    inputs, problems = checked(of(schema))
+    assert inputs == ()
+    assert len(problems) == 1
+    assert words in f"{problems[0].code}: {problems[0].message}"
+
+
+CRD = {
+    "kind": "CustomResourceDefinition",
+    "spec": {
+        "group": "example.com",
+        "names": {"kind": "Thing"},
+        "scope": "Namespaced",
+        "versions": [
+            {"name": "v1", "schema": {"openAPIV3Schema": record(a={"type": "string"})}},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"kind": "Other"}, "is of kind Thing, the input of Other"),
+        ({"api_version": "other.com/v1"}, "is of example.com, the input of other.com"),
+        ({"api_version": "example.com/v2"}, "has no version v2; did you mean 'v1'?"),
+    ],
+)
+def test_a_definition_of_something_else_is_refused(more: dict[str, Any], words: str) -> None:
+    """A definition of another kind, group or version than the input's says which it is."""
+    (entry,), _ = checked(of(CRD))
+    assert entry.namespaced
+    inputs, (problem,) = checked(of(CRD, **more))
+    assert inputs == ()
+    assert (problem.file, problem.code) == ("s.json", "PS801")
+    assert words in problem.message
+
+
+def test_only_what_rules_read_is_kept() -> None:
+    """An object costs the fields that rules name; what tells inputs apart follows from them."""
+    schema = record(spec=record(a={"type": "string"}, b={"type": "integer"}))
+
+    def with_rule(text: str) -> CheckedInput:
+        source = PolicySource("P", inputs=(of(schema),), filter=(Rule(Text(text)),))
+        policy, problems = check_policy(source)
+        assert policy is not None, problems
+        return policy.inputs[0]
+
+    one, other = (
+        with_rule(f'inputs.things[?"x"].optMap(t, {test}).orValue(true)')
+        for test in ('t.spec.a == "y"', "t.spec.b > 1")
+    )
+    assert [name for name, _ in dict(one.type.record.fields)["spec"].fields] == ["a"]  # type: ignore[attr-defined]
+    assert one.identity != other.identity
+    whole = with_rule('inputs.things[?"x"].optMap(t, has(t.spec)).orValue(true)')
+    assert [name for name, _ in dict(whole.type.record.fields)["spec"].fields] == ["a", "b"]  # type: ignore[attr-defined]
+
+
+def test_objects_are_not_compared_as_a_whole() -> None:
+    """Two objects that differ in a field that no rule reads would have been equal."""
+    rule = Rule(Text('inputs.things["a"] == inputs.things["b"]'))
+    _, problems = check_policy(PolicySource("P", inputs=(of(record()),), filter=(rule,)))
+    assert "inputs.things is not compared as a whole" in problems[0].message
