@@ -56,7 +56,7 @@ spec:
 
 
 class ApiPhase(msgspec.Struct, frozen=True):
-    """What became of the pods of one phase.
+    """The pods of one phase, and their latencies.
 
     Percentiles are from creation to binding. Usages are those of the phase, until the last event is
     written; sizes are those at its end.

@@ -82,7 +82,7 @@ async def run_turns(nodes: int = NODES, pods: int = PODS, existing: int = EXISTI
 
 
 class _Events:
-    """What may happen to a cluster."""
+    """The events of a cluster that are measured."""
 
     def __init__(self, running: api_processes.Session, nodes: int, pods: int) -> None:
         self._running = running

@@ -58,7 +58,7 @@ _ELECTION: Final = {"leaderElection": {"retryPeriod": "200ms"}}
 
 
 class HostileCase(msgspec.Struct, frozen=True):
-    """What others had beside ``hostile`` objects.
+    """The latencies of ordinary pods beside ``hostile`` objects.
 
     Percentiles: of ordinary pods, from creation to binding.
     """

@@ -218,7 +218,7 @@ _PACKAGE: Final = str(Path(__file__).parents[1])
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What one pod costs: calls, files that are entered, and moves from one file to another."""
+    """The costs of a pod: calls, entered files, and moves from one file to another."""
 
     calls: float
     files: int

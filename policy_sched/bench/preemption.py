@@ -40,7 +40,7 @@ CONFIG: Final[Mapping[str, object]] = {
 
 
 class DryRunTimes(Result, frozen=True):
-    """What so many searches took, in milliseconds; ``victims`` left the best node."""
+    """Times of searches for victims, in milliseconds; ``victims`` left the best node."""
 
     nodes: int
     pods: int

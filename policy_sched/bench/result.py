@@ -1,4 +1,4 @@
-"""What a benchmark measured: plain data whose keys are the fields, and lines for people."""
+"""The result of a benchmark: plain data whose keys are the fields, and lines for people."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Latency(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What one benchmark measured; its fields are the keys of its plain data, in their order."""
+    """The result of one benchmark; its fields are the keys of its plain data, in their order."""
 
     workload: str
 

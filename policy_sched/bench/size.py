@@ -47,7 +47,7 @@ class LoadedObjects(msgspec.Struct, frozen=True):
 
 
 class Size(Result, frozen=True):
-    """What a cluster of one size takes; rates and latencies are those of the warm phase."""
+    """Memory and time of a cluster of one size; rates and latencies are those of the warm phase."""
 
     loaded: tuple[LoadedObjects, ...]
     pods: int

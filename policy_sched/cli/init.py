@@ -21,7 +21,7 @@ from policy_sched.source import write_file
 
 CI = Literal["github", "gitlab", "none"]
 WHEEL: Final = f"./policy_sched-{__version__}-py3-none-any.whl"
-"""What the CI job installs where no address is known."""
+"""The package that the CI job installs if no address is given."""
 _NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 
 _JOBS: Final = {

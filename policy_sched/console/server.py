@@ -52,7 +52,7 @@ BODY: Final = 4 << 20
 BOUNDS: Final = Bounds(
     connections=256, header=16 << 10, headers=64, body=BODY, silent=30.0, idle=300.0
 )
-"""What strangers on this machine may take; connections with the cookie are known."""
+"""Limits of clients without the cookie; those with it are authenticated."""
 SHARED: Final = (
     "this machine has no address of 127.0.0.0/8 but 127.0.0.1: the browser sends the console's"
     " cookie to other programs that it opens there, too"

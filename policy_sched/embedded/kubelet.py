@@ -34,7 +34,7 @@ class AdmitFailure:
 
 
 class TakenResources:
-    """What the pods on a node take."""
+    """Resources, ports and number of the pods on a node."""
 
     def __init__(self, pods: Iterable[model.PodInfo] = ()) -> None:
         self.pods = 0

@@ -50,7 +50,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What all runs share."""
+    """The inputs that all runs share."""
 
     inputs: Inputs
     spec: ExperimentSpec
@@ -82,7 +82,7 @@ def in_this_process(work: Work, orders: Sequence[Order]) -> Iterator[Ended]:
 
 
 _WORK: dict[str, Work] = {}
-"""What this process, a worker, got at its start."""
+"""The inputs of this process, a worker, from its start."""
 
 
 def _begin(file: str) -> None:

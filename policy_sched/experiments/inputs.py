@@ -1,4 +1,4 @@
-"""What goes into the runs of an experiment: cluster, pods, and the tables of their order.
+"""The inputs of an experiment's runs: cluster, pods, and the tables of their order.
 
 Everything is read once, by the process that starts the runs; workers get it as it is.
 
@@ -224,9 +224,9 @@ class Inputs:
     cluster: tuple[ApiObject, ...]
     """Everything that is there before the first pod, nodes in the order of the files."""
     pods: tuple[Pod, ...]
-    """Those that arrive."""
+    """The arriving pods."""
     others: tuple[ApiObject, ...] = ()
-    """What comes with them: claims, pod groups."""
+    """Claims and pod groups of the pods."""
     arrivals: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Numbers of pods, by column."""
     ranks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

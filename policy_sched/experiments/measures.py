@@ -133,7 +133,7 @@ def compiled_rule(
 
 
 class Recent:
-    """What changed in a table since a version, worked out once for all that look from there."""
+    """The changes of a table since a version, computed once for all readers of that version."""
 
     def __init__(self, table: NodeTable) -> None:
         self._journal = table.journal
@@ -301,7 +301,7 @@ class Series:
     times: list[int]
     """Nanoseconds, for virtual time."""
     x: list[float]
-    """Where each event stands on the curve's axis."""
+    """The position of each event on the curve's axis."""
     values: list[list[float]]
 
     @classmethod

@@ -74,7 +74,7 @@ NO_TIME: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class RunVariant:
-    """What decides in a run, and what its measures' rules are."""
+    """The compiled plans of a run, and the rules of its measures."""
 
     name: str
     plans: tuple[CompiledPlan, ...]

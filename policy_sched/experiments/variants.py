@@ -43,7 +43,7 @@ _POLICY_OF_NONE: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What decides in a variant, before it is compiled: files, params and weights."""
+    """The changes of a variant, before it is compiled: files, params and weights."""
 
     config: str | None = None
     policies: tuple[str, ...] = ()

@@ -40,7 +40,7 @@ Change = Callable[[dra.Request], dra.Request]
 
 
 class _Cluster(msgspec.Struct, frozen=True):
-    """What claims are explained on."""
+    """The cluster on which claims are explained."""
 
     nodes: Sequence[dra.NodeView]
     rejecting: Collection[str]

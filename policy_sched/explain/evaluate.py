@@ -298,7 +298,7 @@ def _part_document(text: str, part: language.CostPart) -> dict[str, Any]:
 
 
 SELECTOR: Final = "selector"
-"""What names the environment of selectors where a section is named."""
+"""The name of the environment of selectors, in place of a section."""
 _READS: Final = re.compile(
     r"\bdevice\.\??(?:driver|attributes|capacity|allowMultipleAllocations)\b"
 )

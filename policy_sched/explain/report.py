@@ -126,7 +126,7 @@ class Explanation(msgspec.Struct, rename="camel"):
     claims: ClaimSteps | None = None
     """Why devices do not suffice, if they do not."""
     rated: list[RatedStep] = []
-    """What rules say of the devices of the first of ``best``."""
+    """Scores and refusals of devices on the first of ``best``."""
 
     def text_lines(self) -> Iterator[str]:
         """Yield the explanation as text."""

@@ -64,7 +64,7 @@ class Fit:
     open: int
     """Nodes that could take a pod of the unit at first."""
     replicas: int
-    """Those that fit in free room."""
+    """Pods that fit without preemption."""
     limited: bool
     """Whether ``replicas`` reached the limit."""
     preempting: int

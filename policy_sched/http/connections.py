@@ -98,7 +98,7 @@ Refuse = Callable[[ApiError], web.Response]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a server puts up with."""
+    """Limits of a server."""
 
     connections: int
     """Open ones at a time; fewer where the process may not have as many files."""

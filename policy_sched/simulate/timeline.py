@@ -66,7 +66,7 @@ class _GatedPods(HintTable):
 
 
 class Retries:
-    """The waiting pods of a scheduler, the first of which are retried by `begin`."""
+    """The unschedulable pods of a scheduler, retried after each event and without a backoff."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -79,13 +79,15 @@ class Retries:
         self._bound = False
 
     def begin(self) -> None:
-        """Make the first pods ready, when something has happened."""
+        """Activate the first pod of each group of equal pods, after an event."""
         self._bound = False
+        # For speed, only one of equal pods is tried: if it fits nowhere, none of them does.
         for alike in list(self._waiting):
             self._try_next(alike)
 
     def begin_again(self) -> bool:
-        """Make the first pods ready that a pod which was bound just now may help; return if any."""
+        """Activate the pods that may fit since another one was bound; return whether there are
+        any."""
         bound = False
         if self._bound:
             self._bound = False
@@ -99,7 +101,7 @@ class Retries:
         return bound
 
     def note(self, outcome: Outcome) -> None:
-        """Take note of what became of a pod."""
+        """Hold a rejected pod, and activate its next equal if it was not rejected."""
         uid = outcome.pod.uid
         alike = self._tried.pop(uid, None)
         queued = self._scheduler.queue.get(uid)
@@ -111,22 +113,23 @@ class Retries:
             self._try_next(alike)
 
     def _hold(self, queued: QueuedPod) -> None:
-        """Keep a pod until something happens; it keeps its place in the order of the queue."""
+        """Hold a pod until the next event; it keeps its position in the order of the queue."""
         queued.enqueued_at = queued.first_enqueued_at
         turn = self._held.setdefault(queued.info.uid, len(self._held))
         entry = (self._sort_key(queued), turn, queued)
         heapq.heappush(self._waiting.setdefault(self._alike(queued), []), entry)
 
     def _alike(self, queued: QueuedPod) -> Hashable:
-        """Return a key that is equal for pods of which one is rejected if another one is."""
+        """Return a key that is equal for pods with equal decisions: if one is rejected, so are the
+        others."""
         pod = queued.info
         signature = self._scheduler.profiles[pod.scheduler_name].evaluator.signature_of(pod)
         if signature is None or pod.pod_group or pod.nominated_node_name:
-            return pod.uid
+            return pod.uid  # its decision depends on more than the signature
         return pod.scheduler_name, pod.priority, signature
 
     def _try_next(self, alike: Hashable) -> bool:
-        """Make the first of some pods that are alike ready; return if there is one."""
+        """Activate the first of some equal pods; return whether there is one."""
         queue, entries = self._scheduler.queue, self._waiting.get(alike)
         while entries:
             _, _, queued = heapq.heappop(entries)

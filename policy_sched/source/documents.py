@@ -38,7 +38,7 @@ SHOWN: Final = 60
 """Characters that a message shows of a key or a tag."""
 
 Path = tuple[str | int, ...]
-"""Where a value is: keys of mappings, indexes of sequences."""
+"""The path of a value: keys of mappings, indexes of sequences."""
 
 
 class Marked:

@@ -56,7 +56,7 @@ def json_for_script(data: object) -> str:
 
 
 Tone: TypeAlias = Literal["", "good", "bad", "warn", "info", "dim"]
-"""What a colour means; a text says the same."""
+"""The meaning of a colour; a text says the same."""
 
 PALETTE: Final = 8
 """Colours that parts and curves have, the last of them grey; then they begin again."""
@@ -98,7 +98,7 @@ class Meter(msgspec.Struct, frozen=True):
 
 
 Value: TypeAlias = str | Text | Badge | Meter
-"""What a cell of a table or a fact shows."""
+"""The value of a cell or a fact."""
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -308,7 +308,7 @@ class Cells(msgspec.Struct, frozen=True):
 
 
 class Pager(msgspec.Struct, frozen=True):
-    """Which part of a list is shown; an empty address: there is no such page."""
+    """The shown part of a list; an address is empty if there is no such page."""
 
     first: int
     last: int

@@ -1,4 +1,4 @@
-"""What a report is made of, and pages from templates: of a server, or one file with all assets."""
+"""The parts of a report, and pages from templates: of a server, or one file with all assets."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ Block: TypeAlias = (
     | Picture
     | Chart
 )
-"""What a section holds."""
+"""The components of a section."""
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -168,7 +168,7 @@ def served_assets() -> dict[str, Asset]:
 
 
 EXTRA: Final = "jinja2>=3.1"
-"""What the extra ``console`` installs."""
+"""Packages of the extra ``console``."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What build servers read: cases as JUnit XML and TAP, diagnostics as SARIF and Code Quality."""
+"""Formats of build servers: cases as JUnit XML and TAP, diagnostics as SARIF and Code Quality."""
 
 from __future__ import annotations
 

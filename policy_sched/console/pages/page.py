@@ -1,4 +1,4 @@
-"""What a page is: an address, a pure function that makes its values, and a template."""
+"""A page: an address, a pure function that makes its values, and a template."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def view(source: ClusterSource, query: page.Query, results: page.Results) -> pag
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a simulation is run with. Raises PolicySchedError for what makes no sense."""
+    """The options of a simulation. Raises PolicySchedError for invalid ones."""
 
     seed: int
     retry: simulate.Retry

@@ -55,7 +55,7 @@ _BREATH: Final = 0.0005
 
 
 class Cluster(Protocol):
-    """What files hold: objects, warnings, and the position of each object."""
+    """The contents of files: objects, warnings, and the position of each object."""
 
     @property
     def objects(self) -> list[ApiObject]:

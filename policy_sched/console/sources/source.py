@@ -75,18 +75,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """What a reader needs to know before the numbers."""
+    """The state of a source, for the head of a page."""
 
     kind: str
     """files, live or instance."""
     name: str
     """The name of the cluster."""
     missing: str = ""
-    """What is not read yet, empty if everything is."""
+    """Kinds that are not read yet, empty if all are."""
     fallback: bool = False
     """The policies have errors since the start, and the default profile decides."""
     progress: str = ""
-    """What is being computed, empty if nothing is."""
+    """A computation in progress, empty if there is none."""
     failure: str = ""
     """Why it could not be computed."""
 

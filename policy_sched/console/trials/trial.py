@@ -113,7 +113,7 @@ class TrialQuestion(Question[PolicyTrial]):
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """What each policy in force applied to among the pending pods of a cluster."""
+    """The pending pods and nodes to which each policy in force applied."""
 
     pods: int
     nodes: int

@@ -1,4 +1,4 @@
-"""What the API server fills in and checks when an object is created: names, defaults, priority."""
+"""Admission of new objects, as in the API server: names, defaults, priority."""
 
 from __future__ import annotations
 

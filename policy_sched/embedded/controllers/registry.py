@@ -1,4 +1,4 @@
-"""Which controllers run in an embedded cluster.
+"""The controllers of an embedded cluster.
 
 The clusterrole-aggregation controller is here too: cluster roles that are made of others have the
 rules of the roles that they select.
@@ -97,7 +97,7 @@ class ClusterRoleAggregationController(Controller):
 
 
 class _Rule(ApiValue, frozen=True):
-    """Which roles are selected."""
+    """The selected roles."""
 
     cluster_role_selectors: tuple[LabelSelector, ...] | None = ()
 

@@ -89,7 +89,7 @@ def message_of(api_version: str, kind: str) -> str:
 _AT: Final = re.compile(r" - at `\$(.*)`$", re.DOTALL)
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _ZERO: Final[dict[str, Any]] = {"s": "", "x": "", "i": 0, "l": 0, "b": False, "Quantity": "0"}
-"""What Go reads where a list or a map holds null."""
+"""The value that Go reads for a null in a list or a map."""
 _GO: Final = {
     "s": "string", "x": "[]uint8", "i": "int32", "l": "int64", "b": "bool",
     "Time": "v1.Time", "MicroTime": "v1.MicroTime", "Quantity": "resource.Quantity",

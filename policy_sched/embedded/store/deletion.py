@@ -1,4 +1,4 @@
-"""What a deletion does to an object: at once, after a grace period, or when finalizers are gone.
+"""Deletion of an object: at once, after a grace period, or when its finalizers are gone.
 
 (apiserver's rest.BeforeDelete and the pod strategy's CheckGracefulDelete.) Dependents and the
 contents of a namespace are deleted by controllers.
@@ -45,7 +45,7 @@ class DeleteOptions:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What comes of it: the object's next state (None: as it is), and whether it goes."""
+    """The result: the object's next state (None: unchanged), and whether it is removed."""
 
     marked: Plain | None
     gone: bool

@@ -449,7 +449,8 @@ class ObjectStore:
         data["metadata"]["resourceVersion"] = str(stored.version)
         admission.write_nulls(stored.resource.key, data)
         raw = encoded(data)
-        # The same content in another order is as long.
+        # For speed, dictionaries are compared only if the texts are as long: the same content in
+        # another order is.
         if raw == stored.raw or (len(raw) == len(stored.raw) and data == stored.data):
             return []
         new = seal(self.custom.present(stored.resource), data, version + 1, checked=checked)
@@ -461,15 +462,15 @@ class ObjectStore:
         return [watch_history.StoreChange(kind, 0, new, stored)]
 
     def _commit(self, changes: list[watch_history.StoreChange]) -> Stored:
-        """Keep the changes and let them be seen; return the first one's object, as it is then."""
+        """Store and publish the changes; return the state of the first one's object after them."""
         numbered = [watch_history.StoreChange(c.type, c.new.version, c.new, c.old) for c in changes]
         uid = numbered[0].new.uid
         result = next(c.new for c in reversed(numbered) if c.new.uid == uid)
-        if self._rehearsing:
+        if self._rehearsing:  # a dry run ends before anything is stored
             return result
         ends = [change.new.uid for change in numbered if change.type == watch_history.DELETED]
         owners = [uid for uid in ends if uid in self._owned] if self.controlled else []
-        self.storage.keep(numbered, owners)
+        self.storage.keep(numbered, owners)  # raises NotWritten, before anything is changed here
         self.deleted_owners.update(owners)
         for change in numbered:
             if change.old is not None:
@@ -528,7 +529,8 @@ class ObjectStore:
 
 
 def _specified(kind: Resource, data: Plain) -> Any:
-    """Return what a generation counts the changes of: of a custom object all but its metadata."""
+    """Return the part whose changes raise the generation; of a custom object all but its
+    metadata."""
     if not kind.custom:
         return data.get("spec")
     apart = ("apiVersion", "kind", "metadata", *((STATUS,) if kind.has_status else ()))

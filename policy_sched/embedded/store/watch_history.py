@@ -1,4 +1,4 @@
-"""What happened to the objects, in order: a bounded history, and watches as cursors over it.
+"""The changes of the objects, in order: a bounded history, and watches as cursors over it.
 
 Theory of operation: every change has a version of its own, one more than the one before, so a
 version is a place in the history. A watch is a version and a filter; it holds nothing else, and
@@ -67,7 +67,7 @@ class WatchHistory:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which objects a watch is for; None where everything is meant."""
+    """The objects of a watch; None stands for all."""
 
     kind: Kind | None = None
     namespace: str = ""

@@ -1,4 +1,4 @@
-"""What a client accepts, and what it has sent: media types and bodies."""
+"""Content negotiation: accepted media types, and bodies of requests."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ _APART: Final = ("binding", "eviction", "scale", "token")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What does the work."""
+    """The parts of the server that handle requests."""
 
     writing: Writing
     subresources: Subresources
@@ -441,7 +441,7 @@ _MISTAKES: Final = (
     LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError,
     RecursionError, msgspec.MsgspecError,
 )  # fmt: skip
-"""What an unexpected body could raise; reported as an internal error."""
+"""Exceptions of an unexpected body; reported as an internal error."""
 
 
 class ApiServer:

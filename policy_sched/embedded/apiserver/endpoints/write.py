@@ -51,7 +51,7 @@ _MANAGER_LENGTH: Final = 128
 
 
 class Writing:
-    """What changes the objects of a store."""
+    """Requests that change the objects of a store."""
 
     def __init__(self, store: ObjectStore, granting: Granting) -> None:
         self._store = store
@@ -59,7 +59,7 @@ class Writing:
 
     @contextmanager
     def perhaps(self, *, dry: bool) -> Iterator[None]:
-        """Commit nothing if it is a dry run."""
+        """Commit nothing in this context if it is a dry run."""
         if not dry:
             yield
             return

@@ -44,7 +44,7 @@ _ATOMIC: Final = frozenset({
 })  # fmt: skip
 """Maps that are one value."""
 _DEFAULTS: Final[dict[str, Any]] = {"protocol": "TCP"}
-"""What a key is that an item does not name."""
+"""Defaults of keys that an item leaves out."""
 
 Names = tuple[str, ...]
 """The fields on the way to a value, without keys of items."""
@@ -102,7 +102,7 @@ def key_values(item: Any, keys: tuple[str, ...]) -> dict[str, Any] | None:
 
 Path = tuple[str, ...]
 Fields = dict[Path, Any]
-"""What an object's fields hold; `ITEM` where an item itself is meant."""
+"""Values of an object's fields by path; `ITEM` for an item itself."""
 ITEM: Final = object()
 ELEMENTS: Final = 60_000
 """Elements that the paths of an object may have together."""

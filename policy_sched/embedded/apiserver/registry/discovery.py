@@ -1,4 +1,4 @@
-"""Which groups, versions and resources there are: discovery in its classic and aggregated form."""
+"""Discovery of groups, versions and resources, in its classic and aggregated form."""
 
 from __future__ import annotations
 

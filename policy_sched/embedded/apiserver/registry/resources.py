@@ -34,7 +34,7 @@ _NOT_SERVED: Final[frozenset[Kind]] = frozenset({
 _COMPUTED: Final[frozenset[Kind]] = frozenset({
     ("v1", "ComponentStatus"), ("apiregistration.k8s.io/v1", "APIService"),
 })  # fmt: skip
-"""What follows from the server itself, and is only read."""
+"""Resources that the server computes; they are only read."""
 
 _SHORT: Final = {
     "componentstatuses": ("cs",),
@@ -76,7 +76,7 @@ _STREAMS: Final = {
     "log": ("Pod", ("get",)),
     "portforward": ("PodPortForwardOptions", ("create", "get")),
 }
-"""What a kubelet would do."""
+"""Subresources that need a kubelet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 ACCOUNTS: Final = "system:serviceaccounts"
 
 Extra = tuple[tuple[str, tuple[str, ...]], ...]
-"""What else is known of a user: keys and their values."""
+"""Further attributes of a user: keys and their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def with_authenticated(groups: tuple[str, ...]) -> tuple[str, ...]:
 
 
 _TRUE: Final = frozenset({"", "1", "t", "T", "true", "TRUE", "True"})
-"""What Go reads as true; an option that is only named is set."""
+"""Texts that Go reads as true; an option without a value is set."""
 _VERBS: Final = {
     ("GET", True): "get", ("GET", False): "list",
     ("POST", False): "create", ("PUT", True): "update", ("PATCH", True): "patch",
@@ -84,7 +84,8 @@ _VERBS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
-    """What a path names; ``namespace`` and ``name`` are empty where none is named."""
+    """The objects of a request's path; ``namespace`` and ``name`` are empty if the path has
+    none."""
 
     served: registry.ServedResource
     namespace: str = ""
@@ -210,7 +211,7 @@ class Sent:
     user: UserInfo
     agent: str = ""
     warnings: list[str] = field(default_factory=list)
-    """What the response warns of."""
+    """Warnings of the response."""
 
     @property
     def manager(self) -> str:

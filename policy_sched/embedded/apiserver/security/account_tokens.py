@@ -31,7 +31,7 @@ AUDIENCE: Final = "https://kubernetes.default.svc.cluster.local"
 BOUND_TO: Final[dict[str, Kind]] = {
     "Pod": ("v1", "Pod"), "Secret": ("v1", "Secret"), "Node": ("v1", "Node"),
 }  # fmt: skip
-"""What a token can be bound to, by kind; a node is in no namespace."""
+"""Kinds of objects that a token can be bound to; a node is in no namespace."""
 _HEADER: Final = {"alg": "HS256", "typ": "JWT"}
 
 

@@ -134,7 +134,7 @@ HEALTH: Final = ("healthz", "livez", "readyz")
 
 
 OPEN: Final = frozenset({f"/{name}" for name in (*HEALTH, "version")})
-"""What may be read without authentication."""
+"""Paths that may be read without authentication."""
 
 
 _AS_USER: Final = "Impersonate-User"

@@ -39,7 +39,7 @@ _REQUIRED: Final = "FieldValueRequired"
 
 
 class PolicyRule(ApiValue, frozen=True):
-    """What may be done to what."""
+    """Verbs, and the resources or URLs that they are allowed for."""
 
     verbs: Words = ()
     api_groups: Words = ()
@@ -54,7 +54,7 @@ class PolicyRule(ApiValue, frozen=True):
 
 
 class Aggregation(ApiValue, frozen=True):
-    """Which cluster roles a role is made of."""
+    """Selectors of the cluster roles that a role aggregates."""
 
     cluster_role_selectors: tuple[LabelSelector, ...] | None = ()
 

@@ -153,4 +153,4 @@ _CHANGES: Final[dict[str, Callable[[Problems, Plain, Plain], None]]] = {
     "PodGroup": pod_groups.change_spec,
     "Workload": pod_groups.change_spec,
 }
-"""What may not change, by kind."""
+"""Checks of changes, by kind."""

@@ -17,7 +17,7 @@ Check = Callable[[Problems, str, Any], None]
 
 
 class FieldRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What holds for the value of one field.
+    """The rule for the value of one field.
 
     A value that is missing or empty is not checked.
     """
