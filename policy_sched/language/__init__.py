@@ -43,6 +43,7 @@ from policy_sched.language.sections import (
     Choice as Choice,
     CompiledAggregate as CompiledAggregate,
     CompiledPolicy as CompiledPolicy,
+    CompiledQuotas as CompiledQuotas,
     FilterRule as FilterRule,
     GateRule as GateRule,
     Input as Input,

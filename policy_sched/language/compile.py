@@ -17,6 +17,7 @@ from policy_sched.language.sections import (
     Choice,
     CompiledAggregate,
     CompiledPolicy,
+    CompiledQuotas,
     DeviceChoices,
     DeviceFilter,
     FilterRule,
@@ -109,6 +110,9 @@ class PolicyCompiler:
             inputs=tuple(map(self._input, policy.inputs)),
             aggregates=tuple(
                 made for given in policy.aggregates if (made := self._aggregate(given)) is not None
+            ),
+            quotas=tuple(
+                quota for given in policy.quotas if (quota := self._quotas(given)) is not None
             ),
             match=self._unit(policy.match_conditions),
             score_match=self._unit(policy.score.match_conditions if policy.score else ()),
@@ -220,6 +224,13 @@ class PolicyCompiler:
             given.items,
             checked.plural,
         )
+
+    def _quotas(self, given: diagnostics.QuotaRule[check.Checked]) -> CompiledQuotas | None:
+        pods = self._unit([given.pods])
+        amounts = self._unit([given.nominal, *((given.limit,) if given.limit else ())])
+        if pods is None or amounts is None:
+            return None
+        return CompiledQuotas(given.identity, given.identity.rpartition("#")[0], pods, amounts)
 
     def _aggregate(
         self, given: diagnostics.AggregateRule[check.Checked]

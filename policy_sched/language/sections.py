@@ -276,12 +276,26 @@ class CompiledAggregate(msgspec.Struct, frozen=True):
     by_node: bool
 
 
+class CompiledQuotas(msgspec.Struct, frozen=True):
+    """An entry of ``quotas``: ``identity`` is the name that the cluster knows it by.
+
+    ``input``: the identity of the input. ``amounts`` computes what an object grants, and its limit
+    if there is one.
+    """
+
+    identity: str
+    input: str
+    pods: Unit
+    amounts: Unit
+
+
 class Sections(msgspec.Struct, frozen=True):
     """The units of a policy, by section; what the policy has not is None or empty."""
 
     name: str = ""
     inputs: tuple[Input, ...] = ()
     aggregates: tuple[CompiledAggregate, ...] = ()
+    quotas: tuple[CompiledQuotas, ...] = ()
     match: Unit | None = None
     score_match: Unit | None = None
     pre_enqueue: tuple[GateRule, ...] = ()

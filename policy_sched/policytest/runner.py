@@ -206,6 +206,9 @@ class _Course:
             _end_waits(self._scheduler, self._waits)
         if times == 1 and pod.status.nominated_node_name:
             self._scheduler.handle.nominator.nominate(info, info.nominated_node_name)
+        nominator = self._scheduler.handle.nominator
+        if scenario.plugin and times > 1:
+            nominator.clear(info.uid)  # recorded decisions try no node first
         self._queued[name] = info
         queue = self.queue().queue if expected is not None and expected.queue is not None else None
         outcome = self._groups.decide(info)
@@ -215,7 +218,19 @@ class _Course:
                 outcome = replace(outcome, permit=None)  # stated of pods of groups only
         elif scenario.complete:
             outcome = as_recorded(outcome, expected)
-        return replace(outcome, queue=queue)
+        nowhere = expected is not None and expected.nominated == "" and scenario.plugin
+        if nowhere and outcome.nominated is None and not nominator.node_of(info.uid):
+            outcome = replace(outcome, nominated="")
+        used = None if expected is None or expected.used is None else self._used()
+        return replace(outcome, queue=queue, used=used)
+
+    def _used(self) -> dict[str, dict[str, int]]:
+        """Return what each quota counts; cpu and memory also where that is nothing."""
+        return {
+            key: {"cpu": 0, "memory": 0, **quotas.used.value(key)}
+            for quotas in self._scheduler.handle.nodes.quotas.values()
+            for key in sorted(quotas.objects.by_key)
+        }
 
     def _pod(self, name: str) -> Pod:
         return self._pending.get(name) or self._running[name]

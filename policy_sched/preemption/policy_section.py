@@ -53,7 +53,7 @@ class BoundPreemption:
     """Preemption rules over one cluster's tables. Any method may raise RuleError."""
 
     def __init__(self, choices: PreemptionChoices, nodes: NodeTable, pods: PodTable) -> None:
-        runtime = Runtime(nodes, pods)
+        self._runtime = runtime = Runtime(nodes, pods)
 
         def bound(choice: Choice) -> _BoundChoice:
             return _BoundChoice(choice, pods, runtime)
@@ -80,7 +80,36 @@ class BoundPreemption:
 
     def victim(self, pod: PodInfo, now: int, pods: PodRows) -> npt.NDArray[np.bool_]:
         """Return which pods may be evicted."""
+        if "victimQuota" in self.victim_reads.node:
+            return self._in_turn(pod, now, pods)
         return self._victim.of_pods(pod, now, pods).astype(np.bool_, copy=False)
+
+    def _in_turn(self, pod: PodInfo, now: int, pods: PodRows) -> npt.NDArray[np.bool_]:
+        """Return the same of columns of pods: each is asked for without those taken before it.
+
+        The least important one, which is the last of its column, comes first.
+        """
+        rows, nodes = pods.rows, self._pods.node.values
+        taken = np.zeros(rows.shape, np.bool_)
+        if not rows.size:
+            return taken
+        columns = rows.reshape(rows.shape[0], -1)
+        there = np.broadcast_to(pods.there, rows.shape).reshape(columns.shape)
+        flags, runtime = taken.reshape(columns.shape), self._runtime
+        try:
+            for place in np.flatnonzero(there.any(axis=0)).tolist():
+                victims: list[tuple[int, PodInfo, int]] = []
+                runtime.taken = victims
+                for line in reversed(range(columns.shape[0])):
+                    row = columns.item(line, place)
+                    info = self._pods.infos[row] if there.item(line, place) else None
+                    node = nodes.item(row)
+                    if info is not None and self._victim.one(pod, Case(now, info), node):
+                        victims.append((-1, info, node))
+                        flags[line, place] = True
+        finally:
+            runtime.taken = ()
+        return taken
 
     def victim_order(self, pod: PodInfo | None, rows: Rows) -> tuple[Keys, ...]:
         """Return the keys of pods, shape (p,); the most important pod has the least."""

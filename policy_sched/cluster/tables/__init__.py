@@ -38,6 +38,11 @@ from policy_sched.cluster.tables.pod_table import (
     PodTable as PodTable,
     pod_table_reader as pod_table_reader,
 )
+from policy_sched.cluster.tables.quotas import (
+    NO_QUOTA as NO_QUOTA,
+    Quotas as Quotas,
+    QuotaState as QuotaState,
+)
 from policy_sched.cluster.tables.requested import SMALL as SMALL, total as total
 from policy_sched.cluster.tables.schema import (
     CODE_UNIT as CODE_UNIT,

@@ -233,6 +233,8 @@ class Aggregate:
         self.reads_nodes = reads_nodes
         self.reads_namespaces = reads_namespaces
         self.inputs = inputs
+        self.concerned: Callable[[str], bool] | None = None
+        """Whether pods count otherwise after the change of a key of an input; None: always."""
         self.contribute = contribute
         self.counted: dict[str, Contribution] = {}
         """What each pod counts with, by UID; to be read only."""
@@ -466,9 +468,10 @@ class Aggregates:
             if aggregate.reads_namespaces:
                 self._start(aggregate)
 
-    def input_changed(self, identity: str) -> None:
-        """An object of an input changed: pods may count otherwise."""
+    def input_changed(self, identity: str, key: str) -> None:
+        """The object of a key of an input changed: pods may count otherwise."""
         for aggregate in self._live():
-            if identity in aggregate.inputs:
+            concerned = aggregate.concerned
+            if identity in aggregate.inputs and (concerned is None or concerned(key)):
                 self._start(aggregate)
                 self._changed(aggregate, QUEUED, -1)

@@ -13,13 +13,15 @@ class InputTable:
     polled answer says beside its items, None before there was one.
     """
 
-    __slots__ = ("_free", "_numbers", "by_key", "most", "records", "root")
+    __slots__ = ("_free", "_numbers", "by_key", "most", "records", "root", "version")
 
     def __init__(self, most: int = 0) -> None:
         self.by_key: dict[str, Any] = {}
         self.records: list[Any] = [None]
         self.root: Any = None
         self.most = most
+        self.version = 0
+        """How many changes there were."""
         self._numbers: dict[str, int] = {}
         self._free: list[int] = []
 
@@ -30,6 +32,7 @@ class InputTable:
     def put(self, key: str, record: Any) -> None:
         """Give a key a record, or another one."""
         self.by_key[key] = record
+        self.version += 1
         if self._free:
             number = self._free.pop()
             self.records[number] = record
@@ -42,6 +45,7 @@ class InputTable:
     def remove(self, key: str) -> None:
         """Take away a key that has a record."""
         del self.by_key[key]
+        self.version += 1
         self._release(self._numbers.pop(key))
 
     def _release(self, number: int) -> None:

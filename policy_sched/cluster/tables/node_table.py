@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from policy_sched.cluster.tables import schema
 from policy_sched.cluster.tables.aggregates import Aggregates
@@ -26,6 +27,7 @@ from policy_sched.cluster.tables.inputs import NO_OBJECTS, InputTable
 from policy_sched.cluster.tables.interning import Sets, Strings
 from policy_sched.cluster.tables.journal import DYNAMIC, STATIC, STRUCTURE, Journal
 from policy_sched.cluster.tables.node_readers import Reader, reader, visible
+from policy_sched.cluster.tables.quotas import Quotas
 from policy_sched.cluster.tables.requested import Usage
 from policy_sched.model import HostPort, Namespace, Node, PodInfo, Taint
 
@@ -79,6 +81,8 @@ class NodeTable:
         """The inputs of policies, by identity; `Inputs` changes them."""
         self.aggregates = Aggregates(self)
         """What policies count of pods by key; the cache tells it of pods."""
+        self.quotas: WeakValueDictionary[str, Quotas] = WeakValueDictionary()
+        """The quotas of policies in use, by identity."""
         self._pods: list[dict[str, PodInfo]] = []
         self.pods_on: Callable[[int], Mapping[str, PodInfo]] = self._pods.__getitem__
         """Returns the pods on a row by uid, in order of arrival; the mapping stays current."""
@@ -407,7 +411,7 @@ class NodeTable:
         if everywhere:
             self.journal.changed_everything()
         if self.aggregates.used:
-            self.aggregates.input_changed(identity)
+            self.aggregates.input_changed(identity, key)
 
     def _name(self, node: Node) -> None:
         self._named["label"].update(node.metadata.labels)

@@ -12,7 +12,13 @@ import msgspec
 from policy_sched.language import diagnostics, syntax
 from policy_sched.language.check.expressions import check_tree
 from policy_sched.language.check.inputs import CheckedInput, objects_of
-from policy_sched.language.check.scope import NO_AGGREGATES, Definition, Definitions, Local
+from policy_sched.language.check.scope import (
+    NOTHING_COUNTED,
+    Counted,
+    Definition,
+    Definitions,
+    Local,
+)
 from policy_sched.language.stdlib import DEFINITION, Environment
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
@@ -55,11 +61,11 @@ def check_definitions(  # noqa: PLR0913, PLR0917  # a policy, and what of it has
     add: Add,
     scores: Mapping[str, types.Type],
     inputs: Sequence[CheckedInput] = (),
-    aggregates: types.RecordType = NO_AGGREGATES,
+    counted: Counted = NOTHING_COUNTED,
 ) -> tuple[Definitions, tuple[tuple[str, Checked], ...]]:
     """Check functions and variables; report through ``add``.
 
-    ``scores`` and ``aggregates`` as in `Definitions`, ``inputs`` what has types already.
+    ``scores`` and ``counted`` as in `Definitions`, ``inputs`` what has types already.
 
     Returns what is defined (a definition with a mistake has type ERROR) and the variables that
     are good, in their order.
@@ -76,7 +82,7 @@ def check_definitions(  # noqa: PLR0913, PLR0917  # a policy, and what of it has
         declared_variables={v.name: i for i, v in variables},
         scores=scores,
         objects=objects_of(inputs),
-        aggregates=aggregates,
+        counted=counted,
     )
     checked: dict[str, Checked] = {}
     both: list[tuple[int, diagnostics.FunctionSource | diagnostics.VariableSource]] = [

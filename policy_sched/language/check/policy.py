@@ -24,7 +24,7 @@ from policy_sched.language.check.definitions import Checked, check_definitions, 
 from policy_sched.language.check.expressions import check_tree
 from policy_sched.language.check.inputs import CheckedInput, as_read, check_inputs
 from policy_sched.language.check.moments import Moments, moments_of
-from policy_sched.language.check.scope import Definitions
+from policy_sched.language.check.scope import Counted, Definitions
 from policy_sched.language.diagnostics import (
     MAX_AGGREGATES,
     MAX_PROBLEMS,
@@ -40,11 +40,13 @@ from policy_sched.language.diagnostics import (
     PreemptionRules,
     PreFilterRule,
     Problem,
+    QuotaRule,
     RequeueRule,
     Rule,
     ScoreRule,
     StepRule,
     Text,
+    did_you_mean,
 )
 from policy_sched.language.syntax import ast, parse
 from policy_sched.language.values import types
@@ -67,6 +69,7 @@ class CheckedPolicy(msgspec.Struct, frozen=True):
     functions: Mapping[str, ast.UserFunction] = msgspec.field(default_factory=dict)
     variables: tuple[tuple[str, Checked], ...] = ()
     aggregates: tuple[AggregateRule[Checked], ...] = ()
+    quotas: tuple[QuotaRule[Checked], ...] = ()
     match_conditions: tuple[Checked, ...] = ()
     pre_enqueue: tuple[Rule[Checked], ...] = ()
     queue_sort: tuple[OrderKey[Checked], ...] = ()
@@ -130,7 +133,9 @@ def _check_policy(
     report = _Report(source.name)
     inputs = check_inputs(source.inputs, report.add)
     aggregates = check_aggregates(source, inputs, report)
-    definitions, variables = _definitions(source, report, scores, inputs, aggregates)
+    quotas = check_quotas(source, inputs, report)
+    counted = _counted(aggregates, quotas)
+    definitions, variables = _definitions(source, report, scores, inputs, counted)
     check = _Checker(definitions, report)
     policy = CheckedPolicy(
         name=source.name,
@@ -141,6 +146,7 @@ def _check_policy(
         functions={n: d.function for n, d in definitions.functions.items() if d.function},
         variables=variables,
         aggregates=aggregates,
+        quotas=quotas,
         match_conditions=check.texts(source.match_conditions, "matchConditions"),
         pre_enqueue=check.rules(source.pre_enqueue, "preEnqueue"),
         queue_sort=check.keys(source.queue_sort, "queueSort"),
@@ -216,7 +222,9 @@ def check_beside(
     report = _Report(source.name)
     inputs = check_inputs(source.inputs, report.add)
     aggregates = check_aggregates(source, inputs, report)
-    definitions, variables = _definitions(source, report, {}, inputs, aggregates)
+    quotas = check_quotas(source, inputs, report)
+    counted = _counted(aggregates, quotas)
+    definitions, variables = _definitions(source, report, {}, inputs, counted)
     checked = _Checker(definitions, report).text(text, section)
     diagnostics = report.sorted()
     if checked is None or any(d.severity is Severity.ERROR for d in diagnostics):
@@ -230,6 +238,7 @@ def check_beside(
         functions=functions,
         variables=variables,
         aggregates=aggregates,
+        quotas=quotas,
         match_conditions=(checked,),
     )
     return policy, diagnostics
@@ -484,7 +493,7 @@ def check_aggregates(
     if not source.aggregates:
         return ()
     ignored = _Report(source.name)  # they are checked once more, with the types of aggregates
-    definitions, _ = _definitions(source, ignored, {}, inputs, ())
+    definitions, _ = _definitions(source, ignored, {}, inputs, Counted())
     check = _Checker(definitions, report)
     checked: dict[str, AggregateRule[Checked]] = {}
     for i, given in enumerate(source.aggregates):
@@ -505,7 +514,7 @@ def _definitions(
     report: _Report,
     scores: Mapping[str, types.Type],
     inputs: Sequence[CheckedInput],
-    aggregates: Iterable[AggregateRule[Checked]],
+    counted: Counted,
 ) -> tuple[Definitions, tuple[tuple[str, Checked], ...]]:
     return check_definitions(
         source,
@@ -514,19 +523,23 @@ def _definitions(
         report.add,
         scores,
         inputs,
-        aggregates_type(aggregates),
+        counted,
     )
 
 
 def _identity(source: PolicySource, given: AggregateRule[Text]) -> str:
     """Return a name of all that says what an aggregate counts."""
     parts = (*given.by, given.value, given.where)
+    rules = [None if part is None else part.text for part in parts]
+    return f"{source.name}/{given.name.text}/{_digest(source, (rules, given.kind, given.of))}"
+
+
+def _digest(source: PolicySource, meaning: object) -> str:
+    """Return what differs where something means something else, or the policy's definitions do."""
     functions = [(f.name, f.params, f.expression.text) for f in source.functions]
     variables = [(v.name, v.expression.text) for v in source.variables]
-    rules = [None if part is None else part.text for part in parts]
-    meaning = (rules, given.kind, given.of, functions, variables, source.params)
-    digest = hashlib.sha256(repr(meaning).encode()).hexdigest()
-    return f"{source.name}/{given.name.text}/{digest[:16]}"
+    whole = repr((meaning, functions, variables, source.params))
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
 def aggregates_type(aggregates: Iterable[AggregateRule[Checked]]) -> types.RecordType:
@@ -544,6 +557,43 @@ def aggregates_type(aggregates: Iterable[AggregateRule[Checked]]) -> types.Recor
         )
         fields.append((given.name.text, kind))
     return types.RecordType("aggregates", tuple(fields))
+
+
+def check_quotas(
+    source: PolicySource, inputs: Sequence[CheckedInput], report: _Report
+) -> tuple[QuotaRule[Checked], ...]:
+    """Check the quotas; an entry with a mistake is left out."""
+    if not source.quotas:
+        return ()
+    definitions, _ = _definitions(source, _Report(source.name), {}, inputs, Counted())
+    checked: list[QuotaRule[Checked]] = []
+    for given in source.quotas:
+        wanted = given.of.text.removeprefix("inputs.")
+        entry = next((entry for entry in inputs if entry.name == wanted), None)
+        if entry is None:
+            names = [entry.name for entry in inputs]
+            message = f"the policy has no input `{wanted}`{did_you_mean(wanted, names)}"
+            problem = Problem(0, len(given.of.text), "PS101", message, "name it in spec.inputs")
+            report.add([problem], given.of)
+            continue
+        of_object = dataclasses.replace(definitions, scores={"object": entry.type.record})
+        over_objects = _Checker(of_object, report)
+        pods = _Checker(definitions, report).text(given.pods, "quotas.pods")
+        nominal = over_objects.text(given.nominal, "quotas.amounts")
+        limit = over_objects.optional(given.limit, "quotas.amounts")
+        if pods is None or nominal is None or (given.limit is not None and limit is None):
+            continue
+        rules = [given.pods.text, given.nominal.text, limit and limit.text.text]
+        identity = f"{entry.type.identity}#{_digest(source, rules)}"
+        checked.append(QuotaRule(given.name, given.of, pods, nominal, limit, identity))
+    return tuple(checked)
+
+
+def _counted(
+    aggregates: Iterable[AggregateRule[Checked]], quotas: Iterable[QuotaRule[Checked]]
+) -> Counted:
+    fields = [(one.name.text, types.QuotaType("Quota", (), one.identity)) for one in quotas]
+    return Counted(aggregates_type(aggregates), types.RecordType("quotas", tuple(fields)))
 
 
 def _is_name_of_node(core: ast.Core) -> bool:

@@ -51,8 +51,14 @@ def compilation_failed(text: str, refusals: Sequence[tuple[int, str]]) -> str:
     return "compilation failed: " + "\n".join(lines)
 
 
-NO_AGGREGATES: Final = types.RecordType("aggregates")
-"""The type of `aggregates` in a policy that has none."""
+class Counted(msgspec.Struct, frozen=True):
+    """The types of `aggregates` and `quotas` in a policy."""
+
+    aggregates: types.RecordType = types.RecordType("aggregates")
+    quotas: types.RecordType = types.RecordType("quotas")
+
+
+NOTHING_COUNTED: Final = Counted()
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -95,7 +101,7 @@ class Definitions:
     fresh: Iterator[int] = field(default_factory=itertools.count)
     scores: Mapping[str, types.Type] = field(default_factory=dict)
     objects: Mapping[str, types.ObjectType] = field(default_factory=dict)
-    aggregates: types.RecordType = NO_AGGREGATES
+    counted: Counted = NOTHING_COUNTED
     parts: set[str] = field(default_factory=set)
     """Fields of inputs' objects that are read; see `as_read`."""
 
@@ -275,8 +281,14 @@ def ident(node: ast.Ident, scope: Scope) -> ast.Core:
     if name in variables and name in section.visible:
         scope.unit.reads.add(name)
         kind = scope.unit.definitions.scores.get(name, variables[name].type)
-        if name == "aggregates":
-            kind = scope.unit.definitions.aggregates
+        counted = scope.unit.definitions.counted
+        if name in ("aggregates", "quotas"):
+            kind = getattr(counted, name)
+        elif name in ("quota", "victimQuota"):
+            if not counted.quotas.fields:
+                message = f"`{name}` needs an entry of `quotas`, and the policy has none"
+                return scope.wrong("PS101", node.span, message, "write spec.quotas")
+            kind = counted.quotas.fields[0][1]
         return ast.Var(name=name, type=kind, span=node.span)
     if name in variables:
         if section.name == "queueSort" and unstable(name):

@@ -222,6 +222,20 @@ class AggregateRule(msgspec.Struct, Generic[E], frozen=True):
     identity: str = ""
 
 
+class QuotaRule(msgspec.Struct, Generic[E], frozen=True):
+    """The entry of ``quotas``: the input whose objects they are, and what is read of pods and them.
+
+    ``identity``, once checked, names what the cluster keeps of it.
+    """
+
+    name: Text
+    of: Text
+    pods: E
+    nominal: E
+    limit: E | None = None
+    identity: str = ""
+
+
 class ScoreRule(msgspec.Struct, Generic[E], frozen=True):
     """The ``score`` section; ``normalize`` is the name of a normaliser or an expression."""
 
@@ -333,6 +347,7 @@ class PolicySource(msgspec.Struct, frozen=True):
     functions: tuple[FunctionSource, ...] = ()
     variables: tuple[VariableSource, ...] = ()
     aggregates: tuple[AggregateRule[Text], ...] = ()
+    quotas: tuple[QuotaRule[Text], ...] = ()
     match_conditions: tuple[Text, ...] = ()
     pre_enqueue: tuple[Rule[Text], ...] = ()
     queue_sort: tuple[OrderKey[Text], ...] = ()

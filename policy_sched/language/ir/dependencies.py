@@ -12,7 +12,7 @@ operation is unknown, the result may change either way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Final, cast
 
@@ -48,6 +48,8 @@ _DYNAMIC: Final = frozenset(
     }
 )
 _OF_INPUTS: Final = (ops.INPUT, ops.INPUT_ALL, ops.INPUT_ROOT)
+_OF_QUOTAS: Final = (ops.QUOTA, ops.VICTIM_QUOTA, ops.QUOTA_TOTAL)
+"""Their data is the identity of the input, and after a # more."""
 #: What of an attempt changes without any change of a node: the time, and how many wait.
 _MOVING: Final = frozenset({"now", "pod_group"})
 
@@ -152,8 +154,17 @@ def find_reads(roots: Iterable[graph.Op]) -> Reads:
         preferred,
         tolerations,
         frozenset(taints),
-        frozenset(str(op.data) for op in seen if op.kind in _OF_INPUTS),
+        frozenset(_inputs_of(seen)),
     )
+
+
+def _inputs_of(read: Iterable[graph.Op]) -> Iterator[str]:
+    """Yield the identities of the inputs that ops read."""
+    for op in read:
+        if op.kind in _OF_INPUTS:
+            yield str(op.data)
+        elif op.kind in _OF_QUOTAS:
+            yield str(op.data).rpartition("#")[0]
 
 
 def _asks_tolerations(op: graph.Op) -> bool:
@@ -228,7 +239,7 @@ def _attribute_read(op: graph.Op) -> str | None:
 
 
 def _scope_of(name: str) -> Scope:
-    if name in ("domain", "cluster", "aggregates"):
+    if name in ("domain", "cluster", "aggregates", "victimQuota"):
         return Scope.CLUSTER
     return Scope.NODE if name in _DYNAMIC else Scope.STATIC
 

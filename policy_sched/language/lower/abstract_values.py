@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from policy_sched import model
+from policy_sched.cluster.tables import NO_QUOTA
 from policy_sched.language import values
 from policy_sched.language.ir import Op
 from policy_sched.language.runtime import NO_DOMAIN, NOTHING, Activation
@@ -170,6 +171,7 @@ _RECORDS: dict[str, object] = {
     "Domain": NO_DOMAIN,
     "Namespace": model.Namespace(metadata=model.ObjectMeta(name="")),
     "PodGroup": model.NO_GROUP,
+    "Quota": NO_QUOTA,
     "Queue": model.QueuedPod(model.PodInfo.of(model.Pod())),
     "Cycle": Activation(),
     "Event": NOTHING,

@@ -144,8 +144,14 @@ def _variable(low: Lowering, core: ast.Var, env: Env) -> abstract_values.Abstrac
         return abstract_values.Constant({}, core.type)
     if core.name == "node":
         return abstract_values.NodeRecord(core.type)
-    if core.name == "aggregates":
+    if core.name in ("aggregates", "quotas"):
         return abstract_values.Constant({}, core.type)
+    if isinstance(core.type, types.QuotaType):
+        who, of = low.op(ops.POD, rep="o"), ops.QUOTA
+        if core.name == "victimQuota":
+            who, of = low.op(ops.OF_CTX, rep="o", data="victim"), ops.VICTIM_QUOTA
+        op = low.op(of, who, rep="o", data=core.type.identity)
+        return abstract_values.Value(op, None, core.type)
     if core.name == "allocation":
         row = low.node_op(ops.ROW, rep="i")
         op = low.op(ops.ALLOCATION_AT, low.op(ops.POD, rep="o"), row, rep="o")

@@ -52,6 +52,8 @@ class Runtime:
         self.pods_on = table.pods_on
         self.others: tuple[tables.OtherPod, ...] = ()
         """Pods that aggregates count besides, or leave out, for the time of an evaluation."""
+        self.taken: Sequence[tables.OtherPod] = ()
+        """The pods of a node that are victims already, while the next one is asked for."""
         self.counts = IncrementalCounts(table.table, pods)
         """Counts over the node table, without the differences of an overlay."""
         self._domains: dict[str, tuple[tuple[int, int, int], Domains]] = {}
@@ -135,6 +137,20 @@ class Runtime:
             for row, key in differing.items():
                 values[row] = aggregate.value(key, pod, changes)
         return values[rows]
+
+    def quota(self, name: str, pod: model.PodInfo) -> tables.QuotaState:
+        """Return the quota of the pod that is decided, without the pod."""
+        quotas = self.table.table.quotas[name]
+        return quotas.state(quotas.key_of(pod), pod, self._differences())
+
+    def victim_quota(self, name: str, victim: model.PodInfo) -> tables.QuotaState:
+        """Return the quota of a possible victim, without the pods taken before it."""
+        quotas = self.table.table.quotas[name]
+        return quotas.state(quotas.key_of(victim), None, self.taken)
+
+    def quota_total(self, name: str, pod: model.PodInfo) -> tables.QuotaState:
+        """Return all quotas of an entry together, without the pod that is decided."""
+        return self.table.table.quotas[name].total(pod, self._differences())
 
     def _differences(self) -> Iterable[tables.OtherPod]:
         """Return the pods that the view has besides the table's, and those that it has not."""

@@ -105,6 +105,12 @@ class InputType(Type, frozen=True):
         return self.name
 
 
+class QuotaType(RecordType, frozen=True):
+    """The record Quota of a policy; ``identity`` is the name that the cluster knows it by."""
+
+    identity: str = ""
+
+
 class AggregateType(Type, frozen=True):
     """An aggregate of pods: the type of its keys, and of what it has for each.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,11 +17,13 @@ from policy_sched.cluster.tables import (
     NodeView,
     OtherPod,
     PodTable,
+    Quotas,
 )
 from policy_sched.language import (
     BoundUnit,
     CompiledAggregate,
     CompiledPolicy,
+    CompiledQuotas,
     GateRule,
     Sections,
     Unit,
@@ -142,6 +145,8 @@ class BoundPolicy:
             given.name: _counted(given, table, runtime) for given in sections.aggregates
         }
         """The aggregates of the policy, by name: they count for as long as this exists."""
+        self.quotas = [_quotas(given, table, runtime) for given in sections.quotas]
+        """The same of quotas."""
 
         def bound(unit: Unit | None) -> BoundUnit | None:
             return None if unit is None else BoundUnit(unit, runtime)
@@ -395,6 +400,33 @@ def _counted(given: CompiledAggregate, table: NodeTable, runtime: Runtime) -> Ag
     )
     table.aggregates.add(given.identity, aggregate)
     return aggregate
+
+
+def _quotas(given: CompiledQuotas, table: NodeTable, runtime: Runtime) -> Quotas:
+    """Return quotas that count from now on; equal ones of other profiles are the same."""
+    known = table.quotas.get(given.identity)
+    if known is not None:
+        return known
+    pods, of_object = BoundUnit(given.pods, runtime), BoundUnit(given.amounts, runtime)
+
+    def key_of(pod: PodInfo) -> str:
+        key = pods.evaluate(0, pod, _NO_CYCLE, 0)
+        return "" if isinstance(key, Failure) else str(key)
+
+    def amounts(record: Any) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        out = of_object.scalar(None, SimpleNamespace(object=record), 0)
+        found = [of_object.one(root, out) for root in of_object.unit.roots]
+        nominal, limit = ({} if isinstance(one, Failure) else one for one in (*found, {})[:2])
+        return nominal, limit
+
+    quotas = Quotas(table.input_table(given.input), key_of, amounts)
+    table.quotas[given.identity] = quotas
+    for key in quotas.objects.by_key:
+        quotas.concerned(key)
+    quotas.used.inputs = frozenset({given.input})
+    quotas.used.concerned = quotas.concerned
+    table.aggregates.add(given.identity, quotas.used)
+    return quotas
 
 
 def bind(policy: CompiledPolicy, nodes: NodeTable, pods: PodTable | None = None) -> BoundPolicy:

@@ -127,6 +127,16 @@ def _source_of(
             for i, v in enumerate(spec.variables)
         ),
         aggregates=tuple(_aggregate(text, i, one) for i, one in enumerate(spec.aggregates)),
+        quotas=tuple(
+            diagnostics.QuotaRule(
+                name=text("quotas", i, "name"),
+                of=text("quotas", i, "of"),
+                pods=text("quotas", i, "pods"),
+                nominal=text("quotas", i, "nominal"),
+                limit=None if one.limit is None else text("quotas", i, "limit"),
+            )
+            for i, one in enumerate(spec.quotas)
+        ),
         match_conditions=text.each("matchConditions", count=len(spec.match_conditions)),
         pre_enqueue=text.entries(
             diagnostics.Rule[diagnostics.Text], spec.pre_enqueue, "preEnqueue"

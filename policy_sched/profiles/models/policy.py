@@ -342,6 +342,21 @@ class Aggregate(Document):
     """The texts that are in the list of any pod, in order."""
 
 
+class Quota(Document):
+    """What teams may use: an object of an input grants amounts to the pods of its key."""
+
+    name: Identifier
+    """Rules read all of them together as quotas.NAME, the pod's own one as quota."""
+    of: Annotated[str, Field(pattern=r"^inputs\.[A-Za-z_][A-Za-z0-9_]*$")]
+    """The input whose objects the quotas are, such as inputs.quota."""
+    pods: Expression
+    """Key of the quota that a pod counts to; a pod whose key has no object has no quota."""
+    nominal: Expression
+    """Amounts that the object grants."""
+    limit: Expression | None = None
+    """Amounts that are never to be exceeded. Absent: there are none."""
+
+
 class PreFilter(Document):
     """The result of PreFilter for a pod."""
 
@@ -446,6 +461,8 @@ class PolicySpec(Document):
     """Named sub-expressions; one may use those before it."""
     aggregates: Many[Aggregate] = ()
     """Numbers and sets of pods by key, kept by events."""
+    quotas: Annotated[Many[Quota], Field(max_length=1)] = ()
+    """What teams may use; at most one entry, as rules read the pod's quota by itself."""
     match_conditions: Many[Expression] = ()
     """Pods for which this policy counts: all must hold, or no section has any effect."""
     pre_enqueue: Many[PreEnqueueRule] = ()

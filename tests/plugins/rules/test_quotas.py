@@ -1,0 +1,156 @@
+"""Quotas over the objects of an input: counts, lent amounts, victims in turn, mistakes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from policy_sched.language.check.policy import check_policy
+from policy_sched.model.meta import CustomObject, ObjectMeta
+from policy_sched.model.pod_info import PodInfo, QueueState
+from policy_sched.profiles.load.load import load_policies
+from policy_sched.profiles.load.policy_source import policy_source
+from policy_sched.scheduler import event_handlers
+from policy_sched.scheduler.scheduler import Scheduler
+from policy_sched.scheduler.setup.factory import build
+from policy_sched.testing import FakeClock, make_node, make_pod
+from tests.examples import scaled
+
+CAPACITY = Path(__file__).parents[3] / "policies" / "capacity"
+TEAMS = ("a", "b", "c")
+CONFIG = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "plugins": {
+                "multiPoint": {"enabled": [{"name": "CapacityScheduling"}]},
+                "postFilter": {"disabled": [{"name": "DefaultPreemption"}]},
+            }
+        }
+    ],
+}
+
+
+def scheduler() -> Scheduler:
+    """Return a scheduler with the shipped policy and two nodes."""
+    made = build(CONFIG, [str(CAPACITY)], now=FakeClock())
+    for name in ("n1", "n2"):
+        event_handlers.node_seen(made, make_node(name, cpu="16", memory="64Gi"))
+    return made
+
+
+def quota(team: str, least: int, most: int | None = None) -> CustomObject:
+    """Return an ElasticQuota in whole cores."""
+    spec = {"min": {"cpu": least}} | ({} if most is None else {"max": {"cpu": most}})
+    return CustomObject(
+        api_version="scheduling.x-k8s.io/v1alpha1",
+        kind="ElasticQuota",
+        metadata=ObjectMeta(name="quota", namespace=team),
+        content={"spec": spec},
+    )
+
+
+def test_what_is_kept_of_quotas_is_what_all_pods_and_objects_give() -> None:
+    """A sum that missed an event lent a team's cores twice."""
+    for seed in range(scaled(20)):
+        random, made = Random(seed), scheduler()
+        known: dict[str, CustomObject] = {}
+        for step in range(60):
+            what = random.random()
+            if what < 0.15:
+                team = random.choice(TEAMS)
+                new = quota(team, random.randrange(5), random.choice((None, 5, 9)))
+                event_handlers.object_seen(made, known.get(team), new)
+                known[team] = new
+            elif what < 0.22 and known:
+                event_handlers.object_gone(made, known.pop(random.choice(sorted(known))))
+            elif what < 0.5:
+                pod = make_pod(
+                    f"p{step}",
+                    namespace=random.choice(TEAMS),
+                    cpu=random.choice((1, "500m")),
+                    priority=random.choice((0, 5)),
+                )
+                made.add_pod(PodInfo.of(pod))
+                made.schedule_one()
+            elif made.cache.held():
+                gone = made.cache.pod(random.choice(made.cache.held()))
+                assert gone is not None
+                event_handlers.pod_gone(made, gone)
+            (quotas,) = made.handle.nodes.quotas.values()
+            used: dict[str, Counter[str]] = {team: Counter() for team in known}
+            for uid in made.cache.held():
+                held = made.cache.pod(uid)
+                assert held is not None
+                if held.namespace in used:
+                    used[held.namespace].update(held.requests)
+            for team in TEAMS:
+                state = quotas.state(team)
+                assert state.exists == (team in known)
+                assert state.used == dict(used.get(team, {}))
+            total = quotas.total()
+            assert total.used == dict(sum(used.values(), Counter()))
+            granted = sum(one.content["spec"]["min"]["cpu"] for one in known.values())
+            assert total.nominal.get("cpu", 0) == 1000 * granted
+
+
+def test_an_object_that_changes_wakes_the_team() -> None:
+    """A greater max was not looked at before something else happened."""
+    made = scheduler()
+    small, large = quota("a", 1, 1), quota("a", 4, 4)
+    event_handlers.object_seen(made, None, small)
+    made.add_pod(PodInfo.of(make_pod("p", namespace="a", cpu=2)))
+    outcome = made.schedule_one()
+    assert outcome is not None
+    assert "ElasticQuota a is more than Max" in outcome.message
+    assert made.queue.get("a/p").place is QueueState.UNSCHEDULABLE
+    event_handlers.object_seen(made, small, large)
+    assert made.queue.get("a/p").place is not QueueState.UNSCHEDULABLE
+    made.queue.activate(["a/p"])
+    again = made.schedule_one()
+    assert again is not None
+    assert again.node
+
+
+HEAD = """apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: P}
+spec:
+  inputs:
+  - {name: classes, apiVersion: scheduling.k8s.io/v1, kind: PriorityClass}
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "code", "word"),
+    [
+        ("filter: [{expression: 'quota.exists'}]", "PS104", "preFilter"),
+        ("preFilter: {rules: [{expression: quota.exists}]}", "PS101", "spec.quotas"),
+        (
+            "quotas: [{name: q, of: inputs.clases, pods: pod.namespace, nominal: object.value}]",
+            "PS101",
+            "did you mean 'classes'",
+        ),
+        (
+            "quotas: [{name: q, of: inputs.classes, pods: pod.namespace, nominal: object.value}]",
+            "PS301",
+            "must be resources",
+        ),
+    ],
+)
+def test_a_mistake_in_quotas_says_what_to_write(
+    tmp_path: Path, spec: str, code: str, word: str
+) -> None:
+    """Each names its place and the fix."""
+    path = tmp_path / "policy.yaml"
+    path.write_text(f"{HEAD}  {spec}\n  score: {{expression: node.podCount, normalize: Max}}\n")
+    loaded, problems = load_policies([str(path)])
+    assert not problems
+    _, found = check_policy(policy_source(loaded[0]))
+    assert [problem.code for problem in found] == [code]
+    assert word in found[0].message + found[0].hint
+    assert found[0].line == 7
