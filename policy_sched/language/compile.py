@@ -230,7 +230,8 @@ class PolicyCompiler:
         amounts = self._unit([given.nominal, *((given.limit,) if given.limit else ())])
         if pods is None or amounts is None:
             return None
-        return CompiledQuotas(given.identity, given.identity.rpartition("#")[0], pods, amounts)
+        identity = self._low.quotas(types.QuotaType("Quota", (), given.identity))
+        return CompiledQuotas(identity, identity.rpartition("#")[0], pods, amounts)
 
     def _aggregate(
         self, given: diagnostics.AggregateRule[check.Checked]

@@ -181,7 +181,9 @@ def _check_policy(
     if not scores and _normalizes_doubles(source.score, policy.score):
         return _check_policy(source, _DOUBLE_SCORES)
     check.conditions_of_an_order(source)
-    policy = msgspec.structs.replace(policy, inputs=as_read(inputs, definitions.parts))
+    policy = msgspec.structs.replace(
+        policy, inputs=as_read(inputs, definitions.parts | report.parts)
+    )
     diagnostics = report.sorted()
     failed = any(d.severity is Severity.ERROR for d in diagnostics)
     return (None if failed else policy), diagnostics
@@ -250,6 +252,8 @@ class _Report:
 
     policy: str
     found: list[Diagnostic] = field(default_factory=list)
+    parts: set[str] = field(default_factory=set)
+    """What aggregates and quotas read of inputs' objects; see `as_read`."""
 
     def add(self, problems: Iterable[Problem], text: Text, expected: str = "") -> None:
         parts = [f"policy {self.policy}" if self.policy else "", text.path]
@@ -494,6 +498,7 @@ def check_aggregates(
         return ()
     ignored = _Report(source.name)  # they are checked once more, with the types of aggregates
     definitions, _ = _definitions(source, ignored, {}, inputs, Counted())
+    definitions.parts = report.parts
     check = _Checker(definitions, report)
     checked: dict[str, AggregateRule[Checked]] = {}
     for i, given in enumerate(source.aggregates):
@@ -538,7 +543,11 @@ def _digest(source: PolicySource, meaning: object) -> str:
     """Return what differs where something means something else, or the policy's definitions do."""
     functions = [(f.name, f.params, f.expression.text) for f in source.functions]
     variables = [(v.name, v.expression.text) for v in source.variables]
-    whole = repr((meaning, functions, variables, source.params))
+    inputs = [
+        (i.name.text, i.api_version, i.kind, i.content, i.key and i.key.text, i.url, i.items)
+        for i in source.inputs
+    ]
+    whole = repr((meaning, functions, variables, inputs, source.params))
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
@@ -566,6 +575,7 @@ def check_quotas(
     if not source.quotas:
         return ()
     definitions, _ = _definitions(source, _Report(source.name), {}, inputs, Counted())
+    definitions.parts = report.parts
     checked: list[QuotaRule[Checked]] = []
     for given in source.quotas:
         wanted = given.of.text.removeprefix("inputs.")
@@ -584,7 +594,7 @@ def check_quotas(
         if pods is None or nominal is None or (given.limit is not None and limit is None):
             continue
         rules = [given.pods.text, given.nominal.text, limit and limit.text.text]
-        identity = f"{entry.type.identity}#{_digest(source, rules)}"
+        identity = f"{wanted}#{_digest(source, rules)}"
         checked.append(QuotaRule(given.name, given.of, pods, nominal, limit, identity))
     return tuple(checked)
 

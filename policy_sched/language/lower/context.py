@@ -133,6 +133,13 @@ class Lowering:
                 value.value = self.lower(value.core, value.env)
         return value.value
 
+    def quotas(self, kind: types.QuotaType) -> str:
+        """Return the name that the cluster knows quotas by: it begins with their input's."""
+        name, _, own = kind.identity.partition("#")
+        known = self.globals.get("inputs")
+        inputs = known.value if isinstance(known, Constant) else {}
+        return f"{inputs.get(name, name)}#{own}"
+
     # Facts.
 
     @contextmanager

@@ -150,7 +150,7 @@ def _variable(low: Lowering, core: ast.Var, env: Env) -> abstract_values.Abstrac
         who, of = low.op(ops.POD, rep="o"), ops.QUOTA
         if core.name == "victimQuota":
             who, of = low.op(ops.OF_CTX, rep="o", data="victim"), ops.VICTIM_QUOTA
-        op = low.op(of, who, rep="o", data=core.type.identity)
+        op = low.op(of, who, rep="o", data=low.quotas(core.type))
         return abstract_values.Value(op, None, core.type)
     if core.name == "allocation":
         row = low.node_op(ops.ROW, rep="i")

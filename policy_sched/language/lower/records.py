@@ -98,7 +98,7 @@ def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: S
     """Lower ``value.name`` of a record."""
     if isinstance(result, types.QuotaType):
         pod = low.op(ops.POD, rep="o")
-        return Value(low.op(ops.QUOTA_TOTAL, pod, rep="o", data=result.identity), None, result)
+        return Value(low.op(ops.QUOTA_TOTAL, pod, rep="o", data=low.quotas(result)), None, result)
     if isinstance(value.type, types.AggregateType):
         pod, whole = low.op(ops.POD, rep="o"), value.type
         total = low.op(ops.AGGREGATE_TOTAL, pod, rep=rep_of(result), data=whole.identity)
