@@ -127,16 +127,7 @@ def _source_of(
             for i, v in enumerate(spec.variables)
         ),
         aggregates=tuple(_aggregate(text, i, one) for i, one in enumerate(spec.aggregates)),
-        quotas=tuple(
-            diagnostics.QuotaRule(
-                name=text("quotas", i, "name"),
-                of=text("quotas", i, "of"),
-                pods=text("quotas", i, "pods"),
-                nominal=text("quotas", i, "nominal"),
-                limit=None if one.limit is None else text("quotas", i, "limit"),
-            )
-            for i, one in enumerate(spec.quotas)
-        ),
+        quotas=tuple(_quota(text, i, one) for i, one in enumerate(spec.quotas)),
         match_conditions=text.each("matchConditions", count=len(spec.match_conditions)),
         pre_enqueue=text.entries(
             diagnostics.Rule[diagnostics.Text], spec.pre_enqueue, "preEnqueue"
@@ -263,6 +254,17 @@ def _aggregate(
         value=None if kind == "count" else text(*at, kind),
         of=given.of,
         where=None if given.where is None else text(*at, "where"),
+    )
+
+
+def _quota(text: _Texts, i: int, given: models.Quota) -> diagnostics.QuotaRule[diagnostics.Text]:
+    """Return an entry of quotas."""
+    return diagnostics.QuotaRule(
+        name=text("quotas", i, "name"),
+        of=text("quotas", i, "of"),
+        pods=text("quotas", i, "pods"),
+        nominal=text("quotas", i, "nominal"),
+        limit=None if given.limit is None else text("quotas", i, "limit"),
     )
 
 
