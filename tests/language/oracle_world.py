@@ -224,6 +224,8 @@ def domain_field(record: DomainRecord, name: str) -> Any:
             return record.value
         case "nodeCount":
             return len(record.nodes)
+        case "nodes":
+            return list(record.nodes)
         case "podCount":
             return sum(node_field(n, "podCount") for n in record.nodes)
         case "pods":

@@ -178,6 +178,7 @@ PER_CALL: Final = 350.0
 #: How many elements a list is taken to have: pods of a node, and any other.
 LENGTHS: Final = {ops.PODS_AT: 10.0}
 USUAL_LENGTH: Final = 3.0
+DOMAIN_NODES: Final = 50.0
 #: How many different values columns are taken to have, by family; each node has its own name. What
 #: depends on one such column alone is computed once for each value.
 VALUES: Final = {"annotation": 1_000.0}
@@ -296,7 +297,9 @@ def _steps(region: Region) -> float:
         inside.append(op)
         more.extend(op.args)
         if isinstance(op.data, Loop):
-            length = LENGTHS.get(op.args[0].kind, USUAL_LENGTH)
+            source = op.args[0]
+            of_domain = source.kind is ops.ATTR and source.data == "nodes"
+            length = DOMAIN_NODES if of_domain else LENGTHS.get(source.kind, USUAL_LENGTH)
             lengths |= {n: length for n in (op.data.param, op.data.index) if n is not None}
     total = 0.0
     for op in inside:

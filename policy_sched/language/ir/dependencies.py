@@ -235,11 +235,13 @@ def _attribute_read(op: graph.Op) -> str | None:
             return "nodes" if name in _STATIC_TOTALS else "cluster"
         case ops.FACTS_AT:
             return _OF_FACTS.get(name, name)
+        case ops.DOMAIN_AT | ops.PARAM if name == "nodes":
+            return "domainNodes"
     return None
 
 
 def _scope_of(name: str) -> Scope:
-    if name in ("domain", "cluster", "aggregates", "victimQuota"):
+    if name in ("domain", "domainNodes", "cluster", "aggregates", "victimQuota"):
         return Scope.CLUSTER
     return Scope.NODE if name in _DYNAMIC else Scope.STATIC
 

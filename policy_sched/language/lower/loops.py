@@ -95,28 +95,32 @@ def _over_cluster(
 
 
 def of_domain(source: Op) -> bool:
-    """Return whether a list is that of a domain's pods, or the cluster's."""
+    """Return whether a list is that of a domain's pods or nodes, or of the cluster's pods."""
     if source.kind is ops.WHERE:  # no pods where there is no domain
         source = source.args[2]
-    if source.kind is not ops.ATTR or source.data != "pods":
+    if source.kind is not ops.ATTR or source.data not in ("pods", "nodes"):
         return False
     return source.args[0].kind in (ops.DOMAIN_AT, ops.PARAM, ops.CLUSTER)
 
 
 def refuse_node(test: Value, source: Op, span: Span) -> None:
-    """Refuse a predicate over the pods of a domain or of the cluster that reads the node: it would
-    be evaluated for each pod and node.
+    """Refuse a predicate over what a domain or the cluster has that reads the node: it would be
+    evaluated for each of these and each node.
     """
+    listed = source.args[2] if source.kind is ops.WHERE else source
     owner = "the cluster's" if of_cluster(source) else "a domain's"
+    hint = "count pods by fields of the pod that is scheduled, or read node.pods"
+    if listed.data == "nodes":
+        hint = "compare nodes with the pod that is scheduled, or test the node outside of the loop"
     todo, seen = [test.op, *([] if test.err is None else [test.err])], set[Op]()
     while todo:
         op = todo.pop()
         if op.kind.by_row:
             raise Refusal(
                 "PS509",
-                f"this predicate over {owner} pods reads the node",
+                f"this predicate over {owner} {listed.data} reads the node",
                 span,
-                "count pods by fields of the pod that is scheduled, or read node.pods",
+                hint,
             )
         if op not in seen:
             seen.add(op)

@@ -382,6 +382,13 @@ class Domain:
         return int(self._table.lookup(("podCount",)).values[self._rows].sum())
 
     @property
+    def nodes(self) -> tuple[NodeFacts, ...]:
+        """Its nodes, by row."""
+        table = self._table
+        found = (table.nodes[row] for row in self._rows.tolist())
+        return tuple([NodeFacts(node, table) for node in found if node is not None])
+
+    @property
     def pods(self) -> list[model.PodInfo]:
         """The pods in it, by row."""
         return list(self._pods())
