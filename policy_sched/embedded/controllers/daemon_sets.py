@@ -101,15 +101,14 @@ class DaemonSetController(pod_control.WorkloadController):
             own = [p for p in own if p not in ended]
             stays = runs or (bool(own) and manifests.may_stay(candidate, typed))
             misplaced += bool(own) and not runs
+            # As in podsShouldBeOnNode: ended pods are replaced, and one pod is enough for a node.
             removed += ended + (own[1:] if stays else own)
             if runs and not own and made == most:
                 self._queue.add(key)  # the other nodes in the next round
             elif runs and not own:
                 seed = str(self._store.version)
-                if (
-                    pod_control.create(self._store, expansion.daemon_pod(data, node.name, seed))
-                    is None
-                ):
+                pod = expansion.daemon_pod(data, node.name, seed)
+                if pod_control.create(self._store, pod) is None:
                     self._queue.add_at(key, self._store.now() + pod_control.RETRY)
                 else:
                     made += 1
@@ -179,7 +178,7 @@ def _node_of(pod: Pod) -> str:
 def _outdated(
     data: manifests.Plain, wanted: int, current: Sequence[Stored], old: Sequence[Stored]
 ) -> Iterator[Stored]:
-    """Yield pods of old templates that may be deleted, as far as enough others are ready."""
+    """Yield pods of old templates to delete, within maxUnavailable; unready ones cost nothing."""
     strategy = data["spec"].get("updateStrategy") or {}
     if strategy.get("type") == "OnDelete":
         return

@@ -250,6 +250,7 @@ class DeploymentController(Controller):
     def _scale(self, new: _Set, old: Sequence[_Set], data: Plain) -> bool:
         desired = expansion.replicas_of(data)
         live = [rs for rs in old if rs.wanted or rs.active]
+        # Recreate: as in rolloutRecreate, no new pod is created before all old ones have ended.
         if _recreates(data) and (live or any(rs.leaving for rs in old)):
             resized = [self._resize(rs, 0) for rs in live]
             return any(resized)
@@ -267,10 +268,12 @@ class DeploymentController(Controller):
         spare = total - keep - (new.wanted - new.ready)
         acted = False
         left = {}
-        for rs in old:  # pods that are not ready are no loss
+        # As in cleanupUnhealthyReplicas: deleting pods that are not ready costs no availability.
+        for rs in old:
             cut = max(0, min(spare, rs.wanted - rs.ready))
             spare -= cut
             left[rs.stored.uid] = rs.wanted - cut
+        # As in scaleDownOldReplicaSetsForRollingUpdate: then as many ready pods as may be missing.
         spare = min(spare, new.ready + sum(rs.ready for rs in old) - keep)
         for rs in old:
             cut = max(0, min(spare, left[rs.stored.uid]))
@@ -321,7 +324,7 @@ def _recreates(data: Plain) -> bool:
 
 
 def _limits(data: Plain, desired: int) -> tuple[int, int]:
-    """Return maxSurge and maxUnavailable as numbers; not both of them are 0."""
+    """Return maxSurge and maxUnavailable as numbers; not both of them are 0 (ResolveFenceposts)."""
     given = (data["spec"].get("strategy") or {}).get("rollingUpdate") or {}
     surge = share(given.get("maxSurge", _QUARTER), desired, up=True)
     unavailable = share(given.get("maxUnavailable", _QUARTER), desired, up=False)

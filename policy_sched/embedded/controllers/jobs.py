@@ -194,7 +194,7 @@ class JobController(pod_control.WorkloadController):
         return failed
 
     def _set_result(self, spec: Plain, status: Plain, active: int, now: int) -> None:
-        """Write that a job is complete, or has failed, if so it is."""
+        """Set the conditions of a job that is complete or has failed."""
         limit = number(spec, "backoffLimit")
         limit = BACKOFF_LIMIT if limit is None else limit
         kinds: tuple[str, ...] = ("FailureTarget", "Failed")
@@ -208,6 +208,7 @@ class JobController(pod_control.WorkloadController):
             reason, message = "DeadlineExceeded", "Job was active longer than specified deadline"
         else:
             return
+        # As upstream, the condition that stops the pods precedes the one that ends the job.
         for kind in kinds:
             pod_control.condition(status, kind, "True", reason, message, now)
 
@@ -220,7 +221,7 @@ class JobController(pod_control.WorkloadController):
         return True
 
     def _delete_unwanted(self, pod: Stored) -> None:
-        """Delete a pod that is not wanted any more; it counts for nothing."""
+        """Delete a surplus pod, which is not counted as failed."""
         present = self._store.find(POD, *pod.namespaced_name)
         if present is not None and present.uid == pod.uid:
             pod_control.remove(self._store, self._store.revise(present, _released(present)))
@@ -234,6 +235,7 @@ class JobController(pod_control.WorkloadController):
         wanted = pods_wanted(spec, status.get("succeeded", 0))
         if active > wanted and not (spec.get("completions") is None and status.get("succeeded")):
             surplus = min(active - wanted, pod_control.BURST)
+            # The newest pods go first: they have done the least work.
             for p in sorted(self._owned.replicas(uid), key=lambda p: -p.version)[:surplus]:
                 self._delete_unwanted(p)
             return True
@@ -261,7 +263,7 @@ class JobController(pod_control.WorkloadController):
         return True
 
     def _forget(self, key: Key, stored: Stored, status: Plain, now: int) -> bool:
-        """Delete a job that is over, once its time to live has passed; return whether it was."""
+        """Delete a finished job after its ttlSecondsAfterFinished; return whether it was."""
         lifetime = number(stored.data["spec"], "ttlSecondsAfterFinished")
         if lifetime is None or not _over(status) or stored.deleting:
             return False

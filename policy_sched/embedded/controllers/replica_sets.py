@@ -46,9 +46,8 @@ class ReplicaSetController(pod_control.WorkloadController):
         if missing > 0 and typed.spec.template is not None:
             missing = self._fill(key, stored, min(missing, pod_control.burst(stored)))
         elif missing < 0:
-            for pod in sorted(self._owned.replicas(stored.uid), key=_deletion_rank)[
-                : min(-missing, BURST)
-            ]:
+            ranked = sorted(self._owned.replicas(stored.uid), key=_deletion_rank)
+            for pod in ranked[: min(-missing, BURST)]:
                 pod_control.remove(self._store, pod)
         ready = self._owned.count(stored.uid, pod_control.Standing.READY)
         status: Plain = {
@@ -64,7 +63,7 @@ class ReplicaSetController(pod_control.WorkloadController):
         return pod_control.report(self._store, stored, status) or missing != 0
 
     def _fill(self, key: Key, stored: apimachinery.Stored, missing: int) -> int:
-        """Create the missing pods, now or later; return how many were."""
+        """Create missing pods, or queue the set until its retry is due; return their number."""
         now = self._store.now()
         due = self._not_before.pop(key, now)
         if due > now:
@@ -93,7 +92,7 @@ class ReplicaSetController(pod_control.WorkloadController):
 
 
 def _deletion_rank(stored: apimachinery.Stored) -> tuple[bool, bool, bool, int, int]:
-    """Order pods by how much their loss would matter, the least first."""
+    """Return the sort key of pods for deletion, the first to go first (ActivePodsWithRanks)."""
     pod = pod_control.pod_of(stored)
     cost = pod.metadata.annotations.get(_DELETION_COST, "0")
     return (

@@ -94,7 +94,7 @@ class Evictions:
         deletion = DeleteOptions(
             given.get("gracePeriodSeconds"), before.get("uid"), before.get("resourceVersion")
         )
-        with self._writing.perhaps(dry=dry):
+        with self._writing.committing(dry=dry):
             if not waits and not stored.deleting:
                 self._ask_budget(stored, typed)
                 data = stored.data
@@ -198,7 +198,7 @@ class Subresources:
         if wrong:
             # kube-apiserver reports these with code 500, although they are the client's mistakes.
             raise ApiError(422, "Invalid", wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
-        with self._writing.perhaps(dry=sent.options.dry_run):
+        with self._writing.committing(dry=sent.options.dry_run):
             self._store.bind(target.namespace, name, binding)
         return DONE
 
@@ -258,7 +258,7 @@ class Subresources:
         else:
             data["spec"] = {**(data.get("spec") or {}), "replicas": wanted}
         self._writing.note(sent, stored, data)
-        with self._writing.perhaps(dry=sent.options.dry_run):
+        with self._writing.committing(dry=sent.options.dry_run):
             self._store.update(data)
         return self.scale(target)
 

@@ -58,7 +58,7 @@ class Writing:
         self._granting = granting
 
     @contextmanager
-    def perhaps(self, *, dry: bool) -> Iterator[None]:
+    def committing(self, *, dry: bool) -> Iterator[None]:
         """Commit nothing in this context if it is a dry run."""
         if not dry:
             yield
@@ -75,7 +75,7 @@ class Writing:
         _check_size(data)
         checks.check_new(target.served.resource, data)
         self._granting.check(sent.user, target, data, None)
-        with self.perhaps(dry=sent.options.dry_run):
+        with self.committing(dry=sent.options.dry_run):
             return self._store.create(data)
 
     def update(self, sent: Sent) -> tuple[int, apimachinery.Stored]:
@@ -100,7 +100,7 @@ class Writing:
             if not already_noted:
                 self.note(sent, old, new)
 
-        with self.perhaps(dry=sent.options.dry_run):
+        with self.committing(dry=sent.options.dry_run):
             named = target.served.kind in _CREATED_BY_UPDATE and not target.subresource
             named = named and not target.served.custom
             if old is None and named:
@@ -154,7 +154,7 @@ class Writing:
         self._granting.check_create(sent.user, target)
         self._granting.check(sent.user, target, data, None)
         checks.check_new(served.resource, data)
-        with self.perhaps(dry=sent.options.dry_run):
+        with self.committing(dry=sent.options.dry_run):
             return 201, self._store.create(data)
 
     def note(self, sent: Sent, old: apimachinery.Stored, data: Plain) -> None:
@@ -177,7 +177,7 @@ class Writing:
         if target.served.resource.key == apimachinery.NAMESPACE and target.name in _IMMORTAL:
             why = "this namespace may not be deleted"
             raise forbidden(target.served.resource, target.name, why)
-        with self.perhaps(dry=given.dry):
+        with self.committing(dry=given.dry):
             last = self._store.delete(target.key, given.options)
         return 200, last, self._shown(target, last, given)
 
@@ -206,7 +206,7 @@ class Writing:
             key = stored.key
             present = self._store.find(key.kind, key.namespace, key.name)
             if present is not None and present.uid == stored.uid:
-                with self.perhaps(dry=given.dry):
+                with self.committing(dry=given.dry):
                     result.append(self._store.delete(key, given.options))
         return result
 
