@@ -88,7 +88,7 @@ WRITERS = {
     "profiles/reload/limited_process.py": "/dev/null",
     **dict.fromkeys(
         ("bench/api_processes.py", "bench/api_server_process.py",
-         "bench/check.py", "bench/reload.py", "bench/snapshot.py"),
+         "bench/check.py", "bench/inputs.py", "bench/reload.py", "bench/snapshot.py"),
         "what is measured, in a private directory",
     ),
 }  # fmt: skip

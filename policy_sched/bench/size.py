@@ -82,13 +82,13 @@ def run_size(nodes: int, pods: int, existing: int, advance: Advance = unshown) -
     Raises PolicySchedError where the system does not tell the size of a process.
     """
     workload = replace(BASIC, init_per_node=existing / nodes)
-    memory, cpu = _resident(), time.process_time()
+    memory, cpu = resident(), time.process_time()
     scheduler = in_process.with_nodes(workload, nodes, advance=advance)
-    took, between = time.process_time() - cpu, _resident()
+    took, between = time.process_time() - cpu, resident()
     first = LoadedObjects.of("nodes", nodes, took, between - memory)
     cpu = time.process_time()
     count = in_process.add_init_pods(scheduler, workload, nodes, advance)
-    second = LoadedObjects.of("pods", count, time.process_time() - cpu, _resident() - between)
+    second = LoadedObjects.of("pods", count, time.process_time() - cpu, resident() - between)
     cold, warm = in_process.run_phases(
         workload, scheduler, (pods, pods), in_process.quiet_collector
     )
@@ -97,7 +97,7 @@ def run_size(nodes: int, pods: int, existing: int, advance: Advance = unshown) -
     return Size(NAME, objects, pods, rate, cpu_rate, warm.p50_us, warm.p99_us, cold, warm)
 
 
-def _resident() -> int:
+def resident() -> int:
     """Return the resident size of this process in bytes."""
     gc.collect()
     try:

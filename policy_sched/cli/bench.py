@@ -15,6 +15,7 @@ from policy_sched.bench import (
     event_loop_latency,
     hostile,
     in_process,
+    inputs,
     ledger,
     preemption,
     reload,
@@ -62,6 +63,7 @@ Name = Literal[
     "Turns",
     "Hostile",
     "Size",
+    "Inputs",
     "All",
 ]
 Count = Annotated[int | None, Parameter(validator=Number(gte=1))]
@@ -100,9 +102,10 @@ def bench(  # noqa: PLR0913  # the options of the verb
         scheduler's event loop. Hostile has 500 ordinary pods come in a second, beside the worst
         claims, selectors, rules and groups that we know, and measures what these leave: renewals of
         the lease, and bindings. Size loads 100,000 nodes and 1,000,000 pods and measures their
-        memory. All runs every workload of decisions, each in a process of its own, and prints a
-        table in Markdown: beside the rates, scheduler_perf's threshold, what bare arrays take, and
-        calls per pod.
+        memory. Inputs loads 100,000 objects that a rule reads by the name of the node, and decides
+        pods while nothing changes, and while one object changes before each. All runs every
+        workload of decisions, each in a process of its own, and prints a table in Markdown: beside
+        the rates, scheduler_perf's threshold, what bare arrays take, and calls per pod.
     nodes
         Number of nodes; scheduler_perf's own number unless given.
     pods
@@ -115,7 +118,7 @@ def bench(  # noqa: PLR0913  # the options of the verb
         scenario in turn, pods those of its first pending pod, so that a policy has work to do.
     existing
         Pods that are bound before API, Turns or Size measures anything: 30,000 unless given, and
-        1,000,000 for Size.
+        1,000,000 for Size; objects for Inputs: 100,000.
     rate
         Pods a second in the last phase of API: 50 unless given.
     tls
@@ -136,6 +139,8 @@ def bench(  # noqa: PLR0913  # the options of the verb
             report = asyncio.run(api.run_api(*load, rate=rate or api.RATE, tls=tls))
         elif name == size.NAME:
             report = size.run_size(*_load(size, nodes, pods, existing), advance)
+        elif name == inputs.NAME:
+            report = inputs.run_inputs(*_load(inputs, nodes, pods, existing))
         elif name == event_loop_latency.NAME:
             load = _load(event_loop_latency, nodes, pods, existing)
             report = asyncio.run(event_loop_latency.run_turns(*load))
@@ -159,6 +164,7 @@ _READ: Final = {
     event_loop_latency.NAME: ("--nodes", "--existing"),
     hostile.NAME: ("--nodes",),
     size.NAME: ("--nodes", "--existing"),
+    inputs.NAME: ("--nodes", "--existing"),
 }
 """Options that count for what is no workload of scheduler_perf."""
 _OF_WORKLOADS: Final = ("--nodes", "--policies", "--like")

@@ -21,6 +21,7 @@ from policy_sched.profiles.build import declared_inputs
 from policy_sched.profiles.reload.inputs import PolicyFiles
 
 from .test_cluster_instance import World, acted, node, pod, until
+from .test_inputs import definition, established, quota, written as with_schema
 
 SCHEMA = {
     "type": "object",
@@ -48,7 +49,7 @@ spec:
   inputs:
   - {{name: load, url: "{url}", items: data.nodes, schema: load.json, poll: 30s}}
   filter:
-  - expression: >-
+  - expression: |-
       inputs.load[?node.name].optMap(l, l.load < inputs.load.root.window).orValue(false)
     message: too busy
 """
@@ -57,12 +58,7 @@ spec:
 def written(folder: Path, url: str) -> PolicyFiles:
     """Write the policy; return what is given as policies."""
     (folder / "load.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
-    text = (
-        POLICY.format(url=url)
-        .replace(">-\n      ", "")
-        .replace("expression: inputs", "expression: |-\n      inputs")
-    )
-    (folder / "policy.yaml").write_text(text, encoding="utf-8")
+    (folder / "policy.yaml").write_text(POLICY.format(url=url), encoding="utf-8")
     return PolicyFiles(None, (str(folder / "policy.yaml"),))
 
 
@@ -181,7 +177,6 @@ spec:
   - expression: inputs.quota[?pod.namespace].optMap(q, q.spec.most > 0).orValue(true)
     message: over quota
 """
-    from .test_inputs import definition, established, quota, written as with_schema  # noqa: PLC0415
 
     async def play(world: World) -> None:
         world.policies = replace(world.policies, policies=with_schema(tmp_path, text))

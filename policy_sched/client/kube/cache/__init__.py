@@ -16,4 +16,4 @@ from policy_sched.client.kube.cache.reflector import (
     ReflectorSettings as ReflectorSettings,
     list_all as list_all,
 )
-from policy_sched.client.kube.cache.store import Change as Change
+from policy_sched.client.kube.cache.store import Change as Change, Store as Store
