@@ -196,7 +196,7 @@ class GroupedSums:
                 continue
             domain, amounts = addend.domain, addend.amounts
             moved = numbers if domain.in_order else domain.rows_of(numbers).tolist()
-            if len(moved) > thresholds.REFRESH_ROWS:
+            if len(moved) > thresholds.MOST_GROUPS:
                 return None
             for row in moved:
                 key = moves.get(row) or keys[groups[row]]

@@ -17,7 +17,6 @@ and a property test compares. What happens to a kept result depends on what chan
 | a row becomes feasible or infeasible | its total; others' as far as normalized scores change |
 | PreFilter or PreScore of a CLUSTER plugin returns another result | fresh evaluation |
 | - of one whose keys were None for the pod (`Signature.keys`) | not run: it skips again |
-| more than REFRESH_ROWS rows and half of all | fresh evaluation |
 | a node's own fields, the set of nodes, namespaces | fresh evaluation, static results too |
 | an `Incremental` cannot tell, or a score plugin breaks | fresh evaluation |
 | a filter breaks | the result is dropped |
@@ -39,7 +38,6 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from policy_sched import thresholds
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError, PolicySchedError
 from policy_sched.framework import Code, Extender, Scope
@@ -242,8 +240,6 @@ class Evaluator:
             return False
         if renominated:
             rows = list(dict.fromkeys([*rows, *renominated]))
-        if len(rows) > thresholds.REFRESH_ROWS and len(rows) > self._table.n // 2:
-            return False
         if entry.result.filtering.rejection is not None:
             return False
         updates = self._updates

@@ -150,8 +150,7 @@ class Totals(msgspec.Struct, eq=False):
             return
         self._groups, self._order = {}, []
         hardly_read = self._reads < thresholds.SEARCHES
-        later = min(2 * self._patience, thresholds.MOST_PATIENCE)
-        self._patience, self._reads = later if hardly_read else 1, 0
+        self._patience, self._reads = 2 * self._patience if hardly_read else 1, 0
 
     def _group(self) -> None:
         total = self.values
