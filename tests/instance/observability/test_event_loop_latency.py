@@ -160,3 +160,26 @@ def test_callbacks_that_follow_each_other_are_one_turn() -> None:
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(steps())
     assert sum(turns._counts) < 10
+
+
+def test_where_turns_are_few_none_waits() -> None:
+    """A pod that came alone had its response put off, and the process woke up once more for it."""
+    slept: list[float] = []
+    turns = event_loop_latency.EventLoopLatency()
+    loop = event_loop_latency.measured_loop(turns, apart=60.0, sleep=slept.append)
+    long_ago = [-1e9] * event_loop_latency.IN_A_ROW
+    loop._selector._lately.extend(long_ago)  # type: ignore[attr-defined]  # asyncio's own name
+
+    async def respond() -> None:
+        here, there = socket.socketpair()
+        read = loop.create_future()
+        loop.add_reader(here, read.set_result, None)
+        there.send(b"x")
+        await read
+        loop.remove_reader(here)
+        here.close()
+        there.close()
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(respond())
+    assert slept == []
