@@ -59,7 +59,51 @@ NEIGHBOURS: Final = (
     "tests/plugins/interpodaffinity/test_updated_results.py",
 )
 
+AGGREGATES: Final = "cluster/tables/aggregates.py"
+COUNTED: Final = ("tests/cluster/tables/test_aggregates.py",)
+COUNTED_RULES: Final = ("tests/plugins/rules/test_aggregates.py",)
+QUOTAS: Final = ("tests/plugins/rules/test_quotas.py",)
+
 MUTANTS: Final = (
+    # Aggregates and quotas: each pod that comes, goes or is nominated; what they read besides.
+    Mutant(AGGREGATES, "self._count(self.counted.pop(uid), -1)", "self.counted.pop(uid)", COUNTED),
+    Mutant(AGGREGATES, "values[row] = self.value(name)", "pass", COUNTED),
+    Mutant(AGGREGATES, "table.journal.append(row, DYNAMIC)", "pass", COUNTED),
+    Mutant(AGGREGATES, "        self.leave(BOUND, pod, row)\n", "", COUNTED),
+    Mutant(
+        AGGREGATES,
+        "if aggregate.reads_namespaces:",
+        "if False:",
+        COUNTED,
+    ),
+    Mutant(AGGREGATES, "if not aggregate.reads_nodes:", "if True:", COUNTED),
+    Mutant("cluster/cache.py", "nodes.aggregates.leave(BOUND, record.info, row)", "pass", COUNTED),
+    Mutant("cluster/cache.py", "nodes.aggregates.come(BOUND, info, row)", "pass", COUNTED),
+    Mutant("queue/nominator.py", "self.told(pod, node, False)", "pass", COUNTED),
+    Mutant(
+        "cluster/tables/quotas.py",
+        "changes = exists != (key in self._counted)",
+        "changes = False",
+        QUOTAS,
+    ),
+    Mutant(
+        "cluster/tables/quotas.py",
+        "if known is None or known[0] is not record:",
+        "if known is None:",
+        QUOTAS,
+    ),
+    Mutant(
+        "cluster/tables/quotas.py",
+        "if version != self.objects.version:",
+        "if version < 0:",
+        QUOTAS,
+    ),
+    Mutant(
+        "plugins/rules/plugin.py",
+        "keys.append(self._verdict_of_pre_filter)",
+        "pass",
+        COUNTED_RULES,
+    ),
     # Evaluations: journal, scopes, nominations.
     Mutant(
         f"{EVALUATE}/evaluator.py",
@@ -100,7 +144,7 @@ MUTANTS: Final = (
         "return self.input_table(identity).number(node.metadata.name)",
         "return 0",
     ),
-    Mutant("language/ir/dependencies.py", "in seen if op.kind in _OF_INPUTS", "in seen if False"),
+    Mutant("language/ir/dependencies.py", "if op.kind in _OF_INPUTS:", "if False:"),
     Mutant(
         f"{EVALUATE}/evaluator.py",
         "if entry is None or entry.version < self._table.journal.static_version:",

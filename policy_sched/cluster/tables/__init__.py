@@ -7,7 +7,6 @@ read. Scheduling decisions are not made here.
 from policy_sched.cluster.tables.aggregates import (
     BOUND as BOUND,
     NOMINATED as NOMINATED,
-    QUEUED as QUEUED,
     Aggregate as Aggregate,
     Aggregates as Aggregates,
     Contribution as Contribution,

@@ -3,8 +3,8 @@
 Theory of operation. An `Aggregate` has a function of a pod and of the row of its node, which
 returns the key and the value that the pod counts with, or None where it does not count. It is
 called once when the pod comes; what it returned is taken away again when the pod leaves, so an
-event touches one key. Pods come from up to three sources: those on nodes (reserved ones too), those
-nominated to a node, and those that wait in the queue. A pod that comes from two counts once.
+event touches one key. Pods come from two sources: those on nodes (reserved ones too), and those
+nominated to a node. A pod that comes from both counts once.
 
 Doubles are summed as fractions, and a greatest value is the top of a heap: what is kept does not
 depend on the order of events, and equals what is worked out anew from all pods.
@@ -33,8 +33,6 @@ from policy_sched.model import PodInfo
 
 BOUND: Final = "bound"
 NOMINATED: Final = "nominated"
-QUEUED: Final = "queued"
-SOURCES: Final = (BOUND, NOMINATED, QUEUED)
 
 MAX_KEYS: Final = 1_000_000
 """Keys of one aggregate; pods of further keys do not count."""
@@ -474,4 +472,4 @@ class Aggregates:
             concerned = aggregate.concerned
             if identity in aggregate.inputs and (concerned is None or concerned(key)):
                 self._start(aggregate)
-                self._changed(aggregate, QUEUED, -1)
+                self._changed(aggregate, NOMINATED, -1)

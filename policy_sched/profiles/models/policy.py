@@ -326,8 +326,8 @@ class Aggregate(Document):
     """Rules read it as aggregates.NAME[KEY]."""
     by: Expression | Many[Expression]
     """Key that a pod counts for; several texts make a key that is a list of them."""
-    of: Annotated[Many[Literal["bound", "nominated", "queued"]], Field(min_length=1)] = ("bound",)
-    """Pods that count: those on nodes, reserved ones too; nominated ones; those that wait."""
+    of: Annotated[Many[Literal["bound", "nominated"]], Field(min_length=1)] = ("bound",)
+    """Pods that count: those on nodes, reserved ones too; those nominated to one."""
     where: Expression | None = None
     """Does the pod count? Absent: all do."""
     count: Literal[True] | None = None

@@ -69,6 +69,18 @@ def test_a_rule_about_the_pod_alone_rejects_it_before_nodes_are_looked_at(tmp_pa
     assert cluster.decide("e", cpu="4", namespace="y").node
 
 
+def test_a_rule_about_the_pod_and_the_time_is_asked_each_time(tmp_path: Path) -> None:
+    """What was found of the nodes for a pod that was rejected would be used for the next one."""
+    rule = "{expression: now.getHours() < 12, message: too late}"
+    cluster = Cluster(tmp_path, HEAD + f"  preFilter: {{rules: [{rule}]}}\n")
+    clock = cluster.scheduler.handle.now
+    assert isinstance(clock, FakeClock)
+    clock.ns = 13 * 3600 * 10**9
+    assert not cluster.decide("a").node
+    clock.ns = 24 * 3600 * 10**9
+    assert cluster.decide("b").node
+
+
 def test_a_pod_of_the_team_that_goes_wakes_those_that_wait(tmp_path: Path) -> None:
     """The policy registers for the events that its sums depend on."""
     cluster = Cluster(tmp_path, LIMIT)
