@@ -602,6 +602,25 @@ MUTANTS: Final = (
         "                pass\n",
         ("tests/cluster/test_pods_by_importance.py", "tests/preemption"),
     ),
+    # Pod groups.
+    Mutant(
+        "queue/heap.py",
+        "                if queued.info.pod_group and self._has_grown(entry):\n",
+        "                if False:\n",
+        ("tests/scheduler/test_group_history.py",),
+    ),
+    Mutant(
+        "framework/pod_groups.py",
+        "            failures=history.failures if history.held == self._held(key) else 0,\n",
+        "            failures=history.failures,\n",
+        ("tests/scheduler/test_group_history.py", "tests/scheduler/test_permit_reject.py"),
+    ),
+    Mutant(
+        "framework/pod_groups.py",
+        "            history.failed_at, history.tried_since = now, None\n",
+        "            history.failed_at = now\n",
+        ("tests/scheduler/test_group_history.py",),
+    ),
     # Volumes.
     Mutant(
         "plugins/volumes/node_labels.py",
