@@ -17,9 +17,11 @@ from tests.framework.evaluate.test_evaluator import assert_equal
 
 POLICIES: Final = Path(__file__).parents[2] / "policies"
 PATHS: Final = [
-    path for path in sorted(POLICIES.glob("*/policy.yaml")) if path.parent.name != "qossort"
+    path
+    for path in sorted(POLICIES.glob("*/policy.yaml"))
+    if path.parent.name not in ("coscheduling", "qossort")
 ]
-"""The policies that look at nodes."""
+"""The policies that need no configuration: one plugin sorts the queue."""
 KINDS: Final = [kind for rare in (2, 3) for kind in (rare, *[0] * 48, rare)]
 """The kinds of pods in order: 48 pods change so many nodes that they are no few rows any more."""
 QUIET: Final = """\

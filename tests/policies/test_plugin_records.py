@@ -18,6 +18,7 @@ STEPS = {
     "coscheduling": 278,
     "networkoverhead": 200,
     "nodemetadata": 196,
+    "podstate": 200,
     "preemptiontoleration": 240,
     "qossort": 100,
 }
