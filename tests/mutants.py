@@ -268,6 +268,7 @@ MUTANTS: Final = (
         f"{EVALUATE}/totals.py",
         "if not gain or (first.item(row) != FEASIBLE and not moved):",
         "if not gain:",
+        ("tests/framework/evaluate/test_totals.py",),
     ),
     Mutant(f"{EVALUATE}/totals.py", "gain[self._first != FEASIBLE] = 0", "pass"),
     Mutant(

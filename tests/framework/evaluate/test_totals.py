@@ -78,3 +78,10 @@ def test_a_tie_is_broken_alike(values: list[int], seed: int) -> None:
     for _ in range(5):
         assert select_host(plain, one) == select_host(kept, other)
     assert one.getstate() == other.getstate()
+
+
+def test_a_row_that_is_not_feasible_gains_nothing() -> None:
+    """A pod went to a node that had been rejected, as its scores had risen since."""
+    totals = Totals(np.array([5, -1]), np.array([0, 1], np.int16))
+    totals.add([0, 1], [1, 50])
+    assert totals.values.tolist() == [6, -1]

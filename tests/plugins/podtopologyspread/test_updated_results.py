@@ -148,3 +148,33 @@ def test_more_groups_than_are_worth_it_are_scored_row_by_row() -> None:
         )
         assert_equal(kept.evaluate(pod), plain.evaluate(pod))
         cache.assume(pod, names[number])
+
+
+def test_domains_that_open_and_close_together_are_all_seen() -> None:
+    """Pods went to a full zone, or waited for one, after a pod had come to a zone and a rack."""
+    cache = Cache()
+    for number in range(4):
+        labels = {ZONE: f"z{number // 2}", RACK: f"r{number % 2}"}
+        cache.add_node(make_node(f"n{number}", labels=labels))
+    runner = Runner(
+        pipeline_of({"PodTopologySpread": PodTopologySpread({}, handle_of(cache))}, cache)
+    )
+    kept, plain = (
+        Evaluator(runner, cache.nodes),
+        Evaluator(runner, cache.nodes, cached=False),
+    )
+    constraints = [
+        {
+            "maxSkew": 1,
+            "topologyKey": key,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "a"}},
+        }
+        for key in (ZONE, RACK)
+    ]
+    labels = {"app": "a"}
+    pod = PodInfo.of(make_pod("new", labels=labels, topology_spread_constraints=constraints))
+    for number, node in enumerate(("", "", "", "n0", "n3", "n1", "n2")):
+        running = PodInfo.of(make_pod(f"r{number}", labels=labels if node else {}))
+        cache.assume(running, node or "n0")
+        assert_equal(kept.evaluate(pod), plain.evaluate(pod))

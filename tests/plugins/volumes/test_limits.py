@@ -11,6 +11,7 @@ from policy_sched.framework.status import SKIP, Code
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolume
 from policy_sched.plugins.volumes.limits import NodeVolumeLimits
+from policy_sched.testing import make_node
 from tests.examples import scaled
 from tests.plugins.volumes.world import (
     World,
@@ -238,3 +239,20 @@ def test_the_count_is_that_of_all_volumes_on_the_node(
             expected.append(FULL if over else ())
         assert reasons(plugin.filter(pod, None, world.cache.nodes)) == expected
         assert reasons(plugin.filter(pod, np.array([2, 1, 0]), world.cache.nodes)) == expected[::-1]
+
+
+def test_limits_of_a_node_that_comes_later_count() -> None:
+    """A CSINode was there before its node, whose limit was not known until another changed."""
+    world = world_of({"d": 1}, "a", "b")
+    world.handle.objects.put(make_csi_node("later", {"d": 1}))
+    pod, plugin = pod_with(uses("a"), uses("b")), NodeVolumeLimits({}, world.handle)
+
+    def refused() -> list[int]:
+        assert rejection(ask(plugin, pod)[0]).ok
+        codes = plugin.filter(pod, None, world.cache.nodes).codes
+        assert codes is not None, "the first node is full"
+        return np.flatnonzero(codes).tolist()
+
+    assert refused() == [0]
+    world.cache.add_node(make_node("later"))
+    assert refused() == [0, 3]
