@@ -243,6 +243,7 @@ MUTANTS: Final = (
         f"{EVALUATE}/entry.py",
         "self.result.filtering.explanations.forget([*before, *rejections])",
         "pass",
+        ("tests/scheduler/test_nominated.py",),
     ),
     Mutant(
         f"{EVALUATE}/entry.py",
@@ -543,6 +544,7 @@ MUTANTS: Final = (
         f"{AFFINITY}/plugin.py",
         "return preferred is None or preferred.same_counts()",
         "return True",
+        NEIGHBOURS,
     ),
     # Preemption.
     Mutant(

@@ -94,3 +94,17 @@ def test_a_node_that_was_cordoned_meanwhile_is_not_taken() -> None:
     node = make_node("n0", cpu="4")
     scheduler.cache.update_node(replace(node, spec=replace(node.spec, unschedulable=True)))
     assert not evaluator.evaluate(pods[0]).filtering.feasible_rows().size
+
+
+def test_a_node_that_is_nominated_no_longer_has_no_reason() -> None:
+    """A node that a pod could have again stayed among those that the message counts."""
+    scheduler = scheduler_of(nodes=2)
+    nominees = [pod_of(f"nominee{i}", cpu="4", priority=10) for i in range(2)]
+    for i, nominee in enumerate(nominees):
+        scheduler.handle.nominator.nominate(nominee, f"n{i}")
+    evaluator = scheduler.profiles["default-scheduler"].evaluator
+    for name in ("a", "b", "c"):
+        small = pod_of(name, cpu="1")
+        assert sorted(evaluator.evaluate(small).filtering.statuses()) == [0, 1]
+    scheduler.handle.nominator.clear(nominees[0].uid)
+    assert sorted(evaluator.evaluate(small).filtering.statuses()) == [1]

@@ -183,3 +183,31 @@ def test_updates_are_measured_as_the_filter_and_the_score_of_the_plugin() -> Non
     assert {key: len(took) for key, took in recorder.plugins.items()} == {
         (plugin, point, "Success"): 1 for plugin in plugins for point in ("Filter", "Score")
     }
+
+
+def test_a_preferred_term_that_selects_its_first_pod_counts() -> None:
+    """A pod was rated as if there were no pods of its second term, until a node changed."""
+    cache = world(2, whole=True)
+    runner = Runner(
+        pipeline_of({"InterPodAffinity": InterPodAffinity({}, handle_of(cache))}, cache)
+    )
+    kept, anew = (
+        Evaluator(runner, cache.nodes),
+        Evaluator(runner, cache.nodes, cached=False),
+    )
+    terms = [
+        {
+            "weight": 10,
+            "podAffinityTerm": {
+                "topologyKey": HOSTNAME,
+                "labelSelector": {"matchLabels": {"app": app}},
+            },
+        }
+        for app in "ab"
+    ]
+    affinity = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+    pod = PodInfo.of(make_pod("w", affinity=affinity))
+    for number, app in enumerate("aaaba"):
+        running = PodInfo.of(make_pod(f"r{number}", labels={"app": app}))
+        cache.assume(running, f"n{number}")
+        assert_same(kept.evaluate(pod), anew.evaluate(pod))
