@@ -165,8 +165,9 @@ def object_seen(
     scheduler: Scheduler, old: model.ApiObject | None, new: model.ApiObject
 ) -> ClusterChange:
     """An object that is neither node nor pod came (``old`` is None) or changed."""
-    inputs = scheduler.handle.shared(inputs_of)
-    before = inputs.keys_of(new)
+    before = None
+    if scheduler.cache.nodes.inputs:  # claims change with each pod: without inputs, no call
+        before = scheduler.handle.shared(inputs_of).keys_of(new)
     if isinstance(new, model.Namespace):
         scheduler.cache.set_namespace(new)
     else:
@@ -175,12 +176,15 @@ def object_seen(
     events = _broadcast(scheduler, type(new), action, (old, new))
     if before is None:
         return events
-    return (*events, _tell_input(scheduler, action, before, inputs.keys_of(new)))
+    after = scheduler.handle.shared(inputs_of).keys_of(new)
+    return (*events, _tell_input(scheduler, action, before, after))
 
 
 def object_gone(scheduler: Scheduler, old: model.ApiObject) -> ClusterChange:
     """An object that is neither node nor pod was deleted."""
-    before = scheduler.handle.shared(inputs_of).keys_of(old)
+    before = None
+    if scheduler.cache.nodes.inputs:  # as above
+        before = scheduler.handle.shared(inputs_of).keys_of(old)
     if isinstance(old, model.Namespace):
         scheduler.cache.remove_namespace(old.metadata.name)
     else:
