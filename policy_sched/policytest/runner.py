@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
@@ -27,7 +27,7 @@ from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import Pod, PodInfo, QueuedPod
 from policy_sched.plugins.dynamicresources import Reservation
-from policy_sched.plugins.rules import inputs_of
+from policy_sched.plugins.rules import inputs_of, polled_answer
 from policy_sched.policytest import sequence
 from policy_sched.policytest.comparison import Strictness, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
@@ -46,8 +46,8 @@ from policy_sched.policytest.observed import (
 )
 from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.scenario import Scenario, decision_name, load_scenarios
-from policy_sched.profiles.build import CompiledPlan
-from policy_sched.profiles.models import NOT_BUILT, UNKNOWN_PLUGIN
+from policy_sched.profiles.build import CompiledPlan, declared_inputs
+from policy_sched.profiles.models import NOT_BUILT, UNKNOWN_PLUGIN, did_you_mean
 from policy_sched.profiles.resolve import shipped_policies
 from policy_sched.scheduler import (
     Attempt,
@@ -60,6 +60,7 @@ from policy_sched.scheduler import (
     dry_run_group,
     member_decision,
     note_group_failure,
+    object_seen,
     pod_gone,
 )
 from policy_sched.scheduler.setup import assemble, load_cluster, read
@@ -140,11 +141,11 @@ def observe_scenario(
     return results, seen
 
 
-def _fill(scheduler: Scheduler, scenario: Scenario) -> None:
+def _fill(scheduler: Scheduler, scenario: Scenario, plans: Sequence[CompiledPlan]) -> None:
     """Load the cluster of a scenario. Raises PolicyError for objects that inputs cannot have."""
     set_creation_times([*scenario.objects, *scenario.pending], scenario.now)
     load_cluster(scheduler.cache, scenario.objects)
-    problems = []
+    problems = list(_answered(scheduler, scenario, plans))
     for problem in scheduler.handle.shared(inputs_of).problems.values():
         blank = scenario.places.get((problem.kind[1], *problem.place))
         if blank is not None:
@@ -152,6 +153,28 @@ def _fill(scheduler: Scheduler, scenario: Scenario) -> None:
             problems.append(replace(blank, code="PS805", message=message))
     if problems:
         raise errors.PolicyError(problems)
+
+
+def _answered(
+    scheduler: Scheduler, scenario: Scenario, plans: Sequence[CompiledPlan]
+) -> Iterator[errors.Diagnostic]:
+    """Give inputs with a url the answers that a scenario states; yield what is wrong with them."""
+    asked = {given.name: given for given in declared_inputs(plans) if given.url}
+    for name, (blank, answer) in scenario.answers.items():
+        if name and name not in asked:
+            hint = did_you_mean(name, asked) or "an input with a url, of an enabled policy"
+            message = f"no input with a url is called {name}"
+            yield replace(blank, code="PS805", message=message, hint=hint)
+        for given in [asked[name]] if name in asked else () if name else asked.values():
+            try:
+                said = polled_answer(given, answer)
+            except ValueError as error:
+                message = f"input {given.name}: {error}"
+                yield replace(blank, code="PS805", message=message)
+                continue
+            for item in said.objects:
+                object_seen(scheduler, None, item)
+            scheduler.handle.shared(inputs_of).set_root(given.identity, said.root)
 
 
 class _Course:
@@ -171,7 +194,7 @@ class _Course:
             objects=scenario.objects,
             now=lambda: scenario.now,
         )
-        _fill(self._scheduler, scenario)
+        _fill(self._scheduler, scenario, plans)
         coverage = run.coverage
         self._watch = None if coverage is None else coverage.watch(scenario, plans, self._scheduler)
         decided = {op.pod for op in scenario.ops}

@@ -12,7 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -111,6 +111,8 @@ class Scenario:
     """The plugins and rules that expectations name."""
     untested: tuple[Diagnostic, ...] = ()
     """Expectations that state nothing, and so test nothing; `update_file` completes them."""
+    answers: Mapping[str, tuple[Diagnostic, Any]] = field(default_factory=dict)
+    """What inputs with a url are answered, by the input's name, with its place; "" for all."""
     places: Mapping[ObjectPlace, Diagnostic] = field(default_factory=dict)
     """Where the objects stand that inputs may read, without words; none of a record's."""
     plugin: str = ""
@@ -263,6 +265,7 @@ def _scenario(
         unknown=unknown,
         mentions=mentioned,
         untested=tuple(_untested(reader, fields, complete=complete)),
+        answers=dict(_answers(reader, references.file, fields)),
         places=_places(reader, stated, inputs, complete=complete),
         plugin=_plugin(reader, fields),
     )
@@ -276,6 +279,17 @@ def _inputs(policies: Sequence[str]) -> dict[str, Kind]:
         for given in policy.model.spec.inputs
         if given.kind
     }
+
+
+def _answers(
+    reader: Reader, file: str, fields: Plain
+) -> Iterator[tuple[str, tuple[Diagnostic, Any]]]:
+    """Yield what inputs with a url are answered; in records the load watcher answers all."""
+    if fields.get("metrics"):
+        yield "", (Diagnostic(file, 1, 1, "", ""), fields["metrics"])
+    if "inputs" in fields:
+        for name, answer in reader.mapping(fields["inputs"], ("inputs",)).items():
+            yield name, (reader.blank(("inputs", name), False), answer)
 
 
 def _places(

@@ -168,3 +168,46 @@ spec: {containers: [{name: c, resources: {requests: {cpu: 2}}}]}
     assert "0/1 nodes are available: 1 over quota." in capsys.readouterr().out
     run(["simulate", str(cluster)])
     assert "PS706: unknown kind 'Quota'" in capsys.readouterr().err
+
+
+WATCHER = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Load}
+spec:
+  inputs:
+  - {name: watcher, url: "http://w/", poll: 30s, items: data.nodes, schema: watcher.json}
+  filter:
+  - expression: |-
+      inputs.watcher[?node.name].optMap(n, n.cpu < inputs.watcher.root.limit).orValue(true)
+    message: loaded
+"""
+ANSWER_SCHEMA = """\
+{"type": "object", "properties": {
+  "limit": {"type": "number"},
+  "data": {"type": "object", "properties": {"nodes": {"type": "object", "additionalProperties":
+    {"type": "object", "properties": {"cpu": {"type": "number"}}}}}}
+}}
+"""
+
+
+def test_what_a_url_answers_stands_in_the_test(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Measurements that are polled could not be stated: a policy that reads them had no test."""
+    (tmp_path / "watcher.json").write_text(ANSWER_SCHEMA, encoding="utf-8")
+    test = """\
+inputs: {watcher: {limit: 50, data: {nodes: {n1: {cpu: 70.5}, n2: {cpu: 20}}}}}
+objects: [{node: n1}, {node: n2}, {node: n3}]
+pending: [{pod: p}]
+expect: [{pod: p, feasible: [n2, n3]}]
+"""
+    code, said = told(tmp_path, capsys, test, WATCHER)
+    assert (code, said.splitlines()[-1]) == (0, "1 of 1 steps as expected")
+    code, said = told(tmp_path, capsys, test.replace("cpu: 20", "cpu: low"), WATCHER)
+    assert code == 1
+    assert "error PS805: input watcher: Expected `float`, got `str`" in said
+    code, said = told(tmp_path, capsys, test.replace("watcher: {l", "watchr: {l"), WATCHER)
+    assert code == 1
+    assert "error PS805: no input with a url is called watchr" in said
+    assert "watcher" in said.split("PS805")[1]

@@ -33,10 +33,11 @@ from policy_sched.instance import observability
 from policy_sched.instance.app.cache_debugger import Seen
 from policy_sched.instance.app.instance import Instance
 from policy_sched.instance.app.manifest_sync import ManifestFiles
-from policy_sched.instance.app.polled_inputs import Answer, PollFailed
+from policy_sched.instance.app.polled_inputs import PollFailed
 from policy_sched.instance.observability import healthz
 from policy_sched.language import Input
 from policy_sched.model import Kind, Node, Pod, PodInfo
+from policy_sched.plugins.rules import Answer
 from policy_sched.profiles.build import CompiledPlan, declared_kinds, kinds_read
 from policy_sched.profiles.reload import Compilation, PolicyStore, Reload
 from policy_sched.scheduler import object_changed

@@ -34,12 +34,12 @@ from policy_sched.instance import observability
 from policy_sched.instance.app import manifest_sync, polled_inputs
 from policy_sched.instance.app.cache_debugger import Comparer, Seen, dump
 from policy_sched.instance.app.gc_tuning import GcPauses
-from policy_sched.instance.app.polled_inputs import Answer, PolledInputs
+from policy_sched.instance.app.polled_inputs import PolledInputs
 from policy_sched.instance.app.worker import Worker, in_event_loop
 from policy_sched.instance.observability import healthz
 from policy_sched.language import Input
 from policy_sched.model import DEFAULT_SCHEDULER, Pod, PodInfo, QueueState
-from policy_sched.plugins.rules import inputs_of
+from policy_sched.plugins.rules import Answer, inputs_of, kind_of_input
 from policy_sched.profiles.build import CompiledPlan, declared_inputs, policy_names
 from policy_sched.profiles.models import KubeSchedulerConfiguration
 from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload, ReloadResult
@@ -586,7 +586,7 @@ class Instance(ABC):
     def _take_answers(self) -> None:
         """Apply what was polled, each answer in one piece."""
         for answer in self.polls.take():
-            kind = polled_inputs.kind_of(answer.input)
+            kind = kind_of_input(answer.input)
             objects = self.scheduler.handle.objects.of_kind(kind)
             before = {(o.metadata.namespace, o.metadata.name): o for o in objects}
             for item in answer.objects:
@@ -598,7 +598,7 @@ class Instance(ABC):
 
     def _drop_polled(self, inputs: Iterable[Input]) -> None:
         for given in inputs:
-            self.scheduler.handle.objects.drop(polled_inputs.kind_of(given))
+            self.scheduler.handle.objects.drop(kind_of_input(given))
 
     def _input_problem(self, problem: InputProblem) -> None:
         """Tell of an object that an input cannot have."""

@@ -9,18 +9,17 @@ is asked for later each time, up to `LONGEST`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 import msgspec
 from yarl import URL
 
-from policy_sched import model
 from policy_sched.errors import ClusterError
 from policy_sched.language import Input
-from policy_sched.language.values import ObjectReader
+from policy_sched.plugins.rules import Answer, polled_answer
 
 MAX_BYTES: Final = 1 << 20
 """Bytes of the answer of a URL."""
@@ -36,21 +35,8 @@ class PollFailed(ClusterError):  # noqa: N818 - client-go's way to say it
     """An input could not be polled: no answer, or one that cannot be used."""
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """All objects of an input at one time; ``root``: what the answer says beside them."""
-
-    input: Input
-    objects: Sequence[model.CustomObject]
-    root: Any = None
-
-
 Sleep = Callable[[float], Awaitable[None]]
 Ask = Callable[[Input], Awaitable[Answer]]
-
-
-def kind_of(given: Input) -> model.Kind:
-    """Return the kind of an input's objects; those of a URL have one of their own."""
-    return (given.api_version, given.kind) if given.kind else ("url", given.identity)
 
 
 class PolledInputs:
@@ -187,34 +173,7 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
 
 def answer_of(given: Input, body: bytes) -> Answer:
     """Return the answer of a URL as objects. Raises PollFailed for one that does not fit."""
-    assert given.type.root is not None, "a url has a root"
     try:
-        data = msgspec.json.decode(body)
-        root = ObjectReader(given.type.root).plain(data)
-        objects = [_object(given, *pair) for pair in _items(data, given.items)]
-        read = ObjectReader(given.type.record).read
-        for item in objects:
-            read(item, 0)
+        return polled_answer(given, msgspec.json.decode(body))
     except (ValueError, RecursionError) as error:
         raise PollFailed(f"the answer of {given.url} cannot be used: {error}") from None
-    return Answer(given, objects, root)
-
-
-def _items(data: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the items of an answer with their names. Raises ValueError."""
-    for step in path.split(".") if path else ():
-        data = data.get(step) if isinstance(data, dict) else None
-    if isinstance(data, dict):
-        yield from data.items()
-    elif isinstance(data, list):
-        for number, item in enumerate(data):
-            name = item.get("name") if isinstance(item, dict) else None
-            yield (name if isinstance(name, str) else str(number)), item
-    elif data is not None:
-        raise ValueError(f"`{path}` is no list and no map")
-
-
-def _object(given: Input, name: str, item: Any) -> model.CustomObject:
-    version, kind = kind_of(given)
-    meta = model.ObjectMeta(name=name)
-    return model.CustomObject(api_version=version, kind=kind, metadata=meta, content=item)

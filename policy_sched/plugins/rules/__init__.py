@@ -17,5 +17,10 @@ from policy_sched.plugins.rules.fused_rules import (
     ChainedRules as ChainedRules,
     fuse_policies as fuse_policies,
 )
-from policy_sched.plugins.rules.inputs import inputs_of as inputs_of
+from policy_sched.plugins.rules.inputs import (
+    Answer as Answer,
+    inputs_of as inputs_of,
+    kind_of_input as kind_of_input,
+    polled_answer as polled_answer,
+)
 from policy_sched.plugins.rules.plugin import rule_plugin as rule_plugin

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
+
+import msgspec
 
 from policy_sched.cluster import DeclaredInput, Inputs
 from policy_sched.cluster.tables import NodeTable
@@ -12,7 +14,7 @@ from policy_sched.framework import Handle
 from policy_sched.language import BoundUnit, CompiledPolicy, Input
 from policy_sched.language.runtime import Runtime
 from policy_sched.language.values import Failure, ObjectReader
-from policy_sched.model import DEFAULT_NAMESPACE, ApiObject
+from policy_sched.model import DEFAULT_NAMESPACE, ApiObject, CustomObject, Kind, ObjectMeta
 
 
 def inputs_of(handle: Handle) -> Inputs:
@@ -29,13 +31,55 @@ def declare_inputs(policy: CompiledPolicy, handle: Handle) -> None:
             DeclaredInput(
                 identity,
                 given.name,
-                (given.api_version, given.kind) if given.kind else ("url", identity),
+                kind_of_input(given),
                 _reader(given),
                 _key(given),
                 identity in everywhere,
                 given.type.most,
             )
         )
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """All objects of a polled input at one time; ``root``: what the answer says beside them."""
+
+    input: Input
+    objects: Sequence[CustomObject]
+    root: Any = None
+
+
+def kind_of_input(given: Input) -> Kind:
+    """Return the kind of an input's objects; those of a URL have one of their own."""
+    return (given.api_version, given.kind) if given.kind else ("url", given.identity)
+
+
+def polled_answer(given: Input, data: Any) -> Answer:
+    """Return the answer of a URL as objects. Raises ValueError for one that does not fit."""
+    assert given.type.root is not None, "a url has a root"
+    root = ObjectReader(given.type.root).plain(data)
+    version, kind = kind_of_input(given)
+    objects = [
+        CustomObject(api_version=version, kind=kind, metadata=ObjectMeta(name=name), content=item)
+        for name, item in _items(data, given.items)
+    ]
+    read = ObjectReader(given.type.record).read
+    for item in objects:
+        read(item, 0)
+    return Answer(given, objects, root)
+
+
+def _items(data: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the items of an answer with their names. Raises ValueError."""
+    for step in path.split(".") if path else ():
+        data = data.get(step) if isinstance(data, dict) else None
+    if isinstance(data, dict):
+        yield from data.items()
+    elif isinstance(data, list):
+        for number, item in enumerate(data):
+            name = item.get("name") if isinstance(item, dict) else None
+            yield (name if isinstance(name, str) else str(number)), item
+    elif data is not None:
+        raise ValueError(f"`{path}` is no list and no map")
 
 
 def _reader(given: Input) -> Callable[[ApiObject, int], Any]:

@@ -371,6 +371,8 @@ class PolicyTest(Document):
     or a shipped one that the configuration names."""
     metrics: Named = Field(default_factory=dict)
     """In records: what the load watcher answered."""
+    inputs: Named = Field(default_factory=dict)
+    """What inputs with a url are answered, by the input's name: the whole answer."""
     now: Moment | None = None
     """The time while all of it happens, in RFC 3339; 2026-01-01T00:00:00Z unless it is given."""
     objects: Many[NodeEntry | PodEntry | NamespaceEntry | Manifest] = ()
