@@ -211,3 +211,10 @@ expect: [{pod: p, feasible: [n2, n3]}]
     assert code == 1
     assert "error PS805: no input with a url is called watchr" in said
     assert "watcher" in said.split("PS805")[1]
+
+
+def test_check_knows_the_short_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`check` called an object in short form a namespace with unknown fields."""
+    test = OBJECTS + "pending: [{pod: p}]\nexpect: [{pod: p, chosen: n1}]\n"
+    assert told(tmp_path, capsys, test)[0] == 0
+    assert run(["check", str(tmp_path / "test.yaml")]) == 0

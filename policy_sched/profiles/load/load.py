@@ -31,7 +31,7 @@ from policy_sched.profiles.load.policies import (
     test_problems,
     too_much_rule_text,
 )
-from policy_sched.source import Marked, SourceFile
+from policy_sched.source import Marked, SourceFile, leads_out, root_of
 
 
 class Kinds(Flag):
@@ -149,7 +149,8 @@ def _document(marked: Marked, kinds: Kinds, *, named: bool) -> LoadedDocument:
         tuple(group for kind_flag, group in _GROUPS.items() if kind_flag in kinds)
     )
     if kind in models.TEST_KINDS and Kinds.POLICIES in kinds:
-        return LoadedDocument(marked, tuple(test_problems(marked)) if everything else ())
+        problems = test_problems(marked, _inputs_of_test(marked)) if everything else []
+        return LoadedDocument(marked, tuple(problems))
     if kind == models.EXPERIMENT_KIND and Kinds.POLICIES in kinds and named:
         return LoadedDocument(marked, experiment=True)
     if everything and document.has_device_objects(marked.value):
@@ -166,6 +167,18 @@ def _document(marked: Marked, kinds: Kinds, *, named: bool) -> LoadedDocument:
         problem = document.kind_problem(marked.value, kinds.expected)
         return LoadedDocument(marked, (position.diagnostic(problem),))
     return LoadedDocument(marked, recognized=False)
+
+
+def _inputs_of_test(marked: Marked) -> frozenset[str]:
+    """Return the names of the inputs of the policies that a test names."""
+    value = marked.value
+    named = value.get("policies", ()) if isinstance(value, Mapping) else ()
+    names = [named] if isinstance(named, str) else named if isinstance(named, list) else []
+    folder = FilePath(marked.file.path).parent
+    paths = [str(folder / name) for name in names if isinstance(name, str) and "\0" not in name]
+    roots = (root_of(marked.file.path), folder)
+    policies, _ = load_policies([path for path in paths if not leads_out(path, roots)])
+    return frozenset(given.name for policy in policies for given in policy.model.spec.inputs)
 
 
 def load_policies(paths: Sequence[str]) -> tuple[tuple[LoadedPolicy, ...], list[Diagnostic]]:

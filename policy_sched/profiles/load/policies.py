@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -409,15 +409,27 @@ def _null_params(value: object, path: models.Path) -> Iterator[models.ModelProbl
             yield from _null_params(item, (*path, i))
 
 
-def test_problems(marked: Marked) -> list[Diagnostic]:
-    """Return every problem of the shape of a PolicyTest; none of another document."""
+def test_problems(marked: Marked, inputs: Collection[str]) -> list[Diagnostic]:
+    """Return every problem of the shape of a PolicyTest; none of another document.
+
+    ``inputs``: names of its policies' inputs, with which short forms of objects begin.
+    """
     if document.kind_of(marked.value) != (models.POLICY_API_VERSION, "PolicyTest"):
         return []
     from policy_sched.profiles.models import PolicyTest  # noqa: PLC0415  few commands read tests
 
-    _, problems, _ = document.read_model(marked.value, PolicyTest, models.TEST_FILE)
+    value = marked.value
+    if inputs and isinstance(value.get("objects"), list):
+        value = {**value, "objects": [_of_input(one, inputs) for one in value["objects"]]}
+    _, problems, _ = document.read_model(value, PolicyTest, models.TEST_FILE)
     shape = document.DocumentPosition(marked.file.path, marked).diagnostics(problems)
     return [*shape, *problems_of_config(marked)]
+
+
+def _of_input(value: Any, inputs: Collection[str]) -> Any:
+    """Return the short form of an input's object as a manifest, of which any shape will do."""
+    word = next(iter(value), None) if isinstance(value, dict) else None
+    return {"kind": word} if word in inputs else value
 
 
 def read_experiment(

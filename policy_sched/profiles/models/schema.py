@@ -153,6 +153,12 @@ def test_schema() -> Schema:
         {"$ref": _REF.format(model=model)} for model in ("NodeEntry", "NamespaceEntry")
     )
     known = {"if": {"required": ["namespace"]}, "then": namespace, "else": node}
+    # An object of an input, in short: what it begins with only the test's policies know.
+    known = {
+        "if": {"required": ["spec"], "not": {"required": ["node"]}},
+        "then": {"type": "object"},
+        "else": known,
+    }
     properties["objects"]["items"] = {**manifest, "else": {**pod, "else": known}}
     text = {"if": {"type": "string"}, "then": {"minLength": 1}}
     last = {"$ref": _REF.format(model="PodEntry")}
