@@ -102,7 +102,11 @@ class ApiObjects:
 
     def put(self, item: ApiObject) -> None:
         """Take an object in, or replace it by its newer form."""
-        kind, place = _key(item), _place(item)
+        # Written out, here and in `remove`: claims change with each pod.
+        kind: _Key = type(item)
+        if kind is CustomObject:
+            kind = item.api_version, item.kind
+        place = _place(item)
         known = self._kinds.setdefault(kind, {})
         old = known.get(place)
         known[place] = item
@@ -112,7 +116,9 @@ class ApiObjects:
 
     def remove(self, item: ApiObject) -> None:
         """Drop an object if it is known."""
-        kind = _key(item)
+        kind: _Key = type(item)  # as in `put`
+        if kind is CustomObject:
+            kind = item.api_version, item.kind
         old = self._kinds.get(kind, {}).pop(_place(item), None)
         if old is not None:
             self._changed(kind)
@@ -128,10 +134,6 @@ class ApiObjects:
             self.version += 1
         if self._journal is not None and kind not in _OF_NO_ROW:
             self._journal.changed_everything()
-
-
-def _key(item: ApiObject) -> _Key:
-    return (item.api_version, item.kind) if isinstance(item, CustomObject) else type(item)
 
 
 def _place(item: ApiObject) -> tuple[str, str]:
