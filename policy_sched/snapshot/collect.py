@@ -65,11 +65,11 @@ async def collect(
     objects: list[ApiObject] = []
     notes: list[str] = []
     forbidden: list[apimachinery.ApiError] = []
-    further = {kind for kind in inputs if kind not in {one.kind for one in SELECTIONS}}
+    further = {kind for kind in inputs if kind not in {selection.kind for selection in SELECTIONS}}
     served = await discover(api, further) if further else {}
     missing = sorted(further - served.keys())
     notes += [f"the cluster has no {kind[1]} of {kind[0]}" for kind in missing]
-    for selection in (*sorted(served.values(), key=lambda one: one.kind), *SELECTIONS):
+    for selection in (*sorted(served.values(), key=lambda selection: selection.kind), *SELECTIONS):
         try:
             listed = await _listed(api, selection)
         except apimachinery.ApiError as error:
