@@ -147,6 +147,9 @@ class _Rules:
         self._name = policy.name
         self._still = Activation(profile=profile, allocation=self._allocation)
         self._moves = policy.reads.scope is Scope.VOLATILE
+        self._asked: tuple[str, int, int] | None = None
+        """The pod, and the versions of what rules of preFilter were asked about last."""
+        self._answer: Refusal | None = None
         self._several = policy.sections.filter is not None and len(policy.sections.rules) > 1
         self._like = key_getter(self.sign_pod())
         self._sorts_groups = ("podGroup",) in policy.sort_reads.pod
@@ -337,9 +340,15 @@ class _Rules:
 
     def _refusal(self, pod: model.PodInfo, nodes: NodeView | None = None) -> Refusal | None:
         """Return why a rule of preFilter rejects the pod, None if none does."""
-        policy = self._policy
+        policy, handle = self._policy, self._handle
         if not policy.sections.pre_filter:
             return None
+        moves = policy.pre_filter_reads.scope is Scope.VOLATILE
+        # For speed: PreFilter asks again what the signature asked. Whatever the rules count is
+        # noted in the journal when it changes.
+        asked = pod.uid, handle.nodes.journal.version, handle.nominator.version
+        if nodes is None and not moves and self._asked == asked:
+            return self._answer
         nominated: list[tuple[int, model.PodInfo, int]] = []
         nominator = self._handle.nominator
         if nominator and policy.pre_filter_reads_pods:
@@ -350,9 +359,11 @@ class _Rules:
                 for other in pods
                 if other.priority >= pod.priority and other.uid != pod.uid
             ]
-        moves = policy.pre_filter_reads.scope is Scope.VOLATILE
         cycle = self._now(pod) if moves else self._still
-        return self._bound.pre_filter(pod, cycle, nominated, nodes)
+        answer = self._bound.pre_filter(pod, cycle, nominated, nodes)
+        if nodes is None:
+            self._asked, self._answer = asked, answer
+        return answer
 
     def _verdict(
         self,
