@@ -48,7 +48,7 @@ def policy(spec: Mapping[str, Any]) -> problems.PolicySource:
             for i, k in enumerate(spec.get("queueSort", ()))
         ),
         pre_filter=None
-        if pre_filter is None
+        if pre_filter is None or "nodeNames" not in pre_filter
         else problems.PreFilterRule(_text(pre_filter["nodeNames"], "preFilter.nodeNames")),
         filter=_rules(spec.get("filter", ()), "filter"),
         score=None if score is None else _score(score),
@@ -66,7 +66,9 @@ def policy(spec: Mapping[str, Any]) -> problems.PolicySource:
 def _placement(section: Mapping[str, Any] | None) -> problems.PlacementRule[problems.Text] | None:
     if section is None:
         return None
-    domain = (_text(section["domain"], "placement.domain"),) if "domain" in section else ()
+    stated = section.get("domain", [])
+    levels = stated if isinstance(stated, list) else [stated]
+    domain = tuple([_text(level, "placement.domain") for level in levels])
     score = _text(section["score"], "placement.score") if "score" in section else None
     return problems.PlacementRule(domain, score, section.get("onError"))
 

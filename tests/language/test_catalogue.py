@@ -45,9 +45,13 @@ def test_the_near_miss_passes_without_a_word(entry: dict[str, Any]) -> None:
 
 
 def test_every_code_that_the_front_end_emits_is_shown() -> None:
-    """No code is emitted that the catalogue lacks, and none is undocumented."""
+    """No code is emitted that the catalogue lacks, and none is undocumented.
+
+    Those of inputs, aggregates and files are in tests/profiles/problems.yaml.
+    """
     files = [file for package in PACKAGES for file in resources.files(package).iterdir()]
     texts = [file.read_text(encoding="utf-8") for file in files if file.name.endswith(".py")]
     emitted = {code for text in texts for code in re.findall(r'"(PS\d{3})"', text)}
-    assert emitted == {entry["code"] for entry in ENTRIES}
+    of_rules = {code for code in emitted if code < "PS700"}
+    assert of_rules == {entry["code"] for entry in ENTRIES}
     assert emitted <= set(codes())

@@ -134,7 +134,7 @@ def _check_policy(
     inputs = check_inputs(source.inputs, report.add)
     aggregates = check_aggregates(source, inputs, report)
     quotas = check_quotas(source, inputs, report)
-    counted = _counted(aggregates, quotas)
+    counted = _counted(source, aggregates, quotas)
     definitions, variables = _definitions(source, report, scores, inputs, counted)
     check = _Checker(definitions, report)
     policy = CheckedPolicy(
@@ -225,7 +225,7 @@ def check_beside(
     inputs = check_inputs(source.inputs, report.add)
     aggregates = check_aggregates(source, inputs, report)
     quotas = check_quotas(source, inputs, report)
-    counted = _counted(aggregates, quotas)
+    counted = _counted(source, aggregates, quotas)
     definitions, variables = _definitions(source, report, {}, inputs, counted)
     checked = _Checker(definitions, report).text(text, section)
     diagnostics = report.sorted()
@@ -600,10 +600,19 @@ def check_quotas(
 
 
 def _counted(
-    aggregates: Iterable[AggregateRule[Checked]], quotas: Iterable[QuotaRule[Checked]]
+    source: PolicySource,
+    aggregates: Iterable[AggregateRule[Checked]],
+    quotas: Iterable[QuotaRule[Checked]],
 ) -> Counted:
-    fields = [(one.name.text, types.QuotaType("Quota", (), one.identity)) for one in quotas]
-    return Counted(aggregates_type(aggregates), types.RecordType("quotas", tuple(fields)))
+    """Return the types of aggregates and quotas; one with a mistake is told of once."""
+    sums = {given.name.text: types.ERROR for given in source.aggregates}
+    sums |= dict(aggregates_type(aggregates).fields)
+    trees = {given.name.text: types.ERROR for given in source.quotas}
+    trees |= {given.name.text: types.QuotaType("Quota", (), given.identity) for given in quotas}
+    return Counted(
+        types.RecordType("aggregates", tuple(sums.items())),
+        types.RecordType("quotas", tuple(trees.items())),
+    )
 
 
 def _is_name_of_node(core: ast.Core) -> bool:

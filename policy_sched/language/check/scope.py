@@ -290,7 +290,7 @@ def ident(node: ast.Ident, scope: Scope) -> ast.Core:
                 return scope.wrong("PS101", node.span, message, "write spec.quotas")
             kind = counted.quotas.fields[0][1]
         return ast.Var(name=name, type=kind, span=node.span)
-    if name in variables:
+    if name in variables and name not in scope.environment.habits:
         if section.name == "queueSort" and unstable(name):
             return scope.wrong(*unstable_key(name, node.span, "the key reads"))
         if section.name.startswith("aggregates."):

@@ -117,15 +117,22 @@ def _rule_edit(marked: Marked, path: models.Path, node: ScalarNode) -> list[_Edi
     start, end = content_start(text, node), content_end(text, node)
     column = int(node.start_mark.column) + start - int(node.start_mark.index)
     flat = flat_expression(node.value)
+    note = _comment_of_block(text[start:end])
     if _in_flow(marked, path):
         new = "" if flat is None else _inline(flat, node.style, flow=True)
-    elif flat is not None and column + len(inline := _inline(flat, node.style)) <= WIDTH:
+    elif flat is not None and column + len(inline := _inline(flat, node.style) + note) <= WIDTH:
         new = inline
     else:
         indent = _parent_column(marked, path) + _STEP
         shown = format_expression(node.value, indent, indent) or ""
-        new = f"|-\n{' ' * indent}{shown}"
+        new = f"|-{note}\n{' ' * indent}{shown}"
     return [(start, end, new)] if new and new != text[start:end] else []
+
+
+def _comment_of_block(text: str) -> str:
+    """Return the comment behind the sign that begins a block of text, or ""."""
+    match = re.match(r"[|>][-+0-9]*(?P<note>[ \t]+#[^\n]*)\n", text)
+    return "" if match is None else f" {match['note'].strip()}"
 
 
 def _in_flow(marked: Marked, path: models.Path) -> bool:

@@ -22,7 +22,7 @@ SECTIONS = [*ENVIRONMENT.sections, environment.ANY, environment.DEFINITION]
 def test_every_record_is_described() -> None:
     """Each record type has fields and sentences."""
     for record in RECORDS.values():
-        assert record.fields
+        assert record.fields or record.name in ("Aggregates", "Quotas")  # those of the policy
         for field in record.fields.values():
             assert field.doc.endswith("."), field
             assert field.range is None or (
@@ -43,7 +43,7 @@ def test_sections_see_what_exists(name: str) -> None:
     """A section sees variables of the table, the parameters and the policy's variables."""
     visible = ENVIRONMENT.section(name).visible
     assert visible <= {*ENVIRONMENT.variables, "params", "variables", "inputs"}
-    if name == "inputs.key":
+    if name in ("inputs.key", "quotas.amounts"):
         assert visible == {"object"}
         return
     assert {"params", "variables"} <= visible

@@ -60,6 +60,15 @@ def test_a_rule_longer_than_a_line_becomes_a_block() -> None:
     assert shown.endswith(f"  - expression: |-\n      {lines}\n")
 
 
+def test_the_comment_of_a_block_stays() -> None:
+    """It stands behind the sign of the block, and was lost when the rule was written anew."""
+    text = f"{HEAD}  filter:\n  - expression: |- # why\n      a&&\n      b\n"
+    assert formatted(text) == f"{HEAD}  filter:\n  - expression: a && b # why\n"
+    long = " && ".join(f"variables.condition{i}" for i in range(8))
+    shown = formatted(f"{HEAD}  filter:\n  - expression: | # why\n      {long}\n")
+    assert "  - expression: |- # why\n      variables.condition0 &&\n" in shown
+
+
 def test_entries_move_with_their_comments() -> None:
     """The order is the schema's, in blocks and in braces."""
     text = """\
