@@ -23,8 +23,9 @@ from policy_sched.profiles import load
 
 #: Compare the contents this often without an event, in milliseconds.
 POLL: Final = 10_000
-#: Events that come within this time of each other are one, in milliseconds.
-QUIET: Final = 40
+#: Events that come within this time of each other are one, in milliseconds. A change is seen after
+#: one to two of them; a thread wakes up as often, whether anything changes or not.
+QUIET: Final = 80
 #: Never wait for quiet longer than this, in milliseconds.
 PATIENCE: Final = 400
 
