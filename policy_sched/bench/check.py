@@ -6,6 +6,7 @@ comment, so no two texts are equal and no cache by text helps.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -63,10 +64,14 @@ def run_checks(policies: int, runs: int = RUNS) -> Checks:
 def write_policies(directory: Path, count: int) -> int:
     """Write ``count`` variations of the shipped policies, a file each; return how many rules."""
     shipped = sorted(policies_directory().glob("*/policy.yaml"))
-    texts = [path.read_text("utf-8") for path in shipped if path.parent != default_policies()]
+    files = [path for path in shipped if path.parent != default_policies()]
+    texts = [(path.parent, path.read_text("utf-8")) for path in files]
     rules = 0
-    for number, text in enumerate(islice(cycle(texts), count)):
+    for number, (folder, text) in enumerate(islice(cycle(texts), count)):
         policy = yaml.safe_load(text)
+        for entry in policy["spec"].get("inputs", ()):
+            if "schema" in entry:
+                entry["schema"] = Path(shutil.copy(folder / entry["schema"], directory)).name
         policy["metadata"]["name"] += str(number)
         rules += _vary(policy["spec"], number)
         file = directory / f"policy-{number:04}.yaml"

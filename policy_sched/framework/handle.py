@@ -53,8 +53,8 @@ class Handle:
         aggregates.join(
             NOMINATED,
             lambda: [(pod, node) for node, pods in nominator.nominated() for pod in pods],
+            lambda: setattr(nominator, "told", aggregates.nominated),
         )
-        nominator.told = aggregates.nominated
         object.__setattr__(self, "budget", AttemptBudget(self.now))
 
     def shared(self, make: Callable[[Handle], T]) -> T:

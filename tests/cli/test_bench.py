@@ -13,6 +13,7 @@ from policy_sched.bench import (
     check as check_benchmark,
     event_loop_latency as turns_benchmark,
     hostile as hostile_benchmark,
+    inputs as inputs_benchmark,
     ledger,
     reload as reload_benchmark,
     rule_cost as rule_cost_benchmark,
@@ -176,6 +177,7 @@ def test_every_workload_can_be_named() -> None:
         turns_benchmark.NAME,
         hostile_benchmark.NAME,
         snapshot_benchmark.NAME,
+        inputs_benchmark.NAME,
         ledger.NAME,
         size.NAME,
     }

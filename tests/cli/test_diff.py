@@ -208,7 +208,7 @@ def test_a_configuration_below_the_directory_is_named(
     assert old == f"OLD: {before}/{decides}"
     assert new == f"NEW: {after}/{decides}"
     assert idle == same
-    assert idle.startswith("  not enabled, and not compared on a cluster: DataLocality, Device")
+    assert idle.startswith("  not enabled, and not compared on a cluster: CapacityScheduling, ")
     assert "SpotNodes" in idle
     assert "GpuBinPacking" not in idle
     assert rest.startswith(

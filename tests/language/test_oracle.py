@@ -9,4 +9,6 @@ from .oracle import CALLS, LAZY
 
 def test_every_overload_is_judged() -> None:
     """The oracle knows each operator, function and method of the table, and no other."""
-    assert CALLS.keys() | LAZY == {one.id for one in policy_environment().overloads}
+    of_macros = {"by_list_list", "resources_list_list"}
+    overloads = {overload.id for overload in policy_environment().overloads}
+    assert CALLS.keys() | LAZY == overloads | of_macros

@@ -370,6 +370,7 @@ class Aggregates:
         self._table = table
         self._by_name: WeakValueDictionary[str, Aggregate] = WeakValueDictionary()
         self._pods: dict[str, Pods] = {}
+        self._connect: dict[str, Callable[[], None]] = {}
         self.used: list[Any] = []
         """References to those that exist; empty where nothing needs to be told."""
 
@@ -380,14 +381,21 @@ class Aggregates:
         """Return an aggregate that is in use, None if there is none of that name."""
         return self._by_name.get(name)
 
-    def join(self, source: str, pods: Pods) -> None:
-        """Take pods from a source other than the nodes; they are asked for where one starts."""
+    def join(self, source: str, pods: Pods, connect: Callable[[], None]) -> None:
+        """Take pods from a source other than the nodes.
+
+        ``pods`` are those that are there. ``connect`` lets the source tell of changes from now on:
+        it is called when the first aggregate counts such pods, so that others cost no call.
+        """
         self._pods[source] = pods
+        self._connect[source] = connect
 
     def add(self, name: str, aggregate: Aggregate) -> None:
         """Count the pods that are there, and tell the aggregate of changes from now on."""
         self._by_name[name] = aggregate
         self.used = self._by_name.valuerefs()
+        for source in sorted(aggregate.sources & self._connect.keys()):
+            self._connect.pop(source)()
         self._start(aggregate)
 
     def _start(self, aggregate: Aggregate) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -157,6 +158,8 @@ class BoundPolicy:
             (gate, BoundUnit(gate.unit, runtime), bound(gate.explain))
             for gate in sections.pre_enqueue
         ]
+        self.pre_enqueue = self._matched_refusal if self._match else partial(_refusal, self._gates)
+        """Returns why a pod may not enter the queue, or None if it may."""
         self._moments = [
             (BoundUnit(moment.unit, runtime), moment.signs, moment.after)
             for moment in sections.moments
@@ -230,19 +233,16 @@ class BoundPolicy:
                 raise RuleError(f"matchConditions[{i}]: {value.message}")
         return all(values)
 
-    def pre_enqueue(self, pod: PodInfo, cycle: Activation) -> str | None:
-        """Return why the pod may not enter the queue, or None if it may.
-
-        Where a matchCondition fails, so does each rule.
-        """
+    def _matched_refusal(self, pod: PodInfo, cycle: Activation) -> Refusal | None:
+        """Do as `pre_enqueue`; where a matchCondition fails, so does each rule."""
         try:
-            if self._match is not None and not self.matches(pod, cycle):
+            if not self.matches(pod, cycle):
                 return None
         except RuleError as error:
             strict = (gate for gate, *_ in self._gates if gate.on_error != "Allow")
-            return next((f"rule {gate.name}: {error}" for gate in strict), None)
-        refusal = _refusal(self._gates, pod, cycle)
-        return None if refusal is None else refusal.text
+            texts = (Refusal(f"rule {gate.name}: {error}", gate.resolvable) for gate in strict)
+            return next(texts, None)
+        return _refusal(self._gates, pod, cycle)
 
     def next_moment(self, pod: PodInfo, cycle: Activation) -> int:
         """Return when a rule that rejected the pod may change by time, ns since 1970; 0: never."""

@@ -292,10 +292,10 @@ class _Rules:
     @hookimpl
     def pre_enqueue(self, pod: model.PodInfo) -> Status:
         """Gate the pod if a preEnqueue rule rejects it."""
-        found = self._bound.pre_enqueue(pod, self._now(pod) if self._gates_move else self._still)
-        if found is None:
+        refusal = self._bound.pre_enqueue(pod, self._now(pod) if self._gates_move else self._still)
+        if refusal is None:
             return SUCCESS
-        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (found,), self._name)
+        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (refusal.text,), self._name)
 
     @hookimpl
     def queue_sort(self, queued: model.QueuedPod) -> tuple[int | float | str, ...]:

@@ -23,6 +23,8 @@ from policy_sched.profiles.resolve import ProfilePlan
 
 _DIGEST: Final = 12
 """Hexadecimal digits that are shown of the hash of a certificate or key."""
+_OF_THE_FILE: Final = frozenset({"file", "identity"})
+"""Fields of sections that say where something stands, not what it means."""
 
 
 class ValueDifference(msgspec.Struct, frozen=True):
@@ -152,6 +154,8 @@ def _in_section(where: str, old: object, new: object) -> Iterator[ValueDifferenc
             yield from _in_section(f"{where}[{_label(i, was, other)}]", was, other)
     elif field_names(type(old)) and type(old) is type(new) and not isinstance(old, Text):
         for part in field_names(type(old)):
+            if part in _OF_THE_FILE:
+                continue
             name = f"{where}.{_camel(part)}"
             yield from _in_section(name, getattr(old, part), getattr(new, part))
     else:
@@ -162,7 +166,7 @@ def _label(index: int, old: object, new: object) -> str:
     """Return the name of an entry that has one, else its number."""
     names = {getattr(value, "name", "") for value in (old, new) if value is not None}
     name = names.pop() if len(names) == 1 else ""
-    return name or str(index)
+    return (name.text if isinstance(name, Text) else name) or str(index)
 
 
 def _value(where: str, old: object, new: object) -> Iterator[ValueDifference]:
@@ -184,7 +188,8 @@ def _text(value: object) -> str:
     if isinstance(value, bytes):
         return f"sha256:{hashlib.sha256(value).hexdigest()[:_DIGEST]}" if value else ""
     if field_names(type(value)):
-        shown = [_text(getattr(value, part)) for part in field_names(type(value))]
+        parts = (part for part in field_names(type(value)) if part not in _OF_THE_FILE)
+        shown = [_text(getattr(value, part)) for part in parts]
         return ", ".join(text for text in shown if text)
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_text(value[key])}" for key in sorted(value)) + "}"

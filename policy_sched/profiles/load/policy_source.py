@@ -243,9 +243,10 @@ class _Texts:
 def _aggregate(
     text: _Texts, i: int, given: models.Aggregate
 ) -> diagnostics.AggregateRule[diagnostics.Text]:
-    """Return an entry of aggregates, which has one kind."""
+    """Return an entry of aggregates; one without a kind, which is reported, counts."""
     at = ("aggregates", i)
-    kind = next(kind for kind in models.AGGREGATE_KINDS if getattr(given, kind) is not None)
+    stated = (kind for kind in models.AGGREGATE_KINDS if getattr(given, kind) is not None)
+    kind = next(stated, "count")
     by = given.by
     return diagnostics.AggregateRule(
         name=text(*at, "name"),

@@ -138,9 +138,10 @@ class AggregateMachine(RuleBasedStateMachine):
         self.nominator = Nominator()
         nodes, nominator = self.cache.nodes, self.nominator
         nodes.aggregates.join(
-            NOMINATED, lambda: [(p, node) for node, pods in nominator.nominated() for p in pods]
+            NOMINATED,
+            lambda: [(p, node) for node, pods in nominator.nominated() for p in pods],
+            lambda: setattr(nominator, "told", nodes.aggregates.nominated),
         )
-        nominator.told = nodes.aggregates.nominated
         kinds = ("sum", "sumOfDoubles", "sumOfResources", "max", "min", "union")
         self.models = [
             Model(kind, frozenset(sources), self.cache)

@@ -15,7 +15,7 @@ import pytest
 from policy_sched.client.apimachinery.resources import ApiError
 from policy_sched.embedded.apiserver.endpoints import server, server as answering
 from policy_sched.embedded.apiserver.endpoints.list import PIECE, PIECE_BYTES, bounded
-from policy_sched.embedded.apiserver.endpoints.watch import Places
+from policy_sched.embedded.apiserver.endpoints.watch import WatchSlots
 from policy_sched.embedded.apiserver.request.request_info import UNSECURED, UserInfo
 from policy_sched.http.access import RBAC, Access
 from policy_sched.instance.http.listener import self_signed
@@ -77,18 +77,18 @@ def test_pieces_are_bounded_in_number_and_in_bytes() -> None:
 
 def test_watches_leave_room_for_other_requests() -> None:
     """No user has all of them, and a watch that ends gives its place back."""
-    places, jane = Places(most=3, of_one=2), UserInfo("jane")
+    slots, jane = WatchSlots(most=3, of_one=2), UserInfo("jane")
     with ExitStack() as held:
         for _ in range(2):
-            held.enter_context(places.taken(jane))
-        with pytest.raises(ApiError) as refused, places.taken(jane):
+            held.enter_context(slots.taken(jane))
+        with pytest.raises(ApiError) as refused, slots.taken(jane):
             pass
         assert (refused.value.code, refused.value.reason) == (429, "TooManyRequests")
-        with places.taken(UserInfo("joe")), pytest.raises(ApiError), places.taken(UNSECURED):
+        with slots.taken(UserInfo("joe")), pytest.raises(ApiError), slots.taken(UNSECURED):
             pass
-        with places.taken(UNSECURED):
+        with slots.taken(UNSECURED):
             pass
-    with places.taken(jane), places.taken(jane):
+    with slots.taken(jane), slots.taken(jane):
         pass
 
 
