@@ -12,6 +12,7 @@ import pytest
 from policy_sched.policytest import ScenarioReport, run_files
 
 RECORDS = Path(__file__).parent / "records"
+SHARED = Path(__file__).parents[3] / "shared/plugins"
 
 STEPS = {
     "allocatable": 200,
@@ -36,6 +37,21 @@ def test_every_decision_is_the_plugins(family: str, steps: int) -> None:
     assert not results.problems
     assert report.last_line() == f"{steps} of {steps} steps as expected", "\n".join(
         report.text_lines()
+    )
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason=f"no records in {SHARED}")
+@pytest.mark.parametrize(("family", "steps"), [("nrt", 240), ("nrt-cache", 112)])
+def test_numa_decisions_are_the_plugins(family: str, steps: int) -> None:
+    """Somebody who ran them was told that no policy ships for NodeResourceTopologyMatch.
+
+    Records of its cache, whose arguments the policy does not have, are refused by their names.
+    """
+    results = run_files([str(SHARED / f"{family}.jsonl.gz")])
+    report = ScenarioReport(results.results)
+    assert report.last_line() == f"{steps} of {steps} steps as expected", report.text_lines()
+    assert {problem.code for problem in results.problems} == (
+        set() if family == "nrt" else {"PS702"}
     )
 
 
