@@ -14,6 +14,7 @@ BLOCKS = blocks(page("README.md"))
 ORDERED = {
     "docs/tutorial.md": "test_first_hour.py",
     "docs/embedded-cluster.md": "test_kubectl_custom_resources.py",
+    "docs/inputs.md": "test_inputs_page.py",
 }
 """Pages whose commands depend on those before them, and the module that runs them in order."""
 EXAMPLES = [

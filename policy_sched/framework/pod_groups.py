@@ -116,9 +116,13 @@ class PodGroups:
         pod = self._pods.pop(uid, None)
         if pod is not None:
             self._pending.remove(pod)
-            key = (pod.namespace, pod.pod_group)
-            if key in self._histories and not self._has_pods(key):
-                del self._histories[key]
+            self.left(pod)
+
+    def left(self, pod: PodInfo) -> None:
+        """A pod left its group: it is pending no more, or has no node any more."""
+        key = (pod.namespace, pod.pod_group)
+        if key in self._histories and not self._has_pods(key):
+            del self._histories[key]
 
     def siblings(self, pod: PodInfo) -> list[str]:
         """Return the UIDs of the pending pods of the pod's group that have no node yet."""

@@ -136,6 +136,7 @@ def pod_ended(scheduler: Scheduler, pod: model.PodInfo) -> None:
     scheduler.cache.remove_pod(pod)
     if pod.pod_group:
         scheduler.handle.groups.gone(pod.uid)
+        scheduler.handle.groups.left(pod)
     scheduler.queue.move_all_to_active_or_backoff(model.ASSIGNED_POD_DELETE, pod, None)
 
 
@@ -156,6 +157,8 @@ def pod_gone(scheduler: Scheduler, pod: model.PodInfo) -> ClusterChange:
     given_up = scheduler.delete_pod(pod.uid)
     if not (unbound and given_up):
         scheduler.release(pod.uid)
+    if pod.pod_group:
+        scheduler.handle.groups.left(pod)
     if unbound or state is PodState.INITIAL:
         return (_POD_DELETE,) if waited else _NOTHING
     return _ASSIGNED_POD_DELETED

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+from aiohttp import web
 
 from policy_sched.framework.results import PermitResult
 from policy_sched.framework.status import WAIT
@@ -10,12 +13,15 @@ from policy_sched.instance.observability.metric_families import Families, Histog
 from policy_sched.instance.observability.registry import Metrics
 from policy_sched.instance.observability.scheduling_metrics import FOLDED_AFTER
 from policy_sched.model.cluster_event import NODE_ADD
+from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.queue.backoff import SECOND
 from policy_sched.scheduler.setup.factory import EPOCH
 from policy_sched.testing import FakeClock, make_node
+from tests.instance.app import test_inputs, test_polled_inputs
 from tests.instance.app.test_cluster_instance import World, acted, node, pod, until
 from tests.instance.observability.test_scheduling_metrics import Measured
-from tests.scheduler.test_pod_group_cycle import Run, group, member
+from tests.scheduler.pod_groups import group
+from tests.scheduler.test_pod_group_cycle import Run, member
 from tests.scheduler.world import Recorder, pod_of
 
 NEVER = {
@@ -121,9 +127,35 @@ def of_broken_volumes() -> set[str]:
     return both(world.metrics)
 
 
-def test_every_metric_changes_in_a_scenario() -> None:
+def of_inputs(folder: Path) -> set[str]:
+    """Rules read objects of a kind and the answers of a URL; one object has another type."""
+    found: set[str] = set()
+    quotas, loads = folder / "quotas", folder / "loads"
+
+    def respond(_request: web.Request) -> web.StreamResponse:
+        return web.json_response(test_polled_inputs.answer(1))
+
+    async def play(world: World) -> None:
+        async with test_polled_inputs.serving(respond) as url, world.served():
+            read = test_inputs.written(quotas, test_inputs.POLICY)
+            polled = test_polled_inputs.written(loads, url).policies
+            world.policies = PolicyFiles(None, (*read, *polled))
+            world.apply(test_inputs.definition(test_inputs.ANY), node("a"))
+            await test_inputs.established(world)
+            world.apply(test_inputs.quota(1), test_inputs.quota("many", "other"), pod("p"))
+            async with world.scheduler() as instance:
+                await until(lambda: "p" in world.bound())
+                found.update(both(instance.metrics))
+
+    for part in (quotas, loads):
+        part.mkdir()
+    acted(play)
+    return found
+
+
+def test_every_metric_changes_in_a_scenario(tmp_path: Path) -> None:
     """In one of the scenarios; and excused families never change."""
-    seen = on_a_cluster() | in_process() | of_a_group() | of_broken_volumes()
+    seen = on_a_cluster() | in_process() | of_a_group() | of_broken_volumes() | of_inputs(tmp_path)
     empty = Metrics()
     names = {family.name for family in (*empty.upstream.all, *empty.policies.all)}
     assert names - seen - MOMENTARY == NEVER.keys()

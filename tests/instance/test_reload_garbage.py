@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import gc
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from policy_sched.plugins.rules.bound_policy import BoundPolicy
 from policy_sched.profiles.models.defaults import policies_directory
 from policy_sched.profiles.reload.store import ReloadResult
 from tests.instance.app.test_embedded_instance import World, pod
+from tests.profiles.policy_texts import config
 
 TIMES = 4
 POLICY = """\
@@ -26,7 +30,7 @@ spec:
 SHIPPED = sorted(
     path.parent.name
     for path in policies_directory().glob("*/policy.yaml")
-    if path.parent.name not in ("default", "qossort")  # which sort the queue
+    if path.parent.name != "default"  # which is part of every set already
 )
 
 
@@ -75,10 +79,42 @@ def test_a_reload_leaves_nothing_to_collect(tmp_path: Path) -> None:
         gc.enable()
 
 
+def definition(read: dict[str, Any]) -> dict[str, Any]:
+    """Return the definition of a custom kind that a policy reads, without a schema."""
+    group, _, version = read["apiVersion"].partition("/")
+    plural, schema = f"{read['kind'].lower()}s", {"x-kubernetes-preserve-unknown-fields": True}
+    served = {"name": version, "served": True, "storage": True}
+    served["schema"] = {"openAPIV3Schema": {"type": "object", **schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": read["kind"], "plural": plural},
+            "versions": [served],
+        },
+    }
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_neither_do_the_shipped_policies(name: str, tmp_path: Path) -> None:
-    """With preemption, groups, placements, life cycles and all."""
-    text = (policies_directory() / name / "policy.yaml").read_text(encoding="utf-8")
+    """With preemption, groups, placements, life cycles, objects that they read and all."""
+    folder = policies_directory() / name
+    text = (folder / "policy.yaml").read_text(encoding="utf-8")
+    policy, other = yaml.safe_load(text), POLICY.format(turn=0)
     world = World(tmp_path)
+    for schema in folder.glob("*.json"):
+        shutil.copy(schema, world.folder / "policies")
+    inputs = [read for read in policy["spec"].get("inputs", ()) if "schema" in read]
+    world.files(definitions=yaml.safe_dump_all([definition(read) for read in inputs]))
+    if "queueSort" in policy["spec"]:
+        # Only one policy of a profile sorts its queue, and a configuration names that one.
+        sorts = config({"default-scheduler": []}, policy["metadata"]["name"])
+        (world.folder / "config.yaml").write_text(sorts, encoding="utf-8")
+        (world.folder / "policies" / "keep.yaml").write_text(text, encoding="utf-8")
+        params = {**policy["spec"].get("params", {}), "turn": 0}
+        other = yaml.safe_dump({**policy, "spec": {**policy["spec"], "params": params}})
     world.start()
-    assert growth_by_reloads(world, [POLICY.format(turn=0), text]) <= 0
+    assert growth_by_reloads(world, [other, text]) <= 0

@@ -139,8 +139,8 @@ def test_health_is_open_and_its_details_are_not(served: Served) -> None:
             assert (found["status"], found["text"]) == (200, "ok")
             found = await ask("/readyz?verbose&exclude=ping")
             assert found["text"] == (
-                "[+]ping excluded: ok\n[+]shutdown ok\n[+]storage-readiness ok\n[+]policies ok\n"
-                "readyz check passed\n"
+                "[+]ping excluded: ok\n[+]shutdown ok\n[+]storage-readiness ok\n[+]inputs ok\n"
+                "[+]policies ok\nreadyz check passed\n"
             )
             assert found["headers"]["Content-Type"] == "text/plain; charset=utf-8"
             assert (await ask("/livez/ping"))["status"] == 403
