@@ -151,6 +151,7 @@ class Inputs:
         table = self._nodes.inputs.get(identity)
         if table is not None and table.root is not root:
             table.root = root
+            self._nodes.aggregates.root_changed(identity)
             self._nodes.journal.changed_everything()
 
     def keep(self, identities: Collection[str]) -> None:

@@ -25,6 +25,27 @@ STEPS = {
 }
 """Families of records, and how many steps each has."""
 
+MEASURED = {"targetloadpacking": 200, "loadvariation": 200, "lowrisk": 200}
+"""Families of plugins that ask a load watcher; their records are not kept here."""
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the records lie beside the repository")
+@pytest.mark.parametrize(("family", "steps"), MEASURED.items(), ids=MEASURED)
+def test_every_decision_by_measurements_is_the_plugins(family: str, steps: int) -> None:
+    """Policies asked no load watcher, and an aggregate counted with an answer before it came."""
+    report = ScenarioReport(run_files([str(SHARED / f"{family}.jsonl.gz")]).results)
+    assert report.last_line() == f"{steps} of {steps} steps as expected", "\n".join(
+        report.text_lines()
+    )
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the records lie beside the repository")
+def test_scores_of_power_differ_by_the_last_bit_of_an_exponential() -> None:
+    """Of 200 decisions of Peaks 186 have its scores; raw ones are such bits times 10^15."""
+    results = run_files([str(SHARED / "peaks.jsonl.gz")]).results
+    alike = [all(d.field.startswith("raw.") for d in one.differences) for one in results]
+    assert (sum(alike), len(alike)) == (186, 200)
+
 
 @pytest.mark.parametrize(("family", "steps"), STEPS.items(), ids=STEPS)
 def test_every_decision_is_the_plugins(family: str, steps: int) -> None:

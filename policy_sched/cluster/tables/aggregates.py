@@ -212,7 +212,8 @@ class Aggregate:
     """One aggregate over the pods of some sources; ``by_node``: its key is the node's name.
 
     ``reads_nodes``: what a pod counts with depends on its node; ``reads_namespaces``: on labels of
-    its namespace; ``inputs``: on inputs of these identities.
+    its namespace; ``inputs``: on objects of inputs of these identities; ``roots``: on what a
+    polled answer of these says beside its items.
     """
 
     def __init__(  # noqa: PLR0913  # what it counts, of which pods, and what that depends on
@@ -225,12 +226,14 @@ class Aggregate:
         reads_nodes: bool = False,
         reads_namespaces: bool = False,
         inputs: frozenset[str] = frozenset(),
+        roots: frozenset[str] = frozenset(),
     ) -> None:
         self.sources = sources
         self.by_node = by_node
         self.reads_nodes = reads_nodes
         self.reads_namespaces = reads_namespaces
         self.inputs = inputs
+        self.roots = roots
         self.concerned: Callable[[str], bool] | None = None
         """Whether pods count otherwise after the change of a key of an input; None: always."""
         self.contribute = contribute
@@ -473,6 +476,13 @@ class Aggregates:
         for aggregate in self._live():
             if aggregate.reads_namespaces:
                 self._start(aggregate)
+
+    def root_changed(self, identity: str) -> None:
+        """What a polled answer says beside its items changed: pods may count otherwise."""
+        for aggregate in self._live():
+            if identity in aggregate.roots:
+                self._start(aggregate)
+                self._changed(aggregate, NOMINATED, -1)
 
     def input_changed(self, identity: str, key: str) -> None:
         """The object of a key of an input changed: pods may count otherwise."""

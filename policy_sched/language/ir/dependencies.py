@@ -79,6 +79,8 @@ class Reads(msgspec.Struct, frozen=True):
     taints: frozenset[Taint] = frozenset()
     inputs: frozenset[str] = frozenset()
     """Inputs, by identity, of which more is read than the object of a node's name."""
+    objects: frozenset[str] = frozenset()
+    """Those of them whose objects are read, not only what an answer says beside its items."""
 
     def __or__(self, other: Reads) -> Reads:
         """Return the union of two read sets."""
@@ -92,6 +94,7 @@ class Reads(msgspec.Struct, frozen=True):
             self.tolerations or other.tolerations,
             self.taints | other.taints,
             self.inputs | other.inputs,
+            self.objects | other.objects,
         )
 
 
@@ -154,14 +157,14 @@ def find_reads(roots: Iterable[graph.Op]) -> Reads:
         preferred,
         tolerations,
         frozenset(taints),
-        frozenset(_inputs_of(seen)),
+        *map(frozenset, (_inputs_of(seen), _inputs_of(seen, roots=False))),
     )
 
 
-def _inputs_of(read: Iterable[graph.Op]) -> Iterator[str]:
-    """Yield the identities of the inputs that ops read."""
+def _inputs_of(read: Iterable[graph.Op], *, roots: bool = True) -> Iterator[str]:
+    """Yield the identities of the inputs that ops read; ``roots``: also those of roots alone."""
     for op in read:
-        if op.kind in _OF_INPUTS:
+        if op.kind in _OF_INPUTS and (roots or op.kind is not ops.INPUT_ROOT):
             yield str(op.data)
         elif op.kind in _OF_QUOTAS:
             yield str(op.data).rpartition("#")[0]

@@ -396,7 +396,8 @@ def _counted(given: CompiledAggregate, table: NodeTable, runtime: Runtime) -> Ag
         by_node=given.by_node,
         reads_nodes=reads_nodes,
         reads_namespaces=("namespaceObject",) in reads.pod,
-        inputs=reads.inputs,
+        inputs=reads.objects,
+        roots=reads.inputs,
     )
     table.aggregates.add(given.identity, aggregate)
     return aggregate
