@@ -84,6 +84,7 @@ from policy_sched.model.meta import (
     NodeSelectorTerm as NodeSelectorTerm,
     ObjectMeta as ObjectMeta,
     OwnerReference as OwnerReference,
+    SeccompProfile as SeccompProfile,
     Taint as Taint,
     Toleration as Toleration,
     TopologySpreadConstraint as TopologySpreadConstraint,

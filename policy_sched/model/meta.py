@@ -297,6 +297,19 @@ class Condition(ApiValue, frozen=True, gc=False):
         return nanoseconds(self.last_transition_time)
 
 
+class SeccompProfile(ApiValue, frozen=True, gc=False):
+    """Which system calls the kernel lets through; ``type`` is "" where none is stated.
+
+    ``localhost_profile``: the path of a file on the node, where the type is Localhost.
+    """
+
+    type: str = ""
+    localhost_profile: str = ""
+
+
+NO_SECCOMP_PROFILE: Final = SeccompProfile()
+
+
 class Container(msgspec.Struct, frozen=True, eq=False):
     """A container in rules; ``kind`` is init, sidecar or main.
 
@@ -308,6 +321,7 @@ class Container(msgspec.Struct, frozen=True, eq=False):
     kind: str
     requests: Mapping[str, int]
     limits: Mapping[str, int]
+    seccomp_profile: SeccompProfile = NO_SECCOMP_PROFILE
 
     def __eq__(self, other: object) -> bool:
         """Compare by value."""
@@ -319,6 +333,7 @@ class Container(msgspec.Struct, frozen=True, eq=False):
             and self.kind == other.kind
             and self.requests == other.requests
             and self.limits == other.limits
+            and self.seccomp_profile == other.seccomp_profile
         )
 
     def __hash__(self) -> int:

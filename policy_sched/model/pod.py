@@ -32,6 +32,12 @@ class RestartRule(meta.ApiStruct):
     action: str = ""
 
 
+class SecurityContext(meta.ApiStruct):
+    """The security settings of a pod, or of one container."""
+
+    seccomp_profile: meta.SeccompProfile | None = None
+
+
 class ContainerSpec(meta.ApiStruct):
     """A container, or an init container; an init container that restarts Always is a sidecar."""
 
@@ -41,6 +47,7 @@ class ContainerSpec(meta.ApiStruct):
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str = ""
     restart_policy_rules: tuple[RestartRule, ...] = ()
+    security_context: SecurityContext | None = None
 
 
 class NamedReference(meta.ApiValue, frozen=True, gc=False):
@@ -192,6 +199,7 @@ class PodSpec(meta.ApiStruct):
     volumes: tuple[Volume, ...] = ()
     host_network: bool = False
     host_users: bool | None = None
+    security_context: SecurityContext | None = None
     service_account_name: str = ""
     runtime_class_name: str = ""
     termination_grace_period_seconds: meta.Int64 | None = None

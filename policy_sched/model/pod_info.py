@@ -19,16 +19,18 @@ from msgspec.structs import replace
 
 from policy_sched.model.meta import (
     ANY_ADDRESS,
+    NO_SECCOMP_PROFILE,
     Condition,
     Container,
     HostPort,
     NodeAffinity,
     OwnerReference,
+    SeccompProfile,
     Toleration,
     datetime_of,
     nanoseconds,
 )
-from policy_sched.model.pod import ContainerPort, ContainerSpec, Pod, PodSpec
+from policy_sched.model.pod import ContainerPort, ContainerSpec, Pod, PodSpec, SecurityContext
 from policy_sched.model.pod_group import POD_GROUP_LABEL
 from policy_sched.model.pod_terms import (
     NO_TERMS,
@@ -99,6 +101,7 @@ _LAZY: Final = (
     "qos_class",
     "runtime_class_name",
     "scheduling_gates",
+    "seccomp_profile",
     "service_account_name",
     "topology_spread",
     "volumes",
@@ -145,6 +148,7 @@ class PodInfo:
     owner_uid: str
     pod_group: str
     host_network: bool
+    seccomp_profile: SeccompProfile
     terminating: bool
     creation_time: int
     start_time: int
@@ -398,6 +402,10 @@ def _owner_key(info: PodInfo) -> tuple[str, str, str] | tuple[()]:
     return (owner.api_version, owner.kind, owner.name) if owner.kind else ()
 
 
+def _seccomp_profile(context: SecurityContext | None) -> SeccompProfile:
+    return (context and context.seccomp_profile) or NO_SECCOMP_PROFILE
+
+
 def _containers(info: PodInfo) -> tuple[Container, ...]:
     spec = info.pod.spec
     kinds = [("sidecar" if is_sidecar(c) else "init", c) for c in spec.init_containers]
@@ -409,6 +417,7 @@ def _containers(info: PodInfo) -> tuple[Container, ...]:
             kind=kind,
             requests=container_units(c.resources.requests),
             limits=container_units(c.resources.limits),
+            seccomp_profile=_seccomp_profile(c.security_context),
         )
         for kind, c in kinds
     )
@@ -479,6 +488,7 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any] | Pod]]]
     "qos_class": lambda i: qos_class(i.pod),
     "runtime_class_name": lambda i: i.pod.spec.runtime_class_name,
     "scheduling_gates": lambda i: tuple(g.name for g in i.pod.spec.scheduling_gates),
+    "seccomp_profile": lambda i: _seccomp_profile(i.pod.spec.security_context),
     "service_account_name": lambda i: i.pod.spec.service_account_name,
     "topology_spread": lambda i: spread_constraints(i.pod.spec.topology_spread_constraints),
     "volumes": _volumes,

@@ -157,7 +157,7 @@ _NAMES: Final = _words(
     """
 )
 _POOLS: Final = frozenset({"pool"})
-_PATHS: Final = frozenset({"disk_uri", "volume_id"})
+_PATHS: Final = frozenset({"disk_uri", "localhost_profile", "volume_id"})
 _KEYS: Final = frozenset(
     {"key", "topology_key", "topology_keys", "match_label_keys", "mismatch_label_keys"}
 )

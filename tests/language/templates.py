@@ -165,7 +165,10 @@ FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "string": ("{v}.key", "{v}.operator", "{v}.effect"),
         "int?": ("{v}.tolerationSeconds",),
     },
-    "Container": {"string": ("{v}.name", "{v}.image", "{v}.kind"), "cpu": ('{v}.requests["cpu"]',)},
+    "Container": {
+        "string": ("{v}.name", "{v}.image", "{v}.kind", "{v}.seccompProfile.localhostProfile"),
+        "cpu": ('{v}.requests["cpu"]',),
+    },
     "Pod": {
         "string": ("{v}.namespace", "{v}.ownerUID", '{v}.labels[?"a"].orValue("")'),
         "int": ("{v}.priority",),

@@ -30,12 +30,16 @@ SHIPPED: Final = Path(__file__).parents[2] / "policies"
 
 
 def shipped() -> list[dict[str, Any]]:
-    """Return the shipped policies in the form of the specification's list."""
+    """Return the shipped policies in the form of the specification's list.
+
+    Worlds of the oracle have no objects of inputs and no aggregates: records judge their policies.
+    """
     found = []
     for path in sorted(SHIPPED.glob("*/policy.yaml")):
         for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
             name = f"{path.parent.name}/{document['metadata']['name']}"
-            found.append({**document["spec"], "name": name})
+            if not {"inputs", "aggregates"} & set(document["spec"]):
+                found.append({**document["spec"], "name": name})
     return found
 
 

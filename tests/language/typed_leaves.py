@@ -98,8 +98,9 @@ LEAVES: Final[dict[types.Type, tuple[str, ...]]] = {
     types.record("Taint"): ('taint("k", "v", "NoSchedule")', "node.taints[0]"),
     types.record("Toleration"): ("pod.tolerations[0]",),
     types.record("Container"): ("pod.containers[0]",),
+    types.record("SeccompProfile"): ("pod.seccompProfile", "pod.containers[0].seccompProfile"),
     types.record("HostPort"): ("pod.hostPorts[0]", "node.usedPorts[0]"),
     types.record("Condition"): ("node.conditions[0]",),
 }
 #: Records whose fields lead to other values.
-OWNERS: Final = (*RECORDS, "Cluster", "Domain", "Namespace", "Image")
+OWNERS: Final = (*RECORDS, "Cluster", "Domain", "Namespace", "Image", "SeccompProfile")

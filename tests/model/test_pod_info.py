@@ -36,6 +36,7 @@ FULL: dict[str, Any] = {
         "serviceAccountName": "sa",
         "runtimeClassName": "gvisor",
         "hostNetwork": True,
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "nodeSelector": {"zone": "a"},
         "affinity": {"nodeAffinity": {}, "podAffinity": {}},
         "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 5}],
@@ -56,6 +57,9 @@ FULL: dict[str, Any] = {
             {
                 "name": "m",
                 "image": "web:1",
+                "securityContext": {
+                    "seccompProfile": {"type": "Localhost", "localhostProfile": "web.json"}
+                },
                 "ports": [{"containerPort": 80, "hostPort": 8080}, {"containerPort": 81}],
                 "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}},
             }
@@ -101,6 +105,7 @@ def info(data: dict[str, Any]) -> pod_info.PodInfo:
         ("owner_uid", "r1"),
         ("pod_group", "gang"),
         ("host_network", True),
+        ("seccomp_profile", meta.SeccompProfile("RuntimeDefault")),
         ("terminating", True),
         ("creation_time", 1_704_067_201_500_000_000),
         ("start_time", 1_704_063_603_000_000_000),
@@ -128,7 +133,10 @@ def test_containers_come_in_the_order_they_start() -> None:
     assert info(FULL).containers == (
         meta.Container("i", "reg:5000/init", "init", {}, {}),
         meta.Container("s", "side@sha256:ab", "sidecar", {}, {}),
-        meta.Container("m", "web:1", "main", {"cpu": 1000}, {"cpu": 2000}),
+        meta.Container(
+            *("m", "web:1", "main", {"cpu": 1000}, {"cpu": 2000}),
+            seccomp_profile=meta.SeccompProfile("Localhost", "web.json"),
+        ),
     )
 
 

@@ -22,6 +22,7 @@ STEPS = {
     "podstate": 200,
     "preemptiontoleration": 240,
     "qossort": 100,
+    "sysched": 200,
 }
 """Families of records, and how many steps each has."""
 

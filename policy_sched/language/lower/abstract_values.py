@@ -164,6 +164,7 @@ _RECORDS: dict[str, object] = {
     "HostPort": model.HostPort("", "", 0),
     "Condition": model.Condition(),
     "Container": model.Container("", "", "", {}, {}),
+    "SeccompProfile": model.SeccompProfile(),
     "Image": values.ImageFacts(),
     "Node": values.NO_NODE,
     "Pod": model.PodInfo.of(model.Pod()),
