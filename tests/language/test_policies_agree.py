@@ -30,16 +30,12 @@ SHIPPED: Final = Path(__file__).parents[2] / "policies"
 
 
 def shipped() -> list[dict[str, Any]]:
-    """Return the shipped policies in the form of the specification's list.
-
-    Worlds of the oracle have no objects of inputs and no aggregates: records judge their policies.
-    """
+    """Return the shipped policies in the form of the specification's list."""
     found = []
     for path in sorted(SHIPPED.glob("*/policy.yaml")):
         for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
             name = f"{path.parent.name}/{document['metadata']['name']}"
-            if not {"inputs", "aggregates"} & set(document["spec"]):
-                found.append({**document["spec"], "name": name})
+            found.append({**document["spec"], "name": name})
     return found
 
 
