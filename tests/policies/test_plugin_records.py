@@ -11,39 +11,31 @@ import pytest
 
 from policy_sched.policytest import ScenarioReport, run_files
 
-RECORDS = Path(__file__).parent / "records"
-SHARED = Path(__file__).parents[3] / "shared/plugins"
+RECORDS = Path(__file__).parents[3] / "shared/plugins"
+pytestmark = pytest.mark.skipif(
+    not RECORDS.is_dir(), reason="the records lie beside the repository"
+)
 
 STEPS = {
     "allocatable": 200,
+    "capacity": 346,
     "coscheduling": 278,
+    "loadvariation": 200,
+    "lowrisk": 200,
     "networkoverhead": 200,
     "nodemetadata": 196,
     "podstate": 200,
     "preemptiontoleration": 240,
     "qossort": 100,
     "sysched": 200,
+    "targetloadpacking": 200,
 }
 """Families of records, and how many steps each has."""
 
-MEASURED = {"targetloadpacking": 200, "loadvariation": 200, "lowrisk": 200}
-"""Families of plugins that ask a load watcher; their records are not kept here."""
 
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the records lie beside the repository")
-@pytest.mark.parametrize(("family", "steps"), MEASURED.items(), ids=MEASURED)
-def test_every_decision_by_measurements_is_the_plugins(family: str, steps: int) -> None:
-    """Policies asked no load watcher, and an aggregate counted with an answer before it came."""
-    report = ScenarioReport(run_files([str(SHARED / f"{family}.jsonl.gz")]).results)
-    assert report.last_line() == f"{steps} of {steps} steps as expected", "\n".join(
-        report.text_lines()
-    )
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the records lie beside the repository")
 def test_scores_of_power_differ_by_the_last_bit_of_an_exponential() -> None:
     """Of 200 decisions of Peaks 186 have its scores; raw ones are such bits times 10^15."""
-    results = run_files([str(SHARED / "peaks.jsonl.gz")]).results
+    results = run_files([str(RECORDS / "peaks.jsonl.gz")]).results
     alike = [all(d.field.startswith("raw.") for d in one.differences) for one in results]
     assert (sum(alike), len(alike)) == (186, 200)
 
@@ -62,14 +54,13 @@ def test_every_decision_is_the_plugins(family: str, steps: int) -> None:
     )
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason=f"no records in {SHARED}")
 @pytest.mark.parametrize(("family", "steps"), [("nrt", 240), ("nrt-cache", 112)])
 def test_numa_decisions_are_the_plugins(family: str, steps: int) -> None:
     """Somebody who ran them was told that no policy ships for NodeResourceTopologyMatch.
 
     Records of its cache, whose arguments the policy does not have, are refused by their names.
     """
-    results = run_files([str(SHARED / f"{family}.jsonl.gz")])
+    results = run_files([str(RECORDS / f"{family}.jsonl.gz")])
     report = ScenarioReport(results.results)
     assert report.last_line() == f"{steps} of {steps} steps as expected", report.text_lines()
     assert {problem.code for problem in results.problems} == (
