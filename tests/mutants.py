@@ -144,7 +144,7 @@ MUTANTS: Final = (
         "return self.input_table(identity).number(node.metadata.name)",
         "return 0",
     ),
-    Mutant("language/ir/dependencies.py", "if op.kind in _OF_INPUTS:", "if False:"),
+    Mutant("language/ir/dependencies.py", "if op.kind in _OF_INPUTS and (", "if False and ("),
     Mutant(
         f"{EVALUATE}/evaluator.py",
         "if entry is None or entry.version < self._table.journal.static_version:",

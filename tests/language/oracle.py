@@ -281,6 +281,8 @@ def field_of(record: Any, name: str) -> Any:
         return ABSENT if record.toleration_seconds is None else some(record.toleration_seconds)
     if name == "lastTransitionTime":
         return nanoseconds(record.last_transition_time)
+    if name == "localhostProfile":
+        return record.localhost_profile
     value = getattr(record, name)
     return oracle_world.Resources(value) if name in {"requests", "limits"} else value
 
