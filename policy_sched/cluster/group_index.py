@@ -33,7 +33,7 @@ class GroupTotals:
         self.gated = 0
 
     def count(self, pod: PodInfo, sign: int) -> None:
-        """Count a pod that comes (1) or goes (-1); a resource that nobody requests is left out."""
+        """Count a pod that comes (1) or goes (-1); a resource with a total of 0 is left out."""
         self.gated += sign * bool(pod.scheduling_gates)
         for resource, amount in pod.requests.items():
             total = self.requested.get(resource, 0) + sign * amount

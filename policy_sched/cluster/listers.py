@@ -96,7 +96,7 @@ class ApiObjects:
         self._listeners[KINDS.get(kind, kind)].remove(listener)
 
     def drop(self, kind: Kind) -> None:
-        """Drop all objects of a kind that nobody reads any more."""
+        """Drop all objects of a kind that no input declares any more."""
         if self._kinds.pop(KINDS.get(kind, kind), None):
             self._changed(KINDS.get(kind, kind))
 

@@ -55,4 +55,4 @@ class InputTable:
 
 
 NO_OBJECTS: Final = InputTable()
-"""The table of an input that nobody declared; it stays empty."""
+"""The table of an input that is not declared; it stays empty."""

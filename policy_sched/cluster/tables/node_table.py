@@ -386,7 +386,7 @@ class NodeTable:
                 column.put(row, read(node))
 
     def input_table(self, identity: str) -> InputTable:
-        """Return the objects of an input; none where nobody declared it."""
+        """Return the objects of an input; none where it is not declared."""
         return self.inputs.get(identity, NO_OBJECTS)
 
     def drop_input(self, identity: str) -> None:

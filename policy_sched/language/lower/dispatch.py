@@ -147,10 +147,10 @@ def _variable(low: Lowering, core: ast.Var, env: Env) -> abstract_values.Abstrac
     if core.name in ("aggregates", "quotas"):
         return abstract_values.Constant({}, core.type)
     if isinstance(core.type, types.QuotaType):
-        who, of = low.op(ops.POD, rep="o"), ops.QUOTA
+        pod, of = low.op(ops.POD, rep="o"), ops.QUOTA
         if core.name == "victimQuota":
-            who, of = low.op(ops.OF_CTX, rep="o", data="victim"), ops.VICTIM_QUOTA
-        op = low.op(of, who, rep="o", data=low.quotas(core.type))
+            pod, of = low.op(ops.OF_CTX, rep="o", data="victim"), ops.VICTIM_QUOTA
+        op = low.op(of, pod, rep="o", data=low.quotas(core.type))
         return abstract_values.Value(op, None, core.type)
     if core.name == "allocation":
         row = low.node_op(ops.ROW, rep="i")

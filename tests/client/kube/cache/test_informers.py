@@ -85,8 +85,8 @@ def test_changes_wake_the_consumer_once_it_has_subscribed() -> None:
     assert woken == [0]
 
 
-def test_a_pod_that_got_its_node_wakes_the_consumer_later() -> None:
-    """Each binding of our own had a step for its response, and another one for its watch event."""
+def _pod_informers() -> tuple[Informers, list[str]]:
+    """Return informers of pods, and the list of how they woke their consumer."""
     woken: list[str] = []
     informers = Informers(
         Stage("http://127.0.0.1:1").api(),
@@ -94,6 +94,12 @@ def test_a_pod_that_got_its_node_wakes_the_consumer_later() -> None:
         wake=lambda: woken.append("now"),
         wake_later=lambda: woken.append("later"),
     )
+    return informers, woken
+
+
+def test_a_pod_that_got_its_node_wakes_the_consumer_later() -> None:
+    """Each binding of our own had a step for its response, and another one for its watch event."""
+    informers, woken = _pod_informers()
     informers.reflectors[0].synced.set()
     assert informers.synced
     pending, bound = make_pod("p"), make_pod("p", node_name="n")
@@ -113,13 +119,7 @@ def _line(kind: str, name: str, version: int, **spec: Any) -> bytes:
 
 def test_updates_of_pods_with_nodes_are_read_with_what_comes_next() -> None:
     """What a watch said of each binding was decoded in a turn of the event loop of its own."""
-    woken: list[str] = []
-    informers = Informers(
-        Stage("http://127.0.0.1:1").api(),
-        [Selection(("v1", "Pod"))],
-        wake=lambda: woken.append("now"),
-        wake_later=lambda: woken.append("later"),
-    )
+    informers, woken = _pod_informers()
     (pods,) = informers.reflectors
     pods.synced.set()
     assert informers.synced
