@@ -16,7 +16,7 @@ import numpy as np
 
 from policy_sched.language import codegen, values
 from policy_sched.language.ir import Reads, Recording, Site
-from policy_sched.language.runtime import Activation, Runtime
+from policy_sched.language.runtime import NOT_NEGATIVE, SURE_SCORE, Activation, Runtime
 from policy_sched.model import PodInfo
 
 
@@ -448,6 +448,14 @@ class CompiledPolicy:
         """Whether normalisation depends on a score, the lowest and the highest one."""
         score = self.sections.score
         return score is not None and score.normalizes_by_extremes
+
+    @property
+    def scores_proved(self) -> bool:
+        """Whether final scores are within 0..100; not where a normaliser's product may wrap."""
+        score = self.sections.score
+        return score is None or not (
+            score.normalizer in NOT_NEGATIVE and not score.double and score.range.hi > SURE_SCORE
+        )
 
     @property
     def has_placement_score(self) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from policy_sched.explain.explain import explain
+from policy_sched.explain.report import Explanation
 from policy_sched.framework.evaluate.evaluator import Evaluator
 from policy_sched.framework.status import Code
 from policy_sched.model.pod_info import PodInfo, QueueState
@@ -269,3 +270,47 @@ class TestDoubles:
                 scheduler.cache.add_node(make_node(name, labels={"price": price}))
             found = {one.node: one for one in explain(scheduler, PodInfo.of(make_pod("p"))).scores}
             assert [found[name].plugins["Rules"] for name in PRICES] == expected
+
+
+LARGE = """
+  score:
+    expression: 'max(0, int(node.labels["rank"]))'
+    normalize: %s
+"""
+
+
+class TestLargeScores:
+    """Scores whose hundredfold leaves int64: upstream's product wraps around and is truncated."""
+
+    @staticmethod
+    def explained(path: Path, normalize: str, ranks: list[int]) -> Explanation:
+        """Return what is said of a pod where nodes have these raw scores."""
+        path.write_text(HEAD + LARGE % normalize)
+        scheduler = build(None, [str(path)])
+        for number, rank in enumerate(ranks):
+            scheduler.cache.add_node(make_node(f"n{number}", labels={"rank": str(rank)}))
+        return explain(scheduler, PodInfo.of(make_pod("p")))
+
+    @pytest.mark.parametrize(("normalize", "final"), [("Max", 0), ("MaxReverse", 100)])
+    def test_the_greatest_int_is_kube_schedulers(
+        self, tmp_path: Path, normalize: str, final: int
+    ) -> None:
+        """A pod whose nodes all had the greatest int as their raw score scored 101, or -1."""
+        found = self.explained(tmp_path / "policy.yaml", normalize, [2**63 - 1, 2**63 - 1, 7])
+        assert {one.node: one.plugins["Rules"] for one in found.scores} == {
+            "n0": final,
+            "n1": final,
+            "n2": final,
+        }
+
+    @pytest.mark.parametrize(("normalize", "final"), [("Max", -28), ("MaxReverse", 128)])
+    def test_what_leaves_the_range_ends_the_attempt(
+        self, tmp_path: Path, normalize: str, final: int
+    ) -> None:
+        """A pod whose score wrapped around got -28 or 128 of 100, and was bound by it."""
+        found = self.explained(tmp_path / "policy.yaml", normalize, [2**58, 0])
+        assert found.failed
+        assert found.message.endswith(
+            f'plugin "Rules" returns an invalid score {final}, it should in the range of [0, 100] '
+            "after normalizing"
+        )

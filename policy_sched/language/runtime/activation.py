@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.language import values
+from policy_sched.language.runtime.vector import quotient_rows
 from policy_sched.model import NO_GROUP, GroupCounts, PodInfo, QueuedPod
 
 Scores = npt.NDArray[np.int64]
@@ -22,20 +23,26 @@ RawScores = npt.NDArray[Any]
 """int64, or float64 where the rule is a double."""
 
 MAX_SCORE: Final = 100
+#: A hundred times as much fits int64.
+SURE_SCORE: Final = values.INT_MAX // MAX_SCORE
 #: The raw score of a node whose score rule failed; normalisation makes it 0. Of doubles: NaN.
 FAILED: Final = -(2**63)
 
 
 def by_max(scores: Scores) -> Scores:
-    """Return 100 * s / max, as kube's DefaultNormalizeScore; all 0 stay 0."""
+    """Return 100 * s / max, as kube's DefaultNormalizeScore; all 0 stay 0.
+
+    Above `SURE_SCORE` the product wraps around int64, as upstream's, and may leave 0..100.
+    """
     top = int(scores.max(initial=0))
+    if top > SURE_SCORE:  # a product may be negative, and Go truncates
+        return quotient_rows(scores * MAX_SCORE, top)  # type: ignore[no-any-return]
     return scores if top == 0 else scores * MAX_SCORE // top
 
 
 def by_max_reversed(scores: Scores) -> Scores:
-    """Return 100 - 100 * s / max, as kube's DefaultNormalizeScore; all 0 become 100."""
-    top = int(scores.max(initial=0))
-    return np.full_like(scores, MAX_SCORE) if top == 0 else MAX_SCORE - scores * MAX_SCORE // top
+    """Return 100 less `by_max`, as kube's DefaultNormalizeScore; all 0 become 100."""
+    return MAX_SCORE - by_max(scores)
 
 
 def by_span(scores: Scores) -> Scores:

@@ -171,7 +171,7 @@ class _Rules:
         return Signature(
             fields,
             scope,
-            proved=True,
+            proved=self._policy.scores_proved,
             writes_state=False,
             keys=self._keys(),
             gate=Gate(
