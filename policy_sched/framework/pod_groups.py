@@ -10,6 +10,7 @@ What became of a group's attempts is told by the scheduler as it executes decisi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -146,22 +147,30 @@ class PodGroups:
         if not pod.pod_group:
             return NO_GROUP
         key = (pod.namespace, pod.pod_group)
-        found = self.of(key)
-        if not apart:
-            return found
-        waiting = pod.uid in self._waiting.of_group(key)
-        placed = not waiting and pod.uid in self._cache.groups.pods(key)
-        if not waiting and not placed:
+        return self._without(key, (pod,)) if apart else self.of(key)
+
+    def counts_without(self, key: GroupKey, gone: Sequence[PodInfo]) -> GroupCounts:
+        """Return the counts of a group as if some of its pods on nodes did not exist."""
+        found = self._without(key, gone)
+        return replace(found, members=found.members - len(gone)) if gone else found
+
+    def _without(self, key: GroupKey, pods: Sequence[PodInfo]) -> GroupCounts:
+        """Return the counts with some pods neither scheduled nor waiting."""
+        found, held = self.of(key), self._waiting.of_group(key)
+        waiting = [pod for pod in pods if pod.uid in held]
+        placed = self._cache.groups.pods(key)
+        scheduled = [pod for pod in pods if pod.uid in placed and pod.uid not in held]
+        if not waiting and not scheduled:
             return found
         requested = {
             name: left
             for name, amount in found.requested.items()
-            if (left := amount - pod.requests.get(name, 0))
+            if (left := amount - sum(pod.requests.get(name, 0) for pod in pods))
         }
         return replace(
             found,
-            scheduled=found.scheduled - placed,
-            waiting=found.waiting - waiting,
+            scheduled=found.scheduled - len(scheduled),
+            waiting=found.waiting - len(waiting),
             requested=requested,
         )
 

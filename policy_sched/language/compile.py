@@ -294,7 +294,8 @@ class PolicyCompiler:
         node_order = self._order("nodeOrder", section.node_order)
         if eligible is None or victim is None:
             return None
-        return PreemptionChoices(eligible, victim, victim_order, node_order)
+        unit = None if section.unit is None else self._choice("unit", section.unit)
+        return PreemptionChoices(eligible, victim, victim_order, node_order, unit)
 
     def _placement(
         self, section: diagnostics.PlacementRule[check.Checked] | None

@@ -198,6 +198,7 @@ class PreemptionChoices(msgspec.Struct, frozen=True):
     victim: Choice
     victim_order: tuple[Choice, ...]
     node_order: tuple[Choice, ...]
+    unit: Choice | None = None
 
 
 class PlacementRules(msgspec.Struct, frozen=True):

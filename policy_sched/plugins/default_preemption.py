@@ -20,6 +20,7 @@ from policy_sched.framework import (
     SUCCESS,
     Code,
     CycleState,
+    DeadlineExceeded,
     Diagnosis,
     Handle,
     NodeEviction,
@@ -75,6 +76,7 @@ class Preempting:
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
 RULED_OUT: Final = "not eligible due to a rule of {}."
+TOO_LONG: Final = "the search for victims takes too long"
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 
 #: Condition of a pod to be disrupted, and its reason where a scheduler set it.
@@ -115,7 +117,7 @@ class Preemption:
             _number(policy.params, "minCandidateNodesAbsolute", 100),
         )
         self._search = PreemptionSearch(
-            handle.cache, handle.objects, self._rules, candidate_limit, handle.extenders
+            handle.cache, handle.objects, self._rules, candidate_limit, handle.extenders, handle
         )
 
     @hookimpl
@@ -131,6 +133,8 @@ class Preemption:
             return self._result(state, pod, diagnosis)
         except RuleError as error:
             return PostFilterResult(_status(Code.ERROR, str(error)))
+        except DeadlineExceeded:
+            return PostFilterResult(_status(Code.UNSCHEDULABLE, TOO_LONG))
 
     def _result(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> PostFilterResult:
         group = state.read(PodGroupCycle)

@@ -245,7 +245,7 @@ class CoverageWatch:
             if not self._runner(pod, Case(now), here).run_all(policy.eligible, ALL).all():
                 continue
             if policy.victims:
-                self._run_victims(policy.victims, pod, now)
+                self._run_victims(policy, pod, now)
         for policy, compiled in self._orders.get(pod.scheduler_name, ()):
             profile = self._scheduler.profiles[pod.scheduler_name]
             observe = partial(self._run_node_order, policy, pod)
@@ -256,15 +256,17 @@ class CoverageWatch:
     ) -> None:
         self._runner(pod, case, np.array([row], np.intp)).run(policy.node_order[number], ALL)
 
-    def _run_victims(self, probes: Sequence[coverage_probes.Probe], pod: PodInfo, now: int) -> None:
+    def _run_victims(self, policy: coverage_probes.PolicyProbes, pod: PodInfo, now: int) -> None:
         nodes, pods = self._handle.nodes, self._handle.pods
         for victim, row in zip(pods.infos, pods.node.values.tolist(), strict=False):
             if victim is not None and row >= 0 and nodes.live.values[row]:
                 rows = np.array([row], np.intp)
                 runner = self._runner(pod, Case(now, victim), rows)
-                runner.run_all(probes[:1], ALL)
-                for key in probes[1:]:
+                runner.run_all(policy.victims[:1], ALL)
+                for key in policy.victims[1:]:
                     runner.run(key, ALL)
+                for unit in policy.units:
+                    self._runner(victim, self._cycle(victim), rows).run(unit, ALL)
 
     def _of(self, pod: PodInfo) -> Iterator[coverage_probes.PolicyProbes]:
         yield from self._probes.get(pod.scheduler_name, ())
@@ -314,7 +316,9 @@ def observe_search(
     nominations = Nominations(handle.cache, handle.nominator)
     attempt = PreemptionAttempt(pod, evaluation.state, trial, handle.cache, nominations)
     rows = rows_with(evaluation.filtering.statuses(), Code.UNSCHEDULABLE)
-    search = PreemptionSearch(handle.cache, handle.objects, watched, _EVERY_NODE, handle.extenders)
+    search = PreemptionSearch(
+        handle.cache, handle.objects, watched, _EVERY_NODE, handle.extenders, handle
+    )
     with suppress(RuleError, PluginError):
         search.search(attempt, rows, handle.random)
 

@@ -178,6 +178,7 @@ class PolicyProbes:
     failing: tuple[Probe, ...]
     eligible: tuple[Probe, ...]
     victims: tuple[Probe, ...]
+    units: tuple[Probe, ...]
     node_order: tuple[Probe, ...]
     device_variables: tuple[Probe, ...]
     device_filter: tuple[Probe, ...]
@@ -350,6 +351,7 @@ def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
         + rules(
             [key.expression for key in preemption.victim_order] if preemption else (), "values"
         ),
+        units=rules([preemption.unit] if preemption and preemption.unit else (), "values"),
         node_order=rules(
             [key.expression for key in preemption.node_order] if preemption else (), "values"
         ),

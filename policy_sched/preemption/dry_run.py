@@ -13,6 +13,9 @@ prefix. On nodes with nominated pods the filters run twice, the second time with
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +23,16 @@ from policy_sched.cluster.overlay import AddedPods, NodeOverlay
 from policy_sched.framework import CycleState, FirstRejection, Status
 from policy_sched.model import PodInfo
 from policy_sched.preemption.attempt import DryRunResult, PreemptionAttempt, Victims
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """Pods that go together or stay together, with the rows of their nodes.
+
+    ``needs``: positions of units before this one; if one of them goes, it goes, too.
+    """
+
+    pods: tuple[tuple[int, PodInfo], ...]
+    needs: frozenset[int] = frozenset()
 
 
 def search_each(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
@@ -31,8 +44,8 @@ def search_each(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
     promised = attempt.nominations.nominated_pods_on(attempt.pod, victims.rows.tolist())
     for place, row in enumerate(victims.rows.tolist()):
         column = victims.column(place)
-        pods = [pod for _, i in column if (pod := infos[i]) is not None]
-        reprieved = _OneNode(attempt, row, promised.get(row, ())).reprieve(pods)
+        units = [Unit(((row, pod),)) for _, i in column if (pod := infos[i]) is not None]
+        reprieved = _OneNode(attempt, row, promised.get(row, ())).reprieve(units)
         if isinstance(reprieved, Status):
             statuses[row] = reprieved
         else:
@@ -41,8 +54,14 @@ def search_each(attempt: PreemptionAttempt, victims: Victims) -> DryRunResult:
     return DryRunResult(fits, gone, statuses)
 
 
+def search_units(attempt: PreemptionAttempt, row: int, units: Sequence[Unit]) -> list[int] | Status:
+    """Return the positions of the units that must go to make room on a row, or why none do."""
+    promised = attempt.nominations.nominated_pods_on(attempt.pod, (row,))
+    return _OneNode(attempt, row, promised.get(row, ())).reprieve(units)
+
+
 class _OneNode:
-    """One node from which pods go; everything is as before when `reprieve` returns."""
+    """One node for which pods go, from others too; all is as before when `reprieve` returns."""
 
     def __init__(self, attempt: PreemptionAttempt, row: int, rivals: tuple[PodInfo, ...]) -> None:
         self._attempt = attempt
@@ -51,26 +70,32 @@ class _OneNode:
         self._rivals = rivals
         self._state: CycleState = attempt.state.clone()
 
-    def reprieve(self, pods: list[PodInfo]) -> list[int] | Status:
-        """Return the positions of the pods that must go, or why all of them do not suffice."""
+    def reprieve(self, units: Sequence[Unit]) -> list[int] | Status:
+        """Return the positions of the units that must go, or why all of them do not suffice."""
+        pod, filters = self._attempt.pod, self._attempt.filter_dry_run
         with self._nodes:
-            for pod in pods:
-                self._remove(pod)
+            for unit in units:
+                self._remove(unit)
             rejection = self._rejection()
             if rejection is not None:
                 return rejection
-            victims = []
-            for position, pod in enumerate(pods):
-                self._nodes.add(self._row, pod)
-                self._attempt.filter_dry_run.add_pod(self._state, self._attempt.pod, pod, self._row)
+            victims: list[int] = []
+            for position, unit in enumerate(units):
+                if not unit.needs.isdisjoint(victims):
+                    victims.append(position)
+                    continue
+                for row, other in unit.pods:
+                    self._nodes.add(row, other)
+                    filters.add_pod(self._state, pod, other, row)
                 if not self._fits():
-                    self._remove(pod)
+                    self._remove(unit)
                     victims.append(position)
             return victims
 
-    def _remove(self, pod: PodInfo) -> None:
-        self._nodes.remove(self._row, pod)
-        self._attempt.filter_dry_run.remove_pod(self._state, self._attempt.pod, pod, self._row)
+    def _remove(self, unit: Unit) -> None:
+        for row, other in unit.pods:
+            self._nodes.remove(row, other)
+            self._attempt.filter_dry_run.remove_pod(self._state, self._attempt.pod, other, row)
 
     def _rejection(self) -> Status | None:
         """Return why the pod does not fit, with its nominated pods or without them."""

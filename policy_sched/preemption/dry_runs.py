@@ -21,7 +21,7 @@ from policy_sched import thresholds
 from policy_sched.cluster import Cache, PodOrder
 from policy_sched.cluster.tables import DYNAMIC, PodRows
 from policy_sched.errors import PolicySchedError
-from policy_sched.framework import NOTHING, Code, Rejections, Status, StatusTable
+from policy_sched.framework import NOTHING, Code, Handle, Rejections, Status, StatusTable
 from policy_sched.lru import Lru
 from policy_sched.model import PodInfo
 from policy_sched.preemption import dry_run
@@ -30,6 +30,7 @@ from policy_sched.preemption.budgets import Budgets
 from policy_sched.preemption.evictable import EvictableRows
 from policy_sched.preemption.policy_section import CandidateNodes
 from policy_sched.preemption.rules import Candidates, PreemptionRules
+from policy_sched.preemption.units import VictimUnits
 
 NO_VICTIMS: Final = Status(
     Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",)
@@ -70,8 +71,10 @@ class Search:
         rules: PreemptionRules,
         budgets: Budgets,
         order: Callable[[PodInfo], PodOrder],
+        handle: Handle | None = None,
     ) -> None:
         self.cache = cache
+        self._handle = handle
         self.budgets = budgets
         self._rules = rules
         self.order = order
@@ -83,7 +86,16 @@ class Search:
         key, rules_key = attempt.key, self._rules.key
         if key is None or rules_key is None or attempt.filter_dry_run.node_by_node:
             return None
+        if self._rules.unit is not None:
+            return None  # what a row gives depends on pods of other rows
         return key, rules_key(attempt.pod), attempt.pod.priority
+
+    def units(self, pod: PodInfo) -> VictimUnits | None:
+        """Return what finds the units that pods go by; None where each goes by itself."""
+        if self._rules.unit is None:
+            return None
+        assert self._handle is not None, "a policy with units is searched by a scheduler"
+        return VictimUnits(self._handle, self._rules, self.budgets, pod)
 
     def node_key(self, number: int, pod: PodInfo, candidates: Candidates) -> NDArray[Any]:
         """Return a key of the order of nodes."""
@@ -167,6 +179,9 @@ class DryRun:
 
     def __init__(self, search: Search, attempt: PreemptionAttempt) -> None:
         self._search = search
+        self._units = search.units(attempt.pod)
+        # By row, the victims where some of them go by units: rows of the pod table.
+        self._by_units: dict[int, NDArray[np.intp]] = {}
         self._table = StatusTable()
         self._no_victims = self._table.number(NO_VICTIMS)
         self._rivals = attempt.nominations.nominated_pods(attempt.pod.priority)
@@ -304,6 +319,12 @@ class DryRun:
                 raise
 
     def _run(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
+        if self._units is not None:
+            order = self._search.order(attempt.pod)
+            spanning = [self._units.spans(order.column(row)) for row in rows.tolist()]
+            for row in rows[spanning].tolist():
+                self._run_units(attempt, self._units, row)
+            rows = rows[np.logical_not(spanning)]
         if rows.size <= thresholds.LOOP_ROWS:
             for row in rows.tolist():
                 if not self._run_one(attempt, row):
@@ -368,6 +389,27 @@ class DryRun:
             self._reasons[row] = self._table.number(self._contradiction(row))
         return True
 
+    def _run_units(self, attempt: PreemptionAttempt, units: VictimUnits, row: int) -> None:
+        """Do as `_run` for one row whose pods may go with pods of other rows."""
+        leaving = units.of_node(self._search.order(attempt.pod).column(row))
+        if leaving is None:
+            self._found[row], self._reasons[row] = NOTHING_TO_EVICT, self._no_victims
+            return
+        self._found[row] = INFEASIBLE
+        gone = dry_run.search_units(attempt, row, leaving.units)
+        if isinstance(gone, Status):
+            self._reasons[row] = self._table.number(gone)
+            return
+        if not gone:
+            self._reasons[row] = self._table.number(self._contradiction(row))
+            return
+        places = sorted(place for unit in gone for place in leaving.places[unit])
+        self._by_units[row] = leaving.rows[places]
+        self._violations[row] = np.count_nonzero(leaving.breaking[places])
+        self._breaks_budgets = self._breaks_budgets or bool(self._violations[row])
+        self._forget_keys(row)
+        self._found[row] = CANDIDATE
+
     def _static_fits(self, attempt: PreemptionAttempt) -> NDArray[np.bool_] | None:
         """Return by row whether the filters pass that do not read pods.
 
@@ -422,6 +464,13 @@ class DryRun:
         return self._candidates(pod, rows[self._found[rows] == CANDIDATE])
 
     def _candidates(self, pod: PodInfo, rows: NDArray[np.intp]) -> Candidates:
+        if self._by_units:
+            listed = [self._victim_rows(pod, row) for row in rows.tolist()]
+            block = np.full((max(map(len, listed), default=0), rows.size), -1, np.intp)
+            for place, victims in enumerate(listed):
+                block[: len(victims), place] = victims
+            victims_of = PodRows(self._search.cache.pods, block)
+            return Candidates(rows, victims_of, self._violations[rows], in_order=True)
         pods = self._search.order(pod).at(rows)
         self._make_deep(pods.depth)
         gone = self._gone[: pods.depth]
@@ -431,9 +480,16 @@ class DryRun:
 
     def victims_of(self, pod: PodInfo, row: int) -> tuple[PodInfo, ...]:
         """Return the victims on a row that is a candidate, the most important one first."""
-        column, infos = self._search.order(pod).column(row), self._search.cache.pods.infos
-        lines = self._gone[:, row].nonzero()[0].tolist()
-        return tuple([info for line in lines if (info := infos[column[line]]) is not None])
+        infos, rows = self._search.cache.pods.infos, self._victim_rows(pod, row)
+        return tuple([info for row in rows if (info := infos[row]) is not None])
+
+    def _victim_rows(self, pod: PodInfo, row: int) -> list[int]:
+        """Return the rows of the pod table of what `victims_of` returns."""
+        if row in self._by_units:
+            by_units: list[int] = self._by_units[row].tolist()
+            return by_units
+        column = self._search.order(pod).column(row)
+        return [column[line] for line in self._gone[:, row].nonzero()[0].tolist()]
 
     def rejections(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> Rejections:
         """Return why rows, ascending, that were looked at and are no candidates are none."""

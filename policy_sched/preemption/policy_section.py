@@ -6,7 +6,7 @@ error turned up, one by one. Both give the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any, TypeAlias
@@ -21,10 +21,14 @@ from policy_sched.language.codegen import Rows, VictimScope
 from policy_sched.language.ir import Reads
 from policy_sched.language.runtime import Runtime
 from policy_sched.language.values import INT_MAX, INT_MIN, Failure, RuleError
-from policy_sched.model import PodInfo
+from policy_sched.model import NO_GROUP, GroupCounts, PodInfo
 
 Keys: TypeAlias = npt.NDArray[Any]
 """One key of an order, int64 or float64; a smaller one comes first."""
+
+
+Taken: TypeAlias = tuple[int, PodInfo, int]
+"""A pod that goes: the number -1, the pod, and the row of its node."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -34,6 +38,7 @@ class Case(msgspec.Struct, frozen=True):
     victim: PodInfo | None = None
     victims: tuple[PodInfo, ...] = ()
     pdb_violations: int = 0
+    pod_group: GroupCounts = NO_GROUP
 
 
 class CandidateNodes(msgspec.Struct, frozen=True):
@@ -73,6 +78,7 @@ class BoundPreemption:
         self._victim = bound(choices.victim)
         self._victim_order = [bound(choice) for choice in choices.victim_order]
         self._node_order = [bound(choice) for choice in choices.node_order]
+        self._unit = None if choices.unit is None else bound(choices.unit)
 
     def eligible(self, pod: PodInfo, now: int) -> bool:
         """Return whether the pod may evict others at all."""
@@ -98,7 +104,7 @@ class BoundPreemption:
         flags, runtime = taken.reshape(columns.shape), self._runtime
         try:
             for place in np.flatnonzero(there.any(axis=0)).tolist():
-                victims: list[tuple[int, PodInfo, int]] = []
+                victims: list[Taken] = []
                 runtime.taken = victims
                 for line in reversed(range(columns.shape[0])):
                     row = columns.item(line, place)
@@ -110,6 +116,32 @@ class BoundPreemption:
         finally:
             runtime.taken = ()
         return taken
+
+    def takes(
+        self, pod: PodInfo, now: int, unit: Sequence[tuple[PodInfo, int]], taken: list[Taken]
+    ) -> bool:
+        """Return whether all of some pods may be evicted; if so they join those taken before.
+
+        ``unit``: pods and the rows of their nodes, the least important first.
+        """
+        before, self._runtime.taken = len(taken), taken
+        try:
+            for victim, node in unit:
+                if not self._victim.one(pod, Case(now, victim), node):
+                    del taken[before:]
+                    return False
+                taken.append((-1, victim, node))
+        finally:
+            self._runtime.taken = ()
+        return True
+
+    @property
+    def unit(self) -> Callable[[PodInfo, GroupCounts], str] | None:
+        """What names a pod's unit by the counts of its group; None: each pod goes by itself."""
+        unit = self._unit
+        if unit is None:
+            return None
+        return lambda pod, counts: str(unit.one(pod, Case(pod_group=counts), 0))
 
     def victim_order(self, pod: PodInfo | None, rows: Rows) -> tuple[Keys, ...]:
         """Return the keys of pods, shape (p,); the most important pod has the least."""

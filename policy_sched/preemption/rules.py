@@ -6,7 +6,7 @@ policy DefaultPreemption, which also says what another policy leaves open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -18,8 +18,8 @@ from policy_sched.cluster import Keys
 from policy_sched.cluster.tables import PodRows, PodTable
 from policy_sched.framework import Scope, Signature
 from policy_sched.framework.evaluate import key_getter
-from policy_sched.model import PodInfo
-from policy_sched.preemption.policy_section import BoundPreemption, CandidateNodes
+from policy_sched.model import GroupCounts, PodInfo
+from policy_sched.preemption.policy_section import BoundPreemption, CandidateNodes, Taken
 
 Rows: TypeAlias = NDArray[np.intp]
 
@@ -64,7 +64,8 @@ class PreemptionRules(msgspec.Struct, frozen=True):
     """The choices of one policy. Any of them may raise RuleError.
 
     ``eligible``: whether the pod may evict at all. ``victim``: which of many pods it may evict, as
-    bools of their shape; where there is no pod the value does not count. ``victim_order``: the most
+    bools of their shape; where there is no pod the value does not count. ``takes``, ``unit``: see
+    `BoundPreemption`. ``victim_order``: the most
     important pod has the smallest key; it is the first to be reprieved; ``order_reads_pod``: it is
     another one for each pod that evicts. ``node_order``: keys of candidates, the deciding one
     first; a later one is computed only for those that share the smallest value so far;
@@ -75,6 +76,8 @@ class PreemptionRules(msgspec.Struct, frozen=True):
 
     eligible: Callable[[PodInfo], bool]
     victim: Callable[[PodInfo, PodRows], NDArray[np.bool_]]
+    takes: Callable[[PodInfo, Sequence[tuple[PodInfo, int]], list[Taken]], bool]
+    unit: Callable[[PodInfo, GroupCounts], str] | None
     victim_order: Order
     order_reads_pod: bool
     node_order: tuple[NodeKey, ...]
@@ -102,6 +105,8 @@ def rules_of(bound: BoundPreemption, pods: PodTable, now: Callable[[], int]) -> 
     return PreemptionRules(
         eligible=lambda pod: bound.eligible(pod, now()),
         victim=lambda pod, others: bound.victim(pod, now(), others),
+        takes=lambda pod, unit, taken: bound.takes(pod, now(), unit, taken),
+        unit=bound.unit,
         victim_order=victim_order,
         order_reads_pod=bool(bound.order_reads.pod),
         node_order=tuple(node_key(key) for key in bound.node_keys),

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster import ApiObjects, Cache, PodOrder
 from policy_sched.errors import PluginError
-from policy_sched.framework import Code, Extender, NodeVictims, Status
+from policy_sched.framework import Code, Extender, Handle, NodeVictims, Status
 from policy_sched.language import RuleError
 from policy_sched.model import PodInfo
 from policy_sched.preemption import dry_runs
@@ -72,13 +72,14 @@ class PreemptionSearch:
         rules: PreemptionRules,
         candidate_limit: CandidateLimit,
         extenders: Sequence[Extender] = (),
+        handle: Handle | None = None,
     ) -> None:
         self._cache = cache
         self._extenders = extenders
         self._rules = rules
         self._candidate_limit = candidate_limit
         budgets = Budgets(objects, cache.pods)
-        self._on_rows = dry_runs.Search(cache, rules, budgets, _orders(cache, rules))
+        self._on_rows = dry_runs.Search(cache, rules, budgets, _orders(cache, rules), handle)
         self._runs = dry_runs.DryRuns(self._on_rows)
 
     def search(
@@ -120,11 +121,10 @@ class PreemptionSearch:
         None if the pod would not fit there. Nothing may have changed since the search.
         """
         pod, run = attempt.pod, self._runs.of(attempt)
-        other = np.array([row], np.intp)
-        run.look(attempt, other)
+        other, both = np.array([row], np.intp), np.array([best, row], np.intp)
+        run.look(attempt, both)
         if not run.candidates(pod, other).rows.size:
             return None
-        both = np.array([best, row], np.intp)
         keys = (run.key(pod, number, both) for number in range(len(self._rules.node_order)))
         as_good = all(values[0] == values[1] for values in keys)
         return run.victims_of(pod, row), as_good

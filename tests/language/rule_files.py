@@ -93,6 +93,7 @@ def _preemption(
         _text(section["victim"], "preemption.victim"),
         keys("victimOrder"),
         keys("nodeOrder"),
+        _text(section["unit"], "preemption.unit") if "unit" in section else None,
     )
 
 

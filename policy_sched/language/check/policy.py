@@ -349,7 +349,8 @@ class _Checker:
         node_order = self.keys(preemption.node_order, "preemption.nodeOrder")
         if eligible is None or victim is None:
             return None
-        return PreemptionRules(eligible, victim, victim_order, node_order)
+        unit = self.optional(preemption.unit, "preemption.unit")
+        return PreemptionRules(eligible, victim, victim_order, node_order, unit)
 
     def devices(self, devices: DeviceRules[Text]) -> DeviceRules[Checked]:
         section = "devices.filter"

@@ -285,6 +285,7 @@ class PreemptionRules(msgspec.Struct, Generic[E], frozen=True):
     victim: E
     victim_order: tuple[OrderKey[E], ...]
     node_order: tuple[OrderKey[E], ...]
+    unit: E | None = None
 
 
 class PlacementRule(msgspec.Struct, Generic[E], frozen=True):

@@ -167,7 +167,7 @@ _DURATIONS: Final = frozenset({"timeout", "every"})
 _RULES: Final = frozenset(
     {
         *("expression", "message_expression", "reasons", "resolvable"),
-        *("node_names", "eligible", "victim", "allow", "hint", "score"),
+        *("node_names", "eligible", "victim", "unit", "allow", "hint", "score"),
         *("reject", "reject_message_expression", "activate"),
         *_DURATIONS,
     }

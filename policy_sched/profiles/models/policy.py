@@ -52,6 +52,9 @@ class Preemption(Document):
     """Order of victims, the most important first: it is the first to be spared."""
     node_order: Many[SortKey] = ()
     """Order of nodes on which evicting pods would help, the best first."""
+    unit: Expression | None = None
+    """What is evicted together: a text of each running pod, which is pod here. Pods of one group,
+    or without one, whose texts are equal go together, or none of them. Empty: the pod alone."""
 
 
 EventKind = Literal[
