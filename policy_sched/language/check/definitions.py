@@ -74,10 +74,13 @@ def check_definitions(  # noqa: PLR0913, PLR0917  # a policy, and what of it has
         source.functions, diagnostics.MAX_FUNCTIONS, {"has", *environment.functions}, add
     )
     variables = _named(source.variables, diagnostics.MAX_VARIABLES, set(), add)
+    # An input with a mistake is told of once, not where rules read it.
+    typed: dict[str, types.Type] = {given.name.text: types.ERROR for given in source.inputs}
+    typed |= {entry.name: entry.type for entry in inputs}
     definitions = Definitions(
         environment,
         params,
-        types.RecordType("inputs", tuple([(entry.name, entry.type) for entry in inputs])),
+        types.RecordType("inputs", tuple(typed.items())),
         declared_functions={f.name: i for i, f in functions},
         declared_variables={v.name: i for i, v in variables},
         scores=scores,

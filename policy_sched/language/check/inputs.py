@@ -209,7 +209,11 @@ def _no_schema(given: InputSource) -> Problem:
 def _where_from(given: InputSource) -> str:
     if given.url:
         return "write `schema: FILE`, a JSON schema with the fields that rules read"
-    group = given.api_version.partition("/")[0]
+    group, _, _ = given.api_version.rpartition("/")
+    if "." not in group:  # kinds of Kubernetes: no CustomResourceDefinition describes them
+        kinds = [kind for api, kind in stdlib.kinds_of_inputs() if api == given.api_version]
+        need_none = f"{', '.join(sorted(kinds))} need none; " if kinds else ""
+        return f"{need_none}write `schema: FILE`, a JSON schema with the fields that rules read"
     return (
         f"write `schema: FILE`; `kubectl get crd -o yaml` of the kind in {group} prints it, or"
         " write a JSON schema with the fields that rules read"

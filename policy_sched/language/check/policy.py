@@ -581,9 +581,11 @@ def check_quotas(
     for given in source.quotas:
         wanted = given.of.text.removeprefix("inputs.")
         entry = next((entry for entry in inputs if entry.name == wanted), None)
+        declared = [given.name.text for given in source.inputs]
+        if entry is None and wanted in declared:
+            continue
         if entry is None:
-            names = [entry.name for entry in inputs]
-            message = f"the policy has no input `{wanted}`{did_you_mean(wanted, names)}"
+            message = f"the policy has no input `{wanted}`{did_you_mean(wanted, declared)}"
             problem = Problem(0, len(given.of.text), "PS101", message, "name it in spec.inputs")
             report.add([problem], given.of)
             continue

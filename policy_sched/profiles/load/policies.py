@@ -269,10 +269,15 @@ def check_policy_model(policy: models.Policy) -> Iterator[models.ModelProblem]:
         why = "Required value: filter, score, or both"
         yield models.problem_at(("spec", "devices"), why, models.MISSING_KEY, on_key=True)
     for i, aggregate in enumerate(spec.aggregates):
-        if sum(getattr(aggregate, kind) is not None for kind in models.AGGREGATE_KINDS) != 1:
+        kinds = [k for k in models.AGGREGATE_KINDS if getattr(aggregate, k) is not None]
+        if not kinds:
             why = f"Required value: one of {', '.join(models.AGGREGATE_KINDS)}"
             at: models.Path = ("spec", "aggregates", i)
             yield models.problem_at(at, why, models.MISSING_KEY, on_key=True)
+        for more in kinds[1:]:
+            why = f"Forbidden: the aggregate has {kinds[0]}"
+            hint = "write an aggregate of its own"
+            yield models.problem_at(("spec", "aggregates", i, more), why, hint=hint, on_key=True)
     for i, entry in enumerate(spec.pre_filter.rules if spec.pre_filter else ()):
         yield from _one_message(entry, ("spec", "preFilter", "rules", i))
     for i, gate in enumerate(spec.pre_enqueue):
@@ -304,6 +309,8 @@ def _input_problems(given: models.Input, path: models.Path) -> Iterator[models.M
                 why = "Forbidden: the input has a url"
                 hint = "state the url, or apiVersion and kind"
                 yield models.problem_at((*path, key), why, hint=hint, on_key=True)
+        if not models.is_address(given.url):
+            yield models.invalid((*path, "url"), given.url, "must be an http or https address")
         if not given.schema_file:
             yield models.required((*path, "schema"))
         if given.poll is None:

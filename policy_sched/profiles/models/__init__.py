@@ -104,6 +104,7 @@ from policy_sched.profiles.models.types import (
     duplicate as duplicate,
     forbidden as forbidden,
     invalid as invalid,
+    is_address as is_address,
     moment_of as moment_of,
     path_text as path_text,
     problem_at as problem_at,

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Final, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Strict, WithJsonSchema
@@ -211,6 +212,15 @@ def problem_at(
 def invalid(path: Path, value: object, why: str) -> ModelProblem:
     """Return the problem of a value that is of the right type and not allowed."""
     return problem_at(path, f"Invalid value: {shown(value)}: {why}")
+
+
+def is_address(url: str) -> bool:
+    """Return whether a URL is of http or https, and has a host."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, a broken IPv6 address
+        return False
 
 
 def unsupported(path: Path, value: object, known: Iterable[str], hint: str = "") -> ModelProblem:

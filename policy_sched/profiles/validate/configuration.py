@@ -59,15 +59,10 @@ def check_extenders(extenders: tuple[models.Extender, ...]) -> Iterator[models.M
 def _address(extender: models.Extender, path: models.Path) -> Iterator[models.ModelProblem]:
     at = (*path, "urlPrefix")
     address = extender.url_prefix
-    try:
-        parts = urlsplit(address)
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, a broken IPv6 address
-        yield models.invalid(at, masked(address), "is not an address")
-        return
-    if not sound:
+    if not models.is_address(address):
         yield models.invalid(at, masked(address), "must be an http or https address")
         return
+    parts = urlsplit(address)
     if not address.isascii() or any(c.isspace() or not c.isprintable() for c in address):
         yield models.invalid(
             at, masked(address), "must not hold spaces, or characters beyond ASCII"

@@ -122,6 +122,11 @@ def _explain(
                 hint = suggest(instance, known)
                 meant = nearest(instance, known) if hint else None
                 yield _with(models.unsupported(path, instance, known, hint), meant or known[0])
+        case "maxItems":
+            most = schema["maxItems"]
+            items = "item" if most == 1 else "items"
+            why = f"Too many: {len(instance)}: must have at most {most} {items}"
+            yield _with(models.problem_at(path, why), instance[:most])
         case "anyOf":
             branch = _closest(error)
             for inner_error in branch:
