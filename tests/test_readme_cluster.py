@@ -15,18 +15,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.shown import PAGES, ROOT, Example, blocks, examples, page, shared_files
+from tests.shown import PAGES, ROOT, Example, blocks, examples, files, page, shared_files
 
 READY = {
     "--serve": '"Running"',
     "--shadow": "Read the cluster",
     "--kubeconfig": '"Successfully acquired lease"',
+    "http.server": "Serving HTTP",
 }
-"""What the log of a command says, by the first option that it has, when the next may be typed."""
+"""What the log of a command says, by the first word that it has, when the next may be typed."""
 PATIENCE = 120.0
 """Seconds for what takes one or two on an idle machine."""
-SESSION = ("docs/operating.md", "docs/shadow.md")
-"""The pages with commands for a shell, in the order in which they are typed."""
+SESSIONS = (("docs/operating.md", "docs/shadow.md"), ("docs/scheduler-plugins.md",))
+"""The pages with commands for one shell, in the order in which they are typed."""
+PORTS = ("8080", "8081", "2020")
+"""Those on the pages; each stands for one that is free."""
 TIMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
@@ -37,9 +40,19 @@ class Shell:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._reserved = {port: socket.socket() for port in PORTS}  # as long as the shell is there
+        for listener in self._reserved.values():
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(("127.0.0.1", 0))
+        (folder / "moving/load").mkdir(parents=True)
+        shown = blocks(page("docs/scheduler-plugins.md"))
+        (answer,) = [text for language, text in shown if language == "json"]
+        (folder / "moving/load/watcher").write_text(answer, encoding="utf-8")
         (folder / "example").mkdir()
         for name, text in shared_files().items():
             (folder / "example" / name).write_text(text, encoding="utf-8")
+        for name, text in files(shown, "moving").items():
+            (folder / "moving" / name).write_text(self._with_ports(text), encoding="utf-8")
         (folder / "policies").symlink_to(ROOT / "policies")
         ours = folder / "bin" / "policy-sched"
         ours.parent.mkdir()
@@ -52,14 +65,17 @@ class Shell:
             "HOME": str(folder),
         }
         self.beside: list[subprocess.Popen[bytes]] = []
-        self._place = socket.socket()  # bound as long as the shell is there: nobody else gets it
-        self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._place.bind(("127.0.0.1", 0))
-        self.port = str(self._place.getsockname()[1])
+
+    def _with_ports(self, text: str) -> str:
+        return re.sub(
+            rf"\b({'|'.join(PORTS)})\b",
+            lambda port: str(self._reserved[port[0]].getsockname()[1]),
+            text,
+        )
 
     def type(self, example: Example) -> str:
         """Run one command and return what it prints; one that ends in & goes on."""
-        command = example.command.replace(" 8080 ", f" {self.port} ")
+        command = self._with_ports(example.command)
         name, _, value = command.removeprefix("export ").partition("=")
         if command.startswith("export "):
             self.environment[name] = value
@@ -96,7 +112,8 @@ class Shell:
 
     def close(self) -> None:
         """End what goes on."""
-        self._place.close()
+        for listener in self._reserved.values():
+            listener.close()
         for one in reversed(self.beside):
             one.send_signal(signal.SIGTERM)
         for one in self.beside:
@@ -125,24 +142,30 @@ def shell_blocks(name: str) -> list[str]:
 def test_all_shell_blocks_are_typed() -> None:
     """No other page has commands that are not run; inputs have a test of their guide alone."""
     guide = {"docs/inputs.md"}  # tests/instance/test_inputs_page.py
-    assert {name for name in PAGES if shell_blocks(name)} == {*SESSION, *guide}
+    typed = {name for session in SESSIONS for name in session}
+    assert {name for name in PAGES if shell_blocks(name)} == typed | guide
 
 
-def commands() -> list[Example]:
-    """Return the commands of the session, each on one line."""
-    texts = [text for name in SESSION for text in shell_blocks(name)]
+def commands(session: tuple[str, ...]) -> list[Example]:
+    """Return the commands of a session, each on one line."""
+    texts = [text for name in session for text in shell_blocks(name)]
     joined = [("console", text.replace("\\\n", "")) for text in texts]
     return [example for block in joined for example in examples(block)]
 
 
-def test_commands_print_what_the_pages_show(shell: Shell) -> None:
+@pytest.mark.parametrize(("session", "count"), [(SESSIONS[0], 10), (SESSIONS[1], 17)])
+def test_commands_print_what_the_pages_show(
+    session: tuple[str, ...], count: int, shell: Shell
+) -> None:
     """In this order; what only tells how things stand may take a while to be so."""
-    typed = commands()
-    assert len(typed) == 10
+    typed = commands(session)
+    assert len(typed) == count
     for example in typed:
         shown = shell.type(example)
         until = time.monotonic() + PATIENCE
-        repeatable = example.command.startswith(("kubectl get", "policy-sched diff"))
+        repeatable = example.command.startswith(
+            ("kubectl get", "policy-sched diff", "policy-sched explain")
+        )
         while _timeless(shown) != _timeless(example.output) and repeatable:
             if time.monotonic() > until:
                 break

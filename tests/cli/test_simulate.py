@@ -125,6 +125,24 @@ def test_with_a_configuration_only_what_it_enables_takes_part(
     assert lines_of(capsys)[0]["node"] == "n1"
 
 
+def test_objects_of_a_shipped_policy_that_the_configuration_names_are_read(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Quotas were an unknown kind (PS706) unless --policies named the policy besides."""
+    config = written(
+        tmp_path / "config.yaml",
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {multiPoint: {enabled: [{name: CapacityScheduling}]}}}]\n",
+    )
+    with Path(cluster).open("a", encoding="utf-8") as file:
+        file.write(
+            "---\napiVersion: scheduling.x-k8s.io/v1alpha1\nkind: ElasticQuota\n"
+            "metadata: {name: q, namespace: default}\nspec: {min: {cpu: 1}, max: {cpu: 500m}}\n"
+        )
+    assert run(["simulate", cluster, "--config", config, "-o", "jsonl"]) == 0
+    assert "ElasticQuota default is more than Max" in str(lines_of(capsys)[0]["message"])
+
+
 def test_a_broken_policy_stops_everything(
     cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec.structs import replace
@@ -81,8 +82,14 @@ class _RefusedError(Exception):
         self.path, self.code, self.message, self.hint = path, code, message, hint
 
 
-def check_inputs(sources: Sequence[InputSource], add: Add) -> tuple[CheckedInput, ...]:
-    """Return the inputs that are right; report all others."""
+URL_PARAM: Final = re.compile(r"\$\(params\.(\w+)\)")
+"""A parameter in the url of an input."""
+
+
+def check_inputs(
+    sources: Sequence[InputSource], params: Mapping[str, object], add: Add
+) -> tuple[CheckedInput, ...]:
+    """Return the inputs that are right, parameters put into their urls; report all others."""
     checked: dict[str, CheckedInput] = {}
     for number, given in enumerate(sources):
         name = given.name
@@ -96,10 +103,31 @@ def check_inputs(sources: Sequence[InputSource], add: Add) -> tuple[CheckedInput
         if problem is not None:
             add([_whole(name, *problem)], name)
             continue
-        entry = _checked(given, add)
+        entry = _checked(_with_url(given, params, add) if given.url else given, add)
         if entry is not None:
             checked[name.text] = replace(entry, type=replace(entry.type, most=given.most))
     return tuple(checked.values())
+
+
+def _with_url(given: InputSource, params: Mapping[str, object], add: Add) -> InputSource:
+    """Return an input with the parameters that its url names; report one that leads nowhere."""
+    for name in URL_PARAM.findall(given.url):
+        if not isinstance(params.get(name), str):
+            close = did_you_mean(name, params)
+            why = "is not a string" if name in params else f"does not exist{close}"
+            message = f"the parameter `{name}` of the url {why}"
+            add([_whole(given.name, "PS102", message, "state it in params, as text")], given.name)
+            return given
+    url = URL_PARAM.sub(lambda match: str(params[match[1]]), given.url)
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        message = f"`{source.shortened(url, quote=False)}` is no URL of http or https"
+        add([_whole(given.name, "PS707", message, "write http://HOST:PORT/PATH")], given.name)
+    return replace(given, url=url)
 
 
 def as_read(inputs: Sequence[CheckedInput], read: Collection[str]) -> tuple[CheckedInput, ...]:

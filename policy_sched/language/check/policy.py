@@ -131,7 +131,7 @@ def _check_policy(
 ) -> tuple[CheckedPolicy | None, list[Diagnostic]]:
     """Check a policy; ``scores``: the types of `score` and `scores` where they are no ints."""
     report = _Report(source.name)
-    inputs = check_inputs(source.inputs, report.add)
+    inputs = check_inputs(source.inputs, source.params, report.add)
     aggregates = check_aggregates(source, inputs, report)
     quotas = check_quotas(source, inputs, report)
     counted = _counted(source, aggregates, quotas)
@@ -222,7 +222,7 @@ def check_beside(
     Returns a policy of these definitions, with the expression as its one matchCondition.
     """
     report = _Report(source.name)
-    inputs = check_inputs(source.inputs, report.add)
+    inputs = check_inputs(source.inputs, source.params, report.add)
     aggregates = check_aggregates(source, inputs, report)
     quotas = check_quotas(source, inputs, report)
     counted = _counted(source, aggregates, quotas)

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic
-from policy_sched.language.check import Checked, CheckedPolicy, diagnostic, walk
+from policy_sched.language.check import URL_PARAM, Checked, CheckedPolicy, diagnostic, walk
 from policy_sched.language.diagnostics import PolicySource, Problem, Text, did_you_mean
 from policy_sched.language.lint.conditions import (
     VARIABLES,
@@ -354,6 +354,7 @@ def unused_params(source: PolicySource, policy: CheckedPolicy) -> list[str]:
     bodies = [function.body for function in policy.functions.values()]
     bodies += [checked.core for checked, _ in trees.expressions]
     names = frozenset(name for body in bodies for name in trees.reads(body))
+    names |= {f"params.{name}" for i in source.inputs for name in URL_PARAM.findall(i.url)}
     if "params" in names:  # by a name that is known only at run time
         return []
     return [name for name in policy.params if f"params.{name}" not in names]

@@ -261,7 +261,9 @@ class Input(Document):
     poll: Duration | None = None
     """How often the API, which cannot be watched, or the URL is asked."""
     url: str = ""
-    """Where the answer comes from, in place of apiVersion and kind."""
+    """Where the answer comes from, in place of apiVersion and kind: http://HOST:PORT/PATH, in which
+    $(params.NAME) stands for a parameter.
+    """
     items: str = ""
     """The path to the list or map of objects in the answer of the URL."""
 

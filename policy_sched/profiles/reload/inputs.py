@@ -7,7 +7,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, Path as FilePath
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +19,8 @@ from policy_sched.model import Kind
 from policy_sched.profiles import load, models
 from policy_sched.profiles.build import CompiledPlan, compile_profiles, raise_errors
 from policy_sched.profiles.check import config_errors, rule_errors
+from policy_sched.profiles.resolve import named_policies
+from policy_sched.source import read_bytes
 
 Config = str | Mapping[str, Any] | None
 
@@ -69,18 +71,26 @@ class PolicyFiles(msgspec.Struct, frozen=True):
 
     def input_kinds(self) -> frozenset[Kind]:
         """Return the kinds of objects that inputs of the policies declare."""
-        return load.input_kinds(load.load_policies(self.policies)[0])
+        return load.input_kinds(self._given_and_named())
+
+    def _given_and_named(self) -> tuple[load.LoadedPolicy, ...]:
+        """Return the policies of the files, and the shipped ones that the configuration names."""
+        policies, _ = load.load_policies(self.policies)
+        config, _ = (None, []) if self.config is None else _read_config(self.config)
+        if config is None:
+            return policies
+        return (*policies, *named_policies(config.model, {policy.name for policy in policies}))
 
     def problems_of_input(self, kind: Kind, message: str) -> list[Diagnostic]:
         """Return a problem at each input that declares a kind, with the schema to apply."""
         problems = []
-        for policy in load.load_policies(self.policies)[0]:
+        for policy in self._given_and_named():
             for number, given in enumerate(policy.model.spec.inputs):
                 if (given.api_version, given.kind) == kind:
                     path: models.Path = ("spec", "inputs", number, "kind")
                     file = Path(policy.place.name).parent / given.schema_file
                     what = "apply its CustomResourceDefinition"
-                    what += f": kubectl apply -f {file}" if given.schema_file else ""
+                    what += f": kubectl apply -f {file}" if _is_definition(file) else ""
                     hint = f"{what}; or write optional: true"
                     problem = models.ModelProblem(path, INPUT_NOT_THERE, message, hint)
                     problems += policy.place.diagnostics([problem])
@@ -96,11 +106,7 @@ class PolicyFiles(msgspec.Struct, frozen=True):
         if self.config is None:
             config = load.default_config(list(dict.fromkeys(policy.name for policy in policies)))
         else:
-            config, refused = (
-                load.read_config(self.config)
-                if isinstance(self.config, str)
-                else load.config_from_value(self.config)
-            )
+            config, refused = _read_config(self.config)
             problems += refused
         plans: tuple[CompiledPlan, ...] = ()
         settings = None if config is None else config.model
@@ -150,6 +156,21 @@ class PolicyFiles(msgspec.Struct, frozen=True):
                 where = "directory" if Path(path).is_dir() else "file"
                 message = f"there is no policy in this {where}"
                 yield Diagnostic(path, 1, 1, models.MISSING_KEY, message, severity=Severity.WARNING)
+
+
+def _read_config(
+    config: str | Mapping[str, Any],
+) -> tuple[load.LoadedConfig | None, list[Diagnostic]]:
+    """Return a configuration, which is a file or data, and its problems."""
+    return load.read_config(config) if isinstance(config, str) else load.config_from_value(config)
+
+
+def _is_definition(file: Path) -> bool:
+    """Return whether a schema is what an API server takes, and not only what rules read of it."""
+    try:
+        return "CustomResourceDefinition" in read_bytes(str(file)).decode("utf-8", "replace")
+    except (OSError, ValueError, EOFError):
+        return False
 
 
 def compile_consistently(files: PolicyFiles) -> Compilation:
@@ -209,7 +230,7 @@ def policy_set(path: str) -> PolicyFiles:
     A KubeSchedulerConfiguration among them enables the policies; without one each is enabled
     after the default plugins. Raises PolicySchedError if there are several.
     """
-    root = FilePath(path)
+    root = Path(path)
     configurations = [str(file) for file in load.files_below(root) if _is_configuration(file)]
     if len(configurations) > 1:
         message = f"{path} has several KubeSchedulerConfigurations: {', '.join(configurations)}"
@@ -219,7 +240,7 @@ def policy_set(path: str) -> PolicyFiles:
     return PolicyFiles(configurations[0] if configurations else None, (path,))
 
 
-def _is_configuration(file: FilePath) -> bool:
+def _is_configuration(file: Path) -> bool:
     documents, _ = load.read_documents(file)
     return any(
         load.kind_of(marked.value) == (models.API_VERSION, models.KIND) for marked in documents

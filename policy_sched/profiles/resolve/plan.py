@@ -198,9 +198,8 @@ def resolve(
     none of them has may be that of a shipped policy.
     """
     known = {policy.name: policy for policy in policies}
-    for name in _names_of(config.model) - known.keys() - (plugin_points or {}).keys():
-        if name in shipped_policies():
-            (known[name],), _ = load.load_policies([shipped_policies()[name]])
+    named = named_policies(config.model, known.keys() | (plugin_points or {}).keys())
+    known |= {policy.name: policy for policy in named}
     implements = dict(models.PLUGIN_POINTS)
     points_of = {name: frozenset(points) for name, points in (plugin_points or {}).items()}
     points_of.update((name, policy_points(policy.model.spec)) for name, policy in known.items())
@@ -211,7 +210,9 @@ def resolve(
     plans: list[ProfilePlan] = []
     for i, profile in enumerate(config.model.profiles):
         problems += _unknown_names(profile, i, implements)
-        expansion = expand(_lists(profile), implements, models.default_plugins(gates))
+        by_section = known.keys() - models.PLUGIN_POINTS.keys()
+        default = models.default_plugins(gates)
+        expansion = expand(_lists(profile), implements, default, by_section)
         problems += _fault_problems(expansion, i, implements)
         _enable_conditions(expansion, known)
         plans.append(_plan(config, i, expansion, known, problems))
@@ -249,13 +250,17 @@ def shipped_policies() -> Mapping[str, str]:
     }
 
 
-def _names_of(configuration: models.KubeSchedulerConfiguration) -> set[str]:
-    """Return the plugins that profiles enable or have arguments for."""
+def named_policies(
+    configuration: models.KubeSchedulerConfiguration, others: Collection[str]
+) -> tuple[load.LoadedPolicy, ...]:
+    """Return the shipped policies that a configuration names and ``others`` do not stand in for."""
     names = {entry.name for profile in configuration.profiles for entry in profile.plugin_config}
     for profile in configuration.profiles:
         for point in (*models.POINTS, models.MULTI_POINT):
             names.update(plugin.name for plugin in plugin_set(profile, point).enabled)
-    return names
+    files = [shipped_policies()[name] for name in sorted(names & shipped_policies().keys())]
+    policies, _ = load.load_policies(files) if files else ((), [])
+    return tuple(policy for policy in policies if policy.name not in others)
 
 
 def _unknown_names(
@@ -278,10 +283,10 @@ def _unknown(
     path: models.Path, name: str, known: Mapping[str, frozenset[str]], *, warning: bool = False
 ) -> models.ModelProblem:
     """Return the problem of a name that no plugin has."""
-    hint = (
-        models.did_you_mean(name, known)
-        or "a policy's file must be given along with the configuration"
-    )
+    otherwise = "a policy's file must be given along with the configuration"
+    if warning:
+        otherwise = "there is nothing to disable"
+    hint = models.did_you_mean(name, known) or otherwise
     return models.problem_at(
         path, f'plugin "{name}" does not exist', models.UNKNOWN_PLUGIN, hint, warning=warning
     )
@@ -305,13 +310,17 @@ def _fault_problems(
         if entry.name not in implements:
             yield _unknown(at, entry.name, implements)
         else:
-            yield models.problem_at(at, fault.message, _fault_code(fault))
+            yield models.problem_at(
+                at, fault.message, _fault_code(fault), fault.hint, warning=fault.warning
+            )
 
 
 def _enable_conditions(expansion: Expansion, known: Mapping[str, load.LoadedPolicy]) -> None:
-    """Enable the points at which matchConditions run besides the section that they guard.
+    """Enable the points at which parts of a policy run besides the one that was enabled.
 
-    A policy that stands in for an in-tree plugin runs at the points that are enabled, as that does.
+    These are ``matchConditions``, with the section that they guard, and rules of ``preFilter``,
+    which hold at filter in dry runs. A policy that stands in for an in-tree plugin runs at the
+    points that are enabled, as that does.
     """
     for section, point in (("filter", "preFilter"), ("score", "preScore")):
         enabled = {name for name, _ in expansion.points[point]}
@@ -322,6 +331,13 @@ def _enable_conditions(expansion: Expansion, known: Mapping[str, load.LoadedPoli
             own = spec.score.match_conditions if section == "score" and spec.score else ()
             if spec.match_conditions or own:
                 expansion.points[point] += ((name, 0),)
+    enabled = {name for name, _ in expansion.points["filter"]}
+    for name, _ in expansion.points["preFilter"]:
+        if name in known and name not in models.PLUGIN_POINTS and name not in enabled:
+            spec = known[name].model.spec
+            filters = spec.filter or (spec.devices and spec.devices.filter)
+            if spec.pre_filter and spec.pre_filter.rules and not filters:
+                expansion.points["filter"] += ((name, 0),)
 
 
 def _fault_code(fault: ExpansionFault) -> str:
@@ -424,6 +440,7 @@ def _queue_sorts(
             yield models.problem_at(("profiles", i), why, models.UNLIKE_QUEUE_SORT)
 
 
+_NO_SECTION: Final = "it is a policy without a section for this point: the entry does nothing"
 Enabled = tuple[str, int]
 """A plugin's name and weight, 0 where none was given."""
 
@@ -450,6 +467,7 @@ class ExpansionFault(msgspec.Struct, frozen=True):
     message: str
     entry: EnabledPlugin | None = None
     hint: str = ""
+    warning: bool = False
 
 
 @dataclass(slots=True)
@@ -492,12 +510,14 @@ def expand(
     sets: Mapping[str, PluginLists],
     implements: Mapping[str, frozenset[str]],
     defaults: Sequence[Enabled] = models.DEFAULT_PLUGINS,
+    by_section: Collection[str] = (),
 ) -> Expansion:
     """Expand a profile.
 
     ``sets``: what the profile has per point, multiPoint included; absent points have nothing.
-    ``implements``: the points of every plugin that exists. All faults are collected; the
-    points of a profile with faults must not be used.
+    ``implements``: the points of every plugin that exists. ``by_section``: policies, which have
+    the points of their sections; at any other they do nothing, and a warning says so. All faults
+    are collected; the points of a profile with faults that are no warnings must not be used.
     """
     result = Expansion()
     multi_point = merge_multi_point(sets.get(models.MULTI_POINT, PluginLists()), defaults)
@@ -505,7 +525,7 @@ def expand(
         if entry.name not in implements:
             result.faults.append(ExpansionFault(f'plugin "{entry.name}" does not exist', entry))
     for point in models.POINTS:
-        own = _own_list(point, sets.get(point, PluginLists()), implements, result.faults)
+        own = _own_list(point, sets.get(point, PluginLists()), implements, by_section, result)
         disabled = sets.get(point, PluginLists()).disabled
         from_multi_point: dict[str, EnabledPlugin] = {}
         overridden: set[str] = set()
@@ -533,22 +553,22 @@ def _own_list(
     point: str,
     lists: PluginLists,
     implements: Mapping[str, frozenset[str]],
-    faults: list[ExpansionFault],
+    by_section: Collection[str],
+    result: Expansion,
 ) -> dict[str, EnabledPlugin]:
     """Return the point's own plugins in order, and report those that cannot be there."""
     own: dict[str, EnabledPlugin] = {}
+    kind = models.POINT_TYPES[point]
     for entry in lists.enabled:
         if entry.name not in implements:
-            faults.append(
-                ExpansionFault(f'{models.POINT_TYPES[point]} "{entry.name}" does not exist', entry)
-            )
+            result.faults.append(ExpansionFault(f'{kind} "{entry.name}" does not exist', entry))
         elif point not in implements[entry.name]:
-            kind = models.POINT_TYPES[point]
-            faults.append(
-                ExpansionFault(f'plugin "{entry.name}" does not extend {kind} plugin', entry)
-            )
+            why = f'plugin "{entry.name}" does not extend {kind} plugin'
+            harmless = entry.name in by_section
+            hint = _NO_SECTION if harmless else ""
+            result.faults.append(ExpansionFault(why, entry, hint, harmless))
         elif entry.name in own:
-            faults.append(_twice(entry, point))
+            result.faults.append(_twice(entry, point))
         else:
             own[entry.name] = entry
     return own
@@ -576,7 +596,7 @@ def _twice(entry: EnabledPlugin, point: str) -> ExpansionFault:
 
 def _check_whole(result: Expansion) -> None:
     """Report a profile without exactly one queue sort, or without a bind plugin."""
-    if result.faults:
+    if any(not fault.warning for fault in result.faults):
         return
     sorts = [name for name, _ in result.points["queueSort"]]
     if len(sorts) != 1:

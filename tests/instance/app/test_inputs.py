@@ -17,6 +17,7 @@ from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import EVENT
 from policy_sched.errors import PolicyError
 from policy_sched.instance.app.cluster_instance import ClusterInstance
+from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.profiles.reload.store import ReloadResult
 
 from . import test_embedded_instance
@@ -125,6 +126,17 @@ def test_ps807_a_kind_that_is_not_there_ends_the_start(tmp_path: Path) -> None:
         )
 
     acted(play)
+
+
+def test_ps807_names_no_file_that_cannot_be_applied(tmp_path: Path) -> None:
+    """The message proposed to apply a shipped policy's JSON schema, or nothing at all."""
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    profile = {"plugins": {"multiPoint": {"enabled": [{"name": "CapacityScheduling"}]}}}
+    files = PolicyFiles({**head, "profiles": [profile]})
+    kind = ("scheduling.x-k8s.io/v1alpha1", "ElasticQuota")
+    (problem,) = files.problems_of_input(kind, "it is not there")
+    assert problem.file.endswith("capacity/policy.yaml")
+    assert problem.hint == "apply its CustomResourceDefinition; or write optional: true"
 
 
 def test_an_optional_kind_may_come_later(tmp_path: Path) -> None:

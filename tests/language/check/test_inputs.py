@@ -6,11 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic
 from policy_sched.language.check.inputs import MAX_SCHEMA_FIELDS, CheckedInput, check_inputs
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.diagnostics import InputSource, PolicySource, Rule, Text
+from policy_sched.language.lint import unused_params
 
 QUANTITY = {"x-kubernetes-int-or-string": True, "anyOf": [], "pattern": "^x$"}
 
@@ -28,7 +30,7 @@ def checked(source: InputSource) -> tuple[tuple[CheckedInput, ...], list[Diagnos
     """Return the inputs of a policy with one, and the problems."""
     rule = Rule(Text("true"))
     _, problems = check_policy(PolicySource("P", inputs=(source,), filter=(rule,)))
-    return check_inputs([source], lambda _problems, _text: None), problems
+    return check_inputs([source], {}, lambda _problems, _text: None), problems
 
 
 def record(**properties: object) -> dict[str, object]:
@@ -162,3 +164,36 @@ def test_objects_are_not_compared_as_a_whole() -> None:
     rule = Rule(Text('inputs.things["a"] == inputs.things["b"]'))
     _, problems = check_policy(PolicySource("P", inputs=(of(record()),), filter=(rule,)))
     assert "inputs.things is not compared as a whole" in problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("params", "url", "words"),
+    [
+        ({"address": "127.0.0.1:2020"}, "$(params.address)/watcher", "is no URL of http or https"),
+        ({"address": "ftp://a"}, "$(params.address)", "`ftp://a` is no URL"),
+        ({"address": "http://a:x"}, "$(params.address)", "is no URL"),
+        ({"address": 7}, "http://a:$(params.address)", "`address` of the url is not a string"),
+        ({"address": "a"}, "http://$(params.adress)", "did you mean 'address'?"),
+        ({}, "/watcher", "is no URL"),
+    ],
+)
+def test_a_url_that_leads_nowhere_is_refused(
+    params: dict[str, object], url: str, words: str
+) -> None:
+    """An address without http:// was polled in vain, and all nodes had the score 0."""
+    given = of(record(a={"type": "string"}), api_version="", kind="", url=url, poll=1)
+    rules = (Rule(Text("true")),)
+    _, (problem,) = check_policy(PolicySource("P", params, inputs=(given,), filter=rules))
+    assert words in problem.message
+
+
+def test_parameters_stand_in_a_url() -> None:
+    """Where a load watcher is stood in the policy alone: another address needed a copy of it."""
+    given = of(record(a={"type": "string"}), api_version="", kind="", poll=1)
+    given = replace(given, url="$(params.address)/$(params.path)")
+    params = {"address": "http://a:2020", "path": "watcher"}
+    (entry,) = check_inputs([given], params, lambda _problems, _text: None)
+    assert entry.source.url == "http://a:2020/watcher"
+    policy, _ = check_policy(PolicySource("P", params, inputs=(given,)))
+    assert policy is not None
+    assert unused_params(PolicySource("P", params, inputs=(given,)), policy) == []

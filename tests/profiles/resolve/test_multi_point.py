@@ -143,6 +143,15 @@ class TestSpecificPoint:
             'plugin "Bind" already registered as "BindPlugin"',
         ]
 
+    def test_a_policy_at_a_point_that_it_has_no_section_for(self) -> None:
+        """A configuration of CapacityScheduling, which enables it at reserve, too, was refused."""
+        sets = {"reserve": lists("F"), "score": lists("X")}
+        expansion = plan.expand(sets, IMPLEMENTS, DEFAULTS, {"F"})
+        assert [(fault.message, fault.warning) for fault in expansion.faults] == [
+            ('ScorePlugin "X" does not exist', False),
+            ('plugin "F" does not extend ReservePlugin plugin', True),
+        ]
+
 
 class TestWholeProfile:
     """What every profile needs."""

@@ -69,6 +69,80 @@ def test_a_configuration_that_names_a_shipped_policy_has_it() -> None:
     assert plan.policies["NodeMetadata"].params["metadataKey"] == "price"
 
 
+WATCHER = {"watcherAddress": "http://127.0.0.1:2020"}
+INSTALLED: list[tuple[str, str, dict[str, Any], set[str]]] = [
+    # A plugin, the points at which its installations enable it, its arguments, and the points at
+    # which the policy does nothing.
+    ("CapacityScheduling", "preFilter postFilter* reserve", {}, {"reserve"}),
+    (
+        "Coscheduling",
+        "queueSort* preFilter postFilter permit reserve",
+        {"permitWaitingTimeSeconds": 10, "podGroupBackoffSeconds": 5},
+        set(),
+    ),
+    ("LoadVariationRiskBalancing", "score", {"safeVarianceMargin": 1, **WATCHER}, set()),
+    ("LowRiskOverCommitment", "score", {"smoothingWindowSize": 5, **WATCHER}, set()),
+    (
+        "NetworkOverhead",
+        "preFilter filter score",
+        {"namespaces": ["default"], "networkTopologyName": "net-topology-test"},
+        {"preFilter"},
+    ),
+    ("NodeMetadata", "score", {"metadataKey": "rank", "metadataType": "Number"}, set()),
+    (
+        "NodeResourceTopologyMatch",
+        "filter score",
+        {"scoringStrategy": {"type": "MostAllocated"}},
+        set(),
+    ),
+    ("NodeResourcesAllocatable", "score*", {"mode": "Least"}, set()),
+    (
+        "Peaks",
+        "score*",
+        {"NodePowerModel": {"a": {"k0": 4, "k1": -9, "k2": -0.1}}, **WATCHER},
+        set(),
+    ),
+    ("PodState", "score", {}, set()),
+    ("PreemptionToleration", "postFilter*", {"minCandidateNodesPercentage": 10}, set()),
+    ("QOSSort", "queueSort*", {}, set()),
+    ("SySched", "score", {"defaultProfileNamespace": "default"}, set()),
+    ("TargetLoadPacking", "score", {"targetUtilization": 70, **WATCHER}, set()),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "points", "args", "idle"), INSTALLED, ids=[i[0] for i in INSTALLED]
+)
+def test_configurations_of_installed_plugins_are_taken(
+    name: str, points: str, args: dict[str, Any], idle: set[str]
+) -> None:
+    """Those of CapacityScheduling and of all that ask a load watcher were refused as they stood."""
+    plugins = {
+        point.rstrip("*"): {"enabled": [{"name": name}]}
+        | ({"disabled": [{"name": "*"}]} if point.endswith("*") else {})
+        for point in points.split()
+    }
+    loaded = config({"plugins": plugins, "pluginConfig": [{"name": name, "args": args}]})
+    plans, problems = resolve(loaded, defaults())
+    assert {problem.message.split(".")[2] for problem in problems} == idle
+    (plan,) = plans
+    assert all(
+        (name, 0) in plan.points[point] or (name, 1) in plan.points[point]
+        for point in plugins.keys() - idle
+    )
+
+
+def test_rules_about_the_pod_hold_in_dry_runs_where_pre_filter_is_enabled() -> None:
+    """At preFilter and postFilter, as its documentation says, a quota did not hold back victims."""
+    plugins = {
+        point: {"enabled": [{"name": "CapacityScheduling"}]}
+        for point in ("preFilter", "postFilter")
+    }
+    (plan,), problems = resolve(config({"plugins": plugins}), defaults())
+    assert not problems
+    assert ("CapacityScheduling", 0) in plan.points["filter"]
+
+
 def test_every_shipped_policy_has_its_name() -> None:
     """The names by which configurations find shipped policies are those in the files."""
     folders = [one for one in policies_directory().iterdir() if (one / "policy.yaml").is_file()]
