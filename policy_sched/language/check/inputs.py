@@ -103,7 +103,7 @@ def check_inputs(
         if problem is not None:
             add([_whole(name, *problem)], name)
             continue
-        entry = _checked(_with_url(given, params, add) if given.url else given, add)
+        entry = _checked(_with_url(given, params, add) if "$(" in given.url else given, add)
         if entry is not None:
             checked[name.text] = replace(entry, type=replace(entry.type, most=given.most))
     return tuple(checked.values())

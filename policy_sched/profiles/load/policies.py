@@ -309,7 +309,7 @@ def _input_problems(given: models.Input, path: models.Path) -> Iterator[models.M
                 why = "Forbidden: the input has a url"
                 hint = "state the url, or apiVersion and kind"
                 yield models.problem_at((*path, key), why, hint=hint, on_key=True)
-        if not models.is_address(given.url):
+        if "$(" not in given.url and not models.is_address(given.url):
             yield models.invalid((*path, "url"), given.url, "must be an http or https address")
         if not given.schema_file:
             yield models.required((*path, "schema"))

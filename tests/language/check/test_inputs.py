@@ -174,7 +174,7 @@ def test_objects_are_not_compared_as_a_whole() -> None:
         ({"address": "http://a:x"}, "$(params.address)", "is no URL"),
         ({"address": 7}, "http://a:$(params.address)", "`address` of the url is not a string"),
         ({"address": "a"}, "http://$(params.adress)", "did you mean 'address'?"),
-        ({}, "/watcher", "is no URL"),
+        ({}, "$(param.address)", "is no URL"),
     ],
 )
 def test_a_url_that_leads_nowhere_is_refused(
