@@ -107,7 +107,9 @@ class PolicyCompiler:
         descending = tuple([key.order == "Descending" for key in policy.queue_sort])
         return Sections(
             name=policy.name,
-            inputs=tuple(map(self._input, policy.inputs)),
+            inputs=tuple(
+                self._input(given) for given in policy.inputs if not given.type.annotation
+            ),
             aggregates=tuple(
                 made for given in policy.aggregates if (made := self._aggregate(given)) is not None
             ),

@@ -204,7 +204,7 @@ def _members(
         return
     if isinstance(kind, types.RecordType):
         yield from _fields(base, kind)
-    if isinstance(kind, types.InputType):
+    if isinstance(kind, types.InputType) and not kind.annotation:
         title = f"{base}.all() -> list({kind.record})"
         yield Suggestion("all", "method", Entry(title, "method", "All objects of the input."))
         return

@@ -218,3 +218,80 @@ def test_check_knows_the_short_form(tmp_path: Path, capsys: pytest.CaptureFixtur
     test = OBJECTS + "pending: [{pod: p}]\nexpect: [{pod: p, chosen: n1}]\n"
     assert told(tmp_path, capsys, test)[0] == 0
     assert run(["check", str(tmp_path / "test.yaml")]) == 0
+
+
+WISHES = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Wishes}
+spec:
+  inputs:
+  - {name: wishes, annotation: example.com/wishes, fields: {zones: list(string), tier.level: int}}
+  - {name: facts, annotation: example.com/facts, schema: quota.json}
+  filter:
+  - expression: inputs.wishes[?pod].optMap(w, node.labels["zone"] in w.zones).orValue(true)
+    onError: Reject
+  - expression: inputs.facts[?node].optMap(f, f.spec.max["cpu"] >= pod.requests["cpu"]).orValue(true)
+  score:
+    expression: |-
+      inputs.wishes[?pod].optMap(w, clamp(w.tier.level, 0, 9)).orValue(0) * 10 + (
+        node.pods.exists(p, inputs.wishes[?p].optMap(w, w.tier.level > 5).orValue(false)) ? 1 : 0
+      )
+  preemption:
+    victim: inputs.wishes[?victim].optMap(w, w.tier.level < 5).orValue(false)
+"""  # noqa: E501 - an input on a line
+
+
+SMALL = """\
+objects: [{node: n, cpu: 1}]
+pending: [{pod: p, cpu: 1}]
+expect: [{pod: p, chosen: n}]
+"""
+
+
+def test_json_in_annotations_is_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A rule could read the text of an annotation, but not what it says."""
+    code, said = told(
+        tmp_path,
+        capsys,
+        """\
+plugin: Wishes
+objects:
+- {node: a, cpu: 40, labels: {zone: a}, annotations: {example.com/facts: '{"spec": {"max": {"cpu": "500m"}}}'}}
+- {node: b, cpu: 40, labels: {zone: b}, annotations: {example.com/facts: '{"spec": {"max": 1}}'}}
+- {node: c, cpu: 40, labels: {zone: c}}
+- {pod: runs, node: c, cpu: 1, annotations: {example.com/wishes: '{"tier": {"level": 6}}'}}
+pending:
+- {pod: small, cpu: 200m, annotations: {example.com/wishes: '{"zones": ["a", "c"], "tier": {"level": 7}}'}}
+- {pod: large, cpu: 2, annotations: {example.com/wishes: '{"zones": ["a", "c"], "tier": null}'}}
+- {pod: broken, cpu: 2, annotations: {example.com/wishes: '{"zones"'}}
+- {pod: other, cpu: 2, annotations: {example.com/wishes: '{"zones": "a"}'}}
+- {pod: none, cpu: 2}
+expect:
+- {pod: small, feasible: [a, c], raw: {a: 70, c: 71}}
+- {pod: large, feasible: [c], raw: {c: 1}}
+- {pod: broken, feasible: [b, c], raw: {b: 0, c: 1}}
+- {pod: other, feasible: [b, c]}
+- {pod: none, feasible: [b, c]}
+""",  # noqa: E501 - a pod on a line
+        WISHES,
+    )
+    assert (code, said.splitlines()[-1]) == (0, "5 of 5 steps as expected"), said
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        ("[?pod]", "[?pod.name]", "PS201: inputs.wishes is looked up by what has the annotation"),
+        ("w.zones", "w.zone", "PS802: inputs.wishes has no field 'zone'; did you mean 'zones'?"),
+        (", fields: {zones: list(string), tier.level: int}", "", "fields: Required value"),
+        ("fields: {", "kind: Pod, fields: {", "kind: Forbidden: the input is an annotation"),
+        ("list(string)", "lst(string)", "PS803: type of `zones`: no type is called 'lst'"),
+    ],
+)
+def test_mistakes_about_annotations(
+    before: str, after: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each one is told where it stands, with its fix."""
+    code, said = told(tmp_path, capsys, SMALL, WISHES.replace(before, after, 1))
+    assert (code, problem in said) == (1, True), said

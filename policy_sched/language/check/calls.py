@@ -106,7 +106,7 @@ def _all_of_an_input(node: ast.MethodExpr, scope: Scope) -> ast.Core:
     """Check ``inputs.NAME.all()``."""
     receiver = scope.infer(node.target)
     kind = receiver.type
-    if not isinstance(kind, types.InputType):
+    if not isinstance(kind, types.InputType) or kind.annotation:
         return macros.expand(node, scope)
     if not kind.most:
         hint = "state in the input how many there may be, such as `most: 100`"

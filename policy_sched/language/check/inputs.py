@@ -196,6 +196,9 @@ def _whole(text: Text, code: str, message: str, hint: str = "") -> Problem:
 
 
 def _checked(given: InputSource, add: Add) -> CheckedInput | None:
+    if given.annotation and given.schema is None:
+        stated = _stated(given, add)
+        return _of_annotation(given, _Types(given, stated), _schema_of(stated))
     if given.schema is None and not given.refused:
         shape = stdlib.kinds_of_inputs().get((given.api_version, given.kind))
         if shape is None:
@@ -289,6 +292,8 @@ def _by_schema(given: InputSource, document: dict[str, Any], add: Add) -> Checke
         for step in root:
             schema = schema[step]
     types_of = _Types(given, _stated(given, add))
+    if given.annotation:
+        return _of_annotation(given, types_of, schema, root)
     if not given.url:
         record = types_of.object(schema, root, name, META)
         return CheckedInput(given, types.InputType(name, record), namespaced, plural=plural)
@@ -307,6 +312,25 @@ def _by_schema(given: InputSource, document: dict[str, Any], add: Add) -> Checke
     fields = {**dict(inner.fields), **META}
     record = types.ObjectType(name, tuple(fields.items()), inner.untyped)
     return CheckedInput(given, types.InputType(name, record, whole))
+
+
+def _of_annotation(
+    given: InputSource, types_of: _Types, schema: Any, root: Path = ()
+) -> CheckedInput:
+    """Return the input of an annotation's JSON, which has no metadata of its own."""
+    name = f"inputs.{given.name.text}"
+    record = replace(types_of.object(schema, root, name, {}), bare=True)
+    return CheckedInput(given, types.InputType(name, record, annotation=given.annotation))
+
+
+def _schema_of(paths: Collection[str]) -> dict[str, Any]:
+    """Return the schema of an object with fields at some paths, of whatever type."""
+    schema: dict[str, Any] = {"type": "object", "properties": {}}
+    for path in paths:
+        inner = schema
+        for step in path.split("."):
+            inner = inner.setdefault("properties", {}).setdefault(step, {"type": "object"})
+    return schema
 
 
 def _of_definition(given: InputSource, document: dict[str, Any]) -> tuple[Path, bool]:

@@ -545,7 +545,10 @@ def _digest(source: PolicySource, meaning: object) -> str:
     functions = [(f.name, f.params, f.expression.text) for f in source.functions]
     variables = [(v.name, v.expression.text) for v in source.variables]
     inputs = [
-        (i.name.text, i.api_version, i.kind, i.content, i.key and i.key.text, i.url, i.items)
+        (
+            *(i.name.text, i.api_version, i.kind, i.content, i.key and i.key.text, i.url, i.items),
+            *(i.annotation, [(path, text.text) for path, text in i.fields]),
+        )
         for i in source.inputs
     ]
     whole = repr((meaning, functions, variables, inputs, source.params))

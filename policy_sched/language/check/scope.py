@@ -625,6 +625,13 @@ def _value_type(
             expected, value = kind.key, kind.value
         case _ if kind == types.RESOURCES:
             expected, value = types.STRING, types.quantity_of(_dimension(key))
+        case types.InputType(annotation=annotation) if annotation:
+            if not _has_annotations(key.type):
+                message = f"{kind} is looked up by what has the annotation, found {key.type}"
+                hint = "write [?pod], [?node], [?victim], [?namespaceObject] or an object"
+                scope.report("PS201", key.span, message, hint, cel=cel, at=at)
+                return None
+            expected, value = key.type, kind.record
         case types.InputType():
             expected, value = types.STRING, kind.record
         case _:
@@ -637,6 +644,13 @@ def _value_type(
         scope.report("PS201", key.span, message, cel=cel, at=at)
         return None
     return value
+
+
+def _has_annotations(kind: types.Type) -> bool:
+    """Return whether a value is a record with annotations."""
+    if isinstance(kind, types.ObjectType):
+        return "annotations" in dict(kind.fields) and not kind.bare
+    return isinstance(kind, types.RecordType) and kind.name in ("Pod", "Node", "Namespace")
 
 
 def _dimension(key: ast.Core) -> str:

@@ -316,7 +316,7 @@ class DeviceRules(msgspec.Struct, Generic[E], frozen=True):
 
 
 class InputSource(msgspec.Struct, frozen=True):
-    """An entry of ``inputs``: a kind of objects, or what is polled from ``url``.
+    """An entry of ``inputs``: a kind of objects, what is polled from ``url``, or an annotation.
 
     ``name`` and ``schema`` have their places in the policy's file; ``content`` is that of ``file``,
     which ``schema`` names, ``refused`` why it cannot be read. ``fields`` are paths and the texts of
@@ -337,6 +337,7 @@ class InputSource(msgspec.Struct, frozen=True):
     poll: int = 0
     url: str = ""
     items: str = ""
+    annotation: str = ""
 
 
 class PolicySource(msgspec.Struct, frozen=True):

@@ -33,6 +33,7 @@ from policy_sched.language.values import (
     NO_VALUE,
     OUT_OF_RANGE,
     Interval,
+    annotation_reader,
     types,
 )
 
@@ -51,6 +52,7 @@ _NONE_IS_ZERO: Final = frozenset({("Pod", "startTime"), ("Pod", "deletionTime")}
 _SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _CODES: Final = {"name": ("name",), **{name: ("field", name) for name in NODE_FIELDS}}
 _NUMBERS: Final = {"creationTime": "i", "podCount": "i", "unschedulable": "b", "ready": "b"}
+_TEXTS: Final = types.map_of(types.STRING, types.STRING)
 _MAPS: Final = {"labels": "label", "annotations": "annotation", "images": "image"}
 _AMOUNTS: Final = (
     *("capacity", "allocatable", "requested", "nonZeroRequested", "free"),
@@ -226,6 +228,8 @@ def lookup(
 ) -> Opt | Value | Constant:
     """Return what ``value[key]`` is: an Opt where it may be missing, else the value itself."""
     kind = value.type
+    if isinstance(kind, types.InputType) and kind.annotation:
+        return _annotation(low, kind, key, result, span)
     if isinstance(kind, types.InputType) and not kind.cached and _is_name_of_node(key):
         return _input_of_node(low, low.val(value), result)
     if isinstance(value, NodeMap):
@@ -248,6 +252,22 @@ def lookup(
     got = low.call(stdlib.value_at, [mapping, by, _default(low, result)], result, span)
     inside = Value(got.op, None, result, _values_range(value, result))
     return Opt(truth(present.op), inside, error, types.optional_of(result))
+
+
+def _annotation(
+    low: Lowering, kind: types.InputType, owner: Abstract, result: types.Type, span: Span
+) -> Opt:
+    """Return the record of the JSON that something has in an annotation."""
+    annotations = field(low, owner, "annotations", _TEXTS, span)
+    text = lookup(low, annotations, Constant(kind.annotation, types.STRING), types.STRING, span)
+    assert isinstance(text, Opt)
+    reader = low.build.const(annotation_reader(kind.record), "o")
+    records = Value(reader, None, types.map_of(types.STRING, kind.record))
+    record = lookup(low, records, low.val(text.value), result, span)
+    assert isinstance(record, Opt)
+    present = combine(low, [text.present, record.present], every=True)
+    assert isinstance(present, Constant | Value)
+    return Opt(present, record.value, low.first(text.err, record.err), record.type)
 
 
 def _is_name_of_node(key: Abstract) -> bool:

@@ -41,6 +41,7 @@ from policy_sched.language.values.objects import (
     ATTRIBUTE as ATTRIBUTE,
     BlankObject as BlankObject,
     ObjectReader as ObjectReader,
+    annotation_reader as annotation_reader,
 )
 from policy_sched.language.values.records import (
     NO_ALLOCATION as NO_ALLOCATION,

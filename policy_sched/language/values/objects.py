@@ -17,12 +17,20 @@ import msgspec
 
 from policy_sched import model
 from policy_sched.language.values import types
+from policy_sched.lru import Lru
 
 ATTRIBUTE: Final = "f_"
 """What attributes of fields begin with: a field may be called as a keyword of Python is."""
 _OF_META: Final = "metadata."
 """What the names of fields of the metadata begin with where JSON is decoded: no key of a schema
 has a dot."""
+
+
+MAX_ANNOTATION: Final = 64 * 1024
+"""Characters of an annotation that are parsed; a longer one is as one that is no JSON."""
+#: Characters of texts whose records are kept, and what a record counts besides.
+_KEPT_TEXT: Final = 16 << 20
+_RECORD_BYTES: Final = 256
 
 
 class _Amount(Fraction):
@@ -85,7 +93,7 @@ def struct_of(kind: types.ObjectType) -> type[Any]:
     """Return the struct of a record; its attributes are the fields' names after `ATTRIBUTE`."""
     fields: list[tuple[str, Any, Any]] = []
     names: dict[str, str] = {}
-    meta = kind.name.count(".") == 1
+    meta = kind.name.count(".") == 1 and not kind.bare
     for name, inner in kind.fields:
         form, zero = _form(inner)
         fields.append((ATTRIBUTE + name, form, zero))
@@ -157,6 +165,45 @@ class ObjectReader:
                 return msgspec.convert(_without_nulls(content), self._struct, dec_hook=_decoded)
         except RecursionError:
             raise ValueError("it is nested too deep") from None
+
+
+class AnnotationReader:
+    """The records of texts of JSON, as a map: without those that are none, or are too long."""
+
+    def __init__(self, kind: types.ObjectType) -> None:
+        self._kind = kind
+        self._reader: ObjectReader | None = None
+        self._known: Lru[str, tuple[int, Any]] = Lru(_KEPT_TEXT, lambda entry: entry[0])
+
+    def __reduce__(self) -> tuple[Any, tuple[types.ObjectType]]:
+        return annotation_reader, (self._kind,)
+
+    def __contains__(self, text: str) -> bool:
+        return self.get(text) is not None
+
+    def get(self, text: str, default: Any = None) -> Any:
+        """Return the record of a text; it is parsed once."""
+        known = self._known.get(text)
+        if known is None:
+            known = len(text) + _RECORD_BYTES, self._read(text)
+            self._known.put(text, known)
+        return default if known[1] is None else known[1]
+
+    def _read(self, text: str) -> Any:
+        if not text or len(text) > MAX_ANNOTATION:
+            return None
+        if self._reader is None:
+            self._reader = ObjectReader(self._kind)
+        try:
+            return self._reader.plain(text.encode(errors="replace"))
+        except ValueError:
+            return None
+
+
+@cache
+def annotation_reader(kind: types.ObjectType) -> AnnotationReader:
+    """Return the reader of a type, the same one each time."""
+    return AnnotationReader(kind)
 
 
 def _without_nulls(value: Any) -> Any:

@@ -79,10 +79,11 @@ class ObjectType(RecordType, frozen=True):
     """A record of an object that an input has, or of a part of it.
 
     ``name`` is ``inputs.NAME``, with the path of the part. ``untyped``: fields whose type the
-    schema does not state.
+    schema does not state. ``bare``: it has no metadata, as the JSON of an annotation has none.
     """
 
     untyped: tuple[str, ...] = ()
+    bare: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -92,7 +93,7 @@ class InputType(Type, frozen=True):
     """An input: the record that it has by key; ``root`` is what a polled answer says beside.
 
     ``most``: how many objects ``all()`` may return; 0: it is not called. ``cached``: the cache has
-    the objects, by name.
+    the objects, by name. ``annotation``: the record is its JSON, and what has it is the key.
     """
 
     name: str
@@ -100,6 +101,7 @@ class InputType(Type, frozen=True):
     root: ObjectType | None = None
     most: int = 0
     cached: bool = False
+    annotation: str = ""
 
     def __str__(self) -> str:
         return self.name

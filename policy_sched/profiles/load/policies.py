@@ -303,7 +303,15 @@ def input_kinds(policies: Iterable[LoadedPolicy]) -> frozenset[Kind]:
 
 def _input_problems(given: models.Input, path: models.Path) -> Iterator[models.ModelProblem]:
     """Yield what is missing in an input, or is there beside what excludes it."""
-    if given.url:
+    if given.annotation:
+        named = ("apiVersion", "kind", "key", "poll", "url", "items", "optional", "most")
+        for key in named:
+            if getattr(given, to_snake(key)):
+                why = "Forbidden: the input is an annotation"
+                yield models.problem_at((*path, key), why, on_key=True)
+        if not given.schema_file and not given.fields:
+            yield models.required((*path, "fields"))
+    elif given.url:
         for key, value in (("apiVersion", given.api_version), ("kind", given.kind)):
             if value:
                 why = "Forbidden: the input has a url"

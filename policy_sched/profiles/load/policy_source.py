@@ -102,6 +102,7 @@ def _inputs(
                 one.poll or 0,
                 one.url,
                 one.items,
+                one.annotation,
             )
         )
     return tuple(inputs)

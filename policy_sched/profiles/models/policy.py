@@ -239,7 +239,10 @@ class Metadata(Document):
 
 
 class Input(Document):
-    """Objects of a kind, or what an API or a URL answers, that rules look up by a key."""
+    """Objects of a kind, what an API or a URL answers, or JSON in annotations, that rules look up.
+
+    By a key, or by the pod, node or object that has the annotation.
+    """
 
     name: Identifier
     """Rules read it as inputs.NAME."""
@@ -266,6 +269,9 @@ class Input(Document):
     """
     items: str = ""
     """The path to the list or map of objects in the answer of the URL."""
+    annotation: str = ""
+    """The annotation that has a JSON object, in place of apiVersion and kind: rules look up the
+    pod, node, namespace or object that has it."""
 
 
 class Function(Document):
