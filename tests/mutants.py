@@ -66,10 +66,29 @@ QUOTAS: Final = ("tests/plugins/rules/test_quotas.py",)
 
 MUTANTS: Final = (
     # Aggregates and quotas: each pod that comes, goes or is nominated; what they read besides.
-    Mutant(AGGREGATES, "self._count(self.counted.pop(uid), -1)", "self.counted.pop(uid)", COUNTED),
+    Mutant(AGGREGATES, "self._count(before, -1)", "pass", COUNTED),
     Mutant(AGGREGATES, "values[row] = self.value(name)", "pass", COUNTED),
-    Mutant(AGGREGATES, "table.journal.append(row, DYNAMIC)", "pass", COUNTED),
-    Mutant(AGGREGATES, "        self.leave(BOUND, pod, row)\n", "", COUNTED),
+    Mutant(AGGREGATES, "self._table.journal.append(changed, DYNAMIC)", "pass", COUNTED),
+    Mutant(
+        AGGREGATES, "rows = {row_of.get(str(key), -1) for key in keys}", "rows = {row}", COUNTED
+    ),
+    Mutant(AGGREGATES, "        self.come(BOUND, pod, row)\n", "        pass\n", COUNTED),
+    Mutant(AGGREGATES, "aggregate.leave(other, pod.uid)", "()", COUNTED),
+    Mutant(AGGREGATES, "aggregate.reads_queue or ", "", COUNTED),
+    Mutant(AGGREGATES, "if first else None", "if first == BOUND else None", COUNTED),
+    Mutant("queue/scheduling_queue.py", "            changed(queued)\n", "", COUNTED),
+    Mutant(
+        "queue/scheduling_queue.py",
+        "self._changed(queued)\n            del self.by_uid[uid]",
+        "pass\n            del self.by_uid[uid]",
+        COUNTED,
+    ),
+    Mutant(
+        "queue/scheduling_queue.py",
+        "self._changed(queued)\n\n",
+        "pass\n\n",
+        COUNTED,
+    ),
     Mutant(
         AGGREGATES,
         "if aggregate.reads_namespaces:",

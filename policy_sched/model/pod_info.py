@@ -535,7 +535,8 @@ class QueuedPod(msgspec.Struct, eq=False):
     """A pod in the queue. Times are nanoseconds since 1970.
 
     ``enqueued_at`` is when it was put into the queue, or came back from an attempt, the last time;
-    ``first_enqueued_at`` when it came for the first time, ``ready_at`` when it was ready to be
+    ``first_enqueued_at`` when it came for the first time, ``last_failed_at`` when its last attempt
+    ended in vain (0: none did), ``ready_at`` when it was ready to be
     popped for the first time (0: not yet). ``attempts`` counts scheduling attempts,
     ``unschedulable_count`` those of them that plugins rejected, ``consecutive_errors`` the latest
     ones that met an unexpected error; the last two set the backoff, which ends at
@@ -553,6 +554,7 @@ class QueuedPod(msgspec.Struct, eq=False):
     info: PodInfo
     enqueued_at: int = 0
     first_enqueued_at: int = 0
+    last_failed_at: int = 0
     ready_at: int = 0
     attempts: int = 0
     unschedulable_count: int = 0

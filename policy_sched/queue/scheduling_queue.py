@@ -85,6 +85,17 @@ class SchedulingQueue:
         self._in_flight = InFlight()
         self._binding: dict[str, QueuedPod] = {}
         self._members_popped = 0
+        self._transition = transition
+        self._changed: Callable[[QueuedPod], None] | None = None
+
+    def tell(self, changed: Callable[[QueuedPod], None]) -> None:
+        """Call a function after each change of a pod's place, form or time in the queue."""
+
+        def told(queued: QueuedPod, place: QueueState) -> None:
+            transition(queued, place)
+            changed(queued)
+
+        self._transition, self._changed = told, changed
 
     # One pod, from its arrival to its binding.
 
@@ -134,6 +145,8 @@ class SchedulingQueue:
             else:
                 self._in_flight.remove(queued)
             queued.place = QueueState.OUT
+            if self._changed is not None:
+                self._changed(queued)
             del self.by_uid[uid]
 
     def mark_binding(self, queued: QueuedPod) -> None:
@@ -141,7 +154,7 @@ class SchedulingQueue:
 
         Raises QueueStateError if the pod is not in flight.
         """
-        transition(queued, QueueState.BINDING)
+        self._transition(queued, QueueState.BINDING)
         self._in_flight.remove(queued)
         self._binding[queued.info.uid] = queued
 
@@ -173,7 +186,7 @@ class SchedulingQueue:
             queued.consecutive_errors = 0
         else:
             queued.consecutive_errors += 1
-        queued.enqueued_at = now = self._clock()
+        queued.enqueued_at = queued.last_failed_at = now = self._clock()
         queued.backoff_until, queued.flushed = 0, False
         strategy = Strategy.AFTER_BACKOFF if after_backoff else self._missed_events(queued)
         self._end_attempt(queued)
@@ -190,7 +203,7 @@ class SchedulingQueue:
         queued.attempts -= 1
         queued.backoff_until = window(until)
         self._in_flight.remove(queued)
-        transition(queued, QueueState.BACKOFF)
+        self._transition(queued, QueueState.BACKOFF)
         self._backoff.add(queued, PUT_OFF)
 
     def update(self, pod: PodInfo) -> QueuedPod:
@@ -200,10 +213,10 @@ class SchedulingQueue:
             return self.add(pod, UNSCHEDULABLE_POD_UPDATE)
         match queued.place:
             case QueueState.ACTIVE:
-                queued.info = pod
+                self._take_form(queued, pod)
                 self._active.update(queued)
             case QueueState.BACKOFF:
-                queued.info = pod
+                self._take_form(queued, pod)
                 self._backoff.update(queued)
             case QueueState.IN_FLIGHT | QueueState.BINDING:
                 self._update_under_way(queued, pod)
@@ -220,7 +233,7 @@ class SchedulingQueue:
             queued.deleted = True
             return
         self._take_out(queued)
-        transition(queued, QueueState.OUT)
+        self._transition(queued, QueueState.OUT)
         del self.by_uid[uid]
 
     def activate(self, uids: Iterable[str]) -> None:
@@ -473,7 +486,7 @@ class SchedulingQueue:
         self._make_all_ready(ready, cause, now)
         self._unschedulable_pods.remove_all(waiting)
         for queued in waiting:
-            transition(queued, QueueState.BACKOFF)
+            self._transition(queued, QueueState.BACKOFF)
         self._backoff.add_all(waiting, cause)
 
     def _move_one(self, queued: QueuedPod, strategy: Strategy, cause: str, now: int) -> None:
@@ -484,8 +497,8 @@ class SchedulingQueue:
                 self._unschedulable_pods.arrivals[cause] += 1
 
     def _begin_attempt(self, queued: QueuedPod) -> None:
-        transition(queued, QueueState.IN_FLIGHT)
         queued.attempts += 1
+        self._transition(queued, QueueState.IN_FLIGHT)
         queued.rejected_by = queued.pending = NO_PLUGINS
         queued.activated = False
         self._in_flight.add(queued)
@@ -510,13 +523,13 @@ class SchedulingQueue:
     def _requeue(self, queued: QueuedPod, strategy: Strategy, cause: str, now: int) -> None:
         if strategy is Strategy.SKIP:
             if queued.place not in _UNSCHEDULABLE:
-                transition(queued, QueueState.UNSCHEDULABLE)
+                self._transition(queued, QueueState.UNSCHEDULABLE)
                 self._unschedulable_pods.add(queued, cause)
                 self._set_timer(queued, now)
         elif strategy is Strategy.AFTER_BACKOFF and self._backoff.backing_off(queued, now):
             if not self._is_gated(queued, cause, now):
                 self._take_out(queued)
-                transition(queued, QueueState.BACKOFF)
+                self._transition(queued, QueueState.BACKOFF)
                 self._backoff.add(queued, cause)
         else:
             self._to_active(queued, cause, now)
@@ -528,7 +541,7 @@ class SchedulingQueue:
             self._make_ready(queued, cause, now)
 
     def _make_ready(self, queued: QueuedPod, cause: str, now: int) -> None:
-        transition(queued, QueueState.ACTIVE)
+        self._transition(queued, QueueState.ACTIVE)
         if queued.ready_at == 0:
             queued.ready_at = now
         self._active.push(queued)
@@ -537,7 +550,7 @@ class SchedulingQueue:
     def _make_all_ready(self, pods: Sequence[QueuedPod], cause: str, now: int) -> None:
         """Make pods ready as `_make_ready` does one after the other."""
         for queued in pods:
-            transition(queued, QueueState.ACTIVE)
+            self._transition(queued, QueueState.ACTIVE)
             if queued.ready_at == 0:
                 queued.ready_at = now
         self._active.push_all(pods)
@@ -557,7 +570,7 @@ class SchedulingQueue:
         was_in_pool = queued.place in _UNSCHEDULABLE
         queued.gated_by, queued.flushed = plugin, False
         queued.rejected_by |= {plugin}
-        transition(queued, QueueState.GATED)
+        self._transition(queued, QueueState.GATED)
         if was_in_pool:
             self._unschedulable_pods.regroup(queued)
         else:
@@ -579,6 +592,12 @@ class SchedulingQueue:
             case QueueState.UNSCHEDULABLE | QueueState.GATED:
                 self._unschedulable_pods.remove(queued)
 
+    def _take_form(self, queued: QueuedPod, pod: PodInfo) -> None:
+        """Replace a pod that is not under way by its newer form."""
+        queued.info = pod
+        if self._changed is not None:
+            self._changed(queued)
+
     def _update_under_way(self, queued: QueuedPod, pod: PodInfo) -> None:
         before = queued.info if queued.newer is None else queued.newer
         queued.newer, queued.deleted = pod, False
@@ -588,7 +607,8 @@ class SchedulingQueue:
             self._in_flight.note(event, before, pod)
 
     def _update_in_pool(self, queued: QueuedPod, pod: PodInfo) -> None:
-        before, queued.info, now = queued.info, pod, self._clock()
+        before, now = queued.info, self._clock()
+        self._take_form(queued, pod)
         for event in pod_changes(before, pod):
             strategy = self.hints.judge(queued, event, before, pod)
             self._requeue(queued, strategy, event.label, now)

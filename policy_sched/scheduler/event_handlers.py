@@ -96,6 +96,9 @@ def pod_seen(scheduler: Scheduler, pod: model.PodInfo) -> ClusterChange:
         if not queued and pod.scheduler_name not in scheduler.profiles:
             return _NOTHING
         scheduler.update_pod(pod)
+        if not queued and scheduler.cache.nodes.aggregates.used:  # of pods that wait, perhaps
+            queue, event = scheduler.queue, model.UNSCHEDULED_POD_ADD
+            queue.move_all_to_active_or_backoff(event, None, pod, except_uid=pod.uid)
         return (_POD_UPDATE,) if queued else (model.UNSCHEDULED_POD_ADD,)
     cache = scheduler.cache
     before = cache.pod(pod.uid)
@@ -160,6 +163,8 @@ def pod_gone(scheduler: Scheduler, pod: model.PodInfo) -> ClusterChange:
     if pod.pod_group:
         scheduler.handle.groups.left(pod)
     if unbound or state is PodState.INITIAL:
+        if waited and cache.nodes.aggregates.used:  # as above
+            scheduler.queue.move_all_to_active_or_backoff(_POD_DELETE, pod, None)
         return (_POD_DELETE,) if waited else _NOTHING
     return _ASSIGNED_POD_DELETED
 

@@ -114,6 +114,8 @@ class Scheduler:
         self._new_members: dict[model.GroupKey, model.PodInfo] = {}
         self._activated: set[model.GroupKey] = set()
         self._activated_at = -1
+        aggregates = handle.nodes.aggregates
+        aggregates.join_queue(queue.by_uid, lambda: queue.tell(aggregates.queued))
 
     # One pod.
 

@@ -492,6 +492,7 @@ class History:
         for name, pods in handle.nominator.nominated():
             for pod in pods:
                 started.handle.nominator.nominate(pod, name)
+        started.handle.nodes.aggregates.join_queue(scheduler.queue.by_uid, lambda: None)
         if self.extended:
             extend(started)
         return started

@@ -65,7 +65,9 @@ AGGREGATES: Final = f"""aggregates:
   - {{name: cores, by: node.name, where: pod.priority < 500, sum: 'pod.requests["cpu"]'}}
   - {{name: zones, by: [pod.namespace, 'node.labels[?"{ZONE}"].orValue("")'], count: true}}
   - {{name: first, by: node.name, max: pod.priority}}
-  - {{name: images, by: node.name, union: pod.images}}"""
+  - {{name: images, by: node.name, union: pod.images}}
+  - {{name: waiting, of: [queued], by: pod.namespace, sum: pod.requests}}
+  - {{name: tried, of: [queued, gated], by: pod.namespace, max: queue.attempts}}"""
 COUNTED_FILTERS: Final = (
     "aggregates.used[pod.namespace]['cpu'] + pod.requests['cpu'] <= quantity('30')",
     "aggregates.promised[node.name] < 2",
@@ -73,11 +75,13 @@ COUNTED_FILTERS: Final = (
     "aggregates.cores[node.name] < quantity('3')",
     f"aggregates.zones[[pod.namespace, node.labels[?'{ZONE}'].orValue('')]] < 9",
     "aggregates.used.total['memory'] < quantity('100Gi')",
+    "aggregates.waiting[pod.namespace]['cpu'] < quantity('9') || node.podCount < 3",
 )
 COUNTED_SCORES: Final = (
     ("aggregates.cores[node.name].units()", "MinMaxReverse"),
     ("aggregates.promised[node.name] + aggregates.labelled.total % 7", "Max"),
     ("aggregates.first[node.name]", "MinMax"),
+    ("aggregates.tried[pod.namespace] * node.podCount % 5", "MinMax"),
     ("aggregates.images[node.name].size()", "Max"),
     (f"aggregates.zones[[pod.namespace, node.labels[?'{ZONE}'].orValue('')]]", "MaxReverse"),
 )

@@ -3,8 +3,9 @@
 Theory of operation. An `Aggregate` has a function of a pod and of the row of its node, which
 returns the key and the value that the pod counts with, or None where it does not count. It is
 called once when the pod comes; what it returned is taken away again when the pod leaves, so an
-event touches one key. Pods come from two sources: those on nodes (reserved ones too), and those
-nominated to a node. A pod that comes from both counts once.
+event touches one key. Pods come from several sources: those on nodes (reserved ones too), those
+nominated to a node, and those that wait in the queue. A pod that comes from several counts once, by
+the first of them in the order of `SOURCES`.
 
 Doubles are summed as fractions, and a greatest value is the top of a heap: what is kept does not
 depend on the order of events, and equals what is worked out anew from all pods.
@@ -29,10 +30,22 @@ from numpy.typing import NDArray
 
 from policy_sched.cluster.tables.journal import DYNAMIC, Journal
 from policy_sched.cluster.tables.schema import MAX_SUM
-from policy_sched.model import PodInfo
+from policy_sched.model import PodInfo, QueuedPod, QueueState
 
 BOUND: Final = "bound"
 NOMINATED: Final = "nominated"
+QUEUED: Final = "queued"
+GATED: Final = "gated"
+SOURCES: Final = (BOUND, NOMINATED, QUEUED, GATED)
+"""Where pods come from. A pod that comes from several counts by the first of them."""
+_SOURCE_OF: Final[Mapping[QueueState, str]] = {
+    QueueState.ACTIVE: QUEUED,
+    QueueState.BACKOFF: QUEUED,
+    QueueState.UNSCHEDULABLE: QUEUED,
+    QueueState.IN_FLIGHT: QUEUED,
+    QueueState.GATED: GATED,
+}
+"""What a pod's place in the queue makes it; elsewhere it is on a node, or gone."""
 
 MAX_KEYS: Final = 1_000_000
 """Keys of one aggregate; pods of further keys do not count."""
@@ -53,6 +66,9 @@ class Contribution(msgspec.Struct, frozen=True):
     value: Any
 
 
+Keys: TypeAlias = tuple[Hashable, ...]
+_NO_FORM: Final = (None, None)
+_NO_FORMS: Final[Mapping[str, Any]] = {}
 Contribute: TypeAlias = Callable[[PodInfo, int], Contribution | None]
 """From a pod and the row of its node (-1: none) to what it counts with, None for nothing."""
 
@@ -211,9 +227,9 @@ _DTYPES: Final = {
 class Aggregate:
     """One aggregate over the pods of some sources; ``by_node``: its key is the node's name.
 
-    ``reads_nodes``: what a pod counts with depends on its node; ``reads_namespaces``: on labels of
-    its namespace; ``inputs``: on objects of inputs of these identities; ``roots``: on what a
-    polled answer of these says beside its items.
+    ``reads_nodes``: what a pod counts with depends on its node; ``reads_queue``: on its time in the
+    queue; ``reads_namespaces``: on labels of its namespace; ``inputs``: on objects of inputs of
+    these identities; ``roots``: on what a polled answer of these says beside its items.
     """
 
     def __init__(  # noqa: PLR0913  # what it counts, of which pods, and what that depends on
@@ -224,6 +240,7 @@ class Aggregate:
         *,
         by_node: bool = False,
         reads_nodes: bool = False,
+        reads_queue: bool = False,
         reads_namespaces: bool = False,
         inputs: frozenset[str] = frozenset(),
         roots: frozenset[str] = frozenset(),
@@ -231,6 +248,7 @@ class Aggregate:
         self.sources = sources
         self.by_node = by_node
         self.reads_nodes = reads_nodes
+        self.reads_queue = reads_queue
         self.reads_namespaces = reads_namespaces
         self.inputs = inputs
         self.roots = roots
@@ -246,7 +264,8 @@ class Aggregate:
         if by_node and kind in _DTYPES:
             self.by_row = np.zeros(0, _DTYPES[kind])
         self._row_of: Mapping[str, int] = {}
-        self._from: dict[str, set[str]] = {}
+        self._from: dict[str, dict[str, tuple[PodInfo, Contribution]]] = {}
+        """By UID the forms of a pod, by source, and what each would count with."""
         self._make = CELLS[kind]
         self._cells: dict[Any, list[Any]] = {}
         """By key, how many pods count, and the cell of their values."""
@@ -261,31 +280,43 @@ class Aggregate:
         if self.by_row is not None:
             self.by_row = np.zeros(n, self.by_row.dtype)
 
-    def come(self, source: str, pod: PodInfo, row: int) -> bool:
-        """A pod came from a source; return whether a value changed."""
-        sources = self._from.get(pod.uid)
-        if sources is not None:
-            sources.add(source)
-            return False
+    def come(self, source: str, pod: PodInfo, row: int) -> Keys:
+        """A pod came from a source, or has another form there; return whose values changed."""
         own = self.contribute(pod, row)
-        if own is None or (own.key not in self._cells and len(self._cells) > MAX_KEYS):
-            return False
-        self._from[pod.uid] = {source}
-        self.counted[pod.uid] = own
-        self._count(own, 1)
-        return True
+        if own is None:
+            return self.leave(source, pod.uid)
+        self._from.setdefault(pod.uid, {})[source] = pod, own
+        return self._settle(pod.uid)
 
-    def leave(self, source: str, uid: str) -> bool:
-        """A pod left a source; return whether a value changed."""
-        sources = self._from.get(uid)
-        if sources is None or source not in sources:
-            return False
-        sources.discard(source)
-        if sources:
-            return False
-        del self._from[uid]
-        self._count(self.counted.pop(uid), -1)
-        return True
+    def leave(self, source: str, uid: str) -> Keys:
+        """A pod left a source; return whose values changed."""
+        forms = self._from.get(uid)
+        if forms is None or forms.pop(source, None) is None:
+            return ()
+        if not forms:
+            del self._from[uid]
+        return self._settle(uid)
+
+    def form(self, source: str, uid: str) -> PodInfo | None:
+        """Return a pod as it came from a source; None if it does not count there."""
+        return self._from.get(uid, _NO_FORMS).get(source, _NO_FORM)[0]
+
+    def _settle(self, uid: str) -> Keys:
+        """Let a pod count by the first of its sources; return whose values changed."""
+        forms, before = self._from.get(uid, _NO_FORMS), self.counted.get(uid)
+        first = next((source for source in SOURCES if source in forms), "")
+        own = forms[first][1] if first else None
+        if own is not None and own.key not in self._cells and len(self._cells) > MAX_KEYS:
+            own = None
+        if own == before:
+            return ()
+        if before is not None:
+            del self.counted[uid]
+            self._count(before, -1)
+        if own is not None:
+            self.counted[uid] = own
+            self._count(own, 1)
+        return tuple([one.key for one in (before, own) if one is not None])
 
     def _count(self, own: Contribution, sign: int) -> None:
         self.version += 1
@@ -330,8 +361,9 @@ class Aggregate:
             if pod.uid == uid:
                 continue
             known = self.counted.get(pod.uid)
-            if sign > 0:
-                known = None if known is not None else self.contribute(pod, row)
+            if sign > 0:  # as if it were on the node
+                counts = BOUND in self.sources and known is None
+                known = self.contribute(pod, row) if counts else None
             if known is not None and (key is _TOTAL or known.key == key):
                 changes.append((sign, known.value))
         return (self._make() if cell is None else cell[1]).read(changes)
@@ -374,6 +406,8 @@ class Aggregates:
         self._by_name: WeakValueDictionary[str, Aggregate] = WeakValueDictionary()
         self._pods: dict[str, Pods] = {}
         self._connect: dict[str, Callable[[], None]] = {}
+        self.waiting: Mapping[str, QueuedPod] = {}
+        """The pods of the queue by UID; to be read only."""
         self.used: list[Any] = []
         """References to those that exist; empty where nothing needs to be told."""
 
@@ -392,14 +426,36 @@ class Aggregates:
         """
         self._pods[source] = pods
         self._connect[source] = connect
+        for aggregate in self._live():
+            if source in aggregate.sources:
+                self._use(aggregate)
+                self._start(aggregate)
+
+    def join_queue(self, waiting: Mapping[str, QueuedPod], connect: Callable[[], None]) -> None:
+        """Take the pods of the queue; otherwise as `join`."""
+        self.waiting = waiting
+
+        def pods(source: str) -> Pods:
+            return lambda: [
+                (queued.info, "")
+                for queued in self.waiting.values()
+                if _SOURCE_OF.get(queued.place) == source
+            ]
+
+        for source in (QUEUED, GATED):
+            self.join(source, pods(source), connect)
 
     def add(self, name: str, aggregate: Aggregate) -> None:
         """Count the pods that are there, and tell the aggregate of changes from now on."""
         self._by_name[name] = aggregate
         self.used = self._by_name.valuerefs()
+        self._use(aggregate)
+        self._start(aggregate)
+
+    def _use(self, aggregate: Aggregate) -> None:
+        """Let the sources of an aggregate tell of changes."""
         for source in sorted(aggregate.sources & self._connect.keys()):
             self._connect.pop(source)()
-        self._start(aggregate)
 
     def _start(self, aggregate: Aggregate) -> None:
         table = self._table
@@ -424,18 +480,17 @@ class Aggregates:
     def come(self, source: str, pod: PodInfo, row: int) -> None:
         """A pod came from a source; ``row``: of its node, -1 where that is not known."""
         for aggregate in self._live():
-            if source in aggregate.sources and aggregate.come(source, pod, row):
-                self._changed(aggregate, source, row)
+            if source in aggregate.sources:
+                self._changed(aggregate, source, row, aggregate.come(source, pod, row))
 
     def leave(self, source: str, pod: PodInfo, row: int) -> None:
         """A pod left a source."""
         for aggregate in self._live():
-            if source in aggregate.sources and aggregate.leave(source, pod.uid):
-                self._changed(aggregate, source, row)
+            if source in aggregate.sources:
+                self._changed(aggregate, source, row, aggregate.leave(source, pod.uid))
 
     def change(self, pod: PodInfo, row: int) -> None:
         """A pod on a node has another form now."""
-        self.leave(BOUND, pod, row)
         self.come(BOUND, pod, row)
 
     def nominated(self, pod: PodInfo, node: str, comes: bool) -> None:
@@ -443,14 +498,29 @@ class Aggregates:
         tell = self.come if comes else self.leave
         tell(NOMINATED, pod, self._table.row_of.get(node, -1))
 
-    def _changed(self, aggregate: Aggregate, source: str, row: int) -> None:
+    def queued(self, queued: QueuedPod) -> None:
+        """A pod of the queue has another place, another form, or another time there."""
+        pod, source = queued.info, _SOURCE_OF.get(queued.place)
+        for aggregate in self._live():
+            if source in aggregate.sources and (
+                aggregate.reads_queue or aggregate.form(source, pod.uid) is not pod
+            ):
+                self._changed(aggregate, source, -1, aggregate.come(source, pod, -1))
+            for other in (QUEUED, GATED):
+                if other != source and other in aggregate.sources:
+                    self._changed(aggregate, other, -1, aggregate.leave(other, pod.uid))
+
+    def _changed(self, aggregate: Aggregate, source: str, row: int, keys: Keys) -> None:
         """Note the rows whose results may differ, where the journal does not have them yet."""
-        if source != BOUND or row < 0:
-            table = self._table
-            if not aggregate.by_node:
-                row = next(iter(table.row_of.values()), -1)
-            if row >= 0:
-                table.journal.append(row, DYNAMIC)
+        if not keys:
+            return
+        there, row_of = row if source == BOUND else -1, self._table.row_of
+        if aggregate.by_node:
+            rows = {row_of.get(str(key), -1) for key in keys}
+        else:
+            rows = {there if there >= 0 else next(iter(row_of.values()), -1)}
+        for changed in sorted(rows - {there, -1}):
+            self._table.journal.append(changed, DYNAMIC)
 
     def node_changed(self, name: str) -> None:
         """A node came, went, or has another form: its pods may count otherwise."""
@@ -462,13 +532,11 @@ class Aggregates:
                 continue
             if BOUND in aggregate.sources:
                 for pod in on_row.values():
-                    aggregate.leave(BOUND, pod.uid)
                     aggregate.come(BOUND, pod, row)
-            for source in sorted(aggregate.sources & self._pods.keys()):
-                for pod, node in self._pods[source]():
+            if NOMINATED in aggregate.sources:
+                for pod, node in self._pods[NOMINATED]():
                     if node == name:
-                        aggregate.leave(source, pod.uid)
-                        aggregate.come(source, pod, row)
+                        aggregate.come(NOMINATED, pod, row)
             aggregate.show(name)
 
     def namespaces_changed(self) -> None:
@@ -481,13 +549,16 @@ class Aggregates:
         """What a polled answer says beside its items changed: pods may count otherwise."""
         for aggregate in self._live():
             if identity in aggregate.roots:
-                self._start(aggregate)
-                self._changed(aggregate, NOMINATED, -1)
+                self._restart(aggregate)
 
     def input_changed(self, identity: str, key: str) -> None:
         """The object of a key of an input changed: pods may count otherwise."""
         for aggregate in self._live():
             concerned = aggregate.concerned
             if identity in aggregate.inputs and (concerned is None or concerned(key)):
-                self._start(aggregate)
-                self._changed(aggregate, NOMINATED, -1)
+                self._restart(aggregate)
+
+    def _restart(self, aggregate: Aggregate) -> None:
+        """Count all pods anew, and note that results may differ."""
+        self._start(aggregate)
+        self._table.journal.changed_everything()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -295,9 +295,9 @@ class _Checker:
     definitions: Definitions
     report: _Report
 
-    def text(self, text: Text, section_name: str) -> Checked | None:
-        """Check one expression; None after an error."""
-        section = self.definitions.environment.section(section_name)
+    def text(self, text: Text, of: str | stdlib.Section) -> Checked | None:
+        """Check one expression of a section; None after an error."""
+        section = self.definitions.environment.section(of) if isinstance(of, str) else of
         node, problems = parse(text.text)
         if node is None:
             if cut_at_a_comma(text):
@@ -434,12 +434,13 @@ class _Checker:
 
     def aggregate(self, given: AggregateRule[Text]) -> AggregateRule[Checked] | None:
         """Check one aggregate; None after an error."""
-        by = [self.counted(text, "aggregates.by") for text in given.by]
+        of = given.of
+        by = [self.counted(text, "aggregates.by", of) for text in given.by]
         value = where = None
         if given.value is not None:
-            value = self.counted(given.value, f"aggregates.{given.kind}")
+            value = self.counted(given.value, f"aggregates.{given.kind}", of)
         if given.where is not None:
-            where = self.counted(given.where, "aggregates.where")
+            where = self.counted(given.where, "aggregates.where", of)
         for key in by:
             self.key_of_pods(key, alone=len(by) == 1)
         keys = tuple(key for key in by if key is not None)
@@ -448,9 +449,12 @@ class _Checker:
             return None
         return AggregateRule(given.name, keys, given.kind, value, given.of, where)
 
-    def counted(self, text: Text, section: str) -> Checked | None:
+    def counted(self, text: Text, section_name: str, of: Collection[str]) -> Checked | None:
         """Check a rule of an aggregate; one that uses another aggregate is an error, too."""
         before = len(self.report.found)
+        section, waiting = self.definitions.environment.section(section_name), {"queued", "gated"}
+        hidden = {"queue"} if not waiting >= set(of) else {"node"}
+        section = msgspec.structs.replace(section, visible=section.visible - hidden)
         checked = self.text(text, section)
         if checked is None and len(self.report.found) == before:
             message = "it uses a function or variable that is wrong, or that reads aggregates"

@@ -242,8 +242,16 @@ _MOVING = frozenset(
 def _not_counted(name: str, span: Span, what: str) -> tuple[str, Span, str, str]:
     """Return the problem PS811 for an aggregate that reads ``name``."""
     message = f"{what} `{name}`: an aggregate counts when a pod comes or goes, by the pod alone"
-    hint = "compare with `now` in the rule that reads the aggregate" if name == "now" else ""
-    return "PS811", span, message, hint or "read `pod`, which is the counted pod, and its `node`"
+    hint = _INSTEAD.get(name, "read `pod`, which is the counted pod, and its `node`")
+    return "PS811", span, message, hint
+
+
+_INSTEAD: Final = {
+    "now": "compare with `now` in the rule that reads the aggregate",
+    "node": "pods that wait are on no node: leave it out, or count `of: [bound]`",
+    "queue": "only pods that wait have it: write `of: [queued]`, or `of: [queued, gated]`",
+}
+"""What to do instead of reading a name in an aggregate."""
 
 
 def unstable(name: str) -> bool:

@@ -375,11 +375,15 @@ def _counted(given: CompiledAggregate, table: NodeTable, runtime: Runtime) -> Ag
         return known
     unit, reads = BoundUnit(given.unit, runtime), given.unit.reads
     reads_nodes, first = bool(reads.node), int(given.conditional)
+    reads_queue = ("queue",) in reads.pod
 
     def contribute(pod: PodInfo, row: int) -> Contribution | None:
         if row < 0 and reads_nodes:
             return None
-        out = unit.scalar(pod, _NO_CYCLE, max(row, 0))
+        cycle = _NO_CYCLE
+        if reads_queue:
+            cycle = Activation(queued=table.aggregates.waiting[pod.uid])
+        out = unit.scalar(pod, cycle, max(row, 0))
         values = [unit.one(root, out) for root in unit.unit.roots]
         if any(isinstance(value, Failure) for value in values) or (first and not values[0]):
             return None
@@ -395,6 +399,7 @@ def _counted(given: CompiledAggregate, table: NodeTable, runtime: Runtime) -> Ag
         contribute,
         by_node=given.by_node,
         reads_nodes=reads_nodes,
+        reads_queue=reads_queue,
         reads_namespaces=("namespaceObject",) in reads.pod,
         inputs=reads.objects,
         roots=reads.inputs,

@@ -115,6 +115,7 @@ _DEVICES: Final = (
     ClusterEvent(EventResource.RESOURCE_CLAIM, ALL),
     _DEVICE_CLASS,
 )
+_WAITING_POD: Final = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ALL)
 _INPUT: Final = ClusterEvent(EventResource.INPUT, ALL)
 _NAMESPACE: Final = ClusterEvent(EventResource.NAMESPACE, ActionType.ADD | UPDATE)
 #: Events that change the counts of a group, other than its pods that wait for Permit.
@@ -214,6 +215,9 @@ def _events(
         if policy.passes_with_more_pods and not pods & ActionType.ADD:
             hint = _asks_again(helps, _evicts_none) if alone else None
             yield ClusterEventWithHint(ASSIGNED_POD_ADD, hint, alike=alike)
+    waiting = any({"queued", "gated"} & {*one.sources} for one in sections.aggregates)
+    if waiting and "aggregates" in reads.node | policy.gate_reads.node:
+        yield ClusterEventWithHint(_WAITING_POD)
     if policy.sections.inputs:
         yield ClusterEventWithHint(_INPUT, _of_inputs(policy, reads, helps, may_evict), alike=alike)
     if {"deviceAllocatable", "deviceRequested", "devices", "allocation"} & reads.node:

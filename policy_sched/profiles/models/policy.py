@@ -337,8 +337,11 @@ class Aggregate(Document):
     """Rules read it as aggregates.NAME[KEY]."""
     by: Expression | Many[Expression]
     """Key that a pod counts for; several texts make a key that is a list of them."""
-    of: Annotated[Many[Literal["bound", "nominated"]], Field(min_length=1)] = ("bound",)
-    """Pods that count: those on nodes, reserved ones too; those nominated to one."""
+    of: Annotated[Many[Literal["bound", "nominated", "queued", "gated"]], Field(min_length=1)] = (
+        "bound",
+    )
+    """Pods that count: those on nodes, reserved ones too; those nominated to one; those that wait
+    in the queue for a node; those that preEnqueue keeps out of it."""
     where: Expression | None = None
     """Does the pod count? Absent: all do."""
     count: Literal[True] | None = None

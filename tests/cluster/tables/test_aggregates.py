@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -13,15 +12,19 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from policy_sched.cluster.cache import Cache, PodState
 from policy_sched.cluster.tables.aggregates import (
     BOUND,
+    GATED,
     MAX_RESOURCES,
     NOMINATED,
+    QUEUED,
+    SOURCES,
     Aggregate,
     Contribution,
 )
 from policy_sched.model.cluster_objects import Namespace
 from policy_sched.model.meta import ObjectMeta
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.queue.nominator import Nominator
+from policy_sched.queue.scheduling_queue import SchedulingQueue
 from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
 
@@ -52,6 +55,8 @@ class Model:
             case "sum":
                 return None if row < 0 else self.cache.nodes.names[row]
             case "max":
+                if self.waits:
+                    return team
                 return None if row < 0 else (team, self.zone(row))
             case "union":
                 namespace = self.cache.nodes.namespaces.get(pod.namespace)
@@ -68,8 +73,15 @@ class Model:
             case "sumOfResources":
                 return pod.requests
             case "max" | "min":
+                if self.waits:
+                    return self.cache.nodes.aggregates.waiting[pod.uid].attempts
                 return pod.priority
         return pod.images
+
+    @property
+    def waits(self) -> bool:
+        """Whether it reads how long pods wait."""
+        return self.sources <= {QUEUED, GATED}
 
     def contribute(self, pod: PodInfo, row: int) -> Contribution | None:
         """Return what an aggregate takes of a pod."""
@@ -104,6 +116,7 @@ def aggregate_of(model: Model) -> Aggregate:
         model.contribute,
         by_node=model.kind == "sum",
         reads_nodes=model.kind in ("sum", "max"),
+        reads_queue=model.waits and model.kind in ("max", "min"),
         reads_namespaces=model.kind == "union",
     )
 
@@ -142,11 +155,23 @@ class AggregateMachine(RuleBasedStateMachine):
             lambda: [(p, node) for node, pods in nominator.nominated() for p in pods],
             lambda: setattr(nominator, "told", nodes.aggregates.nominated),
         )
+        self.now = 0
+        self.gates: set[str] = set()
+        self.queue = SchedulingQueue(
+            lambda queued: (queued.info.priority,),
+            lambda: self.now,
+            gate=lambda pod, _: "Gate" if pod.uid in self.gates else "",
+        )
+        aggregates = nodes.aggregates
+        aggregates.join_queue(self.queue.by_uid, lambda: self.queue.tell(aggregates.queued))
         kinds = ("sum", "sumOfDoubles", "sumOfResources", "max", "min", "union")
         self.models = [
             Model(kind, frozenset(sources), self.cache)
             for kind in kinds
-            for sources in ((BOUND,), (NOMINATED,), (BOUND, NOMINATED))
+            for sources in (
+                *((BOUND,), (NOMINATED,), (BOUND, NOMINATED)),
+                *((QUEUED,), (QUEUED, GATED), (BOUND, QUEUED), SOURCES),
+            )
         ]
         self.aggregates: list[Aggregate] = []
         self.version = -1
@@ -180,7 +205,7 @@ class AggregateMachine(RuleBasedStateMachine):
     @rule(pod=PODS, node=st.sampled_from(NODES))
     def assume(self, pod: PodInfo, node: str) -> None:
         """A pod is reserved."""
-        if self.cache.state(pod.uid) is PodState.INITIAL:
+        if self.cache.state(pod.uid) is PodState.INITIAL and self.queue.get(pod.uid) is None:
             self.nominator.clear(pod.uid)
             self.cache.assume(pod, node)
 
@@ -201,6 +226,7 @@ class AggregateMachine(RuleBasedStateMachine):
     def watch(self, pod: PodInfo, node: str) -> None:
         """The watch shows a pod that runs, or a newer form of it."""
         state = self.cache.state(pod.uid)
+        self.queue.delete(pod.uid)
         if state is PodState.ADDED:
             pod.node_name = self.cache.node_of(pod.uid)
             self.cache.update_pod(pod)
@@ -225,6 +251,53 @@ class AggregateMachine(RuleBasedStateMachine):
         """A nomination ends."""
         self.nominator.clear(uid)
 
+    @rule(pod=PODS, gated=st.booleans())
+    def wait(self, pod: PodInfo, gated: bool) -> None:
+        """A pod comes to the queue, or changes there; what runs does not wait."""
+        (self.gates.add if gated else self.gates.discard)(pod.uid)
+        if self.cache.state(pod.uid) is PodState.INITIAL:
+            self.queue.add(pod)
+
+    @rule(later=st.integers(1, 400))
+    def time_passes(self, later: int) -> None:
+        """Backoffs end, and pods that waited for long are tried again."""
+        self.now += later * 10**9
+        self.queue.flush()
+
+    @rule(node=st.sampled_from(NODES), end=st.sampled_from(("fail", "error", "reserve", "bind")))
+    def attempt(self, node: str, end: str) -> None:
+        """A pod is popped, and found no node, or is reserved; then its binding fails, or ends."""
+        queued = self.queue.pop()
+        if queued is None:
+            return
+        self.counts_are_right()
+        if end in ("fail", "error"):
+            plugins = frozenset({"Filter"}) if end == "fail" else frozenset()
+            self.queue.add_unschedulable_if_not_present(queued, plugins)
+            return
+        self.cache.assume(queued.info.on(node), node)
+        self.queue.mark_binding(queued)
+        self.counts_are_right()
+        if end == "reserve":
+            self.cache.forget(queued.info.uid)
+            self.queue.add_unschedulable_if_not_present(queued)
+        else:
+            self.queue.done(queued.info.uid)
+
+    @rule(uid=st.sampled_from(UIDS))
+    def leave_queue(self, uid: str) -> None:
+        """A pod that waits is deleted."""
+        self.queue.delete(uid)
+
+    @rule()
+    def other_gates(self) -> None:
+        """Other policies gate pods, or let them go."""
+        self.queue.reload(
+            lambda pod, _: "Gate" if pod.uid in self.gates else "",
+            self.queue.hints,
+            regate=("default-scheduler",),
+        )
+
     @precondition(lambda self: len(self.cache))
     @rule(data=st.data())
     def trial(self, data: st.DataObject) -> None:
@@ -246,7 +319,7 @@ class AggregateMachine(RuleBasedStateMachine):
                 overlay.add(row, guest)
             others = list(overlay.differences())
             for model, aggregate in zip(self.models, self.aggregates, strict=True):
-                if BOUND in model.sources and NOMINATED not in model.sources:
+                if model.sources == {BOUND}:
                     there = [pair for pair in self.pods(model) if pair[0].uid not in uids]
                     there += [(pod, at) for sign, pod, at in others if sign > 0]
                     self.check(model, aggregate, there, others)
@@ -255,23 +328,36 @@ class AggregateMachine(RuleBasedStateMachine):
     def decide(self, uid: str) -> None:
         """The pod that is decided does not count."""
         pod = PodInfo.of(make_pod(uid, uid=uid))
-        for model, aggregate in self.both():
+        for model, aggregate in zip(self.models, self.aggregates, strict=True):
             there = [pair for pair in self.pods(model) if pair[0].uid != uid]
             values = self.values(model, there)
             for key in {*values, *aggregate.all_keys()}:
                 assert aggregate.value(key, pod) == model.result(values.get(key, []))
 
     def pods(self, model: Model) -> list[tuple[PodInfo, int]]:
-        """Return the pods that a model may count, with their rows."""
+        """Return the pods that a model counts, each by its first source, with their rows."""
         found: dict[str, tuple[PodInfo, int]] = {}
+
+        def take(pod: PodInfo, row: int) -> None:
+            if model.key(pod, row) is not None:
+                found.setdefault(pod.uid, (pod, row))
+
         row_of = self.cache.nodes.row_of
         for uid in self.cache.held() if BOUND in model.sources else ():
             pod = self.cache.pod(uid)
             assert pod is not None
-            found[uid] = pod, row_of.get(self.cache.node_of(uid), -1)
+            take(pod, row_of.get(self.cache.node_of(uid), -1))
         for node, pods in self.nominator.nominated() if NOMINATED in model.sources else ():
             for pod in pods:
-                found.setdefault(pod.uid, (pod, row_of.get(node, -1)))
+                take(pod, row_of.get(node, -1))
+        queue = self.queue
+        under_way = [queued for queued in queue.by_uid.values() if queued in queue.in_flight()]
+        ready = [*queue.active(), *queue.backoff(), *queue.unschedulable(), *under_way]
+        for queued in ready if QUEUED in model.sources else ():
+            take(queued.info, -1)
+        for queued in queue.gated() if GATED in model.sources else ():
+            assert queued.place is QueueState.GATED
+            take(queued.info, -1)
         return list(found.values())
 
     def values(self, model: Model, pods: list[tuple[PodInfo, int]]) -> dict[Any, list[Any]]:
@@ -293,23 +379,15 @@ class AggregateMachine(RuleBasedStateMachine):
         every = [value for each in values.values() for value in each]
         assert aggregate.total(None, others) == model.result(every)
 
-    def both(self) -> Iterator[tuple[Model, Aggregate]]:
-        """Yield the models with a single source: where two differ, the first form counts."""
-        for model, aggregate in zip(self.models, self.aggregates, strict=True):
-            if len(model.sources) == 1:
-                yield model, aggregate
-
     @invariant()
     def counts_are_right(self) -> None:
         """What is kept equals what is added up anew."""
-        for model, aggregate in self.both():
+        for model, aggregate in zip(self.models, self.aggregates, strict=True):
             self.check(model, aggregate, self.pods(model))
             if aggregate.by_row is not None:
                 for name, row in self.cache.nodes.row_of.items():
                     assert aggregate.make_room(row + 1)[row] == aggregate.value(name)
-        for model, aggregate in zip(self.models, self.aggregates, strict=True):
-            counting = {pod.uid for pod, row in self.pods(model)}
-            assert set(aggregate.counted) <= counting
+            assert aggregate.counted.keys() == {pod.uid for pod, _ in self.pods(model)}
 
     @invariant()
     def the_journal_has_what_changed(self) -> None:
@@ -346,3 +424,44 @@ def test_an_aggregate_goes_with_its_policy() -> None:
     cache.add_node(make_node("n"))
     cache.add_pod(PodInfo.of(make_pod("p", node_name="n")))
     assert not cache.nodes.aggregates.used
+
+
+def test_a_pod_that_counts_elsewhere_changes_both_nodes() -> None:
+    """A pod that was nominated to one node and reserved on another one counted on both."""
+    cache = Cache()
+    nodes, pod = cache.nodes, PodInfo.of(make_pod("p"))
+    for name in NODES:
+        cache.add_node(make_node(name))
+    aggregate = aggregate_of(Model("sum", frozenset({BOUND, NOMINATED}), cache))
+    nodes.aggregates.add("a", aggregate)
+    nodes.aggregates.nominated(pod, "n2", comes=True)
+    version = nodes.journal.version
+    cache.assume(pod, "n1")
+    assert aggregate.make_room(3).tolist()[:3] == [0, 1, 0]
+    rows = nodes.journal.since(version)
+    assert rows is not None
+    assert sorted(rows.rows) == [1, 2]
+    version = nodes.journal.version
+    nodes.aggregates.nominated(pod, "n2", comes=False)
+    assert nodes.journal.version == version
+
+
+def test_an_attempt_counts_where_attempts_are_read() -> None:
+    """The queue knows of a pod's attempts what no event of the cluster brings."""
+    cache = Cache()
+    cache.add_node(make_node("n0"))
+    queue = SchedulingQueue(lambda queued: (queued.info.priority,), lambda: 7)
+    aggregates = cache.nodes.aggregates
+    aggregates.join_queue(queue.by_uid, lambda: queue.tell(aggregates.queued))
+    aggregate = aggregate_of(Model("max", frozenset({QUEUED}), cache))
+    aggregates.add("a", aggregate)
+    queue.add(PodInfo.of(make_pod("p", labels={"team": "a"})))
+    version = cache.nodes.journal.version
+    assert queue.pop() is not None
+    assert aggregate.value("a") == 1
+    assert cache.nodes.journal.version > version
+    queue.done("default/p")
+    assert aggregate.all_keys() == []
+    queue.update(PodInfo.of(make_pod("q", labels={"team": "a"})))
+    queue.update(PodInfo.of(make_pod("q", labels={"team": "b"})))
+    assert aggregate.all_keys() == ["b"]

@@ -15,7 +15,8 @@ from policy_sched.profiles.load.load import load_policies
 from policy_sched.profiles.load.policy_source import policy_source
 from policy_sched.scheduler import event_handlers
 from policy_sched.scheduler.scheduler import Outcome
-from policy_sched.scheduler.setup.factory import build
+from policy_sched.scheduler.setup.factory import build, read
+from policy_sched.scheduler.setup.profiles import Assembly
 from policy_sched.testing import FakeClock, make_node, make_pod
 
 HEAD = "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Team}\nspec:\n"
@@ -207,9 +208,97 @@ def test_a_gate_reads_what_runs(tmp_path: Path) -> None:
     assert outcome.node
 
 
+WAITING = """  aggregates:
+  - {name: waiting, of: [queued], by: pod.namespace, sum: pod.requests}
+  - {name: held, of: [gated], by: pod.namespace, count: true}
+  - {name: failed, of: [queued, gated], by: pod.podGroup, max: queue.lastFailedAt}
+  - {name: tried, of: [queued, gated], where: queue.attempts > 0, by: pod.namespace, count: true}
+  - {name: oldest, of: [queued, gated], by: pod.namespace, min: queue.enqueuedAt}
+  - {name: demand, of: [bound, queued], by: pod.namespace, sum: pod.requests}
+"""
+
+
+def test_pods_that_wait_count_until_they_are_reserved(tmp_path: Path) -> None:
+    """A rule could not say what a team asks for: pods without a node were counted nowhere."""
+    policy = WAITING + "  filter:\n  - {expression: pod.priority < 9, message: low}\n"
+    cluster = Cluster(tmp_path, HEAD + policy)
+    table, queue = cluster.scheduler.handle.nodes.aggregates, cluster.scheduler.queue
+    clock = cluster.scheduler.handle.now
+    assert isinstance(clock, FakeClock)
+    by_name = {one.split("/")[1]: table[one] for one in table._by_name}
+
+    def found() -> list[Any]:
+        return [one.value("default") for one in by_name.values()]
+
+    gated = PodInfo.of(make_pod("g", cpu="4", scheduling_gates=({"name": "x"},)))
+    event_handlers.pod_seen(cluster.scheduler, gated)
+    for name, priority in (("a", 0), ("b", 10)):
+        pod = make_pod(name, cpu="1", priority=priority, labels={"pod-group": "x"})
+        event_handlers.pod_seen(cluster.scheduler, PodInfo.of(pod))
+    names = ["waiting", "held", "failed", "tried", "oldest", "demand"]
+    assert list(by_name) == names
+    began = clock.ns
+    one, two = {"cpu": 1000}, {"cpu": 2000}
+    assert found() == [two, 1, 0, 0, began, two]
+    clock.ns += 10**9
+    assert not cluster.scheduler.schedule_one().node  # type: ignore[union-attr]
+    assert queue.get("default/b").last_failed_at == clock.ns
+    assert by_name["failed"].value("") == clock.ns
+    assert found() == [two, 1, 0, 1, began, two]
+    assert cluster.scheduler.schedule_one().node  # type: ignore[union-attr]
+    assert found() == [one, 1, 0, 1, began, two]
+    event_handlers.pod_gone(cluster.scheduler, queue.get("default/b").info)
+    event_handlers.pod_gone(cluster.scheduler, gated)
+    assert found() == [{}, 0, 0, 0, 0, one]
+
+
+def test_a_waiting_pod_that_goes_wakes_those_whose_rule_counts_it(tmp_path: Path) -> None:
+    """A pod that was deleted while it waited concerned no other pod."""
+    policy = """  aggregates:
+  - {name: waiting, of: [queued], by: pod.namespace, count: true}
+  filter:
+  - {expression: 'aggregates.waiting[pod.namespace] < 1', message: others wait}
+"""
+    cluster = Cluster(tmp_path, HEAD + policy)
+    first = PodInfo.of(make_pod("a"))
+    for pod in (first, PodInfo.of(make_pod("b"))):
+        event_handlers.pod_seen(cluster.scheduler, pod)
+    for _ in range(2):
+        outcome = cluster.scheduler.schedule_one()
+        assert outcome is not None
+        assert "others wait" in outcome.message
+    queue = cluster.scheduler.queue
+    assert queue.get("default/b").place is QueueState.UNSCHEDULABLE
+    event_handlers.pod_gone(cluster.scheduler, first)
+    assert queue.get("default/b").place is not QueueState.UNSCHEDULABLE
+
+
+def test_an_order_of_reloads_does_not_matter(tmp_path: Path) -> None:
+    """Aggregates of other policies begin with the pods that wait when they come into force."""
+    cluster = Cluster(tmp_path, HEAD + "  filter:\n  - {expression: node.ready}\n")
+    event_handlers.pod_seen(cluster.scheduler, PodInfo.of(make_pod("a", cpu="3")))
+    path = tmp_path / "policy.yaml"
+    path.write_text(HEAD + WAITING + "  filter:\n  - {expression: node.ready}\n")
+    plans, _ = read(None, [str(path)])
+    assembly = Assembly(cluster.scheduler.handle, [])
+    built = assembly.build(plans)
+    cluster.scheduler.profiles = built.profiles
+    aggregates = cluster.scheduler.handle.nodes.aggregates
+    (waiting,) = [aggregates[one] for one in aggregates._by_name if "/waiting/" in one]
+    assert waiting.value("default") == {"cpu": 3000}
+    assert cluster.scheduler.schedule_one().node  # type: ignore[union-attr]
+    assert waiting.value("default") == {}
+
+
 @pytest.mark.parametrize(
     ("entry", "code", "word"),
     [
+        (
+            "{name: a, of: [bound, queued], by: pod.namespace, max: queue.attempts}",
+            "PS811",
+            "of: [",
+        ),
+        ("{name: a, of: [queued, gated], by: node.name, count: true}", "PS811", "on no node"),
         ("{name: a, by: pod.namespace, max: now}", "PS811", "compare with `now`"),
         ("{name: a, by: pod.namespace, max: cluster.nodeCount}", "PS811", "`cluster`"),
         ("{name: a, by: 'aggregates.used[\"x\"]', count: true}", "PS811", "`aggregates`"),
@@ -239,17 +328,21 @@ def test_a_mistake_in_an_aggregate_says_what_to_write(
 
 
 @pytest.mark.parametrize(
-    "entry", ["{name: a, by: pod.namespace}", "{name: a, by: pod.namespace, count: true, sum: '1'}"]
+    ("entry", "code", "message"),
+    [
+        ("{name: a, by: pod.namespace}", "PS704", "one of count, sum, max, min, union"),
+        ("{name: a, by: pod.namespace, count: true, sum: '1'}", "PS707", "the aggregate has count"),
+    ],
 )
-def test_an_aggregate_has_one_kind(tmp_path: Path, entry: str) -> None:
+def test_an_aggregate_has_one_kind(tmp_path: Path, entry: str, code: str, message: str) -> None:
     """It is an error where it stands."""
     path = tmp_path / "policy.yaml"
     path.write_text(
         HEAD + f"  aggregates:\n  - {entry}\n  filter:\n  - {{expression: node.ready}}\n"
     )
     _, problems = load_policies([str(path)])
-    assert [problem.code for problem in problems] == ["PS704"]
-    assert "one of count, sum, max, min, union" in problems[0].message
+    assert [problem.code for problem in problems] == [code]
+    assert message in problems[0].message
 
 
 def test_a_key_is_no_optional(tmp_path: Path) -> None:
