@@ -17,7 +17,7 @@ from policy_sched.model import ApiObject, PersistentVolume, PersistentVolumeClai
 class WritableStore(VolumeStore, Protocol):
     """Where objects can be deleted, too."""
 
-    def remove(self, one: ApiObject) -> None:
+    def remove(self, thing: ApiObject) -> None:
         """Drop an object if it is known."""
 
 
@@ -48,17 +48,17 @@ def carried_out(store: WritableStore, request: ObjectRequest) -> ApiObject | Non
     return changed
 
 
-def patched(found: ApiObject, request: ObjectRequest) -> ApiObject:
+def patched(current: ApiObject, request: ObjectRequest) -> ApiObject:
     """Return an object after a patch: only the fields that the patch names are read and made."""
     parts: dict[str, Any] = {}
     for name, change in request.body.items():
         if change == {}:
             continue  # nothing in it changes
         field = _field_types(request.kind)[name]
-        before = msgspec.to_builtins(getattr(found, field.name))
+        before = msgspec.to_builtins(getattr(current, field.name))
         merged = _merged({name: before}, {name: change}, strategic=request.strategic)
         parts[field.name] = msgspec.convert(merged.get(name, {}), field.type)
-    return msgspec.structs.replace(found, **parts)
+    return msgspec.structs.replace(current, **parts)
 
 
 @cache
@@ -93,9 +93,9 @@ def _merged(target: Any, patch: Mapping[str, Any], *, strategic: bool) -> Any:
         elif isinstance(value, dict):
             result[name] = _merged(result.get(name), value, strategic=strategic)
         elif strategic and isinstance(value, list | tuple):
-            gone = {one.get("uid") for one in value if one.get("$patch") == "delete"}
-            kept = [one for one in result.get(name, ()) if one.get("uid") not in gone]
-            result[name] = kept + [one for one in value if one.get("$patch") != "delete"]
+            gone = {item.get("uid") for item in value if item.get("$patch") == "delete"}
+            kept = [item for item in result.get(name, ()) if item.get("uid") not in gone]
+            result[name] = kept + [item for item in value if item.get("$patch") != "delete"]
         else:
             result[name] = value
     return result

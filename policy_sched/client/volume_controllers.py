@@ -25,7 +25,7 @@ class VolumeStore(Protocol):
     def named(self, kind: type[T], namespace: str, name: str) -> T | None:
         """Return one object, None if there is none."""
 
-    def put(self, one: model.ApiObject) -> None:
+    def put(self, thing: model.ApiObject) -> None:
         """Add an object, or replace it by its newer version."""
 
 
@@ -42,7 +42,7 @@ def complete_binding(store: VolumeStore, volume: model.PersistentVolume) -> None
 
 def provision(store: VolumeStore, claim: model.PersistentVolumeClaim) -> None:
     """Create a volume for a claim and bind them to each other."""
-    found = store.named(model.StorageClass, "", claim.spec.storage_class_name or "")
+    storage_class = store.named(model.StorageClass, "", claim.spec.storage_class_name or "")
     namespace, name = claim.metadata.namespace or "default", claim.metadata.name
     handle = f"pvc-{claim.metadata.uid or f'{namespace}-{name}'}"
     spec = model.PersistentVolumeSpec(
@@ -52,8 +52,8 @@ def provision(store: VolumeStore, claim: model.PersistentVolumeClaim) -> None:
         storage_class_name=claim.spec.storage_class_name or "",
         volume_mode=claim.spec.volume_mode,
         volume_attributes_class_name=claim.spec.volume_attributes_class_name,
-        node_affinity=_affinity(found) if found is not None else None,
-        csi=model.CsiSource(found.provisioner if found is not None else "", handle),
+        node_affinity=_affinity(storage_class) if storage_class is not None else None,
+        csi=model.CsiSource(storage_class.provisioner if storage_class is not None else "", handle),
     )
     store.put(
         model.PersistentVolume(
@@ -73,7 +73,7 @@ def _with_volume(claim: model.PersistentVolumeClaim, volume: str) -> model.Persi
     )
 
 
-def _affinity(found: model.StorageClass) -> model.VolumeNodeAffinity | None:
+def _affinity(storage_class: model.StorageClass) -> model.VolumeNodeAffinity | None:
     terms = tuple(
         model.NodeSelectorTerm(
             tuple(
@@ -81,7 +81,7 @@ def _affinity(found: model.StorageClass) -> model.VolumeNodeAffinity | None:
                 for r in term.match_label_expressions
             )
         )
-        for term in found.allowed_topologies
+        for term in storage_class.allowed_topologies
         if term.match_label_expressions
     )
     return model.VolumeNodeAffinity(model.NodeSelector(terms)) if terms else None

@@ -66,13 +66,13 @@ class BindConfirmation:
                     return refused
             else:
                 return None
-            found = await self._read(pod)
-            if isinstance(found, ClusterError):
-                return refused if _is(refused, rest.CONFLICT) else found
-            same = found.metadata.uid == pod.uid
-            if same and found.spec.node_name == node:
+            current = await self._read(pod)
+            if isinstance(current, ClusterError):
+                return refused if _is(refused, rest.CONFLICT) else current
+            same = current.metadata.uid == pod.uid
+            if same and current.spec.node_name == node:
                 return None
-            if not same or found.spec.node_name or _is(refused, rest.CONFLICT):
+            if not same or current.spec.node_name or _is(refused, rest.CONFLICT):
                 return refused
         return refused
 
@@ -282,11 +282,11 @@ class KubeClient:
         """Return the object with its changes; None if the server keeps objects as JSON."""
         path = rest.object_path(request.api_kind, request.namespace, request.name)
         accept, check = f"{apimachinery.PROTOBUF}, {rest.JSON}", self._check_lead
-        found = await self._api.request("GET", path, accept=accept, repeatable=True, check=check)
-        if not found.startswith(apimachinery.MAGIC):
+        stored = await self._api.request("GET", path, accept=accept, repeatable=True, check=check)
+        if not stored.startswith(apimachinery.MAGIC):
             return None
         try:
-            return apimachinery.changed_claim(found, request.body)
+            return apimachinery.changed_claim(stored, request.body)
         except ValueError as error:
             raise rest.Malformed(f"GET {path}: {error}") from None
 

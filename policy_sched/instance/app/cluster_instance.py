@@ -348,10 +348,10 @@ class ClusterInstance(Instance):
         nodes, pods = self.informers.reflectors[0].mirror, self.informers.reflectors[-1].mirror
         async with rest.Api(self.api.access, self.api.environment, settings) as api:
             first = await cache.list_all(
-                api, cache.READ[0], rest.Decoding(NODE, Node), known=nodes.known
+                api, cache.READ[0], rest.Decoding(NODE, Node), held=nodes.held
             )
             last = await cache.list_all(
-                api, cache.READ[-1], rest.Decoding(POD, Pod), known=pods.known
+                api, cache.READ[-1], rest.Decoding(POD, Pod), held=pods.held
             )
         mark = self.informers.mark()
         while not self.informers.past(mark):  # a decision may delay the steps
@@ -497,5 +497,5 @@ class ClusterInstance(Instance):
 def _declared(plans: Sequence[CompiledPlan]) -> dict[Kind, bool]:
     """Return the kinds that only inputs read, and whether each may be missing."""
     kinds = declared_kinds(plans)
-    known = {selection.kind for selection in cache.selections_of(frozenset(kinds))}
-    return {kind: optional for kind, optional in kinds.items() if kind not in known}
+    followed = {selection.kind for selection in cache.selections_of(frozenset(kinds))}
+    return {kind: optional for kind, optional in kinds.items() if kind not in followed}

@@ -62,7 +62,7 @@ class Informer:
             for stored in self._store.select(stored_as) if served and kind not in before else ():
                 self._input_changed(stored, kind)
         gone = before - wanted
-        self._known = {key: known for key, known in self._known.items() if key.kind not in gone}
+        self._known = {key: seen for key, seen in self._known.items() if key.kind not in gone}
         for kind in gone:
             self._scheduler.handle.objects.drop(kind)
 

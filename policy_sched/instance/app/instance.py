@@ -590,8 +590,8 @@ class Instance(ABC):
             objects = self.scheduler.handle.objects.of_kind(kind)
             before = {(o.metadata.namespace, o.metadata.name): o for o in objects}
             for item in answer.objects:
-                place = item.metadata.namespace, item.metadata.name
-                object_changed(self.scheduler, before.pop(place, None), item)
+                key = item.metadata.namespace, item.metadata.name
+                object_changed(self.scheduler, before.pop(key, None), item)
             for gone in before.values():
                 object_changed(self.scheduler, gone, None)
             self.inputs.set_root(answer.input.identity, answer.root)

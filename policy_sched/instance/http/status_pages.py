@@ -234,10 +234,10 @@ class UnknownPod(PolicySchedError):  # noqa: N818 - a response, not a failure
 class _Limited:
     """An explanation without names of nodes."""
 
-    found: Explanation
+    explanation: Explanation
 
     def text_lines(self) -> Iterable[str]:
-        explanation = self.found
+        explanation = self.explanation
         if explanation.ignored:
             yield f"{explanation.pod} is not scheduled here"
         elif explanation.gated_by:
@@ -252,7 +252,7 @@ class _Limited:
                 yield f"  {step.name} removes {step.removed}: {reasons}"
 
     def document(self) -> Document:
-        explanation = self.found
+        explanation = self.explanation
         return {
             "pod": explanation.pod,
             "profile": explanation.profile,

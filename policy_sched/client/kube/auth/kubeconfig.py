@@ -66,8 +66,8 @@ def load(paths: Sequence[Path], clocks: Clocks, context: str = "") -> ClusterAcc
     problems: list[Diagnostic] = []
     readers: list[KubeconfigReader] = []
     for path in paths:
-        reader, found = read(path)
-        problems += found
+        reader, problems_of_file = read(path)
+        problems += problems_of_file
         if reader is not None:
             readers.append(reader)
     access = None
@@ -169,11 +169,11 @@ class _Kubeconfig:
 
 
 def _closest(name: str, among: Iterable[str]) -> str:
-    known = sorted(among)
-    close = difflib.get_close_matches(name, known, n=1)
+    names = sorted(among)
+    close = difflib.get_close_matches(name, names, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"there are {', '.join(known[:8])}" if known else ""
+    return f"there are {', '.join(names[:8])}" if names else ""
 
 
 MOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")

@@ -100,16 +100,16 @@ class KubeconfigReader:
         problem = diagnostic(self._marked.file, span, code, message, hint=hint, severity=severity)
         self.problems.append(shown(problem))
 
-    def keys(self, where: Place, known: Collection[str]) -> None:
+    def keys(self, where: Place, allowed: Collection[str]) -> None:
         """Warn of keys that resemble known ones; other unknown keys belong to other tools."""
         given = self._at(where)
         for name in given if isinstance(given, dict) else ():
-            if name in known:
+            if name in allowed:
                 continue
             self._suggestions -= 1
             if self._suggestions < 0:  # a comparison with every known key takes a millisecond
                 return
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+            close = difflib.get_close_matches(name, allowed, n=1, cutoff=0.75)
             if close:
                 hint = f"did you mean {close[0]!r}?"
                 self.report(
@@ -160,12 +160,12 @@ class KubeconfigReader:
         """Return a list of texts."""
         return tuple(self.text(*where, i) for i in range(len(self.items(*where))))
 
-    def named(self, section: str, known: Collection[str]) -> Iterator[tuple[str, int]]:
+    def named(self, section: str, allowed: Collection[str]) -> Iterator[tuple[str, int]]:
         """Yield name and index of the entries of clusters, users or contexts, each name once."""
         seen: set[str] = set()
         for index in range(len(self.items(section))):
             self.mapping(section, index)
-            self.keys((section, index), known)
+            self.keys((section, index), allowed)
             name = self.text(section, index, "name")
             if not name:
                 self.report((section, index), MISSING, f"an entry of {section} has no name")

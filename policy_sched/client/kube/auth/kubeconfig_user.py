@@ -191,12 +191,12 @@ def impersonation(entry: EntryPosition) -> Headers:
     """Return the impersonation headers of a user entry; problems are reported."""
     reader, where = entry.reader, ("users", entry.index, "user")
     user = _value(reader, *where, "as")
-    found = [("Impersonate-User", user), ("Impersonate-Uid", _value(reader, *where, "as-uid"))]
-    found += _values(reader, "Impersonate-Group", *where, "as-groups")
+    headers = [("Impersonate-User", user), ("Impersonate-Uid", _value(reader, *where, "as-uid"))]
+    headers += _values(reader, "Impersonate-Group", *where, "as-groups")
     for key in reader.mapping(*where, "as-user-extra"):
         name = f"Impersonate-Extra-{_escaped(str(key))}"
-        found += _values(reader, name, *where, "as-user-extra", key)
-    given = tuple((name, value) for name, value in found if value)
+        headers += _values(reader, name, *where, "as-user-extra", key)
+    given = tuple((name, value) for name, value in headers if value)
     if given and not user:
         key = next(key for key in _COMPANIONS if reader.mapping(*where).get(key))
         reader.report((*where, key), MISSING, f"{key} needs `as`: a user to act as", key=True)

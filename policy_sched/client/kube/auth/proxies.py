@@ -67,7 +67,7 @@ def _excepted(server: SplitResult, no_proxy: str) -> bool:
     host = (server.hostname or "").rstrip(".")
     port = server.port or _PORTS.get(server.scheme, 0)
     address = _address(host)
-    for entry in filter(None, (one.strip().lower() for one in no_proxy.split(","))):
+    for entry in filter(None, (entry.strip().lower() for entry in no_proxy.split(","))):
         if entry == "*":
             return True
         if address is not None and "/" in entry:

@@ -84,7 +84,7 @@ async def discover(api: Api, kinds: Collection[Kind]) -> dict[Kind, Selection]:
     versions = {"v1"}
     if any("/" in version for version, _ in kinds):
         groups = await _asked(api, "/apis", _Groups)
-        versions |= {one.group_version for group in groups.groups for one in group.versions}
+        versions |= {version.group_version for group in groups.groups for version in group.versions}
     for version in sorted({version for version, _ in kinds} & versions):
         try:
             listed = await _asked(api, version_path(version), _Resources)
@@ -92,10 +92,11 @@ async def discover(api: Api, kinds: Collection[Kind]) -> dict[Kind, Selection]:
             if error.code == NOT_FOUND:
                 continue  # it went in between
             raise
-        for one in listed.resources:
-            if (version, one.kind) in kinds and "/" not in one.name and "list" in one.verbs:
-                kind = version, one.kind
-                served[kind] = Selection(kind, plural=one.name)
+        for resource in listed.resources:
+            kind = version, resource.kind
+            # a name with a slash is that of a subresource
+            if kind in kinds and "/" not in resource.name and "list" in resource.verbs:
+                served[kind] = Selection(kind, plural=resource.name)
     return served
 
 
@@ -169,15 +170,15 @@ class Informers:
         """
         self.begin(selections)
         kinds = {selection.kind for selection in selections}
-        unlisted = [one for one in self.reflectors if not one.synced.is_set()]
-        self._unlisted = [one for one in unlisted if one.selection.kind in kinds]
+        unlisted = [reflector for reflector in self.reflectors if not reflector.synced.is_set()]
+        self._unlisted = [reflector for reflector in unlisted if reflector.selection.kind in kinds]
         self._mark = self.mark()
 
     def begin(self, selections: Iterable[Selection]) -> list[Reflector[Any]]:
         """Read these, too; nothing waits for them. Return what reads those that are new."""
-        known = {one.selection.kind for one in self.reflectors}
+        followed = {reflector.selection.kind for reflector in self.reflectors}
         new = [
-            self._following(selection) for selection in selections if selection.kind not in known
+            self._following(selection) for selection in selections if selection.kind not in followed
         ]
         self.reflectors = (*self.reflectors[:-1], *new, *self.reflectors[-1:])
         if new and self._tasks is not None:
@@ -188,8 +189,12 @@ class Informers:
 
     def stop(self, kinds: Collection[Kind]) -> None:
         """Read these kinds no more, and hand nothing of them on."""
-        self.reflectors = tuple(one for one in self.reflectors if one.selection.kind not in kinds)
-        self._unlisted = [one for one in self._unlisted if one.selection.kind not in kinds]
+        self.reflectors = tuple(
+            reflector for reflector in self.reflectors if reflector.selection.kind not in kinds
+        )
+        self._unlisted = [
+            reflector for reflector in self._unlisted if reflector.selection.kind not in kinds
+        ]
         for kind in kinds:
             if kind in self._running:
                 self._running.pop(kind).cancel()
@@ -211,7 +216,7 @@ class Informers:
     @property
     def synced(self) -> bool:
         """Whether every collection has been read once."""
-        if not self._synced and all(one.synced.is_set() for one in self.reflectors):
+        if not self._synced and all(reflector.synced.is_set() for reflector in self.reflectors):
             self._synced = True
             pods_last = sorted(self._waiting, key=lambda c: c.object.kind == POD[1])
             self._waiting = deque(pods_last)
@@ -225,11 +230,13 @@ class Informers:
         kinds that are read since a reload.
         """
         if self._unlisted:
-            self._unlisted = [one for one in self._unlisted if not one.synced.is_set()]
+            self._unlisted = [
+                reflector for reflector in self._unlisted if not reflector.synced.is_set()
+            ]
             if self._unlisted:
                 return False
             self._mark = self.mark()
-        return self.past(self._mark) and all(one.following for one in self._decisive)
+        return self.past(self._mark) and all(reflector.following for reflector in self._decisive)
 
     @property
     def behind(self) -> bool:
@@ -279,12 +286,12 @@ class Informers:
 
     def unread(self) -> dict[str, list[str]]:
         """Return the names of the objects that cannot be read, by kind."""
-        found: dict[str, list[str]] = {}
+        unread: dict[str, list[str]] = {}
         for reflector in self.reflectors:
-            names = ["/".join(filter(None, place)) for place in reflector.unread]
+            names = ["/".join(filter(None, key)) for key in reflector.unread]
             if names:
-                found.setdefault(reflector.selection.kind[1], []).extend(sorted(names))
-        return found
+                unread.setdefault(reflector.selection.kind[1], []).extend(sorted(names))
+        return unread
 
     async def _wake_when_synced(self, reflectors: Iterable[Reflector[Any]]) -> None:
         for reflector in reflectors:

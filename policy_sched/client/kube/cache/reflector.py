@@ -32,7 +32,7 @@ from typing import Final, Generic, TypeVar
 
 from policy_sched.client.apimachinery import ApiError
 from policy_sched.client.kube import rest
-from policy_sched.client.kube.cache.store import Change, Store, place
+from policy_sched.client.kube.cache.store import Change, Store, key_of
 from policy_sched.client.kube.time import SECOND, BackoffSchedule, BackoffState
 from policy_sched.errors import ClusterError
 from policy_sched.model import ApiObject, Pod
@@ -64,17 +64,17 @@ async def list_all(
     selection: rest.Selection,
     decoding: rest.Decoding[PageT],
     limit: int = PAGE,
-    known: Callable[[PageT], PageT] = itself,
+    held: Callable[[PageT], PageT] = itself,
 ) -> Listing[PageT]:
     """Return everything that a selection selects.
 
-    ``known`` returns what stands for an object that was read: itself, or an equal one.
+    ``held`` returns what stands for an object that was read: itself, or an equal one.
     Raises what requests raise, and Malformed for a response that is no list.
     """
     for begun in range(BEGINNINGS + 1):
         try:
             size = limit if begun < BEGINNINGS else 0
-            return await _pages(api, selection, decoding, size, known)
+            return await _pages(api, selection, decoding, size, held)
         except ApiError as error:
             if not rest.expired(error) or begun == BEGINNINGS:
                 raise
@@ -86,14 +86,14 @@ async def _pages(
     selection: rest.Selection,
     decoding: rest.Decoding[PageT],
     limit: int,
-    known: Callable[[PageT], PageT],
+    held: Callable[[PageT], PageT],
 ) -> Listing[PageT]:
     listing: Listing[PageT] = Listing()
     token = ""
     while True:
         query = selection.query(limit=str(limit or ""), **{"continue": token})
         page = decoding.page(await api.get(selection.path, query))
-        listing.items += map(known, page.items)
+        listing.items += map(held, page.items)
         listing.unread += page.unread
         listing.version = page.version
         token = page.next
@@ -266,13 +266,13 @@ class Reflector(Generic[T]):
                 self._streaming = False
         try:
             listing = await list_all(
-                self._api, self.selection, self._decoding, self._settings.page, self.mirror.known
+                self._api, self.selection, self._decoding, self._settings.page, self.mirror.held
             )
         except ApiError as error:
             if error.code == rest.NOT_FOUND:
                 await self._replace((), {})  # a kind that is not served has no objects, so far
             raise
-        await self._replace(listing.items, {one.place: one for one in listing.unread})
+        await self._replace(listing.items, {unread.place: unread for unread in listing.unread})
         self._reached(listing.version)
         return await self._watch(None)
 
@@ -289,8 +289,8 @@ class Reflector(Generic[T]):
         self, items: Sequence[T], unread: Mapping[rest.Place, rest.Unread[T]]
     ) -> None:
         """Compare all that there is with the mirror; others have their turn in between."""
-        self.unread = {where: self._tell(one) for where, one in unread.items()}
-        believed = [found for one in unread.values() if (found := self._believed(one)) is not None]
+        self.unread = {where: self._tell(thing) for where, thing in unread.items()}
+        believed = [thing for thing in map(self._believed, unread.values()) if thing is not None]
         for changes in self.mirror.replacing([*items, *believed]):
             if changes:
                 self._changed(changes)
@@ -309,8 +309,8 @@ class Reflector(Generic[T]):
         name = "/".join(part for part in unread.place if part)
         so = "it is left out until it can be read"
         if unread.partial is not None:
-            known = self._believed(unread) is not unread.partial
-            so = "its last state stays" if known else "what can be read of it counts"
+            stays = self._believed(unread) is not unread.partial
+            so = "its last state stays" if stays else "what can be read of it counts"
         self._trouble(self.selection, f"{name}: {unread.why}; {so}")
         return unread.why
 
@@ -394,8 +394,10 @@ class Reflector(Generic[T]):
             if event.type != "BOOKMARK":
                 self._gather(event, initial)
             elif event.initial_end:
-                read = [one for one in initial.values() if not isinstance(one, rest.Unread)]
-                unread = {k: one for k, one in initial.items() if isinstance(one, rest.Unread)}
+                read = [thing for thing in initial.values() if not isinstance(thing, rest.Unread)]
+                unread = {
+                    k: thing for k, thing in initial.items() if isinstance(thing, rest.Unread)
+                }
                 initial = None
                 await self._replace(read, unread)
                 self._reached(event.version)
@@ -428,7 +430,7 @@ class Reflector(Generic[T]):
             thing, where = event.unread, event.unread.place
         else:
             assert event.object is not None
-            where, thing = place(event.object), self.mirror.known(event.object)
+            where, thing = key_of(event.object), self.mirror.held(event.object)
         if event.type == "DELETED":
             initial.pop(where, None)
         else:
@@ -436,7 +438,7 @@ class Reflector(Generic[T]):
 
     def _apply(self, event: rest.WatchEvent[T]) -> list[Change[T]]:
         changes: list[Change[T]] = []
-        deleted = event.type == "DELETED"
+        store, deleted = self.mirror, event.type == "DELETED"
         if event.unread is not None:
             where = event.unread.place
             believed = None if deleted else self._believed(event.unread)
@@ -444,12 +446,10 @@ class Reflector(Generic[T]):
                 self.unread.pop(where, None)
             else:
                 self.unread[where] = self._tell(event.unread)
-            known = self.mirror
-            changes = known.gone(where) if believed is None else known.upsert(believed)
+            changes = store.gone(where) if believed is None else store.upsert(believed)
         elif event.object is not None:
             if self.unread:
-                self.unread.pop(place(event.object), None)
-            known = self.mirror
-            changes = known.delete(event.object) if deleted else known.upsert(event.object)
+                self.unread.pop(key_of(event.object), None)
+            changes = store.delete(event.object) if deleted else store.upsert(event.object)
         self._reached(event.version)
         return changes

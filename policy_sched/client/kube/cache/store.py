@@ -48,13 +48,13 @@ class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
     @property
     def object(self) -> T:
         """The object as it is now, or was at last."""
-        found = self.new if self.new is not None else self.old
-        assert found is not None
-        return found
+        thing = self.new if self.new is not None else self.old
+        assert thing is not None
+        return thing
 
 
-def place(thing: ApiObject) -> Place:
-    """Return where an object stands in its collection."""
+def key_of(thing: ApiObject) -> Place:
+    """Return namespace and name of an object."""
     return thing.metadata.namespace, thing.metadata.name
 
 
@@ -76,7 +76,7 @@ class Store(Generic[T]):
 
     def upsert(self, thing: T) -> list[Change[T]]:
         """Add or update an object; return the changes, usually one."""
-        key = place(thing)
+        key = key_of(thing)
         old = self._objects.get(key)
         self._objects[key] = thing
         if old is None:
@@ -94,7 +94,7 @@ class Store(Generic[T]):
 
     def delete(self, thing: T) -> list[Change[T]]:
         """Remove an object; its last state is given."""
-        old = self._objects.pop(place(thing), None)
+        old = self._objects.pop(key_of(thing), None)
         if old is None:
             return []
         last = thing if old.metadata.uid == thing.metadata.uid else old
@@ -105,12 +105,12 @@ class Store(Generic[T]):
         old = self._objects.pop(where, None)
         return [] if old is None else [Change(ChangeType.DELETED, old, None)]
 
-    def known(self, thing: T) -> T:
+    def held(self, thing: T) -> T:
         """Return what we hold already if it is the same version of the same object.
 
         So that a list of what is known is not held twice.
         """
-        old = self._objects.get(place(thing))
+        old = self._objects.get(key_of(thing))
         if old is None or old.metadata.uid != thing.metadata.uid:
             return thing
         version = thing.metadata.resource_version
@@ -127,7 +127,7 @@ class Store(Generic[T]):
         """
         present: dict[Place, T] = {}
         for some in _pieces(things):
-            present.update((place(thing), thing) for thing in some)
+            present.update((key_of(thing), thing) for thing in some)
             yield []
         missing = [key for key in self._objects if key not in present]
         for keys in _pieces(missing):

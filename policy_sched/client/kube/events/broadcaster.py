@@ -121,16 +121,16 @@ class EventSeries:
     def say(self, key: EventKey, now: int) -> Write | None:
         """Record an event; return what is to be written now, if anything. ``now``: wall time."""
         same = hash(key.series)
-        known = self._series.get(same)
-        if known is None:
+        series = self._series.get(same)
+        if series is None:
             self._series[same] = now
             return _write(key, now)
         self._series.move_to_end(same)
-        if isinstance(known, int):
-            known = self._series[same] = _Series(key, known, now)
-        known.count += 1
-        known.last = now
-        return known.write() if known.count == 2 else None
+        if isinstance(series, int):
+            series = self._series[same] = _Series(key, series, now)
+        series.count += 1
+        series.last = now
+        return series.write() if series.count == 2 else None
 
     def refresh(self) -> list[Write]:
         """Return the series that go on."""

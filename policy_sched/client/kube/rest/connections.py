@@ -171,7 +171,7 @@ class _Connection(Socket):
         under_way = self._under_way
         if broken or len(responses) > len(under_way) or (responses and not self.reusable):
             self.close()
-        told = [(under_way.popleft()[1], one) for one in responses[: len(under_way)]]
+        told = [(under_way.popleft()[1], response) for response in responses[: len(under_way)]]
         if self.closed:
             self._end(lambda _: broken or aiohttp.ServerDisconnectedError(), told)
             return
@@ -508,9 +508,9 @@ class ConnectionPool:
         """Let those continue that wait for a connection: one is open, or cannot be opened."""
         self._connecting -= 1
         waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            if not one.done():
-                one.set_result(None)
+        for opened in waiting:
+            if not opened.done():
+                opened.set_result(None)
 
     async def _responded(self, connection: _Connection, request: bytes, until: float) -> Response:
         waiting: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
@@ -531,7 +531,7 @@ class ConnectionPool:
         """Give up the requests whose time is over."""
         loop = asyncio.get_running_loop()
         now, self._expiry = loop.time(), None
-        for connection in [one for one in self._busy if one.until <= now]:
+        for connection in [busy for busy in self._busy if busy.until <= now]:
             connection.expire(now)
         if self._busy:
             first = min(connection.until for connection in self._busy)
@@ -555,7 +555,7 @@ class ConnectionPool:
         for connection in self._idle:
             if connection.idle_since <= before:
                 connection.close()
-        self._idle = [one for one in self._idle if not one.closed]
+        self._idle = [connection for connection in self._idle if not connection.closed]
         self._sweep = loop.call_later(IDLE, self._close_idle, loop) if self._idle else None
 
 

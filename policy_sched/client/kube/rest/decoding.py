@@ -12,7 +12,6 @@ of it as can be read. A pod that waits is left out; a pod that is bound takes ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
@@ -48,29 +47,27 @@ class Lines:
         """Bytes of the line that has begun."""
         return self._held
 
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield the lines that end in this chunk. Raises LineTooLong."""
-        start = 0
-        while (end := chunk.find(b"\n", start)) >= 0:
-            self._check(self._held + end - start)
-            line = chunk[start:end]
-            if self._pieces:
-                line = b"".join((*self._pieces, line))
-                self._pieces.clear()
-                self._held = 0
-            start = end + 1
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that end in this chunk. Raises LineTooLong."""
+        first, *others = chunk.split(b"\n")
+        self._hold(first)
+        lines: list[bytes] = []
+        for piece in others:
+            line = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+            self._pieces.clear()
+            self._held = 0
+            self._hold(piece)
             line = line.removesuffix(b"\r")
             if line:
-                yield line
-        rest = chunk[start:]
-        if rest:
-            self._pieces.append(rest)
-            self._held += len(rest)
-            self._check(self._held)
+                lines.append(line)
+        return lines
 
-    def _check(self, length: int) -> None:
-        if length > self._longest:
-            raise LineTooLong(f"a line is longer than {self._longest} bytes")
+    def _hold(self, piece: bytes) -> None:
+        if piece:
+            self._pieces.append(piece)
+            self._held += len(piece)
+            if self._held > self._longest:
+                raise LineTooLong(f"a line is longer than {self._longest} bytes")
 
 
 T = TypeVar("T", bound=ApiObject)
@@ -164,15 +161,15 @@ class Decoding(Generic[T]):
     def object(self, body: bytes | msgspec.Raw) -> T:
         """Return one object. Raises Malformed."""
         try:
-            found: T | None = self._object.decode(body)
+            thing: T | None = self._object.decode(body)
         except msgspec.ValidationError:
-            found = None  # nulls, perhaps
+            thing = None  # nulls, perhaps
         except (ValueError, RecursionError) as error:
             raise Malformed(f"a {self._kind[1]} that cannot be read: {error}") from None
-        if found is None or not quantities_valid(found):
-            found = self._closely(body)
-        found.api_version, found.kind = self._kind
-        return found
+        if thing is None or not quantities_valid(thing):
+            thing = self._closely(body)
+        thing.api_version, thing.kind = self._kind
+        return thing
 
     def _closely(self, body: bytes | msgspec.Raw) -> T:
         """Return one object of plain data without nulls. Raises Malformed, naming the fields."""
@@ -182,12 +179,12 @@ class Decoding(Generic[T]):
             problems.append(f"{'.'.join(map(str, path))}: {message}")
 
         try:
-            found = fit(msgspec.json.decode(body), self._struct, report)
+            thing = fit(msgspec.json.decode(body), self._struct, report)
         except (ValueError, RecursionError) as error:
             raise Malformed(f"a {self._kind[1]} that cannot be read: {error}") from None
-        if found is None:
+        if thing is None:
             raise Malformed(f"a {self._kind[1]} that cannot be read: {'; '.join(problems)}")
-        return found
+        return thing
 
     def page(self, body: bytes) -> ListPage[T]:
         """Return a page of a list. Raises Malformed if it is no list."""
@@ -231,20 +228,20 @@ class Decoding(Generic[T]):
             return WatchEvent("BOOKMARK", meta.resource_version, initial_end=ended)
         if raw.type not in _OF_OBJECTS:
             raise Malformed(f"a watch sent {raw.type[:40]!r}, which is no type of event")
-        found = self._read(raw.object)
-        if isinstance(found, Unread):
-            return WatchEvent(raw.type, found.version, unread=found)
-        return WatchEvent(raw.type, found.metadata.resource_version, found)
+        thing = self._read(raw.object)
+        if isinstance(thing, Unread):
+            return WatchEvent(raw.type, thing.version, unread=thing)
+        return WatchEvent(raw.type, thing.metadata.resource_version, thing)
 
     def _read(self, raw: msgspec.Raw) -> T | Unread[T]:
         """Return an object, or what is known of it. Raises Malformed if it has no name."""
         try:
-            found = self.object(raw)
+            thing = self.object(raw)
         except Malformed as error:
             why = str(error)
         else:
-            if found.metadata.name:
-                return found
+            if thing.metadata.name:
+                return thing
             raise Malformed(f"a {self._kind[1]} without a name")
         partial = fit_partly(_readable(raw), self._struct)
         meta = partial.metadata
@@ -254,8 +251,8 @@ class Decoding(Generic[T]):
         out = self._kind in LEFT_OUT or isinstance(partial, CustomObject)
         if isinstance(partial, Pod):
             out = not partial.spec.node_name
-        place = meta.namespace, meta.name
-        return Unread(place, why, meta.resource_version, None if out else partial)
+        key = meta.namespace, meta.name
+        return Unread(key, why, meta.resource_version, None if out else partial)
 
 
 class CustomDecoding(Decoding[CustomObject]):
@@ -267,11 +264,11 @@ class CustomDecoding(Decoding[CustomObject]):
     def object(self, body: bytes | msgspec.Raw) -> CustomObject:
         """Return one object. Raises Malformed."""
         try:
-            found = custom_of_json(body)
+            thing = custom_of_json(body)
         except (ValueError, RecursionError) as error:
             raise Malformed(f"a {self._kind[1]} that cannot be read: {error}") from None
-        found.api_version, found.kind = self._kind
-        return found
+        thing.api_version, thing.kind = self._kind
+        return thing
 
     def event(self, line: bytes) -> WatchEvent[CustomObject]:
         """Return the event of a line. Raises Malformed if it is no event."""

@@ -56,10 +56,10 @@ def version_path(api_version: str) -> str:
 @lru_cache(maxsize=1024)
 def collection_path(kind: Kind, namespace: str = "") -> str:
     """Return the path of a kind's objects. Raises ApiError for a kind that is not known."""
-    found = resource(kind)
+    served = resource(kind)
     root = version_path(kind[0])
-    inside = f"/namespaces/{quote(namespace, safe='')}" if namespace and found.namespaced else ""
-    return f"{root}{inside}/{found.plural}"
+    inside = f"/namespaces/{quote(namespace, safe='')}" if namespace and served.namespaced else ""
+    return f"{root}{inside}/{served.plural}"
 
 
 def object_path(kind: Kind, namespace: str, name: str, subresource: str = "") -> str:

@@ -276,7 +276,7 @@ class LineStream:
 
     def _whole(self, piece: bytes) -> list[bytes]:
         try:
-            return list(self._lines.feed(piece))
+            return self._lines.feed(piece)
         except LineTooLong as error:
             raise Malformed(str(error)) from None
 

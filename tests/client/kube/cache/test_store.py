@@ -94,6 +94,6 @@ def test_the_same_version_of_the_same_object_is_held_once() -> None:
     mirror: store.Store[ApiObject] = store.Store()
     held = thing("a", "u", 1)
     mirror.upsert(held)
-    assert mirror.known(thing("a", "u", 1)) is held
+    assert mirror.held(thing("a", "u", 1)) is held
     for other in (thing("a", "u", 2), thing("a", "v", 1), thing("b", "u", 1)):
-        assert mirror.known(other) is other
+        assert mirror.held(other) is other
