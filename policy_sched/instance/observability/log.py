@@ -282,7 +282,7 @@ class LogThrottle:
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EAGAIN})
 
 
-WAIT: Final = 0.1
+WAIT: Final = 0.25
 """Seconds for which a line may wait for others (klog: 5 s)."""
 
 

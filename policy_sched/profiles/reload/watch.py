@@ -25,7 +25,7 @@ from policy_sched.profiles import load
 POLL: Final = 10_000
 #: Events that come within this time of each other are one, in milliseconds. A change is seen after
 #: one to two of them; a thread wakes up as often, whether anything changes or not.
-QUIET: Final = 80
+QUIET: Final = 160
 #: Never wait for quiet longer than this, in milliseconds.
 PATIENCE: Final = 400
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from policy_sched.profiles.load.fingerprint import changed_files, fingerprint
+from policy_sched.profiles.reload import watch
 from policy_sched.profiles.reload.watch import Watched, changes, frozen_mounts
 
+DOCS = Path(__file__).parents[3] / "docs"
 BOUND = 60.0
 """Seconds after which a test gives up; nothing takes that long."""
 
@@ -184,3 +186,36 @@ def test_a_replaced_directory_is_watched_anew(tmp_path: Path) -> None:
         return count
 
     assert asyncio.run(asyncio.wait_for(scenario(), BOUND)) == 3
+
+
+class _Looks(asyncio.Event):
+    """An end that never comes; the thread that watches asks for it each time that it wakes up."""
+
+    count = 0
+
+    def is_set(self) -> bool:
+        """Count."""
+        self.count += 1
+        return super().is_set()
+
+
+def test_a_watch_in_which_nothing_changes_hardly_wakes_up(tmp_path: Path) -> None:
+    """A scheduler without pods woke up 25 times a second to look for changed policies."""
+
+    async def scenario() -> int:
+        looks = _Looks()
+        events = watch._events([str(tmp_path)], watch._End(looks), poll=1000)
+        assert await anext(events) is False
+        await events.aclose()
+        return looks.count
+
+    assert 2 <= asyncio.run(asyncio.wait_for(scenario(), BOUND)) <= 10
+
+
+def test_the_docs_say_when_a_changed_file_is_noticed() -> None:
+    """Operators could not tell whether a policy is not read yet or not read at all."""
+    soonest, latest, patience = watch.QUIET, 2 * watch.QUIET, watch.PATIENCE + watch.QUIET
+    text = " ".join((DOCS / "operating.md").read_text(encoding="utf-8").split())
+    assert f"noticed {soonest} to {latest} ms after it was written" in text
+    assert f"at the latest {patience} ms after the first" in text
+    assert f"every {watch.POLL // 1000} s" in text
