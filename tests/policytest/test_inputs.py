@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from policy_sched.cli.main import run
+from tests.shown import blocks, files, page
 
 SCHEMA = """\
 {
@@ -295,3 +296,14 @@ def test_mistakes_about_annotations(
     """Each one is told where it stands, with its fix."""
     code, said = told(tmp_path, capsys, SMALL, WISHES.replace(before, after, 1))
     assert (code, problem in said) == (1, True), said
+
+
+def test_the_replicas_of_a_pods_workload(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From a pod a rule could get to its ReplicaSet, but not to the Deployment that has it."""
+    for name, text in files(blocks(page("docs/inputs.md")), "replicas").items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert run(["check", "--strict", str(tmp_path)]) == 0
+    assert run(["test", str(tmp_path)]) == 0
+    assert "4 of 4 steps as expected" in capsys.readouterr().out

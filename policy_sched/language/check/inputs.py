@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from policy_sched import source
 from policy_sched.language import stdlib, syntax
 from policy_sched.language.diagnostics import InputSource, Problem, Text, did_you_mean
-from policy_sched.language.values import types
+from policy_sched.language.values import OWNER, types
 
 CRD: Final = "CustomResourceDefinition"
 NO_SCHEMA: Final = "PS801"
@@ -38,6 +38,8 @@ META: Final[Mapping[str, types.Type]] = {
     "annotations": types.map_of(types.STRING, types.STRING),
     "creationTime": types.TIMESTAMP,
     "seenAt": types.TIMESTAMP,
+    "ownerKind": types.STRING,
+    "ownerName": types.STRING,
 }
 """What every object has besides the fields of its schema."""
 _NOT_READ: Final = frozenset({"apiVersion", "kind", "metadata", *META})
@@ -140,7 +142,7 @@ def as_read(inputs: Sequence[CheckedInput], read: Collection[str]) -> tuple[Chec
     for entry in inputs:
         given, kind = entry.source, entry.type
         root = None if kind.root is None else _pruned(kind.root, read)
-        kind = replace(kind, record=_pruned(kind.record, read, META), root=root)
+        kind = replace(kind, record=_pruned(kind.record, read, META.keys() - OWNER), root=root)
         key = "" if given.key is None else given.key.text
         parts = (given.api_version, given.kind, given.url, given.items, given.poll, key, kind)
         digest = hashlib.sha256("\0".join(map(repr, parts)).encode()).hexdigest()[:16]

@@ -39,6 +39,7 @@ from policy_sched.language.values.limits import (
 )
 from policy_sched.language.values.objects import (
     ATTRIBUTE as ATTRIBUTE,
+    OWNER as OWNER,
     BlankObject as BlankObject,
     ObjectReader as ObjectReader,
     annotation_reader as annotation_reader,

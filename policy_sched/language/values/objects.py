@@ -127,7 +127,9 @@ _SCALARS: Final[dict[types.Type, tuple[Any, Any]]] = {
     types.TIMESTAMP: (_Time, _Time(0)),
     types.RESOURCES: (_Resources, msgspec.field(default_factory=_Resources)),
 }
-META: Final = frozenset({"name", "namespace", "labels", "annotations", "creationTime", "seenAt"})
+OWNER: Final = frozenset({"ownerKind", "ownerName"})
+"""Of these, the fields that are kept where a rule reads one of them."""
+META: Final = OWNER | {"name", "namespace", "labels", "annotations", "creationTime", "seenAt"}
 """Fields that come from an object's metadata, and from when it was seen."""
 
 
@@ -138,6 +140,7 @@ class ObjectReader:
         self._kind = kind
         self._struct = struct_of(kind)
         self._decoder = msgspec.json.Decoder(self._struct, dec_hook=_decoded)
+        self._owned = not OWNER.isdisjoint(name for name, _ in kind.fields)
 
     def read(self, item: model.ApiObject, seen_at: int) -> Any:
         """Return the record of an object. Raises ValueError with the path of what does not fit."""
@@ -149,6 +152,11 @@ class ObjectReader:
         record.f_name, record.f_namespace = meta.name, meta.namespace
         record.f_labels, record.f_annotations = meta.labels, meta.annotations
         record.f_creationTime, record.f_seenAt = model.nanoseconds(meta.creation_timestamp), seen_at
+        for owner in meta.owner_references if self._owned else ():
+            if owner.controller:
+                for name, value in (("ownerKind", owner.kind), ("ownerName", owner.name)):
+                    if ATTRIBUTE + name in record.__struct_fields__:
+                        setattr(record, ATTRIBUTE + name, value)
         return record
 
     def plain(self, content: Any) -> Any:
