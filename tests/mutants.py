@@ -50,6 +50,7 @@ SPREAD: Final = "plugins/podtopologyspread"
 AFFINITY: Final = "plugins/interpodaffinity"
 CLAIMS: Final = "plugins/dynamicresources"
 DEVICES: Final = ("tests/plugins/dynamicresources",)
+KEPT_ROWS: Final = ("tests/plugins/rules/test_kept_rows.py",)
 TABLES: Final = ("tests/cluster/tables",)
 OVERLAY: Final = ("tests/cluster/overlay",)
 TERMS: Final = ("tests/cluster/counts/test_existing_terms.py",)
@@ -351,6 +352,36 @@ MUTANTS: Final = (
         "if kept is not None:",
         ("tests/language/runtime/test_incremental.py",),
     ),
+    Mutant(
+        "language/runtime/context.py",
+        "if entry is None or entry[0] is not record:",
+        "if entry is None:",
+        KEPT_ROWS,
+    ),
+    Mutant(
+        "plugins/rules/kept_rows.py",
+        "changed = (kept.stamps[:n] != stamps).nonzero()[0]",
+        "changed = (kept.stamps[:n] == _NEVER).nonzero()[0]",
+        KEPT_ROWS,
+    ),
+    Mutant(
+        "plugins/rules/kept_rows.py",
+        "changed = rows[kept.stamps[rows] != stamps[rows]]",
+        "changed = rows[kept.stamps[rows] == _NEVER]",
+        KEPT_ROWS,
+    ),
+    Mutant(
+        "plugins/rules/kept_rows.py",
+        "if kept.stamps.item(row) == stamp:",
+        "if kept.stamps.item(row) != _NEVER:",
+        KEPT_ROWS,
+    ),
+    Mutant(
+        "plugins/rules/kept_rows.py",
+        "if latest is pod and kept.stamps.size >= n:",
+        "if kept.stamps.size >= n:",
+        KEPT_ROWS,
+    ),
     # Tables and journal.
     Mutant(
         "cluster/tables/journal.py",
@@ -364,8 +395,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "cluster/tables/journal.py",
-        "self.stamps[row], self._bare[row] = version, -version",
-        "self._bare[row] = -version",
+        "self.stamps[row], self.bare[row] = version, -version",
+        "self.bare[row] = -version",
         TABLES,
     ),
     Mutant(

@@ -28,7 +28,9 @@ import msgspec
 
 from policy_sched.bench import workloads
 from policy_sched.bench.result import Latency, Result
+from policy_sched.client.kube.rest import CustomDecoding
 from policy_sched.model import KINDS, ApiObject, Namespace, Node, Pod, PodInfo, ResourceClaim
+from policy_sched.profiles.models import policies_directory
 from policy_sched.profiles.reload import Config
 from policy_sched.report import Advance, unshown
 from policy_sched.scheduler import Outcome, Preempt, Scheduler, object_gone, object_seen, pod_gone
@@ -36,6 +38,9 @@ from policy_sched.scheduler.setup import build
 
 GC_THRESHOLDS: Final = (50_000, 50, 1000)
 """A pod makes some twenty objects: the youngest generation is collected every 2,500 pods."""
+
+TURNS: Final = 5
+"""How often a workload and the one that it is compared with alternate."""
 
 COLD: Final = "cold"
 WARM: Final = "warm"
@@ -89,6 +94,8 @@ class Throughput(Result, frozen=True):
     unschedulable: int
     phases: dict[str, TimedPhase]
     note: str
+    share: float | None = None
+    """Of a workload with shipped policies, its rate in a second of CPU by SchedulingBasic's."""
 
     def text_lines(self) -> Iterator[str]:
         """Yield the result for people."""
@@ -107,6 +114,9 @@ class Throughput(Result, frozen=True):
                 yield f"        {phase.unschedulable} of {pods} pods did not fit"
         if self.ratio is not None:
             yield f"  {self.ratio:,} times the {self.threshold} pods/s that scheduler_perf asks for"
+        if self.share is not None:
+            basic = workloads.BASIC.name
+            yield f"  {self.share:.2f} of {basic}'s rate in a second of CPU, measured in turns"
         if self.note:
             yield f"  note: {self.note}"
 
@@ -117,6 +127,7 @@ def run_benchmark(
     """Run a workload, cold and then warm; ``policies``: files of policies that take part."""
     scheduler, init_pods = loaded(workload, nodes, policies=policies)
     phases = run_phases(workload, scheduler, (pods, pods), quiet_collector)
+    share = _share(workload, scheduler, nodes, pods) if workload.policies else None
     threshold = workload.threshold if nodes == workload.nodes else None
     warm = phases[-1]
     rate = warm.decisions_per_second
@@ -133,7 +144,25 @@ def run_benchmark(
         warm.unschedulable,
         dict(zip((COLD, WARM), phases, strict=True)),
         workload.note,
+        share,
     )
+
+
+def _share(workload: workloads.Workload, scheduler: Scheduler, nodes: int, pods: int) -> float:
+    """Return the rate of a workload by that of SchedulingBasic, whose phases alternate with its.
+
+    Both have had a phase before, so that none meets empty caches.
+    """
+    basic, _ = loaded(workloads.BASIC, nodes)
+    sizes = [max(1, pods // TURNS)] * TURNS
+    run_phases(workloads.BASIC, basic, sizes[:1], quiet_collector)
+    own_turns = phases_of(workload, scheduler, sizes, quiet_collector)
+    basic_turns = phases_of(workloads.BASIC, basic, sizes, quiet_collector)
+    own = other = 0.0
+    for phase, basic_phase in zip(own_turns, basic_turns, strict=True):
+        own += phase.cpu_seconds
+        other += basic_phase.cpu_seconds
+    return round(other / max(own, 1e-4), 2)
 
 
 def run_phases(
@@ -143,17 +172,26 @@ def run_phases(
     around: Callable[[], AbstractContextManager[None]],
 ) -> list[TimedPhase]:
     """Run phases of so many pods one after the other, each within ``around``."""
-    phases = []
+    return list(phases_of(workload, scheduler, sizes, around))
+
+
+def phases_of(
+    workload: workloads.Workload,
+    scheduler: Scheduler,
+    sizes: Sequence[int],
+    around: Callable[[], AbstractContextManager[None]],
+) -> Iterator[TimedPhase]:
+    """Do as `run_phases`; a phase runs when it is asked for."""
     first = 0  # no pod comes twice, so that distinct pods stay distinct
     for pods in sizes:
         texts = [msgspec.json.encode(workload.pod(first + i)) for i in range(pods)]
         claims = workloads.claims_json(workload, first, pods)
         run = _Phase(scheduler, workloads.churn_json(workload, first, pods), claims)
         with around():
-            phases.append(run.timed(texts))
+            phase = run.timed(texts)
         run.undo()
+        yield phase
         first += pods
-    return phases
 
 
 def loaded(
@@ -177,9 +215,10 @@ def with_nodes(
 ) -> Scheduler:
     """Return a scheduler with the workload's objects and nodes."""
     objects = [_decoded(manifest) for manifest in workload.objects]
-    if workload.slices is not None:
-        objects += [_decoded(manifest) for i in range(nodes) for manifest in workload.slices(i)]
-    scheduler = build(config, policies, objects=objects)
+    if workload.of_node is not None:
+        objects += [_decoded(manifest) for i in range(nodes) for manifest in workload.of_node(i)]
+    shipped = (str(policies_directory() / name / "policy.yaml") for name in workload.policies)
+    scheduler = build(config, (*shipped, *policies), objects=objects)
     for decoded in objects:
         if isinstance(decoded, Namespace):
             scheduler.cache.set_namespace(decoded)
@@ -207,7 +246,9 @@ def add_init_pods(
 
 def _decoded(manifest: Mapping[str, object]) -> ApiObject:
     kind = str(manifest["apiVersion"]), str(manifest["kind"])
-    return msgspec.convert(manifest, KINDS[kind])
+    if kind in KINDS:
+        return msgspec.convert(manifest, KINDS[kind])
+    return CustomDecoding(kind).object(msgspec.json.encode(manifest))
 
 
 @dataclass(slots=True)

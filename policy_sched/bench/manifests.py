@@ -203,3 +203,48 @@ def budget(number: int) -> Manifest:
         "spec": {"selector": {"matchLabels": {"group": f"group-{number}"}}},
         "status": {"disruptionsAllowed": number},
     }
+
+
+TEAMS: Final = 1000
+"""Namespaces with a quota of their own."""
+_ZONES: Final = 8
+
+
+def quota(number: int) -> Manifest:
+    """Return the ElasticQuota of a team: half a node is its own, and it may use 20."""
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": "quota", "namespace": f"team-{number}"},
+        "spec": {
+            "min": {"cpu": "2", "memory": "16Gi"},
+            "max": {"cpu": "80", "memory": "640Gi"},
+        },
+    }
+
+
+def of_team(index: int) -> Manifest:
+    """Return a pod of one of the teams, in turn."""
+    return pod("team", index, namespace=f"team-{index % TEAMS}")
+
+
+def zones_of_node(index: int) -> list[Manifest]:
+    """Return the NodeResourceTopology of the index-th node: an eighth of it in each zone."""
+    amounts = [{"name": "cpu", "available": "500m"}, {"name": "memory", "available": "4Gi"}]
+    zones = [
+        {
+            "name": f"node-{number}",
+            "type": "Node",
+            "resources": amounts,
+            "costs": [{"name": f"node-{n}", "value": 10 + abs(n - number)} for n in range(_ZONES)],
+        }
+        for number in range(_ZONES)
+    ]
+    topology: Manifest = {
+        "apiVersion": "topology.node.k8s.io/v1alpha2",
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": node_name(index)},
+        "topologyPolicies": ["SingleNUMANodeContainerLevel"],
+        "zones": zones,
+    }
+    return [topology]

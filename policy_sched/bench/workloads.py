@@ -42,10 +42,12 @@ class Workload:
     """Pods that come between measured ones and are not measured."""
     churn_every: int = 0
     """One pod of ``churn`` comes before the first of so many measured pods."""
-    slices: Callable[[int], list[Manifest]] | None = None
-    """The devices of the i-th node."""
+    of_node: Callable[[int], list[Manifest]] | None = None
+    """Other API objects that come with the i-th node, such as its devices."""
     claim: Maker | None = None
     """The resource claim that comes with the i-th measured pod."""
+    policies: tuple[str, ...] = ()
+    """Shipped policies that take part, by folder; the rate is compared with SchedulingBasic's."""
 
 
 def node_json(workload: Workload, index: int) -> bytes:
@@ -305,7 +307,7 @@ _claiming = partial(
 )
 ONE_DEVICE: Final = _claiming(
     "SchedulingWithResourceClaimTemplate",
-    slices=devices.whole_devices,
+    of_node=devices.whole_devices,
     claim=devices.one_device,
     pods=2500,
     threshold=40,
@@ -313,27 +315,47 @@ ONE_DEVICE: Final = _claiming(
 )
 MATCHING: Final = _claiming(
     "SchedulingWithMatchAttribute",
-    slices=devices.whole_devices,
+    of_node=devices.whole_devices,
     claim=devices.matching,
     pods=1500,
     note="not of scheduler_perf: 2 of 8 devices with an attribute in common",
 )
 CONSUMABLE_CAPACITY: Final = _claiming(
     "ConsumableCapacity",
-    slices=devices.shareable_devices,
+    of_node=devices.shareable_devices,
     claim=devices.share,
     pods=2500,
     note="an eighth of one of 8 devices, by its memory",
 )
 PARTITIONABLE: Final = _claiming(
     "Partitionable",
-    slices=devices.partitionable_devices,
+    of_node=devices.partitionable_devices,
     claim=devices.partition,
     pods=2500,
     note="one of the two halves of one of 8 devices",
 )
 WITH_DEVICES: Final = (ONE_DEVICE, MATCHING, CONSUMABLE_CAPACITY, PARTITIONABLE)
 """Workloads whose pods claim devices: scheduler_perf's of topic dra."""
+
+CAPACITY: Final = replace(
+    BASIC,
+    name="CapacityScheduling",
+    pod=make.of_team,
+    objects=tuple(make.quota(number) for number in range(make.TEAMS)),
+    policies=("capacity",),
+    threshold=None,
+    note=f"not of scheduler_perf: each of {make.TEAMS:,} namespaces has an ElasticQuota",
+)
+NUMA: Final = replace(
+    BASIC,
+    name="NodeResourceTopologyMatch",
+    of_node=make.zones_of_node,
+    policies=("numa",),
+    threshold=None,
+    note="not of scheduler_perf: 8 zones on each node, and each container needs one of them",
+)
+WITH_INPUTS: Final = (CAPACITY, NUMA)
+"""Workloads whose shipped policies read objects of other kinds."""
 
 WORKLOADS: Final = {
     "NodeAffinity": NODE_AFFINITY,
@@ -342,7 +364,10 @@ WORKLOADS: Final = {
         workload.name: workload
         for workload in (BASIC, DISTINCT, NODE_AFFINITY, MIXED_BASE, DAEMON_SET)
     },
-    **{workload.name: workload for workload in (*NEIGHBOURS, *MAKING_ROOM, *WITH_DEVICES)},
+    **{
+        workload.name: workload
+        for workload in (*NEIGHBOURS, *MAKING_ROOM, *WITH_DEVICES, *WITH_INPUTS)
+    },
 }
 """Workloads by name, with the short names that people use."""
 

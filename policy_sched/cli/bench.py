@@ -54,6 +54,8 @@ Name = Literal[
     "SchedulingWithMatchAttribute",
     "ConsumableCapacity",
     "Partitionable",
+    "CapacityScheduling",
+    "NodeResourceTopologyMatch",
     "PreemptionDryRun",
     "Reload",
     "Check",
@@ -89,23 +91,25 @@ def bench(  # noqa: PLR0913  # the options of the verb
     name
         A workload of scheduler_perf; NodeAffinity and MixedBase are short for
         SchedulingNodeAffinity and MixedSchedulingBasePod. SchedulingDistinct is SchedulingBasic
-        with pods of which no two are alike. PreemptionDryRun measures the search for pods to
-        evict, in milliseconds. Reload runs SchedulingDistinct while policies change and break, a
-        reload for every 20 pods: with 500 pods coming each second, and with all there at once.
-        Check measures `policy-sched check` on 200 policies, from the start of its process.
-        RuleCost holds what rules are estimated to cost against the time that they take.
-        Snapshot reads nodes and pods from files, as JSON, as YAML, and as YAML with aliases.
-        API creates nodes and pods through an API server, which is one process, and has
-        `policy-sched run --kubeconfig`, another one, bind them; the second time while all is read
-        again and the policies change, the third time as they come at a rate. Turns makes changes to
-        such a cluster that concern 10,000 waiting pods at once, and measures the turns of the
-        scheduler's event loop. Hostile has 500 ordinary pods come in a second, beside the worst
-        claims, selectors, rules and groups that we know, and measures what these leave: renewals of
-        the lease, and bindings. Size loads 100,000 nodes and 1,000,000 pods and measures their
-        memory. Inputs loads 100,000 objects that a rule reads by the name of the node, and decides
-        pods while nothing changes, and while one object changes before each. All runs every
-        workload of decisions, each in a process of its own, and prints a table in Markdown: beside
-        the rates, scheduler_perf's threshold, what bare arrays take, and calls per pod.
+        with pods of which no two are alike. CapacityScheduling and NodeResourceTopologyMatch are
+        SchedulingBasic with the shipped policy of that name, 1,000 quotas or 8 zones on each node;
+        a line says their share of SchedulingBasic's rate. PreemptionDryRun measures the search for
+        pods to evict, in milliseconds. Reload runs SchedulingDistinct while policies change and
+        break, a reload for every 20 pods: with 500 pods coming each second, and with all there at
+        once. Check measures `policy-sched check` on 200 policies, from the start of its process.
+        RuleCost holds what rules are estimated to cost against the time that they take. Snapshot
+        reads nodes and pods from files, as JSON, as YAML, and as YAML with aliases. API creates
+        nodes and pods through an API server, which is one process, and has `policy-sched run
+        --kubeconfig`, another one, bind them; the second time while all is read again and the
+        policies change, the third time as they come at a rate. Turns makes changes to such a
+        cluster that concern 10,000 waiting pods at once, and measures the turns of the scheduler's
+        event loop. Hostile has 500 ordinary pods come in a second, beside the worst claims,
+        selectors, rules and groups that we know, and measures what these leave: renewals of the
+        lease, and bindings. Size loads 100,000 nodes and 1,000,000 pods and measures their memory.
+        Inputs loads 100,000 objects that a rule reads by the name of the node, and decides pods
+        while nothing changes, and while one object changes before each. All runs every workload of
+        decisions, each in a process of its own, and prints a table in Markdown: beside the rates,
+        scheduler_perf's threshold, what bare arrays take, and calls per pod.
     nodes
         Number of nodes; scheduler_perf's own number unless given.
     pods

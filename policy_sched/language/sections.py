@@ -9,15 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 
+from policy_sched.cluster.tables import NODE_COLUMNS, NODE_FIELDS, Kind, Scope
 from policy_sched.language import codegen, values
-from policy_sched.language.ir import Reads, Recording, Site
+from policy_sched.language.ir import Reads, Recording, Site, field_of_column
 from policy_sched.language.runtime import NOT_NEGATIVE, SURE_SCORE, Activation, Runtime
 from policy_sched.model import PodInfo
+
+_STATIC: Final = [one.name for one in NODE_COLUMNS.values() if one.kind is Kind.STATIC]
+_KEPT_FIELDS: Final = {field_of_column((name, "")) for name in _STATIC} - {
+    *("images", "deviceAllocatable", "deviceRequested")
+} | {"input", *NODE_FIELDS}
+"""Fields of a node of which nothing changes with pods, or with other nodes."""
+_OF_THE_ATTEMPT: Final = frozenset({"queue", "podGroup", "namespaceObject"})
 
 
 class Root(msgspec.Struct, frozen=True):
@@ -425,6 +433,24 @@ class CompiledPolicy:
     def reads_allocation(self) -> bool:
         """Whether a rule reads what the pod's claims would get on a node."""
         return "allocation" in self.reads.node
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether pods on nodes change no result of filter and score, and these run row by row.
+
+        They follow from the pod, static fields of the node and objects that are named as the node.
+        """
+        reads = self.reads
+        units = [self.sections.filter, *_scoring(self.sections)[:1]]
+        recordings = [unit.recording for unit in units if unit is not None]
+        return (
+            "input" in reads.node
+            and reads.node <= _KEPT_FIELDS
+            and reads.scope is Scope.NODE
+            and not reads.inputs
+            and not any(path[0] in _OF_THE_ATTEMPT for path in reads.pod)
+            and any(recording is None or not recording.arrays for recording in recordings)
+        )
 
     @property
     def units(self) -> float:

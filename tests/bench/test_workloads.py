@@ -217,3 +217,15 @@ def test_a_scenario_without_nodes_or_pods_is_rejected(tmp_path: Path, body: str)
     """A node, and a pod that waits."""
     with pytest.raises(PolicySchedError, match="no node or no pending pod"):
         workloads.workload_from_test(workloads.BASIC, scenario(tmp_path, body))
+
+
+@pytest.mark.parametrize("workload", workloads.WITH_INPUTS)
+def test_a_line_says_the_share_of_scheduling_basic(workload: workloads.Workload) -> None:
+    """Pods of each team count to its quota, and each container finds a zone: all are bound."""
+    result = run_benchmark(workload, 20, 10)
+    assert result.unschedulable == 0
+    assert result.share is not None
+    assert result.share > 0
+    line = f"  {result.share:.2f} of SchedulingBasic's rate in a second of CPU, measured in turns"
+    assert line in result.text_lines()
+    assert run_benchmark(workloads.BASIC, 20, 10).share is None

@@ -51,11 +51,11 @@ class Journal:
     """Remembers at least the last ``capacity / 2`` changes, in at most ``capacity`` entries."""
 
     __slots__ = (
-        "_bare",
         "_capacity",
         "_dropped",
         "_ends",
         "_log",
+        "bare",
         "nodes_version",
         "stamps",
         "static_version",
@@ -69,8 +69,8 @@ class Journal:
         self._ends: list[int] = []
         self.stamps = array("q")
         """By row: where a stamp is what it was, the row is what it was. To be read only."""
-        self._bare = array("q")
-        """By row, the stamp without pods."""
+        self.bare = array("q")
+        """By row, the stamp without pods: another one after each change but of pods."""
         self.version = 0
         """How many changes there ever were."""
         self.static_version = 0
@@ -93,14 +93,14 @@ class Journal:
         if pods:
             self.stamps[row] = version
         elif pods is not None:
-            self.stamps[row] = self._bare[row]
+            self.stamps[row] = self.bare[row]
         else:
             if row >= len(self.stamps):
                 more = [0] * (row + 1 - len(self.stamps))
                 self.stamps.extend(more)
-                self._bare.extend(more)
+                self.bare.extend(more)
             # Another one, and yet another one for when the pods have left.
-            self.stamps[row], self._bare[row] = version, -version
+            self.stamps[row], self.bare[row] = version, -version
         if kind != DYNAMIC:
             self.static_version = self.nodes_version = version
         if len(log) > self._capacity:

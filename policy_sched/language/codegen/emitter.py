@@ -45,6 +45,10 @@ class ConstantPool:
     def __init__(self) -> None:
         self.constants: dict[str, object] = {}
         self.columns: dict[ColumnKey, str] = {}
+        self.helpers: list[str] = []
+        """Lines of functions that others call, and of what these keep."""
+        self.parts: dict[ir.Op, tuple[str, bool]] = {}
+        """By op that is kept for an object, its function, and whether that counts steps."""
         self._names: dict[int, str] = {}
 
     def __getstate__(self) -> tuple[dict[str, object], dict[ColumnKey, str]]:
@@ -52,6 +56,7 @@ class ConstantPool:
 
     def __setstate__(self, state: tuple[dict[str, object], dict[ColumnKey, str]]) -> None:
         self.constants, self.columns = state
+        self.helpers, self.parts = [], {}  # they are in the text
         self._names = {id(value): name for name, value in self.constants.items()}
 
     def constant(self, value: object) -> str:
@@ -223,7 +228,7 @@ class Emitter:
         return f"{self.prefix}{op.serial}"
 
     def _is_statement(self, op: ir.Op) -> bool:
-        if op.rep[0] == "t" or isinstance(op.data, ir.Loop | ir.PodCount):
+        if op.rep[0] == "t" or isinstance(op.data, ir.Loop | ir.PodCount | ir.ObjectPart):
             return True
         return self.placement.over_rows(op) and op in self.placement.regions
 
@@ -233,6 +238,8 @@ class Emitter:
             self._write_region(op, name, home)
         elif isinstance(op.data, ir.PodCount):
             self._write_count(op, op.data, name, home)
+        elif isinstance(op.data, ir.ObjectPart):
+            self._write_part(op, op.data, name, home)
         elif isinstance(op.data, ir.Loop):
             loop_text(self, op, op.data, name, home)
         else:
@@ -359,6 +366,27 @@ class Emitter:
         condition = self.slots.constant(counted.condition)
         count = "rt.pods_that_meet" if op.kind is ops.COUNT_ALL else "rt.counts.of"
         home.lines.append(f"{name} = {count}({condition}, {name}f, ({values}))")
+
+    def _write_part(self, op: ir.Op, part: ir.ObjectPart, name: str, home: ir.Block) -> None:
+        """Write a value that is made once for each version of an object."""
+        known = self.slots.parts.get(op)
+        if known is None:
+            shapes, function = self.placement.shapes, f"o{op.serial}"
+            names = {part.number: "number"}
+            motion = ir.CodeMotion([part.value], False, names, shapes)
+            inner = Emitter(motion, self.slots, names, (shapes, f"{function}_"))
+            result = inner.root(part.value)
+            counts = bool(inner.steps) or inner.refills
+            own = [INDENT + "left = remaining()"] if inner.steps else []
+            body = [*own, *(INDENT + line for line in inner.lines()), f"{INDENT}return {result}"]
+            self.slots.helpers += [f"{function}_ = {{}}", f"def {function}(number):", *body]
+            known = self.slots.parts[op] = function, counts
+        function, counts = known
+        self.refills = self.refills or counts
+        identity = self.slots.constant(part.identity)
+        target = f"{name}v, {name}e" if op.rep[0] == "t" else name
+        number = self.text(op.args[0], home)
+        home.lines.append(f"{target} = rt.of_object({identity}, {function}_, {function}, {number})")
 
     def _write_region(self, op: ir.Op, name: str, home: ir.Block) -> None:
         region = self.placement.regions[op]

@@ -203,13 +203,12 @@ class _RowBody:
         self._writer = writer
         self._gaps = gaps
         build = ir.Builder()
+        codes = [_code(rule, build) for rule in filters]
+        both = ir.ObjectParts(build).of([*codes, *(_score(rule, build) for rule in scores)])
         self._codes = [
-            _optional(f"a{i} is not None", _code(rule, build), build)
-            for i, rule in enumerate(filters)
+            _optional(f"a{i} is not None", op, build) for i, op in enumerate(both[: len(codes)])
         ]
-        self._scores = [
-            _optional(f"b{i}", _score(rule, build), build) for i, rule in enumerate(scores)
-        ]
+        self._scores = [_optional(f"b{i}", op, build) for i, op in enumerate(both[len(codes) :])]
         self._fails = any(test.error is not None for rule in scores for test in rule.tests)
         rules = [*self._codes, *self._scores]
         flags = {op.args[0]: str(op.args[0].data) for op in rules}

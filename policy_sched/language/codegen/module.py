@@ -290,7 +290,7 @@ class Writer:
     def text(self) -> str:
         """Return the text of the factory."""
         given = ", ".join([*FACTORY_ARGUMENTS, *self.slots.columns.values()])
-        lines = [*self._lines, f"return {', '.join(self._names)}"]
+        lines = [*self.slots.helpers, *self._lines, f"return {', '.join(self._names)}"]
         return "\n".join([f"def factory({given}):", *(INDENT + line for line in lines)]) + "\n"
 
     def program(
@@ -320,16 +320,18 @@ def generate(
     Without ``code`` it has its costs alone: it cannot be bound.
     """
     writer = Writer(code=code, joint=True)
-    if code:
-        writer.function("scalar", "pod, ctx, row", roots, rows=False)
     recording = None
     if build is not None:
         counted = CountPass(roots, build)
         recording = ir.recorded(roots, counted.roots) if code else None
-        if counted.found:
-            if code:
-                writer.function(_PLAIN, OVER_ROWS, roots, rows=True)
-            roots = counted.roots
+        parts = ir.ObjectParts(build)
+        roots = parts.of(roots)
+    if code:
+        writer.function("scalar", "pod, ctx, row", roots, rows=False)
+    if build is not None and counted.found:
+        if code:
+            writer.function(_PLAIN, OVER_ROWS, roots, rows=True)
+        roots = parts.of(counted.roots)
     writer.function(COSTLY, OVER_ROWS, roots, rows=True)
     if build is None:
         return writer.program(roots, (), ())

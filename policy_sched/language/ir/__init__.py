@@ -38,6 +38,8 @@ from policy_sched.language.ir.graph import (
 from policy_sched.language.ir.ops import LoopKind as LoopKind, OpKind as OpKind
 from policy_sched.language.ir.pod_invariant import (
     POD_LIMIT as POD_LIMIT,
+    ObjectPart as ObjectPart,
+    ObjectParts as ObjectParts,
     PodInvariance as PodInvariance,
     PodInvariants as PodInvariants,
     Reassociation as Reassociation,

@@ -7,6 +7,10 @@ come together, and computes whole numbers that will be divided as doubles. Both 
 int64 sums are the same in any order, and doubles hold whole numbers exactly up to 2^53. The bounds
 are not proved here but checked at pod time: ``limits`` names materialized columns, ``guards``
 numbers of the pod. Where one of them is too great, the plain function is called.
+
+What follows from the object of an input that is named as the node, and from constants, is made once
+for each version of the object, in functions of all rows and of one: `ObjectParts` replaces what is
+costly of it by an `OF_OBJECT` op, whose data is the value.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import msgspec
 
 from policy_sched.cluster.tables import NODE_COLUMNS, Kind
 from policy_sched.language.ir import ops
-from policy_sched.language.ir.graph import Builder, Level, Op
+from policy_sched.language.ir.graph import Builder, Call, Level, Loop, Op, reached
 from policy_sched.language.ir.regions import Shapes, find_region
 from policy_sched.language.values import INT_MAX, INT_MIN
 
@@ -96,6 +100,78 @@ def find_pod_invariants(
     invariants.sort(key=lambda op: op.serial)
     static = tuple(op for op in invariants if not invariance.is_dynamic(op))
     return PodInvariants(static, tuple(op for op in invariants if invariance.is_dynamic(op)))
+
+
+class ObjectPart(msgspec.Struct, frozen=True, eq=False):
+    """The data of an `OF_OBJECT` op: a value that follows from the object of a number."""
+
+    identity: str
+    number: Op
+    value: Op
+
+
+class ObjectParts:
+    """Rewrites roots so that what follows from one object alone is made once for each version."""
+
+    def __init__(self, build: Builder) -> None:
+        self._build = build
+        self._invariance = PodInvariance()
+        self._new: dict[Op, Op] = {}
+
+    def of(self, roots: Sequence[Op]) -> list[Op]:
+        """Return the roots with `OF_OBJECT` ops; the same list if there are none."""
+        inside = sorted(reached(roots), key=lambda op: op.serial)
+        if not any(_is_number(op) for op in inside):
+            return list(roots)
+        users: dict[Op, set[Op | None]] = {_whole(op): {None} for op in roots}
+        for op in inside:
+            for used in () if _whole(op) is not op else op.args:
+                users.setdefault(_whole(used), set()).add(op)
+        costly: set[Op] = set()
+        for op in inside:
+            own = isinstance(op.data, Loop | Call) or any(_whole(a) in costly for a in op.args)
+            kept = own and self._follows(op) and self._is_shared(users.get(op, set()))
+            if own and not kept:
+                costly.add(op)
+            if op not in self._new:
+                self._new[op] = self._rebuilt(op, kept=kept)
+        return [self._new[op] for op in roots]
+
+    def _follows(self, op: Op) -> bool:
+        """Return whether an op is a function of one object, and of constants."""
+        number = op.key
+        return (
+            number is not None
+            and _is_number(number)
+            and not op.params
+            and op.kind not in (ops.VAL, ops.ERR)
+            and self._invariance.holds(op)
+        )
+
+    def _is_shared(self, users: set[Op | None]) -> bool:
+        """Return whether something else needs a value, or several others."""
+        return len(users) > 1 or any(op is None or not self._follows(op) for op in users)
+
+    def _rebuilt(self, op: Op, *, kept: bool) -> Op:
+        args = tuple(self._new[a] for a in op.args)
+        again = op if args == op.args else self._build.again(op, args)
+        if not kept:
+            return again
+        number = op.key
+        assert number is not None, "it follows from an object"
+        assert isinstance(number.data, tuple)
+        part = ObjectPart(number.data[1], number, again)
+        return self._build.op(ops.OF_OBJECT, number, rep=op.rep, data=part)
+
+
+def _is_number(op: Op) -> bool:
+    """Return whether an op is the number of the object that is named as the node."""
+    return op.kind is ops.COLUMN and isinstance(op.data, tuple) and op.data[0] == "input"
+
+
+def _whole(op: Op) -> Op:
+    """Return the pair that an op is a part of, else the op."""
+    return op.args[0] if op.kind in (ops.VAL, ops.ERR) else op
 
 
 #: Kept whole numbers stay below it; a sum with a number of the pod is then exact in a double.

@@ -11,6 +11,7 @@ filtered and mapped is a loop that has not run yet (`Comprehension`).
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -194,9 +195,15 @@ def default_of(kind: types.Type) -> Any:
         case types.MapType():
             return {}
         case types.ObjectType():
-            return values.BlankObject({name: default_of(of) for name, of in kind.fields})
+            return _blank(kind)
         case types.RecordType() if kind.fields:
             return {name: default_of(of) for name, of in kind.fields}
         case types.RecordType():
             return _RECORDS.get(kind.name)
     return _SIMPLE.get(kind)
+
+
+@cache
+def _blank(kind: types.ObjectType) -> values.BlankObject:
+    """Return the one record without an object, so that looking an object up twice is one op."""
+    return values.BlankObject({name: default_of(of) for name, of in kind.fields})

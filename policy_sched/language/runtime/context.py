@@ -182,6 +182,24 @@ class Runtime:
         record = self.table.table.input_table(identity).records[number]
         return default if record is None else record
 
+    def of_object(
+        self,
+        identity: str,
+        known: dict[int, tuple[Any, Any]],
+        function: Callable[[int], Any],
+        number: int,
+    ) -> Any:
+        """Return what a function makes of the object of a number, once for each version of it.
+
+        ``known``: the objects that it was called for, and its results, by number; an object that
+        goes stays there until another one has its number.
+        """
+        record = self.table.table.input_table(identity).records[number]
+        entry = known.get(number)
+        if entry is None or entry[0] is not record:
+            entry = known[number] = record, function(number)
+        return entry[1]
+
     def input_all(self, identity: str) -> Sequence[Any]:
         """Return the objects of an input; none if there are more than it states."""
         if self.input_exceeds(identity):

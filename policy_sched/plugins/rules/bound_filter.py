@@ -18,6 +18,7 @@ from policy_sched.language.runtime import Activation, Runtime
 from policy_sched.language.values import Failure, LimitError, one_evaluation
 from policy_sched.model import PodInfo
 from policy_sched.plugins.rules import equivalence_classes
+from policy_sched.plugins.rules.kept_rows import KeptRows
 
 Codes = npt.NDArray[np.int16]
 Rows = npt.NDArray[np.intp] | None
@@ -80,6 +81,8 @@ class BoundFilter:
             for rule in sections.rules
         ]
         self._classes = [_classes(rule, runtime) for rule in sections.rules]
+        self.kept: KeptRows | None = None
+        """Codes by row, where pods on the nodes change none."""
 
     def codes(self, pod: PodInfo, cycle: Activation, rows: Rows = None) -> Codes | None:
         """Return a code per row; None if every row passes.
@@ -91,13 +94,24 @@ class BoundFilter:
             return None
         if rows is not None and len(rows) <= thresholds.LOOP_ROWS:
             return self._row_by_row(pod, cycle, rows.tolist())
+        if self.kept is None:
+            return self._fresh(bound, pod, cycle, rows)
+        codes = self.kept.of_rows(pod, rows, lambda new: self._fresh(bound, pod, cycle, new))
+        return codes if codes.any() else None
+
+    def _fresh(self, bound: BoundUnit, pod: PodInfo, cycle: Activation, rows: Rows) -> Codes | None:
+        """Do as `codes`, whatever is kept."""
         n = self.nodes.n if rows is None else len(rows)
         try:
             out = bound.vector(pod, cycle, rows, n)
         except LimitError as error:
             if error.whole:
                 raise
-            return self._row_by_row(pod, cycle, range(n) if rows is None else rows.tolist())
+            each = range(n) if rows is None else rows.tolist()
+            with one_evaluation():
+                return np.array(
+                    [self._fresh_code(bound, pod, cycle, row) for row in each], np.int16
+                )
         return self.codes_of(out, n)
 
     @property
@@ -178,6 +192,12 @@ class BoundFilter:
         bound = self._unit
         if bound is None:
             return 0
+        if self.kept is not None:
+            return self.kept.of_row(pod, row, lambda: self._fresh_code(bound, pod, cycle, row))
+        return self._fresh_code(bound, pod, cycle, row)
+
+    def _fresh_code(self, bound: BoundUnit, pod: PodInfo, cycle: Activation, row: int) -> int:
+        """Do as `code`, whatever is kept."""
         try:
             out = bound.functions.scalar(pod, cycle, row)
         except LimitError as error:

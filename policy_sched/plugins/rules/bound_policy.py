@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -35,6 +35,7 @@ from policy_sched.model import NO_GROUP, GroupCounts, PodInfo, QueuedPod
 from policy_sched.plugins.rules.bound_filter import BoundFilter, Codes, Rows
 from policy_sched.plugins.rules.bound_placement import BoundPlacement
 from policy_sched.plugins.rules.bound_score import BoundScore
+from policy_sched.plugins.rules.kept_rows import KeptRows
 from policy_sched.plugins.rules.life_cycle import BoundLifeCycle
 from policy_sched.preemption import BoundPreemption
 
@@ -197,6 +198,13 @@ class BoundPolicy:
         """Which domain a node belongs to, and how good a domain is for a group."""
         self.life = BoundLifeCycle(sections.life, table)
         """What follows the choice of a node."""
+
+    def keep_rows(self, like: Callable[[PodInfo], Hashable]) -> None:
+        """Keep results by row for pods of which this is equal; no rule may read pods of nodes."""
+        self._filter.kept = KeptRows(self._table, like, np.int16)
+        score = self._sections.score
+        if self._score is not None and score is not None and not score.double:
+            self._score.kept = KeptRows(self._table, like, np.int64)
 
     # Before nodes are looked at.
 

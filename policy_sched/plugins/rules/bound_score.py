@@ -31,6 +31,7 @@ from policy_sched.language.runtime import (
 )
 from policy_sched.language.values import Failure, LimitError, RuleError, one_evaluation
 from policy_sched.model import PodInfo
+from policy_sched.plugins.rules.kept_rows import KeptRows
 
 _OF_THE_CYCLE: Final = Activation.__struct_fields__
 
@@ -90,6 +91,8 @@ class BoundScore:
         self._normalizer = None if expression is None else BoundUnit(expression, runtime)
         self._dtype: type[np.float64 | np.int64] = np.float64 if score.double else np.int64
         self._failed: float = np.nan if score.double else FAILED
+        self.kept: KeptRows | None = None
+        """Raw scores by row, where pods on the nodes change none."""
 
     def row_rule(self, cycle: Activation) -> RowRule | None:
         """Return the score as a function of one row; None where it is no integer."""
@@ -97,11 +100,16 @@ class BoundScore:
         if self._score.double:
             return None
 
-        def score(pod: PodInfo, row: int) -> int:
+        def computed(pod: PodInfo, row: int) -> int:
             value: int | Failure = bound.evaluate(0, pod, cycle, row)
             if isinstance(value, Failure):
                 raise RuleError(value.message)
             return value
+
+        def score(pod: PodInfo, row: int) -> int:
+            if self.kept is None:
+                return computed(pod, row)
+            return self.kept.of_row(pod, row, lambda: computed(pod, row))
 
         return RowRule(score, one_evaluation if bound.unit.program.metered else None)
 
@@ -112,6 +120,14 @@ class BoundScore:
 
         ``marked``: mark failures even if nothing that scores needs to see them.
         """
+        if self.kept is not None and not marked:
+            return self.kept.of_rows(pod, rows, lambda new: self._fresh(pod, cycle, new))
+        return self._fresh(pod, cycle, rows, marked=marked)
+
+    def _fresh(
+        self, pod: PodInfo, cycle: Activation, rows: Rows, *, marked: bool = False
+    ) -> RawScores:
+        """Do as `raw`, whatever is kept."""
         bound = self._unit
         instead = self._failed if marked or self._score.marks_failures else 0
         if rows is not None and len(rows) <= thresholds.LOOP_ROWS:

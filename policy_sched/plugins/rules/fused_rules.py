@@ -89,7 +89,7 @@ def _by_row(policy: CompiledPolicy, *, allocates: bool) -> bool:
 
 def _filter_rule(policy: CompiledPolicy) -> FusedRule | None:
     unit = policy.sections.filter
-    if unit is None or unit.recording is None:
+    if unit is None or unit.recording is None or policy.keeps_rows:
         return None
     tests = [
         RuleRoots(root.value, root.error, rule.on_error == "Allow")
@@ -100,7 +100,7 @@ def _filter_rule(policy: CompiledPolicy) -> FusedRule | None:
 
 def _score_rule(policy: CompiledPolicy) -> FusedRule | None:
     score = policy.sections.score
-    if score is None or score.double or score.unit.recording is None:
+    if score is None or score.double or score.unit.recording is None or policy.keeps_rows:
         return None
     (root,) = score.unit.roots
     return FusedRule(policy.name, score.unit.recording, (RuleRoots(root.value, root.error),))

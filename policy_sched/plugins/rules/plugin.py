@@ -152,6 +152,8 @@ class _Rules:
         self._answer: Refusal | None = None
         self._several = policy.sections.filter is not None and len(policy.sections.rules) > 1
         self._like = key_getter(self.sign_pod())
+        if policy.keeps_rows and allocating is None:
+            bound.keep_rows(key_getter(Signature(policy.reads.pod, Scope.NODE, proved=True)))
         self._sorts_groups = ("podGroup",) in policy.sort_reads.pod
         gates = policy.gate_reads
         self._gates_move = gates.scope is Scope.VOLATILE or ("podGroup",) in gates.pod
