@@ -54,6 +54,7 @@ KEPT_ROWS: Final = ("tests/plugins/rules/test_kept_rows.py",)
 TABLES: Final = ("tests/cluster/tables",)
 OVERLAY: Final = ("tests/cluster/overlay",)
 TERMS: Final = ("tests/cluster/counts/test_existing_terms.py",)
+OBJECTS: Final = ("tests/plugins/rules/test_objects.py",)
 SUMS: Final = ("tests/framework/test_grouped_sums.py",)
 NEIGHBOURS: Final = (
     "tests/plugins/podtopologyspread/test_updated_results.py",
@@ -507,6 +508,31 @@ MUTANTS: Final = (
         "if self._classes != self._claims.classes_version or len(self._specs)",
         "if len(self._specs)",
         DEVICES,
+    ),
+    # What only rules read of pods and nodes.
+    Mutant(
+        "cluster/tables/node_readers.py",
+        '(status, replace(meta, resource_version="")) if type(node) is not Node else None',
+        "None",
+        OBJECTS,
+    ),
+    Mutant(
+        "plugins/rules/plugin.py",
+        'if ("object",) in self._policy.reads.pod:',
+        "if False:",
+        OBJECTS,
+    ),
+    Mutant(
+        "language/ir/dependencies.py",
+        "return op.args[0].kind not in (ops.POD, ops.NODE_AT)",
+        "return False",
+        OBJECTS,
+    ),
+    Mutant(
+        "client/kube/cache/store.py",
+        "== old.metadata.resource_version and type(old) is type(thing)",
+        "== old.metadata.resource_version",
+        ("tests/instance/app/test_inputs.py",),
     ),
     # Counts of pods by selector and domain.
     Mutant(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Annotated, Literal
@@ -32,8 +32,9 @@ from policy_sched.diff import (
 from policy_sched.errors import PolicySchedError
 from policy_sched.instance.shadow import Agreement
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
-from policy_sched.model import ApiObject, Kind
-from policy_sched.profiles.build import declared_inputs
+from policy_sched.manifests import Structs
+from policy_sched.model import ApiObject
+from policy_sched.profiles.build import decoded_kinds
 from policy_sched.profiles.format import differences
 from policy_sched.profiles.load import content_hash, fingerprint
 from policy_sched.profiles.reload import CompiledFiles, read_policy_set
@@ -87,8 +88,8 @@ class ClusterFlags:
             if getattr(self, field.name) != field.default
         ]
 
-    def objects(self, inputs: Collection[Kind]) -> list[ApiObject] | None:
-        """Return the objects of the cluster, None without one; ``inputs``: further kinds.
+    def objects(self, inputs: Structs) -> list[ApiObject] | None:
+        """Return the objects of the cluster, None without one; ``inputs``: as policies read them.
 
         Raises PolicySchedError for options that need a cluster, PolicyError for bad manifests.
         """
@@ -163,8 +164,7 @@ def diff(  # noqa: PLR0913  # the options of the verb
     old, new = policy_set_path(old), policy_set_path(new)
     diagnostics.require_files(on.cluster)
     before, after = (_policy_set(files, max_cost_limit) for files in (old, new))
-    inputs = declared_inputs((*before.plans, *after.plans))
-    objects = on.objects({(given.api_version, given.kind) for given in inputs if given.kind})
+    objects = on.objects(decoded_kinds((*before.plans, *after.plans)))
     contents = contents_of(objects) if report is not None and objects is not None else None
     placements = None if objects is None else _placements(before, after, objects, on, now)
     policy_diff = PolicyDiff(before, after, differences(before, after), placements)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -17,7 +16,8 @@ from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output import diagnostics
 from policy_sched.cli.output.progress import progress
 from policy_sched.errors import PolicySchedError, one_line
-from policy_sched.model import ApiObject, Kind
+from policy_sched.manifests import Structs
+from policy_sched.model import ApiObject
 from policy_sched.snapshot import (
     Collected,
     Pseudonyms,
@@ -82,7 +82,7 @@ def snapshot(  # noqa: PLR0913  # the options of the verb
         Policies, directories of them, or names of shipped ones: the objects that their inputs
         declare are taken, too, whole. Not with --anonymize: what in them is a name is not known.
     """
-    inputs = PolicyFlags(policies=policies).files().input_kinds() if policies else frozenset()
+    inputs = PolicyFlags(policies=policies).files().input_kinds() if policies else {}
     require_cluster("snapshot", cluster, kubeconfig)
     given = {"--key": key, "--keep": keep, "--names": names}
     if not anonymize and any(given.values()):
@@ -118,7 +118,7 @@ def _secret(path: str | None) -> bytes:
     return key
 
 
-def _from_files(paths: tuple[str, ...], inputs: Collection[Kind]) -> Collected:
+def _from_files(paths: tuple[str, ...], inputs: Structs) -> Collected:
     diagnostics.require_files(paths)
     files = read_files(paths, custom=inputs)
     diagnostics.write_diagnostics(files.problems, sys.stderr)

@@ -17,7 +17,7 @@ import msgspec
 
 from policy_sched.cluster.listers import ApiObjects
 from policy_sched.cluster.tables import InputTable, NodeTable
-from policy_sched.model import KINDS, ApiObject, CustomObject, Kind
+from policy_sched.model import KINDS, ApiObject, CustomObject, Kind, struct_of
 
 MAX_OBJECTS: Final = 100_000
 """Objects of a kind that an input has; later ones are left out."""
@@ -106,7 +106,7 @@ class Inputs:
 
     def keys_of(self, item: ApiObject) -> InputChange | None:
         """Return the keys that an object has now in inputs; None if none reads its kind."""
-        kind = KINDS_OF.get(type(item)) or (item.api_version, item.kind)
+        kind = KINDS_OF.get(struct_of(item)) or (item.api_version, item.kind)
         place = _place(item)
         readers = [one for one in self._declared.values() if one.given.kind == kind]
         if not readers:

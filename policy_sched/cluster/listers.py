@@ -25,10 +25,12 @@ from policy_sched.model import (
     PodDisruptionBudget,
     ResourceClaim,
     ResourceClaimTemplate,
+    struct_of,
 )
 
 T = TypeVar("T", bound=ApiObject)
 
+_STRUCTS: Final = frozenset(KINDS.values())
 #: Kinds that the cache holds; they are passed over here.
 _CACHED: Final = (Node, Pod, Namespace)
 #: Kinds that no filter or score may read.
@@ -106,6 +108,8 @@ class ApiObjects:
         kind: _Key = type(item)
         if kind is CustomObject:
             kind = item.api_version, item.kind
+        elif kind not in _STRUCTS:
+            kind = struct_of(item)
         place = _place(item)
         known = self._kinds.setdefault(kind, {})
         old = known.get(place)
@@ -119,6 +123,8 @@ class ApiObjects:
         kind: _Key = type(item)  # as in `put`
         if kind is CustomObject:
             kind = item.api_version, item.kind
+        elif kind not in _STRUCTS:
+            kind = struct_of(item)
         old = self._kinds.get(kind, {}).pop(_place(item), None)
         if old is not None:
             self._changed(kind)

@@ -246,6 +246,7 @@ class PodGroups:
             topology_key=group.topology_key,
             schedule_timeout=group.schedule_timeout,
             exists=True,
+            object=group,
         )
 
 

@@ -51,6 +51,7 @@ class PolicyCompiler:
         self._code = code
         self.diagnostics: list[Diagnostic] = []
         self._low = lower.make_lowering(policy.params, policy.params_type, policy.functions)
+        self._low.objects = {kind.name: kind for kind in policy.objects}
         if policy.inputs:
             self._low.globals["inputs"] = lower.identities(policy.inputs)
         for name, variable in policy.variables:
@@ -110,6 +111,7 @@ class PolicyCompiler:
             inputs=tuple(
                 self._input(given) for given in policy.inputs if not given.type.annotation
             ),
+            objects=policy.objects,
             aggregates=tuple(
                 made for given in policy.aggregates if (made := self._aggregate(given)) is not None
             ),

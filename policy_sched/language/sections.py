@@ -303,6 +303,8 @@ class Sections(msgspec.Struct, frozen=True):
 
     name: str = ""
     inputs: tuple[Input, ...] = ()
+    objects: tuple[values.types.ObjectType, ...] = ()
+    """What rules read of `object` of pods, nodes and groups."""
     aggregates: tuple[CompiledAggregate, ...] = ()
     quotas: tuple[CompiledQuotas, ...] = ()
     match: Unit | None = None

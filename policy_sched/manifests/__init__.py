@@ -13,6 +13,8 @@ from policy_sched.manifests.admission import (
     set_creation_times as set_creation_times,
 )
 from policy_sched.manifests.decode import (
+    NO_STRUCTS as NO_STRUCTS,
+    Structs as Structs,
     custom_data as custom_data,
     custom_of_json as custom_of_json,
     decode_as as decode_as,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -13,6 +13,9 @@ from policy_sched.manifests.struct_errors import BAD_VALUE, MISSING, WRONG_TYPE,
 from policy_sched.manifests.workload_expansion import MOST_PODS
 from policy_sched.source import shortened
 
+Structs: TypeAlias = Mapping[model.Kind, type[model.ApiObject]]
+"""How kinds are decoded that policies read: custom ones, and those with more fields than usual."""
+NO_STRUCTS: Final[Structs] = {}
 UNKNOWN_KIND: Final = "PS706"
 MOST_INT32: Final = 2**31 - 1
 _ALL_FIT: Final = model.MOST_COUNTED * model.MICRO
@@ -28,12 +31,12 @@ _OWN_KINDS: Final = {
 
 
 def decode_object(
-    value: object, report: Report, custom: Collection[model.Kind] = ()
+    value: object, report: Report, custom: Structs = NO_STRUCTS
 ) -> model.ApiObject | None:
     """Return the API object that plain data (of JSON or YAML) describes.
 
     None if scheduling does not read its kind, or after its problems were reported, each with its
-    path inside the object. ``custom``: further kinds, which inputs of policies declare.
+    path inside the object. ``custom``: see `Structs`.
     """
     kind = kind_of(value, report, custom)
     if kind is None:
@@ -42,7 +45,7 @@ def decode_object(
         return decode_custom(value, report)
     if kind in model.SKIPPED_KINDS:
         return None
-    return decode_as(value, model.KINDS[kind], report)
+    return decode_as(value, custom.get(kind, model.KINDS[kind]), report)
 
 
 def decode_custom(value: object, report: Report) -> model.CustomObject | None:
@@ -205,9 +208,7 @@ def _size_problem(decoded: model.ApiObject) -> Problem | None:
     return path, BAD_VALUE, message, ""
 
 
-def kind_of(
-    value: object, report: Report, custom: Collection[model.Kind] = ()
-) -> tuple[str, str] | None:
+def kind_of(value: object, report: Report, custom: Structs = NO_STRUCTS) -> tuple[str, str] | None:
     """Return apiVersion and kind if they are known together; None after reporting the problem."""
     if not isinstance(value, dict):
         report((), WRONG_TYPE, "an object must be a mapping with apiVersion and kind", "")

@@ -10,7 +10,7 @@ all the same.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Final, TextIO
 
@@ -23,7 +23,7 @@ from policy_sched.manifests import decode
 from policy_sched.manifests.admission import Admission
 from policy_sched.manifests.decode import decode_object
 from policy_sched.manifests.struct_errors import LocatedManifest, ManifestPosition, Path, Report
-from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, Kind
+from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject
 from policy_sched.report import Advance, unshown
 
 __all__ = ["ApiObject", "Manifests", "Report", "decode_object", "load"]
@@ -62,7 +62,7 @@ def load(
     *,
     defaults: bool = True,
     cluster: Sequence[ApiObject] = (),
-    custom: Collection[Kind] = (),
+    custom: decode.Structs = decode.NO_STRUCTS,
     advance: Advance = unshown,
 ) -> Manifests:
     """Read API objects from files, directories (recursively, sorted) and "-" for ``stdin``.
@@ -163,14 +163,12 @@ def _implied(head: _Head) -> _Head:
     return _Head(head.apiVersion, kind) if kind else _NO_HEAD
 
 
-def _fast(
-    record: bytes | msgspec.Raw, implied: _Head, custom: Collection[Kind]
-) -> ApiObject | None:
+def _fast(record: bytes | msgspec.Raw, implied: _Head, custom: decode.Structs) -> ApiObject | None:
     """Decode one JSON record straight into its struct; None if it needs the slow path."""
     try:
         head = _head.decode(record)
         kind = (head.apiVersion or implied.apiVersion, head.kind or implied.kind)
-        struct = KINDS.get(kind)
+        struct = KINDS.get(kind) and custom.get(kind, KINDS[kind])
         if struct is None:
             skipped = kind in SKIPPED_KINDS and kind not in custom
             return _SKIPPED if skipped else None
@@ -188,7 +186,7 @@ def _fast(
 class _Loading:
     """One load in progress."""
 
-    def __init__(self, advance: Advance, custom: Collection[Kind]) -> None:
+    def __init__(self, advance: Advance, custom: decode.Structs) -> None:
         self.advance = advance
         self.custom = custom
         self.objects: list[ApiObject] = []

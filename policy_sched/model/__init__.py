@@ -59,6 +59,7 @@ from policy_sched.model.kinds import (
     SKIPPED_KINDS as SKIPPED_KINDS,
     Kind as Kind,
     decoder as decoder,
+    struct_of as struct_of,
 )
 from policy_sched.model.meta import (
     ENDED_PHASES as ENDED_PHASES,

@@ -94,6 +94,17 @@ SKIPPED_KINDS: Final[frozenset[Kind]] = frozenset(
 """Kubernetes' own kinds that scheduling does not read; manifests may contain them."""
 
 
+_STRUCTS: Final = frozenset(KINDS.values())
+
+
+def struct_of(item: ApiObject) -> type[ApiObject]:
+    """Return the struct of an object's kind: its own, or the one that its own adds fields to."""
+    own = type(item)
+    if own in _STRUCTS:
+        return own
+    return next((base for base in own.__mro__ if base in _STRUCTS), own)
+
+
 @cache
 def decoder(kind: type[ApiObject]) -> msgspec.json.Decoder[Any]:
     """Return the JSON decoder of a kind; it raises msgspec.ValidationError on a wrong type."""

@@ -148,7 +148,7 @@ class GroupCounts(msgspec.Struct, frozen=True):
     ``exists``: whether there is a PodGroup of that name; ``topology_key``: the label whose value
     its nodes share, or empty; ``schedule_timeout``: the timeout for waiting pods in ns, or None.
     Times are ns since 1970, or None. ``requested``: of the pods that have nodes, in units;
-    ``failures``: see `PodGroups.failed`.
+    ``failures``: see `PodGroups.failed`. ``object``: its PodGroup, if there is one.
     """
 
     name: str = ""
@@ -167,6 +167,7 @@ class GroupCounts(msgspec.Struct, frozen=True):
     tried_since: int | None = None
     failed_at: int | None = None
     failures: int = 0
+    object: PodGroup | CoschedulingGroup | None = None
 
 
 NO_GROUP: Final = GroupCounts()

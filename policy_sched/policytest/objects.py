@@ -5,12 +5,20 @@ Devices of nodes and claims of pods may be written in short forms, too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from policy_sched import model
-from policy_sched.manifests import Admission, ApiObject, Report, decode_object, with_claims
+from policy_sched.manifests import (
+    NO_STRUCTS,
+    Admission,
+    ApiObject,
+    Report,
+    Structs,
+    decode_object,
+    with_claims,
+)
 from policy_sched.model import quantity
 from policy_sched.policytest.reader import (
     DUPLICATE,
@@ -48,17 +56,23 @@ class TestObjects:
         return name in self.unread or "" in self.unread
 
 
-class _AnyKind(Collection[model.Kind]):
+class _AnyKind(Mapping[model.Kind, type[ApiObject]]):
     """Every kind: a recorded cluster has objects that no policy reads."""
+
+    def __init__(self, structs: Structs) -> None:
+        self._structs = structs
+
+    def __getitem__(self, kind: model.Kind) -> type[ApiObject]:
+        return self._structs.get(kind) or model.KINDS.get(kind, model.CustomObject)
 
     def __contains__(self, kind: object) -> bool:
         return True
 
     def __iter__(self) -> Iterator[model.Kind]:
-        return iter(())
+        return iter(self._structs)
 
     def __len__(self) -> int:
-        return 0
+        return len(self._structs)
 
 
 def read_objects(
@@ -67,13 +81,15 @@ def read_objects(
     *,
     admitted: bool,
     inputs: Mapping[str, model.Kind] | None = None,
+    structs: Structs = NO_STRUCTS,
 ) -> TestObjects:
     """Return the objects of a document. ``admitted``: they are as an API server had them.
 
-    ``inputs``: the kinds that inputs of its policies read, by the input's name.
+    ``inputs``: the kinds that inputs of its policies read, by the input's name; ``structs``: how
+    kinds are decoded that they read.
     """
     short, read = ShortDevices(inputs=inputs or {}), TestObjects()
-    short.custom = _AnyKind() if admitted else frozenset(short.inputs.values())
+    short.custom = _AnyKind(structs) if admitted else structs
     stated = list(_objects(reader, fields, "objects", short, read))
     waiting = list(_pods(reader, fields, short, read))
     stated += _of_devices(reader, [obj for obj, _ in stated], short)
@@ -134,7 +150,8 @@ def _objects(
 
 
 def _kind(decoded: ApiObject) -> str:
-    return decoded.kind if isinstance(decoded, model.CustomObject) else type(decoded).__name__
+    custom = isinstance(decoded, model.CustomObject)
+    return decoded.kind if custom else model.struct_of(decoded).__name__
 
 
 def _names(manifest: Plain) -> Iterator[str]:
@@ -189,11 +206,12 @@ CLAIM_KEYS: Final = keys_of(ClaimEntry)
 class ShortDevices:
     """What short forms say of devices, over all objects of a test, and what they may begin with.
 
-    ``inputs``: the kinds of inputs, by name; ``custom``: kinds that rules alone read.
+    ``inputs``: the kinds of inputs, by name; ``custom``: how kinds are
+    decoded that policies read.
     """
 
     inputs: Mapping[str, model.Kind] = field(default_factory=dict)
-    custom: Collection[model.Kind] = ()
+    custom: Structs = field(default_factory=dict)
     devices: dict[tuple[str, str], tuple[str, Plain]] = field(default_factory=dict)
     """By node and name, the driver and the device of a slice."""
     classes: dict[str, FieldPath] = field(default_factory=dict)

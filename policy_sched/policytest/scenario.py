@@ -40,7 +40,7 @@ from policy_sched.policytest.reader import (
     full_name,
 )
 from policy_sched.profiles import models
-from policy_sched.profiles.load import load_policies, problems_of_config
+from policy_sched.profiles.load import LoadedPolicy, input_kinds, load_policies, problems_of_config
 from policy_sched.scheduler.setup import EPOCH
 
 KIND: Final = "PolicyTest"
@@ -238,8 +238,10 @@ def _scenario(
     for i, policy in enumerate(policies):
         single = isinstance(fields.get("policies"), str)
         _check_reference(reader, references, policy, ("policies",) if single else ("policies", i))
-    inputs = _inputs([references.path(p) for p in policies if references.fault(p) is None])
-    stated = read_objects(reader, fields, admitted=complete, inputs=inputs)
+    loaded, _ = load_policies([references.path(p) for p in policies if references.fault(p) is None])
+    inputs = _inputs(loaded)
+    structs = input_kinds(loaded)
+    stated = read_objects(reader, fields, admitted=complete, inputs=inputs, structs=structs)
     ops = _operations(reader, fields, stated)
     nodes = sum(isinstance(obj, Node) for obj in stated.objects)
     if nodes * len(ops) > MAX_WORK:
@@ -271,11 +273,11 @@ def _scenario(
     )
 
 
-def _inputs(policies: Sequence[str]) -> dict[str, Kind]:
+def _inputs(policies: Iterable[LoadedPolicy]) -> dict[str, Kind]:
     """Return the kinds that inputs of policies read, by the input's name."""
     return {
         given.name: (given.api_version, given.kind)
-        for policy in load_policies(policies)[0]
+        for policy in policies
         for given in policy.model.spec.inputs
         if given.kind
     }

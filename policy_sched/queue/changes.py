@@ -80,6 +80,8 @@ def node_changes(old: Node, new: Node) -> tuple[ClusterEvent, ...]:
 def _others(node: Node) -> tuple[object, ...]:
     """Return what rules read of a node and no event of kube-scheduler's is about."""
     status = node.status
+    if type(node) is not Node:  # it has fields that only rules read
+        return node.spec, status, node.metadata.owner_references
     return status.capacity, status.images, status.node_info, node.spec.provider_id
 
 

@@ -218,6 +218,8 @@ def _broadcast(
     objects: tuple[object, object],
 ) -> ClusterChange:
     resource = _RESOURCES.get(kind)
+    if resource is None:  # of a kind that rules read more of, perhaps
+        resource = next((_RESOURCES[base] for base in kind.__mro__ if base in _RESOURCES), None)
     if resource is None:
         return _NOTHING
     event = model.ClusterEvent(resource, action)

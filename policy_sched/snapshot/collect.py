@@ -28,7 +28,7 @@ from policy_sched.client import apimachinery
 from policy_sched.client.kube import rest
 from policy_sched.client.kube.cache import POD_GROUPS, READ, discover, list_all
 from policy_sched.errors import ClusterError, PolicySchedError
-from policy_sched.manifests import custom_data
+from policy_sched.manifests import NO_STRUCTS, Structs, custom_data
 from policy_sched.model import KINDS, ApiObject, CustomObject, Node, Pod, counted
 from policy_sched.report import Advance, unshown
 from policy_sched.source import replacing, write_file
@@ -54,7 +54,7 @@ class Collected:
 
 
 async def collect(
-    api: rest.Api, advance: Advance = unshown, inputs: Collection[model.Kind] = ()
+    api: rest.Api, advance: Advance = unshown, inputs: Structs = NO_STRUCTS
 ) -> Collected:
     """List a cluster's objects; ``advance`` is called with the number of further kinds.
 
@@ -71,7 +71,7 @@ async def collect(
     notes += [f"the cluster has no {kind[1]} of {kind[0]}" for kind in missing]
     for selection in (*sorted(served.values(), key=lambda selection: selection.kind), *SELECTIONS):
         try:
-            listed = await _listed(api, selection)
+            listed = await _listed(api, selection, inputs)
         except apimachinery.ApiError as error:
             name = selection.plural or apimachinery.resource(selection.kind).qualified
             if error.code == FORBIDDEN and selection in USEFUL:
@@ -89,8 +89,8 @@ async def collect(
     return Collected(objects, tuple(notes))
 
 
-async def _listed(api: rest.Api, selection: rest.Selection) -> Collected:
-    struct = KINDS.get(selection.kind, CustomObject)
+async def _listed(api: rest.Api, selection: rest.Selection, inputs: Structs) -> Collected:
+    struct = inputs.get(selection.kind) or KINDS.get(selection.kind, CustomObject)
     decoding: rest.Decoding[Any] = rest.decoding_of(selection.kind, struct)
     listing = await list_all(api, selection, decoding)
     partial = [unread.partial for unread in listing.unread if unread.partial is not None]
@@ -201,7 +201,7 @@ def _reduced(
             isinstance(obj, model.Pod) and obj.status.phase in model.ENDED_PHASES
         ):
             continue
-        reduce = _REDUCE.get(type(obj))
+        reduce = _REDUCE.get(model.struct_of(obj))
         reduced = obj if reduce is None else reduce(obj)
         yield replace(reduced, metadata=_metadata(reduced.metadata, kept))
 

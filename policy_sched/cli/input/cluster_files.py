@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from policy_sched.cli.output import diagnostics
 from policy_sched.cli.output.progress import progress
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError, one_line
-from policy_sched.manifests import BAD_VALUE, ManifestPosition, load, with_claims
-from policy_sched.model import ApiObject, Kind
+from policy_sched.manifests import (
+    BAD_VALUE,
+    NO_STRUCTS,
+    ManifestPosition,
+    Structs,
+    load,
+    with_claims,
+)
+from policy_sched.model import ApiObject
 from policy_sched.simulate import ExpansionError, expand, generated_nodes, is_trace, load_traces
 
 
@@ -42,12 +49,12 @@ def read_files(
     paths: Sequence[str],
     nodes: Sequence[str] = (),
     kubeconfig: str | None = None,
-    custom: Collection[Kind] = (),
+    custom: Structs = NO_STRUCTS,
 ) -> ClusterFiles:
     """Return the objects of manifests and traces, or those of a live cluster.
 
-    ``nodes`` describe more nodes, as in ``160*cpu=96``; ``custom`` are kinds that inputs of
-    policies read. Raises PolicyError with every problem if
+    ``nodes`` describe more nodes, as in ``160*cpu=96``; ``custom``: how kinds
+    are decoded that policies read. Raises PolicyError with every problem if
     one of them is an error, and ClusterError for a live cluster that cannot be read.
     """
     if kubeconfig is not None:

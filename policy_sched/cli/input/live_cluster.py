@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Collection
 from random import Random
 from typing import Final
 
@@ -13,7 +12,7 @@ from policy_sched.cli.output.progress import progress
 from policy_sched.client.kube import auth
 from policy_sched.client.kube.rest import Api, ClientEnvironment, Settings
 from policy_sched.client.kube.time import Clocks
-from policy_sched.model import Kind
+from policy_sched.manifests import NO_STRUCTS, Structs
 from policy_sched.snapshot import SELECTIONS, Collected, collect
 
 IN_CLUSTER: Final = "in-cluster"
@@ -35,16 +34,16 @@ def environment_of(kubeconfig: str) -> tuple[ClientEnvironment, auth.ClusterAcce
     return ClientEnvironment(clocks, random), access
 
 
-def read_live(kubeconfig: str, inputs: Collection[Kind] = ()) -> Collected:
+def read_live(kubeconfig: str, inputs: Structs = NO_STRUCTS) -> Collected:
     """Return what decisions read of a live cluster: one list of each kind, and no write.
 
-    ``inputs``: further kinds, which inputs of policies declare. Raises ClusterError where the
+    ``inputs``: how kinds are decoded that policies read. Raises ClusterError where the
     cluster cannot be reached, or may not be read.
     """
     return asyncio.run(_collected(kubeconfig, inputs))
 
 
-async def _collected(kubeconfig: str, inputs: Collection[Kind]) -> Collected:
+async def _collected(kubeconfig: str, inputs: Structs) -> Collected:
     environment, access = environment_of(kubeconfig)
     with progress("reading the cluster", len(SELECTIONS)) as advance:
         async with Api(access, environment, _READING) as api:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
 from policy_sched.cluster.tables.interning import Sets, Strings
 from policy_sched.cluster.tables.schema import MAX_TIME, Key
 from policy_sched.model import Amount, Node, Taint, nanoseconds, units
@@ -68,6 +70,10 @@ def visible(node: Node) -> tuple[object, ...]:
         status.node_info,
         status.declared_features,
         [(c.type, c.status, c.reason, c.last_transition_time) for c in status.conditions],
+        meta.owner_references,
+        meta.deletion_timestamp,
+        # What only rules read, where they do: the struct has fields for it then.
+        (status, replace(meta, resource_version="")) if type(node) is not Node else None,
     )
 
 

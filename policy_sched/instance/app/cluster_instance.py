@@ -38,7 +38,7 @@ from policy_sched.instance.observability import healthz
 from policy_sched.language import Input
 from policy_sched.model import Kind, Node, Pod, PodInfo
 from policy_sched.plugins.rules import Answer
-from policy_sched.profiles.build import CompiledPlan, declared_kinds, kinds_read
+from policy_sched.profiles.build import CompiledPlan, declared_kinds, kinds_read, structs_read
 from policy_sched.profiles.reload import Compilation, PolicyStore, Reload
 from policy_sched.scheduler import object_changed
 
@@ -140,6 +140,7 @@ class ClusterInstance(Instance):
             wake=self._woken,
             wake_later=self._woken_later,
         )
+        self.informers.decode(structs_read(store.current.plans))
         self._later: asyncio.TimerHandle | None = None
         self._ready = False
         self._lost = False
@@ -266,6 +267,7 @@ class ClusterInstance(Instance):
         reload = super().reload(compilation, trigger)
         declared = _declared(self.reloader.store.current.plans)
         self._drop([kind for kind in self._served if kind not in declared])
+        self.informers.decode(structs_read(self.reloader.store.current.plans))
         self.informers.follow(self._selections())
         self._reloaded.set()
         return reload

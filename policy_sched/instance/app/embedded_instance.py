@@ -7,7 +7,7 @@ the cluster and its API continue; the scheduler applies their changes afterwards
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 
 from policy_sched.client.apimachinery import NODE, POD, Expired, Stored
 from policy_sched.embedded import EmbeddedClient, EmbeddedCluster, Occurrence
@@ -27,9 +27,9 @@ from policy_sched.instance.observability import (
     healthz,
 )
 from policy_sched.language import Input
-from policy_sched.manifests import custom_of_json
+from policy_sched.manifests import NO_STRUCTS, custom_of_json, decode_json
 from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, Kind, Pod
-from policy_sched.profiles.build import CompiledPlan, declared_kinds
+from policy_sched.profiles.build import CompiledPlan, declared_kinds, structs_read
 from policy_sched.profiles.reload import Compilation, PolicyFiles, PolicyStore, Reload
 from policy_sched.scheduler import ClusterChange, Scheduler, object_changed
 from policy_sched.scheduler.setup import ENDED
@@ -47,11 +47,23 @@ class Informer:
         self._watch = store.watch()
         self._known: dict[Key, ApiObject] = {}
         self._waiting: deque[StoreChange] = deque()
+        self._structs: Mapping[Kind, type[ApiObject]] = {}
         self._inputs: dict[Kind, tuple[Kind, ...]] = {}
         """By kind as it is stored, the kinds that inputs of policies declare."""
 
-    def follow(self, kinds: Collection[Kind]) -> None:
-        """Read from now on what inputs declare, besides the kinds that decisions read."""
+    def follow(
+        self, kinds: Collection[Kind], structs: Mapping[Kind, type[ApiObject]] = NO_STRUCTS
+    ) -> None:
+        """Read from now on what inputs declare, besides the kinds that decisions read.
+
+        ``structs``: how kinds are decoded of which more is read than scheduling does.
+        """
+        before_structs, self._structs = self._structs, structs
+        for kind in {*before_structs, *structs}:
+            if before_structs.get(kind) is not structs.get(kind):
+                for stored in self._store.select(kind):
+                    if stored.key in self._known:
+                        self._dispatch(StoreChange("MODIFIED", stored.version, stored))
         before = {kind for declared in self._inputs.values() for kind in declared}
         wanted = {kind for kind in kinds if kind not in KINDS}
         self._inputs = {}
@@ -107,7 +119,7 @@ class Informer:
         return changes
 
     def _dispatch(self, change: StoreChange) -> ClusterChange:
-        key, new = change.new.key, change.new.typed
+        key, new = change.new.key, self._typed(change.new)
         if type(new) is ApiObject:  # a kind that only inputs may read
             gone = change.type == DELETED
             events: ClusterChange = ()
@@ -122,6 +134,16 @@ class Informer:
         if isinstance(new, Pod) and new.status.phase in ENDED:
             return object_changed(self._scheduler, new, None)
         return object_changed(self._scheduler, old, new)
+
+    def _typed(self, stored: Stored) -> ApiObject:
+        struct = self._structs.get(stored.resource.key)
+        if struct is None:
+            return stored.typed
+        read = decode_json(stored.raw, struct)
+        if read is None:  # it does not fit
+            return stored.typed
+        read.api_version, read.kind = stored.resource.key
+        return read
 
     def _gone(self, old: ApiObject) -> ClusterChange:
         return object_changed(self._scheduler, old, None)
@@ -171,9 +193,12 @@ class EmbeddedInstance(Instance):
         )
         self.feed = Informer(self.cluster.store, self.scheduler, self.metrics.attempts)
         self._missing: list[Kind] = []
-        self.feed.follow(declared_kinds(store.current.plans, polled=True))
+        self._follow(store.current.plans)
         self.apply(contents)
         self._wait_for_inputs()
+
+    def _follow(self, plans: Sequence[CompiledPlan]) -> None:
+        self.feed.follow(declared_kinds(plans, polled=True), structs_read(plans))
 
     def _serves(self, kind: Kind) -> bool:
         custom = self.cluster.store.custom.find(kind)
@@ -213,9 +238,9 @@ class EmbeddedInstance(Instance):
     def reload(self, compilation: Compilation, trigger: str) -> Reload:
         """Activate compiled policies; what they read is there when they are in force."""
         current = self.reloader.store.current.plans
-        self.feed.follow(declared_kinds((*current, *compilation.plans), polled=True))
+        self._follow((*current, *compilation.plans))
         reload = super().reload(compilation, trigger)
-        self.feed.follow(declared_kinds(self.reloader.store.current.plans, polled=True))
+        self._follow(self.reloader.store.current.plans)
         return reload
 
     def _beforehand(self) -> None:

@@ -174,6 +174,14 @@ def _pruned_part(kind: types.Type, read: Collection[str]) -> types.Type:
     return kind
 
 
+def objects_read(read: Collection[str]) -> tuple[types.ObjectType, ...]:
+    """Return the types of `object` of pods, nodes and groups with the fields that are read."""
+    environment = stdlib.policy_environment()
+    objects = [record.object for record in environment.records.values()]
+    pruned = [_pruned(whole, read) for whole in objects if whole is not None]
+    return tuple(kind for kind in pruned if kind.fields)
+
+
 def objects_of(inputs: Sequence[CheckedInput]) -> dict[str, types.ObjectType]:
     """Return the record types of the inputs' objects and of their parts, by name."""
     found: dict[str, types.ObjectType] = {}
@@ -206,7 +214,9 @@ def _checked(given: InputSource, add: Add) -> CheckedInput | None:
         if shape is None:
             add([_no_schema(given)], given.name)
             return None
-        record = _of_shape(shape.type, f"inputs.{given.name.text}", META)
+        whole = stdlib.object_type(shape.type, f"inputs.{given.name.text}")
+        fields = {**{name: kind for name, kind in whole.fields if name != "metadata"}, **META}
+        record = replace(whole, fields=tuple(fields.items()))
         cached = (given.api_version, given.kind) in _CACHED
         if cached and given.key is not None:
             message = f"the key of a {given.kind} is its name"
@@ -434,24 +444,3 @@ class _Types:
                 return types.RESOURCES
             return None if value is None else types.map_of(types.STRING, value)
         return None
-
-
-def _of_shape(
-    kind: types.RecordType, name: str, more: Mapping[str, types.Type]
-) -> types.ObjectType:
-    """Return the record of a kind that Kubernetes defines."""
-    typed = [(key, _named(inner, f"{name}.{key}")) for key, inner in kind.fields]
-    return types.ObjectType(name, (*typed, *more.items()))
-
-
-def _named(kind: types.Type, name: str) -> types.Type:
-    match kind:
-        case types.ListType():
-            return types.list_of(_named(kind.element, name))
-        case types.MapType():
-            return types.map_of(kind.key, _named(kind.value, name))
-        case types.QuantityType():
-            return _FREE
-        case types.RecordType():
-            return _of_shape(kind, name, {})
-    return kind

@@ -22,7 +22,7 @@ from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language import stdlib
 from policy_sched.language.check.definitions import Checked, check_definitions, params_type
 from policy_sched.language.check.expressions import check_tree
-from policy_sched.language.check.inputs import CheckedInput, as_read, check_inputs
+from policy_sched.language.check.inputs import CheckedInput, as_read, check_inputs, objects_read
 from policy_sched.language.check.moments import Moments, moments_of
 from policy_sched.language.check.scope import Counted, Definitions
 from policy_sched.language.diagnostics import (
@@ -66,6 +66,8 @@ class CheckedPolicy(msgspec.Struct, frozen=True):
     inputs: tuple[CheckedInput, ...] = ()
     keys: Mapping[str, Checked] = msgspec.field(default_factory=dict)
     """The keys of inputs that state one, by the input's name."""
+    objects: tuple[types.ObjectType, ...] = ()
+    """What rules read of `object` of pods, nodes and groups."""
     functions: Mapping[str, ast.UserFunction] = msgspec.field(default_factory=dict)
     variables: tuple[tuple[str, Checked], ...] = ()
     aggregates: tuple[AggregateRule[Checked], ...] = ()
@@ -181,8 +183,9 @@ def _check_policy(
     if not scores and _normalizes_doubles(source.score, policy.score):
         return _check_policy(source, _DOUBLE_SCORES)
     check.conditions_of_an_order(source)
+    read = definitions.parts | report.parts
     policy = msgspec.structs.replace(
-        policy, inputs=as_read(inputs, definitions.parts | report.parts)
+        policy, inputs=as_read(inputs, read), objects=objects_read(read)
     )
     diagnostics = report.sorted()
     failed = any(d.severity is Severity.ERROR for d in diagnostics)

@@ -143,8 +143,8 @@ def find_reads(roots: Iterable[graph.Op]) -> Reads:
         if name:
             node.add(name)
             scope = max(scope, _scope_of(name))
-        if op.kind is ops.ATTR and op.data == "conditions":
-            scope = Scope.VOLATILE  # of pods on nodes: that one changed is not noted
+        if _is_of_pods_on_nodes(op):
+            scope = Scope.VOLATILE  # that one changed is not noted
         if op.kind is ops.CTX or (op.kind is ops.OF_CTX and op.data in _MOVING):
             scope = Scope.VOLATILE
             clock = clock or op.data != "pod_group"
@@ -159,6 +159,13 @@ def find_reads(roots: Iterable[graph.Op]) -> Reads:
         frozenset(taints),
         *map(frozenset, (_inputs_of(seen), _inputs_of(seen, roots=False))),
     )
+
+
+def _is_of_pods_on_nodes(op: graph.Op) -> bool:
+    """Return whether ``op`` reads what may change of a pod on a node without an event."""
+    if op.kind is ops.OBJECT_OF:
+        return op.args[0].kind not in (ops.POD, ops.NODE_AT)
+    return op.kind is ops.ATTR and op.data == "conditions"
 
 
 def _inputs_of(read: Iterable[graph.Op], *, roots: bool = True) -> Iterator[str]:
@@ -210,6 +217,8 @@ def _keyed_read(op: graph.Op) -> tuple[str, ...] | None:
 def _read_of_pod(op: graph.Op) -> tuple[str, ...] | None:
     if op.kind is ops.FIELD_OF_POD:
         return (str(op.data),)
+    if op.kind is ops.OBJECT_OF and op.args[0].kind is ops.POD:
+        return ("object",)
     if op.kind is ops.RUNTIME_OF and op.data == "namespace":
         return ("namespaceObject",)
     if op.kind is ops.OF_CTX and op.data in ("queued", "pod_group"):
@@ -222,6 +231,8 @@ def _read_of_node(op: graph.Op) -> str | None:
         return field_of_column(op.data if isinstance(op.data, tuple) else (str(op.data),))
     if op.kind is ops.RUNTIME_OF:
         return "images" if op.data == "image_nodes" else None
+    if op.kind is ops.OBJECT_OF:
+        return "object" if op.args[0].kind is ops.NODE_AT else None
     return _attribute_read(op) if op.kind is ops.ATTR else op.kind.node_field or None
 
 

@@ -94,6 +94,8 @@ class Lowering:
         self.functions = functions
         self.build = ir.Builder()
         self.facts = Facts()
+        self.objects: Mapping[str, types.ObjectType] = {}
+        """What the policy reads of `object` of pods, nodes and groups; of others all is read."""
         self.globals: dict[str, Thunk | abstract_values.Abstract] = {}
         self.bound: set[ir.Op] = set()
         """Loop variables that a macro has given a name to: another macro needs others."""

@@ -108,6 +108,8 @@ def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: S
     if isinstance(result, types.InputType):
         assert isinstance(value, Constant)
         return Value(low.op(ops.INPUT, rep="o", data=value.value.get(name, name)), None, result)
+    if name == "object" and isinstance(result, types.ObjectType):
+        return _whole_object(low, value, result)
     match value:
         case NodeRecord():
             return node_field(low, name, result)
@@ -128,6 +130,15 @@ def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: S
     return attribute(low, operand, kind.name, name, result)
 
 
+def _whole_object(low: Lowering, value: Abstract, result: types.ObjectType) -> Value:
+    """Return what the API has of a pod, a node or a group: the fields that the policy reads."""
+    kind = low.objects.get(result.name, result)
+    if isinstance(value, NodeRecord):
+        return Value(low.op(ops.OBJECT_OF, low.node_object(), rep="o", data=kind), None, result)
+    owner = low.val(value)
+    return Value(low.op(ops.OBJECT_OF, owner.op, rep="o", data=kind), owner.err, result)
+
+
 def attribute(low: Lowering, owner: Value, record: str, name: str, result: types.Type) -> Abstract:
     """Lower the field of a record that is a Python object."""
     records = stdlib.policy_environment().records
@@ -136,7 +147,7 @@ def attribute(low: Lowering, owner: Value, record: str, name: str, result: types
     if declared is not None and declared.range is not None:
         interval = Interval(*declared.range)
     path = snake(record, name)
-    if record == "Object" or record.startswith("inputs."):
+    if record == "Object" or isinstance(owner.type, types.ObjectType):
         path = ATTRIBUTE + name
     if record == "Cluster" and isinstance(result, types.ListType):
         return over(low, Value(low.op(ops.ATTR, owner.op, rep="o", data=path), owner.err, result))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from policy_sched import model
 from policy_sched.cluster import tables
 from policy_sched.language.runtime.incremental import Condition, IncrementalCounts, Test
-from policy_sched.language.values import DeviceFacts, NodeFacts
+from policy_sched.language.values import DeviceFacts, NodeFacts, object_of, types
 
 #: The rows of a vector function: all of them as a slice, or row numbers.
 RowSet = slice | npt.NDArray[np.intp]
@@ -172,6 +172,10 @@ class Runtime:
     def image_nodes(self, name: str) -> int:
         """Return how many nodes have an image."""
         return self.table.image_nodes(name)
+
+    def object_of(self, owner: Any, kind: types.ObjectType) -> Any:
+        """Return what the API has of a pod, a node or a group, as a record."""
+        return object_of(owner, kind)
 
     def input(self, identity: str) -> Mapping[str, Any]:
         """Return the objects of an input by key."""

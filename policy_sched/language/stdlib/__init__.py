@@ -70,7 +70,12 @@ from policy_sched.language.stdlib.environment import (
     selector_environment as selector_environment,
     settle as settle,
 )
-from policy_sched.language.stdlib.input_kinds import kinds_of_inputs as kinds_of_inputs
+from policy_sched.language.stdlib.input_kinds import (
+    core_object as core_object,
+    decoded_structs as decoded_structs,
+    kinds_of_inputs as kinds_of_inputs,
+    object_type as object_type,
+)
 from policy_sched.language.stdlib.value_printer import (
     value_data as value_data,
     value_text as value_text,

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from policy_sched.cluster.tables import MAX_IMAGE
+from policy_sched.language.stdlib.input_kinds import core_object
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
 
@@ -283,6 +284,12 @@ class Record(msgspec.Struct, frozen=True):
     doc: str
     fields: dict[str, RecordField]
 
+    @property
+    def object(self) -> types.ObjectType | None:
+        """The type of its field `object`, which the whole API object is; None without one."""
+        field = self.fields.get("object")
+        return field.type if field and isinstance(field.type, types.ObjectType) else None
+
 
 class Variable(msgspec.Struct, frozen=True):
     """A name that expressions may read."""
@@ -421,7 +428,7 @@ def _environment(
             for name, row in document["variables"].items()
         },
         records={
-            name: Record(name, row["doc"], _read_fields(row["fields"], records))
+            name: Record(name, row["doc"], _read_fields(name, row["fields"], records))
             for name, row in records.items()
         },
         sections={name: _read_section(name, row) for name, row in document["sections"].items()},
@@ -432,12 +439,16 @@ def _environment(
     )
 
 
-def _read_fields(rows: Mapping[str, Any], records: Collection[str]) -> dict[str, RecordField]:
+def _read_fields(
+    record: str, rows: Mapping[str, Any], records: Collection[str]
+) -> dict[str, RecordField]:
     """Return the fields of a record; one row may describe several of one type."""
     return {
         name: RecordField(
             name,
-            types.parse_type(row["type"], records=records),
+            core_object(record)
+            if row["type"] == "object"
+            else types.parse_type(row["type"], records=records),
             row["level"],
             row["doc"],
             _RANGES.get(row.get("range", "")),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +13,7 @@ import msgspec
 from msgspec import inspect
 
 from policy_sched import model
-from policy_sched.language.values import types
+from policy_sched.language.values import decoded_as, types
 
 _SCALARS: Final[tuple[tuple[type, types.Type], ...]] = (
     (inspect.BoolType, types.BOOL),
@@ -21,15 +22,25 @@ _SCALARS: Final[tuple[tuple[type, types.Type], ...]] = (
     (inspect.StrType, types.STRING),
     (inspect.DateTimeType, types.TIMESTAMP),
 )
-_NOT_INPUTS: Final = frozenset({model.Pod})
+_OF_RECORDS: Final[dict[str, tuple[str, tuple[type[model.ApiObject], ...]]]] = {
+    "Pod": ("pod.object", (model.Pod,)),
+    "Node": ("node.object", (model.Node,)),
+    "PodGroup": ("podGroup.object", (model.PodGroup, model.CoschedulingGroup)),
+}
+"""Records with a field `object`: what its type is called, and what it is read from."""
+_NOT_INPUTS: Final = frozenset({("v1", "Pod")})
 """Rules read pods as `pod`, and those of nodes and domains."""
+_VERSIONS: Final = frozenset({"resourceVersion", "generation", "generateName"})
+"""Metadata that changes with each write, and says nothing."""
 _AMOUNT: Final = inspect.type_info(model.Amount)
+_PART: Final = re.compile(r"\$([A-Z]+)")
 
 
 class InputKind(msgspec.Struct, frozen=True):
     """A kind that needs no schema; ``namespaced``: it has namespaces.
 
-    ``plural``: its resource where that does not follow from the kind.
+    ``type`` has the object's fields, its metadata among them. ``plural``: its resource where that
+    does not follow from the kind.
     """
 
     type: types.RecordType
@@ -38,27 +49,105 @@ class InputKind(msgspec.Struct, frozen=True):
 
 
 @cache
-def kinds_of_inputs() -> Mapping[tuple[str, str], InputKind]:
-    """Return the kinds that need no schema, by apiVersion and kind."""
+def _kinds() -> Mapping[tuple[str, str], InputKind]:
     kinds: dict[tuple[str, str], InputKind] = {}
     for kind, struct in model.KINDS.items():
-        if struct not in _NOT_INPUTS:
-            record = _record(inspect.type_info(struct))
-            kinds[kind] = InputKind(record, kind[1] not in model.CLUSTER_SCOPED)
+        record = _record(inspect.type_info(struct))
+        kinds[kind] = InputKind(record, kind[1] not in model.CLUSTER_SCOPED)
     rows = tomllib.loads(Path(__file__).with_name("inputs.toml").read_text(encoding="utf-8"))
     for title, row in rows.items():
         version, _, name = title.rpartition(" ")
-        written = types.parse_type(row["fields"])
+        text = row["fields"]
+        while _PART.search(text):
+            for name_of_part in set(_PART.findall(text)):
+                text = text.replace(f"${name_of_part}", row[name_of_part])
+        written: types.Type = types.parse_type(text)
+        own = kinds.get((version, name))
+        if own is not None:
+            written = _merged(own.type, written)
         assert isinstance(written, types.RecordType)
-        kinds[version, name] = InputKind(written, row["namespaced"], row.get("plural", ""))
+        namespaced = row["namespaced"] if own is None else own.namespaced
+        kinds[version, name] = InputKind(written, namespaced, row.get("plural", ""))
     return kinds
+
+
+@cache
+def kinds_of_inputs() -> Mapping[tuple[str, str], InputKind]:
+    """Return the kinds that need no schema, by apiVersion and kind."""
+    return {kind: given for kind, given in _kinds().items() if kind not in _NOT_INPUTS}
+
+
+@cache
+def core_object(record: str) -> types.ObjectType:
+    """Return the type of the field `object` of a record of the environment."""
+    name, structs = _OF_RECORDS[record]
+    merged: types.Type = types.RecordType("record")
+    for kind, struct in model.KINDS.items():
+        if struct in structs:
+            merged = _merged(merged, _kinds()[kind].type)
+    assert isinstance(merged, types.RecordType)
+    fields = dict(merged.fields)
+    meta = fields["metadata"]
+    assert isinstance(meta, types.RecordType)
+    kept = tuple((key, kind) for key, kind in meta.fields if key not in _VERSIONS)
+    fields["metadata"] = types.RecordType("record", kept)
+    return object_type(types.RecordType("record", tuple(fields.items())), name)
+
+
+def decoded_structs(
+    objects: Iterable[types.ObjectType],
+) -> dict[tuple[str, str], type[model.ApiObject]]:
+    """Return how kinds are decoded of which rules read more than scheduling does, by kind.
+
+    ``objects``: what they read, as parts of what `core_object` returns.
+    """
+    structs: dict[tuple[str, str], type[model.ApiObject]] = {}
+    for read in objects:
+        own = next(structs for name, structs in _OF_RECORDS.values() if name == read.name)
+        for kind, struct in model.KINDS.items():
+            if struct in own:
+                made = decoded_as(structs.get(kind, struct), read)
+                if made is not struct:
+                    structs[kind] = made
+    return structs
+
+
+def object_type(kind: types.RecordType, name: str) -> types.ObjectType:
+    """Return a record type as that of an object; the name of each part is its path."""
+    typed = [(key, _named(inner, f"{name}.{key}")) for key, inner in kind.fields]
+    return types.ObjectType(name, tuple(typed))
+
+
+def _named(kind: types.Type, name: str) -> types.Type:
+    match kind:
+        case types.ListType():
+            return types.list_of(_named(kind.element, name))
+        case types.MapType():
+            return types.map_of(kind.key, _named(kind.value, name))
+        case types.QuantityType():
+            return types.quantity_of("free")
+        case types.RecordType():
+            return object_type(kind, name)
+    return kind
+
+
+def _merged(first: types.Type, second: types.Type) -> types.Type:
+    """Return a type with the fields of both; the first counts where they differ."""
+    match first, second:
+        case types.RecordType(), types.RecordType():
+            fields = dict(first.fields)
+            for name, kind in second.fields:
+                fields[name] = _merged(fields[name], kind) if name in fields else kind
+            return types.RecordType("record", tuple(fields.items()))
+        case types.ListType(), types.ListType():
+            return types.list_of(_merged(first.element, second.element))
+    return first
 
 
 def _record(struct: Any) -> types.RecordType:
     fields = []
     for field in struct.fields:
-        head = field.encode_name in ("apiVersion", "kind", "metadata")
-        kind = None if head else _type(field.type)
+        kind = None if field.encode_name in ("apiVersion", "kind") else _type(field.type)
         if kind is not None:
             fields.append((field.encode_name, kind))
     return types.RecordType("record", tuple(fields))

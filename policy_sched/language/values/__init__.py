@@ -43,6 +43,8 @@ from policy_sched.language.values.objects import (
     BlankObject as BlankObject,
     ObjectReader as ObjectReader,
     annotation_reader as annotation_reader,
+    decoded_as as decoded_as,
+    object_of as object_of,
 )
 from policy_sched.language.values.records import (
     NO_ALLOCATION as NO_ALLOCATION,

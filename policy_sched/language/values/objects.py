@@ -11,7 +11,7 @@ from datetime import datetime
 from fractions import Fraction
 from functools import cache, lru_cache
 from types import GenericAlias
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -218,6 +218,82 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def object_of(owner: Any, kind: types.ObjectType) -> Any:
+    """Return what the API has of a `PodInfo`, a node or a group, as a record of a type.
+
+    What is not there, or is no amount, has the zero of its type.
+    """
+    item = owner
+    if not isinstance(owner, model.ApiObject):
+        item = owner.pod if isinstance(owner, model.PodInfo) else getattr(owner, "object", None)
+    try:
+        return struct_of(kind)() if item is None else _of_struct(item, kind)
+    except ValueError:
+        return struct_of(kind)()
+
+
+@cache
+def decoded_as(base: type[Any], kind: types.ObjectType) -> type[Any]:
+    """Return a struct that decodes what ``base`` does, and the fields of a record besides.
+
+    It is ``base`` itself where that decodes all of them.
+    """
+    own = {field.encode_name: field for field in msgspec.structs.fields(base)}
+    fields: list[tuple[str, Any, Any]] = []
+    names: dict[str, str] = {}
+    for name, inner in kind.fields:
+        field = own.get(name)
+        if field is None:
+            fields.append((ATTRIBUTE + name, *_decoded_form(inner)))
+            names[ATTRIBUTE + name] = name
+            continue
+        form = _extended(field.type, inner)
+        if form is not field.type:
+            default: Any = field.default
+            if isinstance(form, type) and issubclass(form, msgspec.Struct):
+                default = msgspec.field(default_factory=form)
+            fields.append((field.name, form, default))
+            names[field.name] = name
+    if not fields:
+        return base
+    return msgspec.defstruct(
+        base.__name__, fields, bases=(base,), rename=names, kw_only=True, omit_defaults=True,
+        frozen=base.__struct_config__.frozen, gc=False,
+    )  # fmt: skip
+
+
+def _extended(form: Any, kind: types.Type) -> Any:
+    """Return the annotation of a field that is decoded, with what is read besides."""
+    parts = get_args(form)
+    match kind:
+        case types.ListType() if parts:
+            element = _extended(parts[0], kind.element)
+            return form if element is parts[0] else GenericAlias(tuple, (element, ...))
+        case types.ObjectType() if isinstance(form, type) and issubclass(form, msgspec.Struct):
+            return decoded_as(form, kind)
+        case types.ObjectType() if parts:  # with None
+            inner = _extended(parts[0], kind)
+            return form if inner is parts[0] else inner | None
+    return form
+
+
+def _decoded_form(kind: types.Type) -> tuple[Any, Any]:
+    """Return the annotation of a field that only rules read, as it is decoded, and its default."""
+    match kind:
+        case types.ObjectType():
+            return decoded_as(model.ApiStruct, kind) | None, None
+        case types.ListType():
+            return GenericAlias(tuple, (_decoded_form(kind.element)[0], ...)), ()
+        case types.MapType():
+            mapping = GenericAlias(dict, (str, _decoded_form(kind.value)[0]))
+            return mapping, msgspec.field(default_factory=dict)
+        case types.QuantityType():
+            return model.Amount | None, None
+    if kind == types.RESOURCES:
+        return dict[str, model.Amount], msgspec.field(default_factory=dict)
+    return (datetime | None, None) if kind == types.TIMESTAMP else _SCALARS[kind]
 
 
 def _of_struct(item: Any, kind: types.ObjectType) -> Any:

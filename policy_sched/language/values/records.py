@@ -134,7 +134,6 @@ class NodeFacts:
 
     def __init__(self, node: model.Node, table: NodeView | None = None) -> None:
         meta, info = node.metadata, node.status.node_info
-        self._node = node
         self._table = table
         self.name = meta.name
         self.labels = meta.labels
@@ -152,16 +151,17 @@ class NodeFacts:
         self.runtime_version = info.container_runtime_version
         self.declared_features: tuple[str, ...] = node.status.declared_features
         self.creation_time = model.nanoseconds(meta.creation_timestamp)
+        self.object = node
 
     @cached_property
     def capacity(self) -> dict[str, int]:
         """What the node has, in scheduler units."""
-        return _amounts(self._node.status.capacity)
+        return _amounts(self.object.status.capacity)
 
     @cached_property
     def allocatable(self) -> dict[str, int]:
         """What pods may use of it, in scheduler units."""
-        return _amounts(self._node.status.allocatable)
+        return _amounts(self.object.status.allocatable)
 
     @cached_property
     def images(self) -> dict[str, ImageFacts]:
@@ -171,7 +171,7 @@ class NodeFacts:
         count = (lambda _name: 1) if table is None else table.image_nodes
         return {
             name: ImageFacts(states[name].size if name in states else size, count(name))
-            for name, size in names_of(self._node)
+            for name, size in names_of(self.object)
         }
 
     @cached_property
@@ -212,12 +212,12 @@ class NodeFacts:
             return {}
         table = self._table.table
         names = sorted(table.devices.resources)
-        return {name: table.devices.amount(family, name, self._node) for name in names}
+        return {name: table.devices.amount(family, name, self.object) for name in names}
 
     @property
     def devices(self) -> Sequence[DeviceFacts]:
         """Its devices, in the order in which they are tried."""
-        return () if self._table is None else self._table.table.devices.facts_of(self._node)
+        return () if self._table is None else self._table.table.devices.facts_of(self.object)
 
     @property
     def free(self) -> dict[str, int]:

@@ -76,6 +76,7 @@ _NODE_CHANGES: Final = {
     "devices": ActionType.UPDATE_NODE_LABEL,
     "allocation": ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE,
     "input": ActionType(0),
+    "object": UPDATE,
 }
 _GOES: Final = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN
 _COMES: Final = ActionType.ADD | ActionType.UPDATE_POD_LABEL
@@ -106,6 +107,7 @@ _OWN_CHANGES: Final = {
     "node_selector": ActionType.UPDATE_OTHER,
     "node_affinity": ActionType.UPDATE_OTHER,
     "nominated_node_name": ActionType.UPDATE_OTHER,
+    "object": UPDATE,
 }
 _DEVICE_CLASS: Final = ClusterEvent(
     EventResource.DEVICE_CLASS, ActionType.ADD | ActionType.UPDATE_OTHER
@@ -323,12 +325,13 @@ def _asks_again(helps: Helps, may_evict: MayEvict) -> Hint:
 
 def _changes_the_pod(fields: tuple[str, ...]) -> Hint:
     """Return the hint that queues a pod if one of its fields changed that the rules read."""
+    attributes = ["pod" if field == "object" else field for field in fields]
 
     def hint(pod: PodInfo, old: object, new: object) -> QueueingHint:
         if not isinstance(new, PodInfo) or new.uid != pod.uid:
             return QueueingHint.SKIP
         same = isinstance(old, PodInfo) and all(
-            getattr(old, field) == getattr(new, field) for field in fields
+            getattr(old, field) == getattr(new, field) for field in attributes
         )
         return QueueingHint.SKIP if same else QueueingHint.QUEUE
 

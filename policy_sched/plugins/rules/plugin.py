@@ -49,7 +49,7 @@ from policy_sched.framework.runtime import broken
 from policy_sched.language import CompiledPolicy, Unit
 from policy_sched.language.ir import field_of_column
 from policy_sched.language.runtime import Activation, Event, no_allocation
-from policy_sched.language.values import NodeFacts, RuleError
+from policy_sched.language.values import NodeFacts, RuleError, object_of
 from policy_sched.plugins import Preempting, Preemption
 from policy_sched.plugins.dynamicresources import Allocating, ResourceClaims
 from policy_sched.plugins.rules.bound_filter import BoundFilter, Explanation
@@ -162,7 +162,8 @@ class _Rules:
     def sign_pod(self) -> Signature:
         """Name the pod fields that the rules read; the compiler found them."""
         reads = self._policy.reads
-        fields = frozenset(path for path in reads.pod if path[0] not in _OF_THE_ATTEMPT)
+        others = _OF_THE_ATTEMPT | {"object"}  # which has a key of its own
+        fields = frozenset(path for path in reads.pod if path[0] not in others)
         scope = reads.scope
         if self._policy.pre_filter_reads_pods:
             scope = max(scope, Scope.CLUSTER)
@@ -196,6 +197,9 @@ class _Rules:
                 return tuple([repr(one.counted.get(pod.uid)) for one in counted])
 
             keys.append(own)
+        if ("object",) in self._policy.reads.pod:
+            read = [kind for kind in self._policy.sections.objects if kind.name == "pod.object"]
+            keys.append(lambda pod: repr([object_of(pod, kind) for kind in read]))
         if self._policy.sections.pre_filter:
             # Once for each evaluation: what was found with another verdict is not used again.
             keys.append(self._verdict_of_pre_filter)
@@ -272,7 +276,7 @@ class _Rules:
     def _gates_read_the_pod(self) -> bool:
         """Return whether the preEnqueue rules read nothing but the pod."""
         reads = self._policy.gate_reads
-        others = _OF_THE_ATTEMPT | {"namespaceObject"}
+        others = _OF_THE_ATTEMPT | {"namespaceObject", "object"}
         static = reads.scope is Scope.STATIC and not (reads.node or reads.clock or reads.inputs)
         return static and all(path[0] not in others for path in reads.pod)
 

@@ -11,10 +11,12 @@ from policy_sched.profiles.build.pipeline import (
     compile_profiles as compile_profiles,
     declared_inputs as declared_inputs,
     declared_kinds as declared_kinds,
+    decoded_kinds as decoded_kinds,
     foreign_problems as foreign_problems,
     kinds_read as kinds_read,
     raise_errors as raise_errors,
     reads_pod_groups as reads_pod_groups,
+    structs_read as structs_read,
 )
 from policy_sched.profiles.build.plan_diff import (
     PlanDiff as PlanDiff,

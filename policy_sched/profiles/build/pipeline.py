@@ -43,7 +43,16 @@ from policy_sched.framework import (
 from policy_sched.framework.runtime import Implementations
 from policy_sched.language import CompiledPolicy, Input, diagnostics
 from policy_sched.language.codegen import FusedProgram
-from policy_sched.model import KINDS, CoschedulingGroup as Coscheduling, Kind, PodGroup, PodInfo
+from policy_sched.language.stdlib import decoded_structs
+from policy_sched.model import (
+    KINDS,
+    ApiObject,
+    CoschedulingGroup as Coscheduling,
+    CustomObject,
+    Kind,
+    PodGroup,
+    PodInfo,
+)
 from policy_sched.plugins import GATED_PARTS, HOUSE, factories, plugin_points
 from policy_sched.plugins.dynamicresources import Allocating, Allocations, DynamicResources
 from policy_sched.plugins.rules import (
@@ -575,6 +584,18 @@ def declared_kinds(plans: Iterable[CompiledPlan], *, polled: bool = False) -> di
             kind = given.api_version, given.kind
             kinds[kind] = kinds.get(kind, True) and bool(given.optional or given.poll)
     return kinds
+
+
+def structs_read(plans: Iterable[CompiledPlan]) -> dict[Kind, type[ApiObject]]:
+    """Return how kinds are decoded of which rules read more than scheduling does."""
+    policies = (policy for ready in plans for policy in ready.policies.values())
+    return decoded_structs(kind for policy in policies for kind in policy.sections.objects)
+
+
+def decoded_kinds(plans: Sequence[CompiledPlan]) -> dict[Kind, type[ApiObject]]:
+    """Return how the kinds of inputs are decoded, and those that `structs_read` returns."""
+    declared = declared_kinds(plans, polled=True)
+    return {**{kind: KINDS.get(kind, CustomObject) for kind in declared}, **structs_read(plans)}
 
 
 def reads_pod_groups(plans: Sequence[CompiledPlan]) -> bool:

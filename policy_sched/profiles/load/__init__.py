@@ -46,7 +46,6 @@ from policy_sched.profiles.load.policies import (
     beyond_ceiling as beyond_ceiling,
     duplicate_names as duplicate_names,
     experiment_shape as experiment_shape,
-    input_kinds as input_kinds,
     merge_over as merge_over,
     merge_params as merge_params,
     problems_of_config as problems_of_config,
@@ -57,6 +56,7 @@ from policy_sched.profiles.load.policies import (
 )
 from policy_sched.profiles.load.policy_source import (
     LIMIT as LIMIT,
+    input_kinds as input_kinds,
     policy_source as policy_source,
     source_with as source_with,
 )

@@ -31,7 +31,6 @@ from policy_sched.language.diagnostics import (
 )
 from policy_sched.language.syntax import comments
 from policy_sched.language.values import types
-from policy_sched.model import Kind
 from policy_sched.profiles import models
 from policy_sched.profiles.load import document
 from policy_sched.profiles.load.configuration import load_config_document
@@ -289,16 +288,6 @@ def check_policy_model(policy: models.Policy) -> Iterator[models.ModelProblem]:
         if isinstance(step, models.VetoRule | models.Permit):
             yield from _one_message(step, ("spec", section))
     yield from _messages_of_reject(spec.permit)
-
-
-def input_kinds(policies: Iterable[LoadedPolicy]) -> frozenset[Kind]:
-    """Return the kinds of objects that inputs of policies declare."""
-    return frozenset(
-        (given.api_version, given.kind)
-        for policy in policies
-        for given in policy.model.spec.inputs
-        if given.kind
-    )
 
 
 def _input_problems(given: models.Input, path: models.Path) -> Iterator[models.ModelProblem]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
 from policy_sched.errors import PolicyError
-from policy_sched.language import diagnostics
+from policy_sched.language import check, diagnostics, stdlib
+from policy_sched.language.values import types
+from policy_sched.model import KINDS, ApiObject, CustomObject, Kind
 from policy_sched.profiles import models
 from policy_sched.profiles.load.document import locator
 from policy_sched.profiles.load.fingerprint import content_hash
@@ -308,3 +310,21 @@ def as_duration(text: diagnostics.Text) -> diagnostics.Text:
         return text.position(min(max(offset - len(before), 0), len(text.text)))
 
     return diagnostics.Text(f'{before}{bare}")', text.file, locate, text.path)
+
+
+def input_kinds(policies: Iterable[LoadedPolicy]) -> dict[Kind, type[ApiObject]]:
+    """Return how the kinds are decoded that policies read besides what scheduling reads.
+
+    Those of their inputs, and pods, nodes and groups where a rule reads their `object`.
+    """
+    kinds: dict[Kind, type[ApiObject]] = {}
+    objects: list[types.ObjectType] = []
+    for policy in policies:
+        for given in policy.model.spec.inputs:
+            kind = given.api_version, given.kind
+            if given.kind:
+                kinds[kind] = KINDS.get(kind, CustomObject)
+        if ".object" in policy.model.model_dump_json():  # else there is nothing to check
+            checked, _ = check.check_policy(policy_source(policy))
+            objects += () if checked is None else checked.objects
+    return kinds | stdlib.decoded_structs(objects)

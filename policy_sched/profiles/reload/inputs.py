@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic, PolicySchedError, Severity
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource
-from policy_sched.model import Kind
+from policy_sched.model import ApiObject, Kind
 from policy_sched.profiles import load, models
 from policy_sched.profiles.build import CompiledPlan, compile_profiles, raise_errors
 from policy_sched.profiles.check import config_errors, rule_errors
@@ -69,8 +69,8 @@ class PolicyFiles(msgspec.Struct, frozen=True):
         """Return the state of the files."""
         return load.fingerprint(self.paths)
 
-    def input_kinds(self) -> frozenset[Kind]:
-        """Return the kinds of objects that inputs of the policies declare."""
+    def input_kinds(self) -> dict[Kind, type[ApiObject]]:
+        """Return how the kinds are decoded that the policies read; see `load.input_kinds`."""
         return load.input_kinds(self._given_and_named())
 
     def _given_and_named(self) -> tuple[load.LoadedPolicy, ...]:

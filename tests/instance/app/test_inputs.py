@@ -17,6 +17,7 @@ from policy_sched.client.apimachinery.object import Key
 from policy_sched.client.apimachinery.resources import EVENT
 from policy_sched.errors import PolicyError
 from policy_sched.instance.app.cluster_instance import ClusterInstance
+from policy_sched.model import Pod
 from policy_sched.profiles.reload.inputs import PolicyFiles
 from policy_sched.profiles.reload.store import ReloadResult
 
@@ -341,3 +342,66 @@ def test_verbs_on_a_live_cluster_and_snapshots_have_the_objects(
     secret = ["snapshot", file, "--cluster", file, "--policies", policy, "--anonymize"]
     assert run(secret) == 2
     assert "does not go together with --anonymize" in capsys.readouterr().err
+
+
+OBJECT_POLICY = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Quota}
+spec:
+  filter:
+  - {expression: "!pod.object.spec.hostPID && node.object.spec.podCIDR != '10.0.0.0/24'", message: no host}
+"""  # noqa: E501 - a rule on a line
+
+
+def host_pod(name: str) -> dict[str, Any]:
+    """Return a pod that shares the process IDs of its node."""
+    made = pod(name)
+    return {**made, "spec": {**made["spec"], "hostPID": True}}
+
+
+def test_a_reload_that_reads_more_of_pods_and_nodes_reads_them_anew(tmp_path: Path) -> None:
+    """What a new rule read of a pod that had come before was nothing."""
+
+    async def play(world: World) -> None:
+        world.policies = replace(world.policies, policies=written(tmp_path, NONE))
+        world.apply(definition())
+        async with world.served(), world.scheduler() as instance:
+            await until(lambda: instance.may_begin or None)
+            world.apply(host_pod("p"), pod("q"))  # no node: they wait
+            await until(lambda: world.condition("q", "PodScheduled"))
+            written(tmp_path, OBJECT_POLICY)
+            assert await reloaded(instance) is ReloadResult.LOADED
+            world.apply(node("a"))
+            await until(lambda: "q" in world.bound())
+            said = await until(lambda: _says(world.condition("p", "PodScheduled"), "no host"))
+            assert said
+            assert "p" not in world.bound()
+            changed = {**node("a"), "spec": {"podCIDR": "10.0.0.0/24"}}
+            world.apply(changed, pod("r"))
+            await until(lambda: _says(world.condition("r", "PodScheduled"), "no host"))
+            written(tmp_path, NONE)
+            assert await reloaded(instance) is ReloadResult.LOADED
+            await until(lambda: {"p", "r"} <= set(world.bound()))
+            assert all(type(item) is Pod for item in instance.pods())
+
+    acted(play)
+
+
+def _says(condition: dict[str, Any] | None, words: str) -> bool | None:
+    return (condition is not None and words in condition.get("message", "")) or None
+
+
+def test_an_embedded_cluster_reads_more_of_pods_where_a_rule_does(tmp_path: Path) -> None:
+    """A rule over a field that scheduling does not decode read nothing."""
+    world = test_embedded_instance.World(tmp_path)
+    world.files(pods=yaml.safe_dump(host_pod("p")))
+    instance = world.start()
+    assert world.node_of("p")
+    (tmp_path / "policies" / "policy.yaml").write_text(OBJECT_POLICY, encoding="utf-8")
+    assert world.reload() is ReloadResult.LOADED
+    world.apply(pods=yaml.safe_dump(host_pod("q")))
+    assert not world.node_of("q")
+    world.apply(pods=test_embedded_instance.pod("r"))
+    assert world.node_of("r")
+    instance.close()

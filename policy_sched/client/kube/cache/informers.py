@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -25,7 +25,7 @@ from policy_sched.client.kube.cache.reflector import (
 )
 from policy_sched.client.kube.cache.store import Change
 from policy_sched.client.kube.rest import NOT_FOUND, Api, Malformed, Selection, version_path
-from policy_sched.model import KINDS, CustomObject, Kind, Pod
+from policy_sched.model import KINDS, ApiObject, CustomObject, Kind, Pod
 
 READ: Final[tuple[Selection, ...]] = (
     Selection(("v1", "Node")),
@@ -148,6 +148,7 @@ class Informers:
         wake: Callable[[], None] = nothing,
         wake_later: Callable[[], None] | None = None,
     ) -> None:
+        self._structs: Mapping[Kind, type[ApiObject]] = {}
         self._wake, self._wake_later = wake, wake_later or wake
         self._tasks: asyncio.TaskGroup | None = None
         self._running: dict[Kind, asyncio.Task[None]] = {}
@@ -202,12 +203,25 @@ class Informers:
         self._handed += len(self._waiting) - len(left)
         self._waiting = deque(left)
 
+    def decode(self, structs: Mapping[Kind, type[ApiObject]]) -> None:
+        """Decode kinds as these from now on, which are read anew for that; `follow` waits."""
+        self._structs = structs
+        for reflector in self.reflectors:
+            changed = reflector.decode_as(self._struct(reflector.selection.kind))
+            if changed and self._tasks is not None:
+                self._running.pop(reflector.selection.kind).cancel()
+                self._run(reflector)
+                self._tasks.create_task(self._wake_when_synced((reflector,)))
+
+    def _struct(self, kind: Kind) -> type[ApiObject]:
+        return self._structs.get(kind) or KINDS.get(kind, CustomObject)
+
     def _run(self, reflector: Reflector[Any]) -> None:
         assert self._tasks is not None, "informers run"
         self._running[reflector.selection.kind] = self._tasks.create_task(reflector.run())
 
     def _following(self, selection: Selection) -> Reflector[Any]:
-        reflector = self._reflector(selection, KINDS.get(selection.kind, CustomObject))
+        reflector = self._reflector(selection, self._struct(selection.kind))
         reflector.on_following = self._following_again
         if selection.kind == POD and self._wake_later is not self._wake:
             reflector.held_back = self._wake_later

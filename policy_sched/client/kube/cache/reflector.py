@@ -180,6 +180,7 @@ class Reflector(Generic[T]):
         self._held: list[bytes] = []
         self._end_stream: Callable[[Exception], None] | None = None
         self._api = api
+        self._struct = struct
         self._decoding = rest.decoding_of(selection.kind, struct)
         self._changed = changed
         self._settings = settings or ReflectorSettings()
@@ -197,6 +198,16 @@ class Reflector(Generic[T]):
     def version(self) -> str:
         """The version of the store; "" if a new list is needed."""
         return self._version
+
+    def decode_as(self, struct: type[T]) -> bool:
+        """Decode objects as this from now on; return whether all have to be read anew by `run`."""
+        if struct is self._struct:
+            return False
+        self._struct, self._decoding = struct, rest.decoding_of(self.selection.kind, struct)
+        self._version, self.following = "", False
+        self._held.clear()
+        self.synced.clear()
+        return True
 
     async def run(self) -> None:
         """Follow the collection until cancelled."""

@@ -87,7 +87,7 @@ class Store(Generic[T]):
                 Change(ChangeType.ADDED, None, thing),
             ]
         version = thing.metadata.resource_version
-        if version and version == old.metadata.resource_version:
+        if version and version == old.metadata.resource_version and type(old) is type(thing):
             self._objects[key] = old  # nothing new: keep what others hold already
             return []
         return [Change(ChangeType.MODIFIED, old, thing)]
@@ -113,8 +113,8 @@ class Store(Generic[T]):
         old = self._objects.get(key_of(thing))
         if old is None or old.metadata.uid != thing.metadata.uid:
             return thing
-        version = thing.metadata.resource_version
-        return old if version and version == old.metadata.resource_version else thing
+        version, same = thing.metadata.resource_version, type(old) is type(thing)
+        return old if same and version and version == old.metadata.resource_version else thing
 
     def replace(self, things: Iterable[T]) -> list[Change[T]]:
         """Replace the contents by those of a list; return the changes, deletions first."""
