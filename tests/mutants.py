@@ -528,12 +528,6 @@ MUTANTS: Final = (
         "return False",
         OBJECTS,
     ),
-    Mutant(
-        "client/kube/cache/store.py",
-        "== old.metadata.resource_version and type(old) is type(thing)",
-        "== old.metadata.resource_version",
-        ("tests/instance/app/test_inputs.py",),
-    ),
     # Counts of pods by selector and domain.
     Mutant(
         f"{COUNTS}/counts.py",

@@ -93,7 +93,7 @@ def check(  # noqa: PLR0913  # one parameter for each option
         experiments=_experiment,
     )
     if snapshot or kubeconfig is not None:
-        checkup = _against(checked, snapshot, kubeconfig)
+        checkup = _against(checked, paths, snapshot, kubeconfig)
     else:
         checkup = checked(each=parallel_map)
     _write(checkup, output, strict=strict)
@@ -114,18 +114,23 @@ def _exit_code(checkup: Checkup, *, strict: bool, lint_fatal: bool) -> int:
 
 
 def _against(
-    checked: Callable[..., Checkup], snapshot: tuple[str, ...], kubeconfig: str | None
+    checked: Callable[..., Checkup],
+    paths: tuple[str, ...],
+    snapshot: tuple[str, ...],
+    kubeconfig: str | None,
 ) -> Checkup:
     """Check files against a cluster; problems of its manifests are reported beside theirs."""
     # API objects and the cluster take 50 ms to import.
     from policy_sched.cli.input.cluster_files import read_files  # noqa: PLC0415  see above
     from policy_sched.manifests import Manifests, load  # noqa: PLC0415  see above
     from policy_sched.profiles.check import device_names, selectors_of, snapshot_of  # noqa: PLC0415  see above
+    from policy_sched.profiles.reload import PolicyFiles  # noqa: PLC0415  see above
 
+    custom = PolicyFiles(None, paths).input_kinds()
     if kubeconfig is None:
-        manifests = load(snapshot, sys.stdin)
+        manifests = load(snapshot, sys.stdin, custom=custom)
     else:
-        manifests = Manifests(read_files((), kubeconfig=kubeconfig).objects, [])
+        manifests = Manifests(read_files((), kubeconfig=kubeconfig, custom=custom).objects, [])
     diagnostics.write_hints(manifests.hints)
     lint = None if manifests.diagnostics else snapshot_of(manifests.objects).lint
     checkup = checked(lint, devices=device_names(manifests.objects))

@@ -18,10 +18,10 @@ from policy_sched.cluster import Cache
 from policy_sched.errors import PolicyError, PolicySchedError
 from policy_sched.explain import SELECTOR, evaluated, evaluated_on_devices, is_over_devices
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource, did_you_mean
-from policy_sched.language.stdlib import ANY, policy_environment
-from policy_sched.manifests import load, set_creation_times
+from policy_sched.language.stdlib import ANY, core_object, decoded_structs, policy_environment
+from policy_sched.manifests import NO_STRUCTS, Structs, load, set_creation_times
 from policy_sched.model import ApiObject, Pod, PodInfo, ResourceSlice
-from policy_sched.profiles.load import beyond_ceiling, load_policies, policy_source
+from policy_sched.profiles.load import beyond_ceiling, input_kinds, load_policies, policy_source
 from policy_sched.report import Report
 from policy_sched.scheduler.setup import load_cluster
 
@@ -89,13 +89,21 @@ def evaluate(  # noqa: PLR0913  # each is an option of the command
         return diagnostics.OK
     _require_section(section)
     seen = time.time_ns() if now is None else moment(now)
-    cache = Cache()
-    objects = _objects([*node, *cluster], seen, kubeconfig)
-    load_cluster(cache, objects)
     source = None if policy is None else _source(policy, max_cost_limit)
-    info = None if pod is None else _pod(pod, seen, objects)
-    write_report(evaluated(expression, section, source, cache, info, seen), output)
+    custom = _custom(expression, policy)
+    cache = Cache()
+    objects = _objects([*node, *cluster], seen, kubeconfig, custom=custom)
+    load_cluster(cache, objects)
+    info = None if pod is None else _pod(pod, seen, objects, custom)
+    write_report(evaluated(expression, section, source, cache, info, seen, objects), output)
     return diagnostics.OK
+
+
+def _custom(expression: str, policy: str | None) -> Structs:
+    """Return how kinds are decoded that the expression, or its policy, may read."""
+    inputs = {} if policy is None else input_kinds(load_policies([policy])[0])
+    whole = map(core_object, ("Pod", "Node")) if ".object" in expression else ()
+    return {**inputs, **decoded_structs(whole)}
 
 
 def _on_devices(
@@ -121,13 +129,17 @@ def _objects(
     now: int,
     kubeconfig: str | None = None,
     cluster: Sequence[ApiObject] = (),
+    custom: Structs = NO_STRUCTS,
 ) -> list[ApiObject]:
     """Return the objects of manifests, and those of a live cluster.
 
-    ``cluster``: the objects whose classes apply to pods, beside their own.
+    ``cluster``: the objects whose classes apply to pods, beside their own. ``custom``: how kinds
+    are decoded that rules read.
     """
-    live = [] if kubeconfig is None else read_files((), kubeconfig=kubeconfig).objects
-    manifests = load(list(paths), sys.stdin, cluster=[*live, *cluster])
+    live: list[ApiObject] = []
+    if kubeconfig is not None:
+        live = read_files((), kubeconfig=kubeconfig, custom=custom).objects
+    manifests = load(list(paths), sys.stdin, cluster=[*live, *cluster], custom=custom)
     diagnostics.write_hints(manifests.hints)
     if diagnostics.exit_code(manifests.diagnostics) != diagnostics.OK:
         raise PolicyError(manifests.diagnostics)
@@ -137,9 +149,9 @@ def _objects(
     return objects
 
 
-def _pod(path: str, now: int, cluster: Sequence[ApiObject]) -> PodInfo:
+def _pod(path: str, now: int, cluster: Sequence[ApiObject], custom: Structs) -> PodInfo:
     """Return the first pod of a file, as if it had no node yet."""
-    for obj in _objects([path], now, cluster=cluster):
+    for obj in _objects([path], now, cluster=cluster, custom=custom):
         if isinstance(obj, Pod):
             info = PodInfo.of(obj)
             info.node_name = ""

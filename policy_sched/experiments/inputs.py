@@ -32,7 +32,7 @@ from policy_sched.framework import Scope, Signature
 from policy_sched.framework.evaluate import key_getter
 from policy_sched.language import Expression
 from policy_sched.language.runtime import Activation
-from policy_sched.manifests import Admission, decode_object, load, with_claims
+from policy_sched.manifests import NO_STRUCTS, Admission, Structs, decode_object, load, with_claims
 from policy_sched.model import DURATION_ANNOTATION, ApiObject, Node, Pod, PodInfo, units
 from policy_sched.profiles.models import BAD_VALUE, DUPLICATE, CountedDevices, Path, did_you_mean
 from policy_sched.scheduler import Scheduler
@@ -233,20 +233,23 @@ class Inputs:
     """Numbers of nodes, by column."""
 
 
-def read_inputs(loaded: LoadedExperiment, seeds: Sequence[int]) -> Inputs | None:
+def read_inputs(
+    loaded: LoadedExperiment, seeds: Sequence[int], custom: Structs = NO_STRUCTS
+) -> Inputs | None:
     """Read the files of an experiment; None if something is wrong, which is added to its problems.
 
-    ``seeds``: those for which the tables have columns.
+    ``seeds``: those for which the tables have columns. ``custom``: how kinds are decoded that the
+    policies read.
     """
     before = len(loaded.diagnostics)
     spec = loaded.spec
-    cluster = _objects(loaded, spec.cluster.files, ("spec", "cluster", "files"))
+    cluster = _objects(loaded, spec.cluster.files, ("spec", "cluster", "files"), custom)
     try:
         cluster = [*simulate.generated_nodes(spec.cluster.generate), *cluster]
     except PolicySchedError as error:
         text = str(error).removeprefix("--nodes ")
         loaded.problem(("spec", "cluster", "generate"), BAD_VALUE, text)
-    workload = _objects(loaded, spec.workload.files, ("spec", "workload", "files"), cluster)
+    workload = _objects(loaded, spec.workload.files, ("spec", "workload", "files"), custom, cluster)
     workload += _of_rows(loaded, Admission([*cluster, *workload]))
     cluster = with_devices(loaded, cluster)
     nodes = [node for node in cluster if isinstance(node, Node)]
@@ -325,14 +328,19 @@ def _check_objects(loaded: LoadedExperiment, nodes: Sequence[Node], pods: Sequen
 
 
 def _objects(
-    loaded: LoadedExperiment, references: Sequence[str], at: Path, cluster: Sequence[ApiObject] = ()
+    loaded: LoadedExperiment,
+    references: Sequence[str],
+    at: Path,
+    custom: Structs,
+    cluster: Sequence[ApiObject] = (),
 ) -> list[ApiObject]:
     """Return the objects of files, workloads expanded; ``cluster`` has classes for their pods."""
     resolved = [loaded.file(reference, (*at, i)) for i, reference in enumerate(references)]
     paths = [path for path in resolved if path is not None]
     loaded.data[str(at[1])] = paths
     traces = simulate.load_traces(path for path in paths if simulate.is_trace(path))
-    manifests = load([path for path in paths if not simulate.is_trace(path)], cluster=cluster)
+    files = [path for path in paths if not simulate.is_trace(path)]
+    manifests = load(files, cluster=cluster, custom=custom)
     loaded.diagnostics += [*manifests.diagnostics, *traces.diagnostics]
     objects = [*manifests.objects, *traces.objects]
     try:

@@ -38,6 +38,7 @@ from policy_sched.experiments.variants import (
     compiled_variants,
 )
 from policy_sched.profiles import models
+from policy_sched.profiles.build import decoded_kinds
 from policy_sched.profiles.load import (
     DocumentPosition,
     content_hash,
@@ -358,9 +359,10 @@ def open_experiment_problems(marked: Marked) -> list[Diagnostic]:
 def prepared(loaded: LoadedExperiment) -> Sweep | None:
     """Read and compile everything that an experiment names; None if something is wrong."""
     seeds = each_seed(loaded)
-    inputs = read_inputs(loaded, seeds)
     computed = computed_params(loaded)
     variants = compiled_variants(loaded, computed)
+    plans = [plan for variant in variants for plan in variant.plans]
+    inputs = read_inputs(loaded, seeds, decoded_kinds(plans))
     _check_names(loaded, variants)
     for variant in variants:
         compiled_measures(loaded, variant)

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from policy_sched import language
-from policy_sched.cluster import Cache
+from policy_sched.cluster import ApiObjects, Cache, Inputs
 from policy_sched.errors import PolicyError, PolicySchedError
 from policy_sched.language import cel, check
 from policy_sched.language.check import diagnostic
@@ -40,8 +40,9 @@ from policy_sched.language.values import (
     types,
     weigh,
 )
-from policy_sched.model import Pod, PodInfo, QueuedPod, ResourceSlice
+from policy_sched.model import ApiObject, Pod, PodInfo, QueuedPod, ResourceSlice
 from policy_sched.plugins.dynamicresources import DeviceId, as_record
+from policy_sched.plugins.rules import declare_input
 from policy_sched.report import Document
 
 #: The name of the expression in diagnostics, in place of a file.
@@ -122,20 +123,25 @@ class Evaluated:
         }
 
 
-def evaluated(
+def evaluated(  # noqa: PLR0913, PLR0917  # the expression, and all that it may read
     text: str,
     section: str,
     source: PolicySource | None,
     cache: Cache,
     pod: PodInfo | None,
     now: int,
+    objects: Sequence[ApiObject] = (),
 ) -> Evaluated:
     """Evaluate an expression for a pod on all nodes of a cache.
 
-    Raises PolicyError with the problems of the expression or of the policy's definitions, and
-    PolicySchedError if it reads a pod or nodes and there are none.
+    ``objects``: what inputs of the policy may read. Raises PolicyError with the problems of the
+    expression or of the policy's definitions, and PolicySchedError if it reads a pod or nodes and
+    there are none.
     """
-    checked, expression, part = _compiled(text, section, source or PolicySource(""))
+    checked, expression, part, inputs = _compiled(text, section, source or PolicySource(""))
+    known = Inputs(cache.nodes, ApiObjects(objects), lambda: now)
+    for given_input in inputs:
+        declare_input(given_input, known, everywhere=True)
     live = cache.nodes.live_count
     _require(expression.reads.pod, pod, by_row=expression.by_row, nodes=live)
     given = pod or PodInfo.of(Pod())
@@ -174,8 +180,11 @@ def evaluated(
 
 def _compiled(
     text: str, section: str, source: PolicySource
-) -> tuple[check.Checked, language.Expression, language.CostPart]:
-    """Check and compile an expression, with its cost. Raises PolicyError with its problems."""
+) -> tuple[check.Checked, language.Expression, language.CostPart, Sequence[language.Input]]:
+    """Check and compile an expression, with its cost and the inputs that its policy has.
+
+    Raises PolicyError with its problems.
+    """
     policy, problems = check.check_beside(Text(text, FILE), section, source)
     if policy is None:
         raise PolicyError(problems)
@@ -190,8 +199,9 @@ def _compiled(
     given = (policy.params, policy.params_type, policy.functions, variables)
     try:
         with one_evaluation():
-            expression = language.compile_expression(checked.core, *given)
-            return checked, expression, language.breakdown(checked.core, *given)
+            expression = language.compile_expression(checked.core, *given, policy.inputs)
+            part = language.breakdown(checked.core, *given)
+            return checked, expression, part, language.compiled_inputs(policy)
     except Refusal as refusal:
         span = refusal.span
         problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)

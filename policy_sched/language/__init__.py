@@ -7,6 +7,7 @@ and pods; it does not know scheduling.
 
 from policy_sched.language.compile import (
     compile_policy as compile_policy,
+    compiled_inputs as compiled_inputs,
     make_unit as make_unit,
     problems_of as problems_of,
 )

@@ -108,9 +108,7 @@ class PolicyCompiler:
         descending = tuple([key.order == "Descending" for key in policy.queue_sort])
         return Sections(
             name=policy.name,
-            inputs=tuple(
-                self._input(given) for given in policy.inputs if not given.type.annotation
-            ),
+            inputs=self.inputs(),
             objects=policy.objects,
             aggregates=tuple(
                 made for given in policy.aggregates if (made := self._aggregate(given)) is not None
@@ -212,6 +210,11 @@ class PolicyCompiler:
         return unset
 
     # Sections.
+
+    def inputs(self) -> tuple[Input, ...]:
+        """Return the inputs, with what computes their keys."""
+        given = (given for given in self.policy.inputs if not given.type.annotation)
+        return tuple(map(self._input, given))
 
     def _input(self, checked: check.CheckedInput) -> Input:
         given, key = checked.source, self.policy.keys.get(checked.name)
@@ -582,3 +585,8 @@ def problems_of(checked: check.CheckedPolicy) -> list[Diagnostic]:
     compiler = PolicyCompiler(checked, code=False)
     compiler.compile()
     return sorted(set(compiler.diagnostics))
+
+
+def compiled_inputs(policy: check.CheckedPolicy) -> tuple[Input, ...]:
+    """Return the inputs of a checked policy, and nothing else of it."""
+    return PolicyCompiler(policy).inputs()

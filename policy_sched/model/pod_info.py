@@ -89,6 +89,7 @@ _LAZY: Final = (
     "limits",
     "limits_key",
     "node_selector_key",
+    "object",
     "overhead",
     "overhead_key",
     "owner_key",
@@ -119,6 +120,7 @@ class PodInfo:
     ``may_use_devices`` is false a pod has neither these nor extended resources; where
     ``may_need_features`` is false, it needs no feature that nodes declare. ``node_name`` is set by
     the cache when the pod is assumed; nothing else changes after a PodInfo is made.
+    ``object`` stands for all of the pod's JSON, and is equal where that is.
     ``pending_form`` is set on what `running` returns, and nowhere else.
     """
 
@@ -154,6 +156,7 @@ class PodInfo:
     start_time: int
     deletion_time: int
     conditions: tuple[Condition, ...]
+    object: bytes
     overhead: dict[str, int]
     overhead_key: tuple[tuple[str, int], ...]
     node_selector: dict[str, str]
@@ -466,6 +469,7 @@ _COMPUTE: Final[dict[str, Callable[[PodInfo], Hashable | dict[str, Any] | Pod]]]
     ),
     "annotations": lambda i: i.pod.metadata.annotations,
     "annotations_key": lambda i: tuple(sorted(i.annotations.items())),
+    "object": lambda i: msgspec.json.encode(i.pod),
     "conditions": lambda i: i.pod.status.conditions,
     "containers": _containers,
     "deletion_time": lambda i: nanoseconds(i.pod.metadata.deletion_timestamp),

@@ -235,11 +235,15 @@ def check_beside(
     if checked is None or any(d.severity is Severity.ERROR for d in diagnostics):
         return None, diagnostics
     functions = {n: d.function for n, d in definitions.functions.items() if d.function}
+    keys = _Checker(definitions, report).input_keys(inputs)
+    read = definitions.parts | report.parts
     policy = CheckedPolicy(
         name=source.name,
         params=source.params,
         params_type=definitions.params,
-        inputs=inputs,
+        inputs=as_read(inputs, read),
+        keys=keys,
+        objects=objects_read(read),
         functions=functions,
         variables=variables,
         aggregates=aggregates,

@@ -19,6 +19,7 @@ from policy_sched.plugins.rules.fused_rules import (
 )
 from policy_sched.plugins.rules.inputs import (
     Answer as Answer,
+    declare_input as declare_input,
     inputs_of as inputs_of,
     kind_of_input as kind_of_input,
     polled_answer as polled_answer,

@@ -325,13 +325,12 @@ def _asks_again(helps: Helps, may_evict: MayEvict) -> Hint:
 
 def _changes_the_pod(fields: tuple[str, ...]) -> Hint:
     """Return the hint that queues a pod if one of its fields changed that the rules read."""
-    attributes = ["pod" if field == "object" else field for field in fields]
 
     def hint(pod: PodInfo, old: object, new: object) -> QueueingHint:
         if not isinstance(new, PodInfo) or new.uid != pod.uid:
             return QueueingHint.SKIP
         same = isinstance(old, PodInfo) and all(
-            getattr(old, field) == getattr(new, field) for field in attributes
+            getattr(old, field) == getattr(new, field) for field in fields
         )
         return QueueingHint.SKIP if same else QueueingHint.QUEUE
 

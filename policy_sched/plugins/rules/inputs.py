@@ -26,18 +26,14 @@ def declare_inputs(policy: CompiledPolicy, handle: Handle) -> None:
     """Let the scheduler keep the inputs of a policy, before the policy is bound."""
     everywhere = policy.all_reads.inputs
     for given in policy.sections.inputs:
-        identity = given.identity
-        handle.shared(inputs_of).declare(
-            DeclaredInput(
-                identity,
-                given.name,
-                kind_of_input(given),
-                _reader(given),
-                _key(given),
-                identity in everywhere,
-                given.type.most,
-            )
-        )
+        declare_input(given, handle.shared(inputs_of), everywhere=given.identity in everywhere)
+
+
+def declare_input(given: Input, inputs: Inputs, *, everywhere: bool) -> None:
+    """Let inputs have one more; ``everywhere``: see `DeclaredInput`."""
+    kind, read, key = kind_of_input(given), _reader(given), _key(given)
+    most = given.type.most
+    inputs.declare(DeclaredInput(given.identity, given.name, kind, read, key, everywhere, most))
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -1,0 +1,101 @@
+"""Promises of verbs that read objects of inputs from files: each takes what `simulate` takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from policy_sched.cli.main import run
+
+SCHEMA = """\
+{"type": "object", "properties": {"spec": {"type": "object", "properties": {"pods": {"type": "integer"}}}}}
+"""  # noqa: E501 - a schema on a line
+POLICY = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Quota}
+spec:
+  inputs:
+  - {name: quota, apiVersion: example.com/v1, kind: Quota, schema: quota.json, key: object.name}
+  filter:
+  - expression: inputs.quota[?pod.namespace].optMap(q, q.spec.pods > 0).orValue(true)
+    message: the team has no quota
+"""
+OBJECTS = """\
+apiVersion: v1
+kind: Node
+metadata: {name: a}
+spec: {podCIDR: 10.0.0.0/24}
+status: {allocatable: {cpu: 4, memory: 8Gi, pods: 10}}
+---
+apiVersion: example.com/v1
+kind: Quota
+metadata: {name: default}
+spec: {pods: 3}
+"""
+PODS = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec: {hostPID: true, containers: [{name: c, image: x, resources: {requests: {cpu: 1}}}]}
+"""
+EXPERIMENT = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Experiment
+metadata: {name: quotas}
+spec:
+  base: {policies: [policy.yaml]}
+  cluster: {files: [objects.yaml]}
+  workload: {files: [pods.yaml]}
+  seeds: [1]
+  measures: [{name: cpu, allocation: cpu}]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with a policy, its schema, objects and pods."""
+    texts = {"quota.json": SCHEMA, "policy.yaml": POLICY, "objects.yaml": OBJECTS}
+    for name, text in {**texts, "pods.yaml": PODS, "experiment.yaml": EXPERIMENT}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_eval_reads_objects_of_inputs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An expression over an input had no object, and files with objects were refused."""
+    expression = 'inputs.quota[?"default"].optMap(q, q.spec.pods).orValue(0)'
+    given = ["--policy", str(folder / "policy.yaml"), "--cluster", str(folder / "objects.yaml")]
+    assert run(["eval", expression, *given]) == 0
+    assert "value  3" in capsys.readouterr().out
+
+
+def test_eval_reads_any_field(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A field that scheduling does not decode has its value in an expression by itself."""
+    given = ["--pod", str(folder / "pods.yaml"), "--cluster", str(folder / "objects.yaml")]
+    assert run(["eval", 'pod.object.spec.hostPID ? node.object.spec.podCIDR : ""', *given]) == 1
+    capsys.readouterr()
+    objects = OBJECTS.partition("---")[0]
+    (folder / "objects.yaml").write_text(objects, encoding="utf-8")
+    assert run(["eval", 'pod.object.spec.hostPID ? node.object.spec.podCIDR : ""', *given]) == 0
+    assert 'a  "10.0.0.0/24"' in capsys.readouterr().out
+
+
+def test_check_against_a_snapshot_with_objects(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`check --cluster` refused the kind that the policy itself declares (PS706)."""
+    policy, cluster = str(folder / "policy.yaml"), str(folder / "objects.yaml")
+    assert run(["check", policy, "--cluster", cluster]) == 0, capsys.readouterr()
+
+
+@pytest.mark.parametrize(("pods", "placed"), [("3", True), ("0", False)])
+def test_experiments_have_the_objects(
+    folder: Path, capsys: pytest.CaptureFixture[str], pods: str, placed: bool
+) -> None:
+    """`sweep` refused the kind, so that no policy with inputs could be compared."""
+    text = OBJECTS.replace("pods: 3}", f"pods: {pods}}}")
+    (folder / "objects.yaml").write_text(text, encoding="utf-8")
+    given = [str(folder / "experiment.yaml"), "--results", str(folder / "results"), "-o", "json"]
+    assert run(["sweep", *given]) == 0, capsys.readouterr()
+    assert ('"mean": 25.0' in capsys.readouterr().out) is placed
