@@ -140,7 +140,6 @@ class ClusterInstance(Instance):
             wake=self._woken,
             wake_later=self._woken_later,
         )
-        self.informers.decode(structs_read(store.current.plans))
         self._later: asyncio.TimerHandle | None = None
         self._ready = False
         self._lost = False
@@ -423,6 +422,7 @@ class ClusterInstance(Instance):
             except rest.Unreachable as error:
                 self._warn("Failed to look for the kinds of inputs", str(error))
                 await self.api.pause(pauses.next())
+        self.informers.decode(structs_read(plans))
         self.informers.follow(self._selections())
 
     async def _take_part(self) -> None:
