@@ -184,9 +184,8 @@ def _check_policy(
         return _check_policy(source, _DOUBLE_SCORES)
     check.conditions_of_an_order(source)
     read = definitions.parts | report.parts
-    policy = msgspec.structs.replace(
-        policy, inputs=as_read(inputs, read), objects=objects_read(read)
-    )
+    kept = {"inputs": as_read(inputs, read), "objects": objects_read(read)}
+    policy = msgspec.structs.replace(policy, **kept)
     diagnostics = report.sorted()
     failed = any(d.severity is Severity.ERROR for d in diagnostics)
     return (None if failed else policy), diagnostics
