@@ -47,7 +47,7 @@ CHANGES_PER_STEP: Final = 500
 """Changes that one step applies, after which the event loop runs other tasks."""
 
 
-LATER: Final = 0.05
+LATER: Final = 0.2
 """Seconds after which a step takes in that pods are bound, unless another one does before."""
 TURNS_APART: Final = 0.005
 """Seconds between two turns of the event loop: what comes meanwhile shares the next one."""
@@ -141,9 +141,9 @@ class ClusterInstance(Instance):
             wake_later=self._woken_later,
         )
         self._later: asyncio.TimerHandle | None = None
+        self._until: float | None = None
         self._ready = False
-        self._lost = False
-        self._resigned = False
+        self._lost = self._resigned = False
         self._troubles = observability.LogThrottle(api.environment.clocks.monotonic)
         api.observe, api.traffic = self.metrics.attempts.requested, self.metrics.attempts
         if candidacy is not None:
@@ -313,16 +313,32 @@ class ClusterInstance(Instance):
         return self.informers.behind or (self._ready and self.polls.waiting)
 
     def _woken_later(self) -> None:
-        """Pods are bound, as decided: it may wait for a step that decides another one."""
-        if self._later is None:
-            self._later = asyncio.get_running_loop().call_later(LATER, self._woken)
+        """Pods are bound, as decided: it may wait for a step that decides another one.
+
+        ``_until``: how long it waits, by the event loop's time; None if nothing does.
+        """
+        if self._until is not None:
+            return
+        loop = asyncio.get_running_loop()
+        self._until = loop.time() + LATER
+        if self._later is None:  # a timer for each pod costs as much as to read its event
+            self._later = loop.call_at(self._until, self._due)
+
+    def _due(self) -> None:
+        """Wake up for what waits, or set the timer anew for what came after it was set."""
+        self._later = None
+        if self._until is None:
+            return
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._until:
+            self._later = loop.call_at(self._until, self._due)
+        else:
+            self._woken()
 
     def _take_in(self) -> None:
         self._take_answers()
         self.work += self.informers.drain(self._handle, CHANGES_PER_STEP, self._slice())
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
+        self._until = None
         if not self._ready and self.informers.synced and not self.informers.behind:
             self._ready = True
             self.log.write(

@@ -147,8 +147,9 @@ class Histogram(MetricFamily):
 
     def record(self, values: Labels, value: float) -> None:
         """Record one value of one series."""
-        series = self._series.get(values)
-        if series is None:
+        try:  # a lookup without a call
+            series = self._series[values]
+        except KeyError:
             series = self._of(values)
         series.waiting.append(value)
 

@@ -49,25 +49,20 @@ class Lines:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the lines that end in this chunk. Raises LineTooLong."""
-        first, *others = chunk.split(b"\n")
-        self._hold(first)
-        lines: list[bytes] = []
-        for piece in others:
-            line = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        whole, newline, rest = chunk.rpartition(b"\n")
+        if newline and self._pieces:
+            whole = b"".join((*self._pieces, whole))
             self._pieces.clear()
             self._held = 0
-            self._hold(piece)
-            line = line.removesuffix(b"\r")
-            if line:
-                lines.append(line)
-        return lines
-
-    def _hold(self, piece: bytes) -> None:
-        if piece:
-            self._pieces.append(piece)
-            self._held += len(piece)
-            if self._held > self._longest:
-                raise LineTooLong(f"a line is longer than {self._longest} bytes")
+        if rest:
+            self._pieces.append(rest)
+            self._held += len(rest)
+        lines = whole.split(b"\n")
+        if self._held > self._longest or (
+            len(whole) > self._longest and max(map(len, lines)) > self._longest
+        ):
+            raise LineTooLong(f"a line is longer than {self._longest} bytes")
+        return [stripped for line in lines if (stripped := line.removesuffix(b"\r"))]
 
 
 T = TypeVar("T", bound=ApiObject)

@@ -48,11 +48,13 @@ class TokenBucket:
         """Take a token; return the seconds until it is available."""
         if not self._qps:
             return 0.0
-        now = max(self._now(), self._at)
-        gained = (now - self._at) / SECOND * self._qps
-        self._tokens = min(float(self._burst), self._tokens + gained) - 1
-        self._at = now
-        return max(0.0, -self._tokens / self._qps)
+        now = self._now()
+        if now > self._at:
+            gained = (now - self._at) / SECOND * self._qps
+            self._tokens = min(float(self._burst), self._tokens + gained)
+            self._at = now
+        self._tokens -= 1
+        return -self._tokens / self._qps if self._tokens < 0 else 0.0
 
     def try_take(self) -> bool:
         """Take a token if one is available now."""

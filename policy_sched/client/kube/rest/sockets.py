@@ -199,8 +199,8 @@ class Socket(asyncio.BufferedProtocol):
         """Return all that came; close the connection if that is its end."""
         pieces: list[bytes] = []
         try:
-            while self._read.pending or tls.pending():
-                data = tls.read(RECORD)
+            while self._read.pending:
+                data = tls.read(RECORD)  # all of a record, so that OpenSSL holds nothing back
                 if not data:  # close_notify
                     break
                 pieces.append(data)

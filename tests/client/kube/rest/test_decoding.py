@@ -70,10 +70,12 @@ def test_cuts_do_not_matter(parts: list[bytes], cuts: list[int]) -> None:
 def test_a_line_without_end_is_not_held() -> None:
     """Beyond the limit a line is an error, in one chunk or in many."""
     with pytest.raises(LineTooLong):
-        list(Lines(10).feed(b"x" * 11))
+        Lines(10).feed(b"x" * 11)
     with pytest.raises(LineTooLong):
-        list(Lines(10).feed(b"x" * 11 + b"\n"))
+        Lines(10).feed(b"x" * 11 + b"\n")
+    with pytest.raises(LineTooLong):
+        Lines(10).feed(b"short\n" + b"x" * 11 + b"\nshort\n")
     lines = Lines(10)
-    list(lines.feed(b"x" * 6))
+    lines.feed(b"x" * 6)
     with pytest.raises(LineTooLong):
-        list(lines.feed(b"x" * 6))
+        lines.feed(b"x" * 6)
