@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.cluster.listers import ApiObjects
-from policy_sched.cluster.tables import InputTable, NodeTable
+from policy_sched.cluster.tables import ANY, InputTable, NodeTable
 from policy_sched.model import KINDS, ApiObject, CustomObject, Kind, struct_of
 
 MAX_OBJECTS: Final = 100_000
@@ -151,6 +151,7 @@ class Inputs:
         table = self._nodes.inputs.get(identity)
         if table is not None and table.root is not root:
             table.root = root
+            table.changed(ANY)
             self._nodes.aggregates.root_changed(identity)
             self._nodes.journal.changed_everything()
 

@@ -68,6 +68,9 @@ _TABLE: Final = (
     Point("pre_enqueue", "PreEnqueue", Combine.FIRST_REJECTION, raises=False, config="preEnqueue"),
     Point("queue_sort", "QueueSort", Combine.EXACTLY_ONE, config="queueSort", measured=False),
     Point(
+        "queue_order", "QueueOrder", Combine.EXACTLY_ONE, along_with="queue_sort", measured=False
+    ),
+    Point(
         "pre_filter",
         "PreFilter",
         Combine.FIRST_REJECTION,

@@ -22,6 +22,7 @@ from policy_sched.framework.diagnosis import Diagnosis
 from policy_sched.framework.signature import Signature
 from policy_sched.framework.status import PendingStatus, Status
 from policy_sched.model import ClusterEventWithHint, PodInfo, QueuedPod
+from policy_sched.queue import QueueOrder
 
 PROJECT = "policy_sched"
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -39,6 +40,11 @@ class SchedulerHooks:
     @hookspec
     def queue_sort(self, queued: QueuedPod) -> tuple[int | float | str, ...]:
         """Return the sort key of a queued pod; smaller keys are popped first."""
+        raise NotImplementedError
+
+    @hookspec
+    def queue_order(self) -> QueueOrder | None:
+        """Return whose turn it is of several queues of pods, or None if there is one queue."""
         raise NotImplementedError
 
     @hookspec

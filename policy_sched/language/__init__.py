@@ -51,6 +51,7 @@ from policy_sched.language.sections import (
     LifeCycle as LifeCycle,
     PlacementRules as PlacementRules,
     PreemptionChoices as PreemptionChoices,
+    QueueOrderUnits as QueueOrderUnits,
     Score as Score,
     Sections as Sections,
     StatedEvents as StatedEvents,

@@ -27,6 +27,7 @@ from policy_sched.language.sections import (
     Moment,
     PlacementRules,
     PreemptionChoices,
+    QueueOrderUnits,
     Root,
     Score,
     Sections,
@@ -126,6 +127,7 @@ class PolicyCompiler:
             queue_sort=queue_sort,
             descending=descending,
             sort_program=self._sort_program(queue_sort, descending),
+            queue_order=self._queue_order(policy.queue_order),
             node_names=self._unit([names] if names else ()),
             pre_filter_message=before.message if before else "",
             pre_filter=tuple(
@@ -303,6 +305,18 @@ class PolicyCompiler:
             return None
         unit = None if section.unit is None else self._choice("unit", section.unit)
         return PreemptionChoices(eligible, victim, victim_order, node_order, unit)
+
+    def _queue_order(
+        self, section: diagnostics.QueueOrderRule[check.Checked] | None
+    ) -> QueueOrderUnits | None:
+        by = None if section is None else self._unit([section.by])
+        if section is None or by is None:
+            return None
+        given = section.strict
+        strict = given if isinstance(given, bool) else self._unit([given])
+        keys = self._unit([key.expression for key in section.keys])
+        descending = tuple([key.order == "Descending" for key in section.keys])
+        return QueueOrderUnits(by, keys, descending, strict or False)
 
     def _placement(
         self, section: diagnostics.PlacementRule[check.Checked] | None

@@ -298,6 +298,15 @@ class CompiledQuotas(msgspec.Struct, frozen=True):
     amounts: Unit
 
 
+class QueueOrderUnits(msgspec.Struct, frozen=True):
+    """The ``queueOrder`` section; ``strict`` is a constant, or computes whether a queue is."""
+
+    by: Unit
+    keys: Unit | None = None
+    descending: tuple[bool, ...] = ()
+    strict: bool | Unit = False
+
+
 class Sections(msgspec.Struct, frozen=True):
     """The units of a policy, by section; what the policy has not is None or empty."""
 
@@ -314,6 +323,7 @@ class Sections(msgspec.Struct, frozen=True):
     descending: tuple[bool, ...] = ()
     sort_program: codegen.SortProgram | None = None
     """The keys as one function of a queued pod; None where they may fail or are no ints."""
+    queue_order: QueueOrderUnits | None = None
     node_names: Unit | None = None
     pre_filter_message: str = ""
     pre_filter: tuple[GateRule, ...] = ()
@@ -405,6 +415,9 @@ class CompiledPolicy:
         """What decides whether a pod is kept out of the queue."""
         self.sort_reads: Reads = _reads(sections.queue_sort)
         """What the order of the queue depends on."""
+        moving = {"namespaceObject"} & {path[0] for path in self.sort_reads.pod}
+        self.sorts_anew = bool(moving or self.sort_reads.node or self.sort_reads.inputs)
+        """Whether the order of the queue depends on what changes while pods wait in it."""
         self.preemption = sections.preemption
         """Which pods may preempt, which pods are victims, and which nodes are preferred."""
         devices = sections.devices

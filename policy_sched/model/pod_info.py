@@ -551,8 +551,9 @@ class QueuedPod(msgspec.Struct, eq=False):
     that keeps it out. ``flushed``: it is tried again because it waited for too long; no event
     brought it back. ``newer`` is what the pod was changed to while it was in flight, and
     ``deleted``: it was deleted then: an attempt goes on with the pod that it began with.
-    ``place``, ``ticket`` (its turn in a heap or the pool), ``seen`` (how many events had come
-    when it was popped) and ``activated`` (since then) are the queue's own.
+    ``queue`` is the name of its queue where there are several. ``place``, ``ticket`` (its turn in a
+    heap or the pool), ``seen`` (how many events had come when it was popped) and ``activated``
+    (since then) are the queue's own.
     """
 
     info: PodInfo
@@ -567,6 +568,7 @@ class QueuedPod(msgspec.Struct, eq=False):
     rejected_by: frozenset[str] = NO_PLUGINS
     pending: frozenset[str] = NO_PLUGINS
     gated_by: str = ""
+    queue: str = ""
     flushed: bool = False
     place: QueueState = QueueState.OUT
     ticket: int = 0

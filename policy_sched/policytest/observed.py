@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import count, groupby
 from typing import Any, Final
 
 import msgspec
@@ -32,7 +33,7 @@ from policy_sched.policytest.expectations import (
     PluginOutcome,
 )
 from policy_sched.policytest.scenario import Scenario
-from policy_sched.queue import SortKey
+from policy_sched.queue import QueueHeap
 from policy_sched.scheduler import (
     Bind,
     Decision,
@@ -50,6 +51,7 @@ from policy_sched.scheduler import (
     gated,
     member_decisions,
     queue_order,
+    queue_sort,
 )
 
 
@@ -141,8 +143,8 @@ def queue_of(
     They are in the queue since they were created. ``gated``: also those that PreEnqueue rejects.
     Raises PluginError if QueueSort fails.
     """
-    order = queue_order(scheduler.profiles, strict=True)
-    by_key: dict[SortKey, list[str]] = {}
+    sort_key, order = queue_sort(scheduler.profiles, strict=True), queue_order(scheduler.profiles)
+    waiting: list[QueuedPod] = []
     for info in pods:
         profile = scheduler.profiles.get(info.scheduler_name)
         if scheduler.cache.node_of(info.uid) or profile is None:
@@ -150,8 +152,15 @@ def queue_of(
         if gated or first_objection(profile.runner, info).ok:
             created = info.creation_time
             queued = QueuedPod(info, enqueued_at=created, first_enqueued_at=created)
-            by_key.setdefault(order(queued), []).append(info.key)
-    return tuple(tuple(sorted(by_key[key])) for key in sorted(by_key))
+            waiting.append(queued)
+    if order is not None:
+        heap = QueueHeap(sort_key, order, count())
+        heap.push_all(waiting)
+        waiting = heap.ordered()
+    else:
+        waiting.sort(key=sort_key)
+    equal = groupby(waiting, key=lambda queued: (queued.queue, sort_key(queued)))
+    return tuple(tuple(sorted(queued.info.key for queued in pods)) for _, pods in equal)
 
 
 def _eviction(decision: Preempt | Reject) -> tuple[ExpectedEviction, ...] | None:

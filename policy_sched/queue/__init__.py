@@ -8,6 +8,7 @@ from policy_sched.queue.changes import node_changes as node_changes, pod_changes
 from policy_sched.queue.heap import SortKey as SortKey
 from policy_sched.queue.hints import HintTable as HintTable
 from policy_sched.queue.nominator import Nominator as Nominator
+from policy_sched.queue.queue_heap import QueueHeap as QueueHeap, QueueOrder as QueueOrder
 from policy_sched.queue.scheduling_queue import (
     SCHEDULABLE_WITH_GROUP as SCHEDULABLE_WITH_GROUP,
     Gate as Gate,

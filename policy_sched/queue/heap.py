@@ -14,12 +14,12 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from policy_sched.model import QueuedPod
 
 SortKey: TypeAlias = tuple[int | float | str, ...]
-Entry: TypeAlias = tuple[tuple[object, ...], int, QueuedPod]
+Entry: TypeAlias = tuple[tuple[Any, ...], int, QueuedPod]
 
 #: Fewer entries than this are not worth sweeping.
 SWEEP_FROM = 64
@@ -44,11 +44,13 @@ class PodHeap:
     def __len__(self) -> int:
         return self._count
 
-    def push(self, queued: QueuedPod) -> None:
-        """Take a pod in that is in no heap."""
+    def push(self, queued: QueuedPod) -> tuple[Any, ...]:
+        """Take a pod in that is in no heap, and return its key."""
         ticket = queued.ticket = next(self._tickets)
-        heapq.heappush(self._entries, (self._key(queued), ticket, queued))
+        key = self._key(queued)
+        heapq.heappush(self._entries, (key, ticket, queued))
         self._count += 1
+        return key
 
     def push_all(self, pods: Sequence[QueuedPod]) -> None:
         """Take pods in as `push` does one after the other; many are ordered only once."""
@@ -85,6 +87,15 @@ class PodHeap:
             if queued.ticket == ticket:
                 return queued
             heapq.heappop(entries)
+        return None
+
+    def first(self) -> tuple[tuple[Any, ...], int, QueuedPod] | None:
+        """Return the entry that `pop` would take out."""
+        while (queued := self.peek()) is not None:
+            entry = self._entries[0]
+            if not (queued.info.pod_group and self._has_grown(entry)):
+                return entry
+            heapq.heappop(self._entries)
         return None
 
     def take_while(self, wanted: Callable[[QueuedPod], bool]) -> list[QueuedPod]:

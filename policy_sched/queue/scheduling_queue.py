@@ -36,6 +36,7 @@ from policy_sched.queue.changes import pod_changes
 from policy_sched.queue.heap import PodHeap, SortKey
 from policy_sched.queue.hints import HintTable, Strategy
 from policy_sched.queue.in_flight_events import InFlight
+from policy_sched.queue.queue_heap import QueueHeap, QueueOrder
 from policy_sched.queue.queue_state import QueueStateError, transition
 from policy_sched.queue.unschedulable_pods import Rejection, Timers, UnschedulablePods
 
@@ -56,8 +57,9 @@ class SchedulingQueue:
     """Pods that are not bound, each in exactly one place.
 
     ``sort_key`` is the QueueSort plugin of the profiles (it is one for all of them); equal keys
-    leave in the order in which they came. ``clock`` returns nanoseconds since 1970. Without a
-    ``gate`` no pod is gated, without ``hints`` no event concerns any pod.
+    leave in the order in which they came. With an ``order`` the pods are in several queues, and it
+    says whose turn it is. ``clock`` returns nanoseconds since 1970. Without a ``gate`` no pod is
+    gated, without ``hints`` no event concerns any pod.
     """
 
     def __init__(
@@ -68,16 +70,20 @@ class SchedulingQueue:
         gate: Gate | None = None,
         hints: HintTable | None = None,
         timing: Timing | None = None,
+        order: QueueOrder | None = None,
     ) -> None:
         self.timing = Timing() if timing is None else timing
         self.hints = HintTable({}) if hints is None else hints
         self._gate = gate
         self._clock = clock
         self._swept = clock() // self.timing.sweep
-        tickets = count(1)
+        tickets = self._tickets = count(1)
         self.by_uid: dict[str, QueuedPod] = {}
         """All pods by UID, wherever they are; to be read only."""
-        self._active = PodHeap(sort_key, tickets)
+        self._active: PodHeap | QueueHeap = PodHeap(sort_key, tickets)
+        self._queues: QueueHeap | None = None
+        if order is not None:
+            self._active = self._queues = QueueHeap(sort_key, order, tickets)
         self._active_arrivals: Counter[str] = Counter()
         self._backoff = Backoff(sort_key, tickets, self.timing)
         self._unschedulable_pods = UnschedulablePods(tickets)
@@ -114,9 +120,11 @@ class SchedulingQueue:
 
     def pop(self) -> QueuedPod | None:
         """Remove the pod that goes next; it is in flight from now on. None if none is ready."""
+        if self._queues is not None:
+            self._sort_anew(self._queues)
         queued = self._active.pop()
         if queued is None:
-            queued = self._backoff.pop_early() if self.timing.pop_from_backoff else None
+            queued = self._pop_early() if self.timing.pop_from_backoff else None
             if queued is None:
                 return None
             self._active_arrivals[POP_FROM_BACKOFF] += 1
@@ -147,7 +155,7 @@ class SchedulingQueue:
             queued.place = QueueState.OUT
             if self._changed is not None:
                 self._changed(queued)
-            del self.by_uid[uid]
+            self._forget(uid)
 
     def mark_binding(self, queued: QueuedPod) -> None:
         """Note that a pod in flight is permitted and its binding takes time; it misses events.
@@ -178,8 +186,12 @@ class SchedulingQueue:
         if queued.deleted:
             self.done(queued.info.uid)
             return queued.place
+        if self._queues is not None:
+            self._queues.wait(queued)
         if queued.newer is not None:
             queued.info, queued.newer = queued.newer, None
+            if self._queues is not None:
+                self._queues.wait_anew(queued)
         queued.rejected_by, queued.pending = rejected_by, pending
         if rejected_by or pending:
             queued.unschedulable_count += 1
@@ -200,6 +212,8 @@ class SchedulingQueue:
         """
         if queued.place is not QueueState.IN_FLIGHT:
             raise QueueStateError(f"pod {queued.info.key} is put off, but is {queued.place.name}")
+        if self._queues is not None:
+            self._queues.wait(queued)
         queued.attempts -= 1
         queued.backoff_until = window(until)
         self._in_flight.remove(queued)
@@ -218,6 +232,8 @@ class SchedulingQueue:
             case QueueState.BACKOFF:
                 self._take_form(queued, pod)
                 self._backoff.update(queued)
+                if self._queues is not None:
+                    self._queues.wait_anew(queued)
             case QueueState.IN_FLIGHT | QueueState.BINDING:
                 self._update_under_way(queued, pod)
             case _:
@@ -234,7 +250,7 @@ class SchedulingQueue:
             return
         self._take_out(queued)
         self._transition(queued, QueueState.OUT)
-        del self.by_uid[uid]
+        self._forget(uid)
 
     def activate(self, uids: Iterable[str]) -> None:
         """Make pods ready now, whatever they wait for, except for what keeps them gated.
@@ -333,12 +349,14 @@ class SchedulingQueue:
         hints: HintTable,
         *,
         sort_key: Callable[[QueuedPod], SortKey] | None = None,
+        order: QueueOrder | None = None,
         helps: Callable[[Rejection], bool] | None = None,
         regate: Container[str] = (),
     ) -> None:
         """Replace the policies; pods in flight are judged when they return.
 
-        ``sort_key``: another order; None leaves it as it is. ``helps`` tells of pods that were
+        ``sort_key``: another order, with ``order`` of several queues; None leaves both as they are.
+        ``helps`` tells of pods that were
         rejected or are gated, group by group, whether the reload may help them; the others stay
         untouched. ``regate``: profiles whose PreEnqueue plugins are others now, for pods that are
         ready or back off.
@@ -346,8 +364,7 @@ class SchedulingQueue:
         self._gate, self.hints = gate, hints.instead_of(self.hints)
         now = self._clock()
         if sort_key is not None:
-            self._active.rekey(sort_key)
-            self._backoff.rekey(sort_key)
+            self._order_by(sort_key, order)
         if gate is not None and regate:
             for queued in [*self._active.ordered(), *self._backoff]:
                 if queued.info.scheduler_name in regate and (plugin := gate(queued.info, "")):
@@ -373,7 +390,20 @@ class SchedulingQueue:
 
     def active(self) -> list[QueuedPod]:
         """Return the pods that are ready, in the order in which they will be popped."""
+        if self._queues is not None:
+            self._sort_anew(self._queues)
         return self._active.ordered()
+
+    def queue_of(self, uid: str) -> tuple[str, str]:
+        """Return the name of a pod's queue, and the pod that holds it in a strict queue, if any.
+
+        Both are empty without an order of several queues, or where the pod is not known.
+        """
+        queued = self.by_uid.get(uid)
+        if self._queues is None or queued is None:
+            return "", ""
+        holding = self.by_uid.get(self._queues.held_by(queued))
+        return queued.queue, "" if holding is None else holding.info.key
 
     def backoff(self) -> list[QueuedPod]:
         """Return the pods that back off: rejected ones in order, then those that met errors."""
@@ -401,6 +431,8 @@ class SchedulingQueue:
 
     def idle(self) -> bool:
         """Return whether nothing can be popped until time passes or an event arrives."""
+        if self._queues is not None:
+            self._sort_anew(self._queues)
         return self._active.peek() is None and not (
             self.timing.pop_from_backoff and self._backoff.has_early()
         )
@@ -441,6 +473,48 @@ class SchedulingQueue:
             for queued in self.by_uid.values()
             for plugin in queued.rejected_by | queued.pending
         )
+
+    # Several queues.
+
+    def _order_by(self, sort_key: Callable[[QueuedPod], SortKey], order: QueueOrder | None) -> None:
+        """Order all pods anew; those that came first are first among equals, as before."""
+        ready = sorted(self._active.ordered(), key=lambda queued: queued.ticket)
+        waiting = [*self._backoff, *self.unschedulable()]
+        self._backoff.rekey(sort_key)
+        self._queues, self._active = None, PodHeap(sort_key, self._tickets)
+        if order is not None:
+            self._active = self._queues = QueueHeap(sort_key, order, self._tickets)
+            for queued in waiting:
+                self._queues.wait(queued)
+        self._active.push_all(ready)
+
+    def _sort_anew(self, queues: QueueHeap) -> None:
+        """Find the places of the pods anew of which the order tells that they may differ."""
+        for uid in queues.order.take_stale_pods():
+            queued = self.by_uid.get(uid)
+            if queued is None:
+                continue
+            if queued.place is QueueState.ACTIVE:
+                queues.update(queued)
+                continue
+            if queued.place is QueueState.BACKOFF:
+                self._backoff.update(queued)
+            queues.wait_anew(queued)
+
+    def _pop_early(self) -> QueuedPod | None:
+        """Pop a pod whose backoff is not over; one that is held in its queue is ready instead."""
+        while (queued := self._backoff.pop_early()) is not None:
+            if self._queues is None or not self._queues.held_by(queued):
+                return queued
+            self._make_ready(queued, POP_FROM_BACKOFF, self._clock())
+        return None
+
+    def _forget(self, uid: str) -> None:
+        """A pod is in no place any more."""
+        del self.by_uid[uid]
+        if self._queues is not None:
+            self._queues.release(uid)
+            self._queues.order.forget_pod(uid)
 
     # Inside. ``now`` is the time of the operation: all its pods are judged at one moment.
 
@@ -486,6 +560,8 @@ class SchedulingQueue:
         self._make_all_ready(ready, cause, now)
         self._unschedulable_pods.remove_all(waiting)
         for queued in waiting:
+            if self._queues is not None:
+                self._queues.wait_on(queued)
             self._transition(queued, QueueState.BACKOFF)
         self._backoff.add_all(waiting, cause)
 
@@ -498,6 +574,8 @@ class SchedulingQueue:
 
     def _begin_attempt(self, queued: QueuedPod) -> None:
         queued.attempts += 1
+        if self._queues is not None:
+            self._queues.release(queued.info.uid)
         self._transition(queued, QueueState.IN_FLIGHT)
         queued.rejected_by = queued.pending = NO_PLUGINS
         queued.activated = False
@@ -529,6 +607,8 @@ class SchedulingQueue:
         elif strategy is Strategy.AFTER_BACKOFF and self._backoff.backing_off(queued, now):
             if not self._is_gated(queued, cause, now):
                 self._take_out(queued)
+                if self._queues is not None:
+                    self._queues.wait_on(queued)
                 self._transition(queued, QueueState.BACKOFF)
                 self._backoff.add(queued, cause)
         else:
@@ -570,6 +650,8 @@ class SchedulingQueue:
         was_in_pool = queued.place in _UNSCHEDULABLE
         queued.gated_by, queued.flushed = plugin, False
         queued.rejected_by |= {plugin}
+        if self._queues is not None:
+            self._queues.release(queued.info.uid)
         self._transition(queued, QueueState.GATED)
         if was_in_pool:
             self._unschedulable_pods.regroup(queued)
@@ -609,6 +691,8 @@ class SchedulingQueue:
     def _update_in_pool(self, queued: QueuedPod, pod: PodInfo) -> None:
         before, now = queued.info, self._clock()
         self._take_form(queued, pod)
+        if self._queues is not None:
+            self._queues.wait_anew(queued)
         for event in pod_changes(before, pod):
             strategy = self.hints.judge(queued, event, before, pod)
             self._requeue(queued, strategy, event.label, now)

@@ -54,6 +54,7 @@ from policy_sched.scheduler.queueing_hints import (
     queue_gate as queue_gate,
     queue_hints as queue_hints,
     queue_order as queue_order,
+    queue_sort as queue_sort,
 )
 from policy_sched.scheduler.scheduler import (
     Observers as Observers,

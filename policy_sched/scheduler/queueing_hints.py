@@ -17,7 +17,7 @@ from policy_sched import model
 from policy_sched.errors import PluginError
 from policy_sched.framework import EXTENDER, Code, Status
 from policy_sched.framework.runtime import Hook, Runner
-from policy_sched.queue import Gate, HintTable, SchedulingQueue, SortKey, Timing
+from policy_sched.queue import Gate, HintTable, QueueOrder, SchedulingQueue, SortKey, Timing
 from policy_sched.scheduler.attempt import Profile
 
 LOG: Final = logging.getLogger(__name__)
@@ -40,9 +40,11 @@ def build_queue(
     profiles: Mapping[str, Profile], now: Callable[[], int], timing: Timing | None = None
 ) -> SchedulingQueue:
     """Return an empty queue for the pods of these profiles; ``now`` returns nanoseconds."""
-    order = queue_order(profiles)
+    sort_key = queue_sort(profiles)
     gate, hints = queue_gate(profiles), queue_hints(profiles)
-    return SchedulingQueue(order, now, gate=gate, hints=hints, timing=timing)
+    return SchedulingQueue(
+        sort_key, now, gate=gate, hints=hints, timing=timing, order=queue_order(profiles)
+    )
 
 
 class _Last(tuple[int | float | str, ...]):
@@ -60,7 +62,7 @@ class _Last(tuple[int | float | str, ...]):
 _LAST: Final = _Last()
 
 
-def queue_order(
+def queue_sort(
     profiles: Mapping[str, Profile], *, strict: bool = False
 ) -> Callable[[model.QueuedPod], SortKey]:
     """Return the sort key of the profiles' QueueSort plugin, which is one for all of them.
@@ -82,6 +84,13 @@ def queue_order(
             return _LAST
 
     return sort_key
+
+
+def queue_order(profiles: Mapping[str, Profile]) -> QueueOrder | None:
+    """Return the order of several queues that the profiles' QueueSort plugin has, if it has one."""
+    runner = next(iter(profiles.values())).runner
+    hooks = runner.pipeline.at("queue_order")
+    return cast("QueueOrder | None", runner.call("queue_order", hooks[0])) if hooks else None
 
 
 def first_objection(runner: Runner, pod: model.PodInfo, first: str = "") -> Status:

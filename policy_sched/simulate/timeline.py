@@ -45,7 +45,7 @@ from policy_sched.scheduler import (
     pod_runs,
     pod_seen,
     queue_hints,
-    queue_order,
+    queue_sort,
 )
 from policy_sched.scheduler.setup import ENDED, EPOCH, assemble
 from policy_sched.simulate import one_shot, timeline_result
@@ -70,7 +70,7 @@ class Retries:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._sort_key = queue_order(scheduler.profiles)
+        self._sort_key = queue_sort(scheduler.profiles)
         self._hints = queue_hints(scheduler.profiles)
         scheduler.queue.hints = _GatedPods(self._hints.registered)
         self._waiting: dict[Hashable, list[_Entry]] = {}

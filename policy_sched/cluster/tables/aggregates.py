@@ -28,6 +28,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from policy_sched.cluster.tables.dependencies import ANY, Watched
 from policy_sched.cluster.tables.journal import DYNAMIC, Journal
 from policy_sched.cluster.tables.schema import MAX_SUM
 from policy_sched.model import PodInfo, QueuedPod, QueueState
@@ -224,7 +225,7 @@ _DTYPES: Final = {
 }
 
 
-class Aggregate:
+class Aggregate(Watched):
     """One aggregate over the pods of some sources; ``by_node``: its key is the node's name.
 
     ``reads_nodes``: what a pod counts with depends on its node; ``reads_queue``: on its time in the
@@ -245,6 +246,7 @@ class Aggregate:
         inputs: frozenset[str] = frozenset(),
         roots: frozenset[str] = frozenset(),
     ) -> None:
+        super().__init__()
         self.sources = sources
         self.by_node = by_node
         self.reads_nodes = reads_nodes
@@ -276,6 +278,7 @@ class Aggregate:
         self._from.clear()
         self._cells.clear()
         self.version += 1
+        self.changed(ANY)
         self._row_of = row_of
         if self.by_row is not None:
             self.by_row = np.zeros(n, self.by_row.dtype)
@@ -320,6 +323,8 @@ class Aggregate:
 
     def _count(self, own: Contribution, sign: int) -> None:
         self.version += 1
+        if self.readers:
+            self.changed(own.key)
         for key in (own.key, _TOTAL):
             cell = self._cells.get(key)
             if cell is None:
@@ -394,7 +399,7 @@ class Nodes(Protocol):
         """Number of rows."""
 
 
-class Aggregates:
+class Aggregates(Watched):
     """The aggregates that are in use over one node table; it is told of each pod.
 
     An aggregate is in use as long as something refers to it: after a reload of policies those of
@@ -402,6 +407,7 @@ class Aggregates:
     """
 
     def __init__(self, table: Nodes) -> None:
+        super().__init__()
         self._table = table
         self._by_name: WeakValueDictionary[str, Aggregate] = WeakValueDictionary()
         self._pods: dict[str, Pods] = {}
@@ -541,6 +547,7 @@ class Aggregates:
 
     def namespaces_changed(self) -> None:
         """Labels of a namespace changed: its pods may count otherwise."""
+        self.changed(ANY)
         for aggregate in self._live():
             if aggregate.reads_namespaces:
                 self._start(aggregate)

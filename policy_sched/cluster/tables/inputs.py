@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from policy_sched.cluster.tables.dependencies import Watched
 
-class InputTable:
+
+class InputTable(Watched):
     """What rules look up: ``by_key`` has one record for each key.
 
     ``records`` has them by number; 0 is none. A changed record has another number than before, so
@@ -16,6 +18,7 @@ class InputTable:
     __slots__ = ("_free", "_numbers", "by_key", "most", "records", "root", "version")
 
     def __init__(self, most: int = 0) -> None:
+        super().__init__()
         self.by_key: dict[str, Any] = {}
         self.records: list[Any] = [None]
         self.root: Any = None
@@ -41,12 +44,14 @@ class InputTable:
             self.records.append(record)
         self._release(self._numbers.get(key, 0))
         self._numbers[key] = number
+        self.changed(key)
 
     def remove(self, key: str) -> None:
         """Take away a key that has a record."""
         del self.by_key[key]
         self.version += 1
         self._release(self._numbers.pop(key))
+        self.changed(key)
 
     def _release(self, number: int) -> None:
         if number:

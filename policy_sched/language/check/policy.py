@@ -40,6 +40,7 @@ from policy_sched.language.diagnostics import (
     PreemptionRules,
     PreFilterRule,
     Problem,
+    QueueOrderRule,
     QuotaRule,
     RequeueRule,
     Rule,
@@ -75,6 +76,7 @@ class CheckedPolicy(msgspec.Struct, frozen=True):
     match_conditions: tuple[Checked, ...] = ()
     pre_enqueue: tuple[Rule[Checked], ...] = ()
     queue_sort: tuple[OrderKey[Checked], ...] = ()
+    queue_order: QueueOrderRule[Checked] | None = None
     pre_filter: PreFilterRule[Checked] | None = None
     filter: tuple[Rule[Checked], ...] = ()
     score: ScoreRule[Checked] | None = None
@@ -152,13 +154,8 @@ def _check_policy(
         match_conditions=check.texts(source.match_conditions, "matchConditions"),
         pre_enqueue=check.rules(source.pre_enqueue, "preEnqueue"),
         queue_sort=check.keys(source.queue_sort, "queueSort"),
-        pre_filter=None
-        if source.pre_filter is None
-        else PreFilterRule(
-            check.optional(source.pre_filter.node_names, "preFilter.nodeNames"),
-            source.pre_filter.message,
-            check.rules(source.pre_filter.rules, "preFilter.rules"),
-        ),
+        queue_order=None if source.queue_order is None else check.queue_order(source.queue_order),
+        pre_filter=None if source.pre_filter is None else check.pre_filter(source.pre_filter),
         filter=check.rules(source.filter, "filter"),
         score=None if source.score is None else check.score(source.score),
         post_filter=check.step(source.post_filter, "postFilter", "postFilter"),
@@ -340,12 +337,26 @@ class _Checker:
         pairs = [(self.text(key.expression, section), key.order) for key in keys]
         return tuple(OrderKey(checked, order) for checked, order in pairs if checked is not None)
 
+    def pre_filter(self, section: PreFilterRule[Text]) -> PreFilterRule[Checked]:
+        names = self.optional(section.node_names, "preFilter.nodeNames")
+        rules = self.rules(section.rules, "preFilter.rules")
+        return PreFilterRule(names, section.message, rules)
+
+    def queue_order(self, order: QueueOrderRule[Text]) -> QueueOrderRule[Checked] | None:
+        by, keys = self.text(order.by, "queueOrder.by"), self.keys(order.keys, "queueOrder.keys")
+        strict = order.strict
+        checked = strict if isinstance(strict, bool) else self.text(strict, "queueOrder.strict")
+        if by is None or checked is None:
+            return None
+        return QueueOrderRule(by, keys, checked)
+
     def conditions_of_an_order(self, source: PolicySource) -> None:
-        """Refuse conditions beside queueSort: one order has to hold for all pods."""
-        if source.match_conditions and source.queue_sort:
+        """Refuse conditions beside an order: one order has to hold for all pods."""
+        if source.match_conditions and (source.queue_sort or source.queue_order):
             text = source.match_conditions[0]
-            message = "queueSort orders every pod, so matchConditions cannot leave any pod out"
-            hint = "write queueSort in a policy of its own, or test the pod within its keys"
+            section = "queueOrder" if source.queue_order else "queueSort"
+            message = f"{section} orders every pod, so matchConditions cannot leave any pod out"
+            hint = f"write {section} in a policy of its own, or test the pod within its keys"
             self.report.add([Problem(0, len(text.text), "PS312", message, hint)], text)
 
     def preemption(self, preemption: PreemptionRules[Text]) -> PreemptionRules[Checked] | None:

@@ -210,8 +210,11 @@ class Scope(msgspec.Struct, frozen=True):
         section = self.unit.section
         for name in sorted(names):
             root = name.partition(".")[0]
-            if section.name == "queueSort" and unstable(name):
+            if section.name in ORDERS and unstable(name):
                 self.report(*unstable_key(name, span, what))
+                return False
+            if root == "pod" and root not in section.visible and section.name in ORDERS:
+                self.report(*_of_the_pod(span, what))
                 return False
             if root not in section.visible and section.name.startswith("aggregates."):
                 self.report(*_not_counted(root, span, what))
@@ -252,6 +255,17 @@ _INSTEAD: Final = {
     "queue": "only pods that wait have it: write `of: [queued]`, or `of: [queued, gated]`",
 }
 """What to do instead of reading a name in an aggregate."""
+
+
+ORDERS: Final = frozenset({"queueSort", "queueOrder.by", "queueOrder.keys", "queueOrder.strict"})
+"""The sections that order pods, or queues of them."""
+
+
+def _of_the_pod(span: Span, what: str) -> tuple[str, Span, str, str]:
+    """Return the problem PS831 for a rule about a queue that reads `pod`."""
+    message = f"{what} `pod`: a queue is compared by its first pod, which is `head`"
+    hint = "write head.requests, head.priority or head.enqueuedAt; queueSort orders pods"
+    return "PS831", span, message, hint
 
 
 def unstable(name: str) -> bool:
@@ -299,8 +313,10 @@ def ident(node: ast.Ident, scope: Scope) -> ast.Core:
             kind = counted.quotas.fields[0][1]
         return ast.Var(name=name, type=kind, span=node.span)
     if name in variables and name not in scope.environment.habits:
-        if section.name == "queueSort" and unstable(name):
+        if section.name in ORDERS and unstable(name):
             return scope.wrong(*unstable_key(name, node.span, "the key reads"))
+        if section.name in ORDERS and name == "pod":
+            return scope.wrong(*_of_the_pod(node.span, "the rule reads"))
         if section.name.startswith("aggregates."):
             return scope.wrong(*_not_counted(name, node.span, "the aggregate reads"))
         where = ", ".join(scope.environment.sections_with(name))
@@ -427,7 +443,7 @@ def select_from(operand: ast.Core, node: ast.Select, scope: Scope) -> ast.Core:
     if isinstance(operand, ast.Var) and operand.name in scope.environment.variables:
         full = f"{operand.name}.{node.name}"
         scope.unit.reads.add(full)
-        if scope.unit.section.name == "queueSort" and unstable(full):
+        if scope.unit.section.name in ORDERS and unstable(full):
             return scope.wrong(*unstable_key(full, node.span, "the key reads"))
     if isinstance(kind, types.ObjectType):
         scope.unit.definitions.parts.add(f"{kind.name}.{node.name}")

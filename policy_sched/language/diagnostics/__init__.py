@@ -195,6 +195,14 @@ class OrderKey(msgspec.Struct, Generic[E], frozen=True):
     order: str = "Ascending"
 
 
+class QueueOrderRule(msgspec.Struct, Generic[E], frozen=True):
+    """The ``queueOrder`` section: the name of a pod's queue, and keys and strictness of queues."""
+
+    by: E
+    keys: tuple[OrderKey[E], ...] = ()
+    strict: bool | E = False
+
+
 class PreFilterRule(msgspec.Struct, Generic[E], frozen=True):
     """The ``preFilter`` section: the node names to look at, and why a pod with none fails.
 
@@ -353,6 +361,7 @@ class PolicySource(msgspec.Struct, frozen=True):
     match_conditions: tuple[Text, ...] = ()
     pre_enqueue: tuple[Rule[Text], ...] = ()
     queue_sort: tuple[OrderKey[Text], ...] = ()
+    queue_order: QueueOrderRule[Text] | None = None
     pre_filter: PreFilterRule[Text] | None = None
     filter: tuple[Rule[Text], ...] = ()
     score: ScoreRule[Text] | None = None

@@ -24,6 +24,7 @@ _OBJECTS = {
     "cluster": (ops.CLUSTER, None),
     "podGroup": (ops.OF_CTX, "pod_group"),
     "queue": (ops.OF_CTX, "queued"),
+    "head": (ops.OF_CTX, "queued"),
     "cycle": (ops.CTX, None),
     "event": (ops.OF_CTX, "event"),
     "placement": (ops.OF_CTX, "placement"),

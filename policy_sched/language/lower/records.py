@@ -39,6 +39,9 @@ from policy_sched.language.values import (
 
 #: Names of attributes that are not the field's name in snake case.
 _ATTRIBUTES: Final = {
+    ("Head", "requests"): "info.requests",
+    ("Head", "priority"): "info.priority",
+    ("Head", "creationTime"): "info.creation_time",
     ("Pod", "ownerUID"): "owner_uid",
     ("Pod", "podGroup"): "pod_group",
     ("Condition", "lastTransitionTime"): "transition_time",

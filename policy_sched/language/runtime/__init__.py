@@ -32,4 +32,5 @@ from policy_sched.language.runtime.scalar import (
     remainder as remainder,
     round_half_away as round_half_away,
 )
+from policy_sched.language.runtime.tracing import TracedRuntime as TracedRuntime
 from policy_sched.language.runtime.vector import TextCall as TextCall, in_int64 as in_int64

@@ -459,7 +459,7 @@ def _read_fields(
 
 
 def _read_section(name: str, row: Mapping[str, Any]) -> Section:
-    inputs = ("inputs",) if "pod" in row["sees"] and name not in OF_EXPERIMENTS else ()
+    inputs = ("inputs",) if {"pod", "head"} & {*row["sees"]} and name not in OF_EXPERIMENTS else ()
     common = ("params", "variables", *inputs)
     visible = frozenset(row["sees"] if row.get("alone") else (*common, *row["sees"]))
     if row["results"] == "ordered":

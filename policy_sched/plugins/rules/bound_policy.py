@@ -68,6 +68,34 @@ _Gates: TypeAlias = Sequence[tuple[GateRule, BoundUnit, BoundUnit | None]]
 """Rules about a pod, each with what decides and what explains."""
 
 
+def sort_key(
+    keys: BoundUnit | None,
+    descending: Sequence[bool],
+    queued: QueuedPod,
+    group: GroupCounts = NO_GROUP,
+) -> tuple[Any, ...]:
+    """Return the values of keys for a queued pod: less comes first.
+
+    A key that fails is the zero of its type, one that is no number is below all numbers.
+    """
+    if keys is None:
+        return ()
+    out = keys.scalar(queued.info, Activation(queued=queued, pod_group=group), 0)
+    values = []
+    for root, falls in zip(keys.unit.roots, descending, strict=True):
+        value: Any
+        if isinstance(out, Failure) or (root.error is not None and out[root.error]):
+            value = root.zero
+        else:
+            value = out[root.value]
+        if value != value:  # noqa: PLR0124  # NaN, which nothing is before or after
+            value = -math.inf
+        if falls:
+            value = Reversed(value) if isinstance(value, str) else -value
+        values.append(value)
+    return tuple(values)
+
+
 class Refusal(NamedTuple):
     """Why a rule about the pod alone rejects it; ``resolvable``: preemption may help."""
 
@@ -290,24 +318,7 @@ class BoundPolicy:
 
         A key that fails is the zero of its type, one that is no number is below all numbers.
         """
-        if self._keys is None:
-            return ()
-        cycle = Activation(queued=queued, pod_group=group)
-        out = self._keys.scalar(queued.info, cycle, 0)
-        keys = []
-        roots = self._keys.unit.roots
-        for root, descending in zip(roots, self._sections.descending, strict=True):
-            value: Any
-            if isinstance(out, Failure) or (root.error is not None and out[root.error]):
-                value = root.zero
-            else:
-                value = out[root.value]
-            if value != value:  # noqa: PLR0124  # NaN, which nothing is before or after
-                value = -math.inf
-            if descending:
-                value = Reversed(value) if isinstance(value, str) else -value
-            keys.append(value)
-        return tuple(keys)
+        return sort_key(self._keys, self._sections.descending, queued, group)
 
     def node_names(self, pod: PodInfo, cycle: Activation) -> frozenset[str] | None:
         """Return the only nodes to look at, by name, or None for all. May raise RuleError."""

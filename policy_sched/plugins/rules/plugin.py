@@ -53,12 +53,14 @@ from policy_sched.language.values import NodeFacts, RuleError, object_of
 from policy_sched.plugins import Preempting, Preemption
 from policy_sched.plugins.dynamicresources import Allocating, ResourceClaims
 from policy_sched.plugins.rules.bound_filter import BoundFilter, Explanation
+from policy_sched.plugins.rules.bound_order import BoundOrder
 from policy_sched.plugins.rules.bound_policy import BoundPolicy, Refusal, bind
 from policy_sched.plugins.rules.events import events_of, newly_served
 from policy_sched.plugins.rules.fused_rules import PolicyRules
 from policy_sched.plugins.rules.inputs import declare_inputs
 from policy_sched.plugins.rules.life_cycle_hooks import life_cycle_hooks
 from policy_sched.plugins.rules.placement_hooks import placement_hooks
+from policy_sched.queue import QueueOrder
 
 #: Reads that are no fields of the pod; a policy with one of them is evaluated at every attempt.
 _OF_THE_ATTEMPT: Final = frozenset({"queue", "podGroup"})
@@ -90,7 +92,9 @@ def rule_plugin(
         hooks["pre_enqueue"] = rules.pre_enqueue
     if sections.queue_sort is not None:
         hooks["queue_sort"] = rules.queue_sort
-        if bound.queue_sort is not None and ("podGroup",) not in policy.sort_reads.pod:
+        if sections.queue_order is not None or policy.sorts_anew:
+            hooks["queue_order"] = rules.queue_order
+        elif bound.queue_sort is not None and ("podGroup",) not in policy.sort_reads.pod:
             hooks["queue_sort"] = hookimpl(bound.queue_sort)
     if sections.filter is not None:
         hooks["filter"] = rules.filter
@@ -155,6 +159,9 @@ class _Rules:
         if policy.keeps_rows and allocating is None:
             bound.keep_rows(key_getter(Signature(policy.reads.pod, Scope.NODE, proved=True)))
         self._sorts_groups = ("podGroup",) in policy.sort_reads.pod
+        self._order: BoundOrder | None = None
+        if policy.sections.queue_order is not None or policy.sorts_anew:
+            self._order = BoundOrder(policy.sections, handle.nodes)
         gates = policy.gate_reads
         self._gates_move = gates.scope is Scope.VOLATILE or ("podGroup",) in gates.pod
 
@@ -306,9 +313,15 @@ class _Rules:
     @hookimpl
     def queue_sort(self, queued: model.QueuedPod) -> tuple[int | float | str, ...]:
         """Return the values of the policy's sort keys."""
+        key = self._bound.queue_key if self._order is None else self._order.sort_key
         if not self._sorts_groups:
-            return self._bound.queue_key(queued)
-        return self._bound.queue_key(queued, self._handle.groups.counts(queued.info))
+            return key(queued)
+        return key(queued, self._handle.groups.counts(queued.info))
+
+    @hookimpl
+    def queue_order(self) -> QueueOrder | None:
+        """Return the order of the policy's queues, or of pods whose place changes."""
+        return self._order
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: model.PodInfo) -> PreFilterResult:

@@ -100,7 +100,14 @@ def policy_hash(source: PolicySource) -> PluginHash:
     devices = source.devices
     if devices is not None:
         devices = replace(devices, score=None, score_on_error=None)
-    rejecting = replace(source, score=None, queue_sort=(), placement=placement, devices=devices)
+    rejecting = replace(
+        source,
+        score=None,
+        queue_sort=(),
+        queue_order=None,
+        placement=placement,
+        devices=devices,
+    )
     return PluginHash(content_hash(source), content_hash(rejecting))
 
 

@@ -140,6 +140,7 @@ TOO_MUCH_RULE_TEXT: Final = models.ModelProblem(
 _SECTIONS: Final = (
     "preEnqueue",
     "queueSort",
+    "queueOrder",
     "preFilter",
     "filter",
     "score",

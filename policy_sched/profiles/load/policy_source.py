@@ -135,8 +135,9 @@ def _source_of(
         pre_enqueue=text.entries(
             diagnostics.Rule[diagnostics.Text], spec.pre_enqueue, "preEnqueue"
         ),
-        queue_sort=text.entries(
-            diagnostics.OrderKey[diagnostics.Text], spec.queue_sort, "queueSort"
+        queue_sort=_queue_sort(text, spec),
+        queue_order=text.section(
+            diagnostics.QueueOrderRule[diagnostics.Text], spec.queue_order, "queueOrder"
         ),
         pre_filter=text.section(
             diagnostics.PreFilterRule[diagnostics.Text], spec.pre_filter, "preFilter"
@@ -171,7 +172,7 @@ _RULES: Final = frozenset(
     {
         *("expression", "message_expression", "reasons", "resolvable"),
         *("node_names", "eligible", "victim", "unit", "allow", "hint", "score"),
-        *("reject", "reject_message_expression", "activate"),
+        *("reject", "reject_message_expression", "activate", "by", "strict"),
         *_DURATIONS,
     }
 )
@@ -241,6 +242,19 @@ class _Texts:
                 value = self.entries(form, value, *at)
             fields[_RENAMED.get(name, name)] = value
         return fields
+
+
+def _queue_sort(
+    text: _Texts, spec: models.PolicySpec
+) -> tuple[diagnostics.OrderKey[diagnostics.Text], ...]:
+    """Return the keys of queueSort; where only queueOrder is given, those within a queue."""
+    if spec.queue_order is None or spec.queue_sort:
+        return text.entries(diagnostics.OrderKey[diagnostics.Text], spec.queue_sort, "queueSort")
+    # The time of the last attempt would send the head of a strict queue behind the others.
+    return (
+        diagnostics.OrderKey(diagnostics.Text("pod.priority"), "Descending"),
+        diagnostics.OrderKey(diagnostics.Text("queue.firstEnqueuedAt")),
+    )
 
 
 def _aggregate(

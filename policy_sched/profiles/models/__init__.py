@@ -82,6 +82,7 @@ from policy_sched.profiles.models.policy import (
     Preemption as Preemption,
     PreEnqueueRule as PreEnqueueRule,
     PreFilterRuleEntry as PreFilterRuleEntry,
+    QueueOrder as QueueOrder,
     Quota as Quota,
     VetoRule as VetoRule,
 )

@@ -41,6 +41,17 @@ class SortKey(Document):
     """Direction."""
 
 
+class QueueOrder(Document):
+    """Several queues of pods: whose turn it is. Within a queue `queueSort` orders the pods."""
+
+    by: Expression
+    """Name of the queue that a pod belongs to."""
+    keys: Many[SortKey] = ()
+    """Order of the queues: the first key, among equals the next one, at last queueSort's order."""
+    strict: bool | Expression = False
+    """Does a pod of the queue that fits nowhere hold those behind it, until it is tried again?"""
+
+
 class Preemption(Document):
     """How room is made for a pod that fits nowhere; what is absent is as kube-scheduler does it."""
 
@@ -483,6 +494,8 @@ class PolicySpec(Document):
     """Rules that a pod must pass before it enters the active queue."""
     queue_sort: Many[SortKey] = ()
     """Order of the scheduling queue."""
+    queue_order: QueueOrder | None = None
+    """Several queues of pods, and whose turn it is."""
     pre_filter: PreFilter | None = None
     """The result of PreFilter for a pod."""
     filter: Many[FilterRule] = ()

@@ -154,7 +154,7 @@ def policy_points(spec: models.PolicySpec) -> frozenset[str]:
     conditions = bool(spec.match_conditions)
     if spec.pre_enqueue:
         points.add("preEnqueue")
-    if spec.queue_sort:
+    if spec.queue_sort or spec.queue_order is not None:
         points.add("queueSort")
     if spec.pre_filter is not None or (spec.filter and conditions):
         points.add("preFilter")

@@ -25,6 +25,7 @@ from policy_sched.scheduler import (
     queue_gate,
     queue_hints,
     queue_order,
+    queue_sort,
     record_no_profile,
 )
 from policy_sched.scheduler.setup.profiles import Assembly
@@ -55,9 +56,10 @@ class Reloader:
         scheduler, queue = self._scheduler, self._scheduler.queue
         built = self._assembly.build(policies.plans, policies.generation)
         gate, hints = queue_gate(built.profiles), queue_hints(built.profiles, self._events)
-        order = queue_order(built.profiles) if changes.queue_sort else None
-        if order is not None:
-            strict = queue_order(built.profiles, strict=True)
+        order = queue_order(built.profiles)
+        sort_key = queue_sort(built.profiles) if changes.queue_sort or order is not None else None
+        if sort_key is not None:
+            strict = queue_sort(built.profiles, strict=True)
             for queued in (*queue.active(), *queue.backoff()):
                 strict(queued)  # a sort that fails is refused before anything changes
         self._assembly.settle(built)
@@ -71,7 +73,7 @@ class Reloader:
             return rejection.profile in came_or_went or changes.helps(rejection.profile, rejectors)
 
         regate = frozenset((*changes.gates, *changes.removed))
-        queue.reload(gate, hints, sort_key=order, helps=helps, regate=regate)
+        queue.reload(gate, hints, sort_key=sort_key, order=order, helps=helps, regate=regate)
         queue.move_among(self._preempting(changes), POLICY_RELOAD, None)
         scheduler.permit_again(changes.changed)
         for queued in self._stranded(changes.removed):
