@@ -170,7 +170,12 @@ class ClusterInstance(Instance):
         if compilation.failed:
             return compilation
         current = self.reloader.store.current.plans
-        new = [kind for kind in _declared(compilation.plans) if kind not in _declared(current)]
+        before = _declared(current)
+        new = [  # or must be there now, and is not
+            kind
+            for kind, optional in _declared(compilation.plans).items()
+            if kind not in before or (before[kind] and not optional and kind not in self._served)
+        ]
         try:
             self._served |= await self._discovered(compilation.plans, new)
             begun = self.informers.begin(self._served[kind] for kind in new if kind in self._served)

@@ -215,6 +215,21 @@ def files_below(path: FilePath) -> list[FilePath]:
     return sorted(files)
 
 
+def with_schemas(path: FilePath) -> list[FilePath]:
+    """Return the files of `files_below`, and for a file those that it names as schemas.
+
+    In a directory they are among its files.
+    """
+    files = files_below(path)
+    if files != [path] or path.suffix not in SUFFIXES:
+        return files
+    try:
+        named = _SCHEMA_FILE.findall(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return files
+    return [path, *sorted({path.parent / name for name in named})]
+
+
 def kind_of(value: object) -> tuple[str, str]:
     """Return the apiVersion and kind of a document, "" for what is no text."""
     if not isinstance(value, dict):
@@ -326,6 +341,7 @@ _KINDS: Final = frozenset({KIND, EXPERIMENT_KIND, *TEST_KINDS, models.KIND})
 _STATED: Final = re.compile(
     rf"""^["']?apiVersion["']?\s*:\s*["']?(?:{"|".join(map(re.escape, GROUPS))})""", re.MULTILINE
 )
+_SCHEMA_FILE: Final = re.compile(r"""\bschema["']?\s*:\s*["']?([^\s"',}#]+)""")
 _TEMPLATE: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 

@@ -19,7 +19,7 @@ from policy_sched.profiles.models.defaults import TEST_FILE
 from policy_sched.profiles.models.experiment import Experiment
 from policy_sched.profiles.models.plugin_args import ARGS
 from policy_sched.profiles.models.policy import Policy
-from policy_sched.profiles.models.policy_test import PolicyTest
+from policy_sched.profiles.models.policy_test import NamespaceEntry, PolicyTest, keys_of
 from policy_sched.profiles.models.types import DURATION_PATTERN, Document
 from policy_sched.source import write_file
 
@@ -152,13 +152,12 @@ def test_schema() -> Schema:
     node, namespace = (
         {"$ref": _REF.format(model=model)} for model in ("NodeEntry", "NamespaceEntry")
     )
-    known = {"if": {"required": ["namespace"]}, "then": namespace, "else": node}
-    # An object of an input, in short: what it begins with only the test's policies know.
-    known = {
-        "if": {"required": ["spec"], "not": {"required": ["node"]}},
-        "then": {"type": "object"},
-        "else": known,
-    }
+    # An object of an input, in short: what it begins with, and what it has, only the test's
+    # policies and their schemas know.
+    names = {"enum": list(keys_of(NamespaceEntry))}
+    alone = {"required": ["namespace"], "propertyNames": names}
+    known = {"if": alone, "then": namespace, "else": {"type": "object", "minProperties": 1}}
+    known = {"if": {"required": ["node"]}, "then": node, "else": known}
     properties["objects"]["items"] = {**manifest, "else": {**pod, "else": known}}
     text = {"if": {"type": "string"}, "then": {"minLength": 1}}
     last = {"$ref": _REF.format(model="PodEntry")}

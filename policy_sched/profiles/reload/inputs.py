@@ -66,8 +66,8 @@ class PolicyFiles(msgspec.Struct, frozen=True):
         return (*own, *self.policies)
 
     def fingerprint(self) -> load.Fingerprint:
-        """Return the state of the files."""
-        return load.fingerprint(self.paths)
+        """Return the state of the files, and of the schemas beside policies that are named."""
+        return load.fingerprint(self.paths, load.with_schemas)
 
     def input_kinds(self) -> dict[Kind, type[ApiObject]]:
         """Return how the kinds are decoded that the policies read; see `load.input_kinds`."""

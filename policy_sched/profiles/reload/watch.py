@@ -40,7 +40,7 @@ class Watched:
     """
 
     paths: tuple[str, ...]
-    listing: Callable[[Path], Iterable[Path]] = load.files_below
+    listing: Callable[[Path], Iterable[Path]] = load.with_schemas
     last: load.Fingerprint = field(default_factory=dict)
     _states: dict[str, load.State] = field(default_factory=dict)
 

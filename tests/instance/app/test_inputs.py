@@ -208,6 +208,26 @@ def test_a_reload_waits_for_new_inputs_and_stops_old_ones(tmp_path: Path) -> Non
     acted(play)
 
 
+def test_a_missing_kind_cannot_be_required_by_a_reload(tmp_path: Path) -> None:
+    """The reload was accepted, and no pod was ever decided again."""
+
+    async def play(world: World) -> None:
+        may_be_missing = POLICY.replace("key: object.name}", "key: object.name, optional: true}")
+        world.policies = replace(world.policies, policies=written(tmp_path, may_be_missing))
+        world.apply(node("a"))
+        async with world.served(), world.scheduler() as instance:
+            await until(lambda: instance.may_begin or None)
+            written(tmp_path, POLICY)
+            assert await reloaded(instance) is ReloadResult.REFUSED
+            world.apply(pod("p"))
+            await until(lambda: "p" in world.bound())
+            world.apply(definition())
+            await established(world)
+            assert await reloaded(instance) is ReloadResult.LOADED
+
+    acted(play)
+
+
 @pytest.mark.parametrize("there", [False, True])
 def test_a_reload_whose_inputs_cannot_be_listed_is_refused(tmp_path: Path, there: bool) -> None:
     """The old set stays, and an event says why."""

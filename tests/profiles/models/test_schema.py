@@ -60,3 +60,19 @@ def test_the_shipped_tests_fit_their_schema(printed: Printed) -> None:
     assert found > 20
     wrong = {"name": "x", "pending": ["a"], "expect": [{"pod": "a", "choosen": "n1"}]}
     assert len(list(validator.iter_errors(wrong))) == 1
+
+
+def test_objects_of_inputs_in_short_have_any_field(printed: Printed) -> None:
+    """An editor took a short form without `spec` for a node without a name."""
+    validator = Draft7Validator(json.loads(printed[TEST_FILE]))
+    short: list[dict[str, object]] = [
+        {"numa": "n1", "zones": [{"name": "node-0"}]},
+        {"quota": "a", "namespace": "team-a", "status": {"used": {"cpu": 1}}},
+        {"namespace": "team-a", "labels": {"a": "b"}},
+        {"wish": "a"},
+    ]
+    for entry in short:
+        test = {"name": "x", "objects": [entry], "pending": ["a"], "expect": [{"pod": "a"}]}
+        assert [error.message for error in validator.iter_errors(test)] == []
+    wrong = {"name": "x", "objects": [{"node": "n", "cpus": 1}], "pending": ["a"]}
+    assert list(validator.iter_errors(wrong))

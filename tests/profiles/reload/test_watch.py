@@ -39,6 +39,15 @@ class TestWatched:
         os.utime(file, (1, 1))
         assert watched.look() == ()
 
+    def test_the_schema_beside_a_named_policy_is_watched(self, tmp_path: Path) -> None:
+        """A schema that changed counted only where its directory was given."""
+        file, schema = tmp_path / "a.yaml", tmp_path / "crd.yaml"
+        file.write_text("- {name: x, schema: crd.yaml, poll: 1s}", encoding="utf-8")
+        schema.write_text("a: 1", encoding="utf-8")
+        watched = Watched((str(file),))
+        schema.write_text("a: 2", encoding="utf-8")
+        assert watched.look(closely=False) == (str(schema),)
+
     def test_a_log_beside_the_policies_costs_no_reading(self, tmp_path: Path) -> None:
         """With its log in the directory of the policies, a scheduler hashed them with each line."""
         file = tmp_path / "a.yaml"
