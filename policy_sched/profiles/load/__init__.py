@@ -13,12 +13,12 @@ from policy_sched.profiles.load.document import (
     WITH_SELECTORS as WITH_SELECTORS,
     DocumentPosition as DocumentPosition,
     files_below as files_below,
-    with_schemas as with_schemas,
     files_of_ours as files_of_ours,
     kind_of as kind_of,
     locator as locator,
     parse as parse,
     read_documents as read_documents,
+    with_schemas as with_schemas,
 )
 from policy_sched.profiles.load.fingerprint import (
     Fingerprint as Fingerprint,
