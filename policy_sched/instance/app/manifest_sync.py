@@ -10,7 +10,7 @@ last valid files.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,7 @@ import msgspec
 from policy_sched.client.apimachinery import Key, resource
 from policy_sched.errors import ClusterError, Diagnostic, Severity
 from policy_sched.manifests import SPLIT, SUFFIXES, ManifestPosition, list_items, load
+from policy_sched.model import KINDS, SKIPPED_KINDS, ApiObject, CustomObject, Kind
 from policy_sched.profiles.load import fingerprint
 from policy_sched.source import UNREADABLE, SourceFile, is_stray_link, plain_documents, read_bytes
 
@@ -33,7 +34,8 @@ REFUSED: Final = "PS713"
 TRIES: Final = 3
 """How often files that change while they are read are read again."""
 _RESTLESS: Final = "the files change while they are read"
-_FIRST: Final = ("Namespace", "PriorityClass", "StorageClass", "CSIDriver", "Node")
+_DEFINITION: Final = "CustomResourceDefinition"
+_FIRST: Final = (_DEFINITION, "Namespace", "PriorityClass", "StorageClass", "CSIDriver", "Node")
 """Kinds that others refer to; they are applied first, in this order."""
 
 
@@ -105,7 +107,7 @@ class ManifestFiles:
     def _read(self) -> ManifestContents | None:
         """Read all files once; None if one changed in the meantime."""
         files = [str(file) for path in self.paths for file in manifests_below(Path(path))]
-        problems = tuple(load(files, defaults=False).diagnostics)
+        problems = tuple(load(files, defaults=False, custom=_OF_A_DEFINITION).diagnostics)
         if any(d.severity is Severity.ERROR for d in problems):
             return ManifestContents({}, problems)
         try:
@@ -121,9 +123,13 @@ class ManifestFiles:
         if not self.paths or any(d.severity is Severity.ERROR for d in problems):
             return AppliedManifests(problems=problems)
         applied, refused = [], []
+        defining = False
         for given in contents.objects.values():
             if self._applied.get(given.key) == given.data:
                 continue
+            if defining and given.key.kind[1] != _DEFINITION:
+                cluster.step()  # what was defined is served
+            defining = given.key.kind[1] == _DEFINITION
             try:
                 cluster.apply(_marked(given))
             except ClusterError as error:
@@ -137,10 +143,11 @@ class ManifestFiles:
     def _prune(self, contents: ManifestContents, cluster: EmbeddedCluster) -> Iterator[str]:
         """Delete the objects whose file no longer contains them; yield the names."""
         store = cluster.store
+        present = {_settled(given.key, given.data, cluster) for given in contents.objects.values()}
         gone = [
             entry.key
             for entry in store.everything()
-            if FROM_FILE in entry.typed.metadata.annotations and entry.key not in contents.objects
+            if FROM_FILE in entry.typed.metadata.annotations and entry.key not in present
         ]
         for key in reversed(gone):
             self._applied.pop(key, None)
@@ -150,6 +157,35 @@ class ManifestFiles:
                 yield _name(key)
         for key in self._applied.keys() - contents.objects.keys():
             del self._applied[key]  # already deleted by another client
+
+
+_GROUPS: Final = {version.rpartition("/")[0] for version, _ in (*KINDS, *SKIPPED_KINDS)} - {
+    "scheduling.x-k8s.io"  # whose kinds are custom ones
+}
+
+
+class _OfADefinition(Mapping[Kind, type[ApiObject]]):
+    """Every kind of a group that only a CustomResourceDefinition can add; the cluster knows it."""
+
+    def __getitem__(self, kind: Kind) -> type[ApiObject]:
+        if kind in self:
+            return CustomObject
+        raise KeyError(kind)
+
+    def __contains__(self, kind: object) -> bool:
+        if not isinstance(kind, tuple) or kind in KINDS:
+            return False
+        group = str(kind[0]).rpartition("/")[0]
+        return "." in group and group not in _GROUPS
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+_OF_A_DEFINITION: Final = _OfADefinition()
 
 
 def _marked(given: Given) -> dict[str, Any]:
@@ -200,8 +236,19 @@ def _documents(file: str, name: str, text: str) -> Iterator[tuple[int, object]]:
             yield line_number, json.loads(line)
 
 
+def _settled(key: Key, data: dict[str, Any], cluster: EmbeddedCluster) -> Key:
+    """Return the key that the cluster has for an object: of custom kinds it knows the scope."""
+    custom = cluster.store.custom.find((data["apiVersion"], data["kind"]))
+    if custom is None or not custom.kind.resource.namespaced:
+        return key
+    return Key(key.kind, key.namespace or "default", key.name)
+
+
 def _key(value: dict[str, Any]) -> Key:
-    kind = resource((value["apiVersion"], value["kind"]))
-    meta = value["metadata"]
+    meta, stated = value["metadata"], (value["apiVersion"], value["kind"])
+    if stated in _OF_A_DEFINITION:
+        group = stated[0].rpartition("/")[0]
+        return Key((group, stated[1]), meta.get("namespace") or "", meta["name"])
+    kind = resource(stated)
     namespace = (meta.get("namespace") or "default") if kind.namespaced else ""
     return Key(kind.key, namespace, meta["name"])

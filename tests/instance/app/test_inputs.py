@@ -425,3 +425,27 @@ def test_an_embedded_cluster_reads_more_of_pods_where_a_rule_does(tmp_path: Path
     world.apply(pods=test_embedded_instance.pod("r"))
     assert world.node_of("r")
     instance.close()
+
+
+def test_files_of_an_embedded_cluster_have_custom_objects(tmp_path: Path) -> None:
+    """`run --cluster` refused each object of a kind that a definition in the same files adds."""
+    world = test_embedded_instance.World(tmp_path)
+    written(tmp_path / "policies", POLICY)
+    (tmp_path / "policies" / "keep.yaml").unlink()
+    (tmp_path / "policies" / "quotas.yaml").rename(tmp_path / "cluster" / "zz.yaml")
+    both = yaml.safe_dump_all([definition()])
+    (tmp_path / "policies" / "quotas.yaml").write_text(both, encoding="utf-8")
+    own = yaml.safe_dump(quota(0))
+    world.files(pods=test_embedded_instance.pod("p"), aa=own)
+    instance = world.start()
+    assert not world.node_of("p")
+    assert not [record for record in world.records if "code" in record]
+    world.apply(aa=yaml.safe_dump(quota(1)), pods=test_embedded_instance.pod("q"))
+    assert world.node_of("q")
+    (tmp_path / "cluster" / "aa.yaml").unlink()
+    world.apply(pods=test_embedded_instance.pod("r"))
+    assert instance.cluster.store.find((GROUP, "Quota"), "", "default") is None
+    world.apply(bb=own.replace("Quota", "Quote"))
+    (said,) = [record for record in world.records if record.get("code") == "PS713"]
+    assert 'no matches for kind "Quote" in version "example.com/v1"' in str(said)
+    instance.close()
