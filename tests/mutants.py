@@ -125,6 +125,12 @@ MUTANTS: Final = (
         "pass",
         COUNTED_RULES,
     ),
+    Mutant(
+        "plugins/rules/plugin.py",
+        "keys.append(self._weights)",
+        "pass",
+        ("tests/plugins/rules/test_weights.py",),
+    ),
     # Evaluations: journal, scopes, nominations.
     Mutant(
         f"{EVALUATE}/evaluator.py",

@@ -483,6 +483,11 @@ def _add_scores(
     best = evaluation.best().tolist()
     explanation.best = sorted(names[row] for row in best)
     shown = np.array(order[:top], np.intp)
+    explanation.weights = {
+        view.name: view.weight
+        for view in evaluation.scoring.views
+        if view.weight != view.plugin.hook.weight
+    }
     shares, raw_scores = evaluation.scoring.weighted(shown), evaluation.scoring.raw(shown)
     for i, row in enumerate(shown.tolist()):
         parts = {plugin: values[i] for plugin, values in shares.items()}

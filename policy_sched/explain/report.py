@@ -102,6 +102,8 @@ class Explanation(msgspec.Struct, rename="camel"):
     rejections: dict[str, tuple[str, list[str]]] = {}
     """By node the plugin that rejected it first, and its reasons."""
     scores: list[NodeScore] = []
+    weights: dict[str, int] = {}
+    """Weights that policies state for the pod, by plugin, where they are not the profile's."""
     best: list[str] = []
     """The nodes with the highest total, one of which is chosen at random."""
     nominated_node: str = ""
@@ -143,7 +145,7 @@ class Explanation(msgspec.Struct, rename="camel"):
             yield from devices
         if self.scores:
             yield ""
-            yield from _scores(self.scores)
+            yield from _scores(self.scores, self.weights)
             yield ""
             yield from what_decided(self)
         if self.rated:
@@ -343,10 +345,11 @@ def others_text(explanation: Explanation) -> str:
     return f"{silent} {'other ' * bool(telling)}{others} would let every node pass" * bool(silent)
 
 
-def _scores(scores: Sequence[NodeScore]) -> Iterator[str]:
+def _scores(scores: Sequence[NodeScore], weights: Mapping[str, int]) -> Iterator[str]:
     """Yield a column per node and a row per plugin; plugins with equal scores are one row."""
     rows = [("SCORE", *(score.node for score in scores))]
-    rows += [(name, *map(str, shares)) for name, shares in score_shares(scores)]
+    named = {name: f"{name} (weight {weight})" for name, weight in weights.items()}
+    rows += [(named.get(name, name), *map(str, part)) for name, part in score_shares(scores)]
     rows.append(("total", *(str(score.total) for score in scores)))
     yield from table(rows, range(1, len(scores) + 1), gap="  ")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
 from operator import attrgetter
 from typing import Final, Protocol
 
@@ -105,6 +105,9 @@ class Signature(msgspec.Struct, frozen=True):
     incremental: Callable[[CycleState, PodInfo], Incremental | None] | None = None
     """Returns what updates the results of an evaluation with this state, which has scores; None
     where the plugin is called after each change."""
+    weights: Callable[[PodInfo], Iterable[tuple[str, int]] | None] | None = None
+    """Returns weights that score plugins have for a pod, in place of the profile's; it is one of
+    ``keys``."""
     gate: Gate = NO_GATE
     """Which pods PreEnqueue may keep out of the queue."""
     kernel: RowKernel = NO_KERNEL

@@ -142,6 +142,11 @@ class PolicyCompiler:
                 if (rule := self._filter_rule(i, checked)) is not None
             ),
             score=self._score(policy.score) if policy.score else None,
+            weights=tuple(
+                (plugin, unit)
+                for plugin, weight in policy.weights
+                if (unit := self._weight(weight)) is not None
+            ),
             life=self._life_cycle(),
             moments=tuple(self._moments()) if self._code else (),
             preemption=self._preemption(policy.preemption),
@@ -480,6 +485,13 @@ class PolicyCompiler:
             unit, bounds, name, expression, score.on_error == "Abort", value.type == types.DOUBLE
         )
 
+    def _weight(self, checked: check.Checked) -> Unit | None:
+        value = self._lowered(checked)
+        if value is None:
+            return None
+        self._within(checked, self._low.range(value), "weight", "write clamp(..., 0, 100)")
+        return self._made([value])
+
     def _raw_score(self, checked: check.Checked) -> lower.Value:
         """Return a score that is final, or counts as one: a double is truncated."""
         value = self._low.val(self._low.lower(checked.core, {}))
@@ -520,7 +532,9 @@ class PolicyCompiler:
     ) -> None:
         if bounds.within(0, 100):
             return
-        message = f"the {what}'s range is {bounds}, not within 0..100, and nothing normalizes it"
+        message = f"the {what}'s range is {bounds}, not within 0..100"
+        if what != "weight":
+            message += ", and nothing normalizes it"
         self._problem(checked, "PS321", message, hint)
 
     def _problem(self, checked: check.Checked, code: str, message: str, hint: str = "") -> None:

@@ -330,6 +330,7 @@ class Sections(msgspec.Struct, frozen=True):
     filter: Unit | None = None
     rules: tuple[FilterRule, ...] = ()
     score: Score | None = None
+    weights: tuple[tuple[str, Unit], ...] = ()
     life: LifeCycle = LifeCycle()
     moments: tuple[Moment, ...] = ()
     """When the time that passes may help a pod that the policy rejected."""

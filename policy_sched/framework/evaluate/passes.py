@@ -66,6 +66,11 @@ class Passes:
             else None
         )
         self._everywhere: NDArray[np.intp] = np.empty(0, np.intp)
+        self._weights = [
+            signature.weights
+            for signature in runner.pipeline.signatures.values()
+            if signature.weights is not None
+        ]
 
     def fresh(self, pod: PodInfo, key: Key | None, nominated: NominatedPods | None) -> Entry:
         """Return the evaluation of a pod on all nodes.
@@ -259,8 +264,12 @@ class Passes:
         if static is not None:
             skipped |= static.skipped
         scorers, known = self.sets.scorers(skipped), {} if static is None else static.views
+        weights: dict[str, int] = {}
+        for weigh in self._weights:
+            weights.update(weigh(pod) or ())
         views = [
-            known.get(plugin.hook.plugin) or ScoreView(plugin, plugin.hook.weight)
+            known.get(plugin.hook.plugin)
+            or ScoreView(plugin, weights.get(plugin.hook.plugin, plugin.hook.weight))
             for plugin in scorers.plugins
         ]
         if static is not None and static.hold(entry.first, feasible.size):

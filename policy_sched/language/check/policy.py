@@ -80,6 +80,8 @@ class CheckedPolicy(msgspec.Struct, frozen=True):
     pre_filter: PreFilterRule[Checked] | None = None
     filter: tuple[Rule[Checked], ...] = ()
     score: ScoreRule[Checked] | None = None
+    weights: tuple[tuple[str, Checked], ...] = ()
+    """What weights score plugins have, by the plugin's name."""
     post_filter: StepRule[Checked] | None = None
     reserve: StepRule[Checked] | None = None
     permit: StepRule[Checked] | None = None
@@ -158,6 +160,11 @@ def _check_policy(
         pre_filter=None if source.pre_filter is None else check.pre_filter(source.pre_filter),
         filter=check.rules(source.filter, "filter"),
         score=None if source.score is None else check.score(source.score),
+        weights=tuple(
+            (given.name, weight)
+            for given in source.weights
+            if (weight := check.text(given.expression, "weights")) is not None
+        ),
         post_filter=check.step(source.post_filter, "postFilter", "postFilter"),
         reserve=check.step(source.reserve, "reserve", "reserve"),
         permit=check.step(source.permit, "permit", "permit.allow"),

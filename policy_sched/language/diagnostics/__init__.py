@@ -365,6 +365,7 @@ class PolicySource(msgspec.Struct, frozen=True):
     pre_filter: PreFilterRule[Text] | None = None
     filter: tuple[Rule[Text], ...] = ()
     score: ScoreRule[Text] | None = None
+    weights: tuple[VariableSource, ...] = ()
     post_filter: StepRule[Text] | None = None
     reserve: StepRule[Text] | None = None
     permit: StepRule[Text] | None = None

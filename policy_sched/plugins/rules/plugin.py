@@ -46,10 +46,10 @@ from policy_sched.framework import (
 )
 from policy_sched.framework.evaluate import key_getter
 from policy_sched.framework.runtime import broken
-from policy_sched.language import CompiledPolicy, Unit
+from policy_sched.language import BoundUnit, CompiledPolicy, Unit
 from policy_sched.language.ir import field_of_column
 from policy_sched.language.runtime import Activation, Event, no_allocation
-from policy_sched.language.values import NodeFacts, RuleError, object_of
+from policy_sched.language.values import Failure, NodeFacts, RuleError, object_of
 from policy_sched.plugins import Preempting, Preemption
 from policy_sched.plugins.dynamicresources import Allocating, ResourceClaims
 from policy_sched.plugins.rules.bound_filter import BoundFilter, Explanation
@@ -115,6 +115,8 @@ def rule_plugin(
             hooks["pre_score"] = own or rules.pre_score
         if policy.has_normalize:
             hooks["normalize_score"] = rules.normalize_score
+    if sections.weights:
+        hooks.setdefault("pre_score", rules.pre_score_nothing)
     preemption = None
     if bound.preemption is not None:
         preemption = Preemption(policy, bound, handle, profile)
@@ -155,6 +157,9 @@ class _Rules:
         """The pod, and the versions of what rules of preFilter were asked about last."""
         self._answer: Refusal | None = None
         self._several = policy.sections.filter is not None and len(policy.sections.rules) > 1
+        self._weighing = [
+            (plugin, BoundUnit(unit, bound.runtime)) for plugin, unit in policy.sections.weights
+        ]
         self._like = key_getter(self.sign_pod())
         if policy.keeps_rows and allocating is None:
             bound.keep_rows(key_getter(Signature(policy.reads.pod, Scope.NODE, proved=True)))
@@ -184,6 +189,7 @@ class _Rules:
             proved=self._policy.scores_proved,
             writes_state=False,
             keys=self._keys(),
+            weights=self._weights if self._weighing else None,
             gate=Gate(
                 self._gates if self._gates_read_the_pod() else None,
                 gate,
@@ -210,7 +216,26 @@ class _Rules:
         if self._policy.sections.pre_filter:
             # Once for each evaluation: what was found with another verdict is not used again.
             keys.append(self._verdict_of_pre_filter)
+        if self._weighing:
+            keys.append(self._weights)
         return tuple(keys)
+
+    def _weights(self, pod: model.PodInfo) -> tuple[tuple[str, int], ...] | None:
+        """Return the weights of a pod by plugin; where a rule fails, the profile's one holds."""
+        try:
+            if not self._bound.matches(pod, self._still):
+                return None
+        except RuleError:
+            return None  # the sections meet it again
+        values = [
+            (plugin, unit.evaluate(0, pod, self._still, 0)) for plugin, unit in self._weighing
+        ]
+        return tuple([weight for weight in values if not isinstance(weight[1], Failure)])
+
+    @hookimpl
+    def pre_score_nothing(self) -> Status:
+        """Skip: the policy has weights, and no score of its own."""
+        return SKIP
 
     def _verdict_of_pre_filter(self, pod: model.PodInfo) -> str:
         """Return why rules of preFilter reject the pod; "" where they do not."""

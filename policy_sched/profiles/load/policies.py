@@ -144,6 +144,7 @@ _SECTIONS: Final = (
     "preFilter",
     "filter",
     "score",
+    "weights",
     "preemption",
     "postFilter",
     "reserve",

@@ -144,6 +144,10 @@ def _source_of(
         ),
         filter=text.entries(diagnostics.Rule[diagnostics.Text], spec.filter, "filter"),
         score=text.section(diagnostics.ScoreRule[diagnostics.Text], spec.score, "score"),
+        weights=tuple(
+            diagnostics.VariableSource(weight.plugin, text("weights", i, "expression"))
+            for i, weight in enumerate(spec.weights)
+        ),
         preemption=None if spec.preemption is None else _preemption(text, spec.preemption),
         cost_limit=cost_limit(loaded.model.metadata.annotations) or diagnostics.MAX_RULE_COST,
         post_filter=text.section(

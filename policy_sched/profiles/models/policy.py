@@ -435,6 +435,15 @@ class Score(Document):
     """What an error in the expression means; default Zero."""
 
 
+class Weight(Document):
+    """The weight that a score plugin of the profile has for a pod."""
+
+    plugin: str
+    """A plugin that scores in the profile; a policy is one, too."""
+    expression: Expression
+    """Its weight, 0 to 100, in place of the one that the profile states."""
+
+
 class StatedMeasure(Document):
     """A value by which experiments judge placements; it decides nothing."""
 
@@ -502,6 +511,8 @@ class PolicySpec(Document):
     """Rules that a node must pass, in order."""
     score: Score | None = None
     """How nodes are ranked."""
+    weights: Annotated[Many[Weight], Field(max_length=100)] = ()
+    """Weights of score plugins that differ from pod to pod."""
     devices: Devices | None = None
     """Which devices the pod's claims get on a node."""
     preemption: Preemption | None = None

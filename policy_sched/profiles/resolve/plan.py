@@ -165,6 +165,8 @@ def policy_points(spec: models.PolicySpec) -> frozenset[str]:
         points.add("score")
         if conditions or spec.score.match_conditions:
             points.add("preScore")
+    if spec.weights:
+        points.add("preScore")
     rejects = spec.permit is not None and spec.permit.reject is not None
     if spec.preemption is not None or spec.post_filter is not None or rejects:
         points.add("postFilter")
@@ -384,6 +386,7 @@ def _plan(
             problems += large
             merged = dict(params) if large else merged
         sources[name] = load.source_with(known[name], merged)
+    problems += _weights(config, index, points, [known[name] for name in sources])
     percentage = profile.percentage_of_nodes_to_score
     return ProfilePlan(
         scheduler_name=profile.scheduler_name or models.DEFAULT_SCHEDULER,
@@ -396,6 +399,28 @@ def _plan(
         extenders=extender_settings(config.model.extenders) if config.sound else (),
         feature_gates=models.enabled_gates(config.model.feature_gates),
     )
+
+
+def _weights(
+    config: load.LoadedConfig,
+    index: int,
+    points: Mapping[str, Sequence[tuple[str, int]]],
+    policies: Sequence[load.LoadedPolicy],
+) -> Iterator[models.ModelProblem]:
+    """Yield the weights that policies state of plugins that do not score, and second ones."""
+    scoring, stated = dict(points.get("score", ())), dict[str, str]()
+    for policy in policies:
+        for weight in policy.model.spec.weights:
+            plugin, what = weight.plugin, ""
+            if plugin not in scoring:
+                what = f'"{plugin}", which does not score in this profile'
+            elif plugin in stated:
+                what = f'"{plugin}", of which {stated[plugin]} states one, too'
+            stated.setdefault(plugin, f'policy "{policy.name}"')
+            if what:
+                at = place_of(config, index, policy.name)
+                why = f'Invalid value: policy "{policy.name}" states a weight of {what}'
+                yield models.problem_at(at, why, hint=models.did_you_mean(plugin, scoring))
 
 
 def place_of(config: load.LoadedConfig, index: int, name: str) -> models.Path:
