@@ -40,6 +40,7 @@ class _History:
 
     tried_since: int | None = None
     failed_at: int | None = None
+    sent_back_at: int | None = None
     failures: int = 0
     held: str = ""
 
@@ -81,7 +82,7 @@ class PodGroups:
         history = self._history(pod)
         history.tried_since = None
         if rejected:
-            history.failed_at = now
+            history.sent_back_at = now
 
     def _history(self, pod: PodInfo) -> _History:
         key = (pod.namespace, pod.pod_group)
@@ -205,6 +206,7 @@ class PodGroups:
             waiting_since=None if first is None else first.started,
             tried_since=history.tried_since,
             failed_at=history.failed_at,
+            sent_back_at=history.sent_back_at,
             failures=history.failures if history.held == self._held(key) else 0,
         )
 

@@ -166,6 +166,7 @@ class GroupCounts(msgspec.Struct, frozen=True):
     waiting_since: int | None = None
     tried_since: int | None = None
     failed_at: int | None = None
+    sent_back_at: int | None = None
     failures: int = 0
     object: PodGroup | CoschedulingGroup | None = None
 

@@ -102,7 +102,9 @@ def test_pods_with_gates_and_requests_are_summed_as_they_come_and_go() -> None:
     assert dict(run.ring.requested) == dict(member("a").requests)
     event_handlers.pod_gone(run.scheduler, member("a"))
     event_handlers.pod_gone(run.scheduler, member("b"))
-    assert run.ring == GroupCounts("ring", 1, exists=True, creation_time=run.ring.creation_time)
+    assert run.ring == GroupCounts(
+        "ring", 1, exists=True, creation_time=run.ring.creation_time, object=run.ring.object
+    )
 
 
 def test_the_pod_that_is_decided_is_not_among_what_its_group_requests() -> None:
@@ -129,15 +131,17 @@ def test_failures_count_while_pods_wait() -> None:
     assert run.ring.tried_since is None
 
 
-def test_a_group_that_was_sent_back_has_failed() -> None:
-    """Its time was up: it is not tried any more, and the next pod that waits begins anew."""
+def test_a_group_whose_time_was_up_was_sent_back_and_has_not_failed() -> None:
+    """It rested as if a pod had found no node, which the coscheduling plugin lets no group do."""
     run = Run(ring(), nodes=1)
     run.add(member("a"), member("b"))
     run.go()
+    failed = run.ring.failed_at
     run.clock.advance(130)
     run.scheduler.run_due()
     assert (run.ring.waiting, run.ring.waiting_since) == (0, None)
-    assert run.ring.failed_at == run.clock.ns
+    assert (run.ring.failed_at, run.ring.sent_back_at) == (failed, run.clock.ns)
+    assert run.ring.tried_since is None
     run.clock.advance(20)
     run.scheduler.run_due()
     run.scheduler.schedule_one()
@@ -153,6 +157,22 @@ def test_a_group_without_pods_is_forgotten() -> None:
     assert run.ring.failed_at is not None
     event_handlers.pod_gone(run.scheduler, member("a"))
     assert run.ring.failed_at is None
+
+
+@pytest.mark.parametrize("end", ["deleted", "succeeded"])
+def test_a_group_whose_last_pod_ran_is_forgotten(end: str) -> None:
+    """Only a pod that went while it was pending took its group's history with it."""
+    run = Run(ring(count=1), nodes=1)
+    pod = member("a")
+    run.groups.failed(pod, run.clock.ns)
+    run.add(pod)
+    run.go()
+    assert (run.ring.scheduled, run.ring.failed_at is not None) == (1, True)
+    if end == "deleted":
+        event_handlers.pod_gone(run.scheduler, pod)
+    else:
+        event_handlers.pod_ended(run.scheduler, pod.on("n0"))
+    assert (run.ring.members, run.ring.failed_at) == (0, None)
 
 
 @pytest.mark.parametrize(("failing", "last"), [("a", "a"), ("b", "b")])
