@@ -372,7 +372,7 @@ class ConnectionPool:
             shared = self._shared = self._take(context) or self._least_used(context)
         if shared is None:
             return False
-        self._send(shared, request, asyncio.get_running_loop().time() + seconds, done)
+        self._send(shared, request, shared.loop.time() + seconds, done)
         return True
 
     def close(self) -> None:
@@ -543,7 +543,7 @@ class ConnectionPool:
         if connection.closed or not connection.reusable:
             connection.close()
             return
-        loop = asyncio.get_running_loop()
+        loop = connection.loop
         connection.idle_since = loop.time()
         self._idle.append(connection)
         if self._sweep is None:
