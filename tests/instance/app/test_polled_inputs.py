@@ -254,3 +254,29 @@ def test_a_server_that_is_not_there_or_never_ends_is_told(
                 await polled_inputs.fetched(given, session)
 
     asyncio.run(scenario())
+
+
+def test_an_answer_that_never_ends_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is that of the whole answer, not that until its first byte."""
+    monkeypatch.setattr(polled_inputs, "PATIENCE", 0.2)
+
+    async def scenario() -> None:
+        ended = asyncio.Event()
+
+        async def begin(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n{")
+            await writer.drain()
+            await ended.wait()
+            writer.close()
+
+        server = await asyncio.start_server(begin, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        (given,) = declared_inputs(written(tmp_path, url).compile().plans)
+        async with aiohttp.ClientSession() as session:
+            with pytest.raises(PollFailed, match="did not answer within"):
+                await polled_inputs.fetched(given, session)
+        ended.set()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(scenario())

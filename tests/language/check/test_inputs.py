@@ -9,7 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from policy_sched.errors import Diagnostic
-from policy_sched.language.check.inputs import MAX_SCHEMA_FIELDS, CheckedInput, check_inputs
+from policy_sched.language.check.inputs import (
+    MAX_INPUTS,
+    MAX_SCHEMA_FIELDS,
+    CheckedInput,
+    check_inputs,
+)
 from policy_sched.language.check.policy import check_policy
 from policy_sched.language.diagnostics import InputSource, PolicySource, Rule, Text
 from policy_sched.language.lint import unused_params
@@ -197,3 +202,15 @@ def test_parameters_stand_in_a_url() -> None:
     policy, _ = check_policy(PolicySource("P", params, inputs=(given,)))
     assert policy is not None
     assert unused_params(PolicySource("P", params, inputs=(given,)), policy) == []
+
+
+def test_a_policy_has_so_many_inputs() -> None:
+    """20 of them; each further one is told at its name."""
+    schema = record(a={"type": "string"})
+    sources = [replace(of(schema), name=Text(f"i{number}")) for number in range(MAX_INPUTS + 2)]
+    problems: list[str] = []
+    entries = check_inputs(
+        sources, {}, lambda found, _text: problems.extend(one.message for one in found)
+    )
+    assert len(entries) == MAX_INPUTS
+    assert problems == [f"more than {MAX_INPUTS} inputs"] * 2

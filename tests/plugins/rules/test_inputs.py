@@ -139,3 +139,77 @@ def test_more_objects_than_stated_fail_the_rule(tmp_path: Path, count: int, fail
     event_handlers.pod_seen(scheduler, PodInfo.of(make_pod("p")))
     (said,) = run(scheduler)
     assert ("index out of range" in said) is fails
+
+
+def json_quota(name: str, size: int = 0) -> CustomObject:
+    """Return a quota whose content is JSON, as a watch brings it."""
+    item = an_object("Quota", name, name)
+    item.content = json.dumps({"spec": {"open": True, "note": "x" * size}}).encode()
+    return item
+
+
+def told(scheduler: Scheduler) -> list[str]:
+    """Return the problems of objects, and how many objects there are."""
+    inputs = scheduler.handle.shared(inputs_of)
+    return [problem.message for problem in inputs.problems.values()]
+
+
+def quotas(scheduler: Scheduler) -> int:
+    """Return how many quotas the input has."""
+    return scheduler.handle.shared(inputs_of).counts()["quotas"][0]
+
+
+def test_objects_beyond_the_limit_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100,000 of them; here 3. When one goes, there is room for the next one that changes."""
+    monkeypatch.setattr("policy_sched.cluster.inputs.MAX_OBJECTS", 3)
+    scheduler = scheduler_of(tmp_path, preEnqueue=[{"expression": OPEN, "message": "closed"}])
+    items = [json_quota(f"q{i}") for i in range(4)]
+    seen(scheduler, *items)
+    assert told(scheduler) == ["more than 3 objects"]
+    assert quotas(scheduler) == 3
+    seen(scheduler, json_quota("q0"))  # one that is there may change
+    event_handlers.object_gone(scheduler, items[1])
+    seen(scheduler, json_quota("q3"))
+    assert (told(scheduler), quotas(scheduler)) == ([], 3)
+
+
+def test_objects_have_so_many_bytes_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """256 MiB of JSON; here a few. What an object had does not count when it goes."""
+    monkeypatch.setattr("policy_sched.cluster.inputs.MAX_BYTES", 3000)
+    scheduler = scheduler_of(tmp_path, preEnqueue=[{"expression": OPEN, "message": "closed"}])
+    first, second = json_quota("q0", 2000), json_quota("q1", 2000)
+    seen(scheduler, first, second)
+    assert quotas(scheduler) == 1
+    assert "the objects have more than" in told(scheduler)[0]
+    event_handlers.object_gone(scheduler, first)
+    event_handlers.object_gone(scheduler, second)
+    seen(scheduler, json_quota("q1", 2000))
+    assert (told(scheduler), quotas(scheduler)) == ([], 1)
+
+
+def test_holders_of_a_key_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 of them; here 2. The oldest counts, the others are told, each for its reason."""
+    monkeypatch.setattr("policy_sched.cluster.inputs.MAX_SHARED", 2)
+    scheduler = scheduler_of(tmp_path, preEnqueue=[{"expression": OPEN, "message": "closed"}])
+    seen(scheduler, *(an_object("Quota", f"q{i}", "team", age=9 - i, open=True) for i in range(3)))
+    assert told(scheduler) == [
+        "team/q0 has the key 'team', too, and is older",
+        "more than 2 objects have the key 'team'",
+    ]
+    assert quotas(scheduler) == 1
+
+
+def test_so_many_problems_are_told_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100 at a time; here 2. The others are counted: thousands of events help nobody."""
+    monkeypatch.setattr("policy_sched.cluster.inputs.TOLD", 2)
+    scheduler = scheduler_of(tmp_path, preEnqueue=[{"expression": OPEN, "message": "closed"}])
+    inputs, said = scheduler.handle.shared(inputs_of), []
+    inputs.problems.tell = said.append
+    seen(scheduler, *(an_object("Quota", f"q{i}", f"t{i}", open="much") for i in range(4)))
+    assert (len(said), len(inputs.problems)) == (2, 4)
