@@ -154,10 +154,11 @@ def _share(workload: workloads.Workload, scheduler: Scheduler, nodes: int, pods:
     Both have had a phase before, so that none meets empty caches.
     """
     basic, _ = loaded(workloads.BASIC, nodes)
-    sizes = [max(1, pods // TURNS)] * TURNS
-    run_phases(workloads.BASIC, basic, sizes[:1], quiet_collector)
-    own_turns = phases_of(workload, scheduler, sizes, quiet_collector)
-    basic_turns = phases_of(workloads.BASIC, basic, sizes, quiet_collector)
+    size = max(1, pods // TURNS)
+    run_phases(workloads.BASIC, basic, (size,), quiet_collector)
+    sizes, first = [size] * TURNS, 2 * pods
+    own_turns = phases_of(workload, scheduler, sizes, quiet_collector, first)
+    basic_turns = phases_of(workloads.BASIC, basic, sizes, quiet_collector, first)
     own = other = 0.0
     for phase, basic_phase in zip(own_turns, basic_turns, strict=True):
         own += phase.cpu_seconds
@@ -180,9 +181,10 @@ def phases_of(
     scheduler: Scheduler,
     sizes: Sequence[int],
     around: Callable[[], AbstractContextManager[None]],
+    first: int = 0,
 ) -> Iterator[TimedPhase]:
-    """Do as `run_phases`; a phase runs when it is asked for."""
-    first = 0  # no pod comes twice, so that distinct pods stay distinct
+    """Do as `run_phases`, from the pod of a number on; a phase runs when it is asked for."""
+    # No pod comes twice, so that distinct pods stay distinct.
     for pods in sizes:
         texts = [msgspec.json.encode(workload.pod(first + i)) for i in range(pods)]
         claims = workloads.claims_json(workload, first, pods)

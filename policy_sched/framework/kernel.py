@@ -88,6 +88,9 @@ class RowKernel(msgspec.Struct, frozen=True):
     """NormalizeScore reads nodes, too: it also runs anew where no raw score has changed."""
     normalizes_by_extremes: bool = False
     """NormalizeScore reads no more of the other nodes than their lowest and their highest score."""
+    follows_from_key: bool = False
+    """PreFilter, and Filter on the nodes as they are, return the same for pods of an equal key:
+    only in dry runs they need to be called again."""
     rules: Any = None
     """The rules of a policy, for `FusedRules`."""
 

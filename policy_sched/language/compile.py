@@ -135,6 +135,9 @@ class PolicyCompiler:
                 for i, rule in enumerate(before.rules if before else ())
                 if (gate := self._gate(i, rule, "preFilter.rules")) is not None
             ),
+            pre_filter_together=self._unit([rule.expression for rule in before.rules])
+            if before
+            else None,
             filter=self._unit([rule.expression for rule in policy.filter], keeps=True),
             rules=tuple(
                 rule

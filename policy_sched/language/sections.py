@@ -327,6 +327,8 @@ class Sections(msgspec.Struct, frozen=True):
     node_names: Unit | None = None
     pre_filter_message: str = ""
     pre_filter: tuple[GateRule, ...] = ()
+    pre_filter_together: Unit | None = None
+    """What the rules of ``pre_filter`` say, as one program."""
     filter: Unit | None = None
     rules: tuple[FilterRule, ...] = ()
     score: Score | None = None

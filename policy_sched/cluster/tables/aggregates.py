@@ -138,7 +138,9 @@ class _SumOfResources:
                 amounts[name] = total
 
     def read(self, changes: Iterable[Change]) -> Any:
-        amounts = dict(self.amounts)
+        amounts = self.amounts
+        if changes:
+            amounts = dict(amounts)
         for sign, value in changes:
             for name, amount in value.items():
                 amounts[name] = amounts.get(name, 0) + sign * amount
@@ -307,8 +309,11 @@ class Aggregate(Watched):
     def _settle(self, uid: str) -> Keys:
         """Let a pod count by the first of its sources; return whose values changed."""
         forms, before = self._from.get(uid, _NO_FORMS), self.counted.get(uid)
-        first = next((source for source in SOURCES if source in forms), "")
-        own = forms[first][1] if first else None
+        own: Contribution | None = None
+        for source in SOURCES:
+            if source in forms:
+                own = forms[source][1]
+                break
         if own is not None and own.key not in self._cells and len(self._cells) > MAX_KEYS:
             own = None
         if own == before:
@@ -319,7 +324,10 @@ class Aggregate(Watched):
         if own is not None:
             self.counted[uid] = own
             self._count(own, 1)
-        return tuple([one.key for one in (before, own) if one is not None])
+        if before is None or own is None:
+            one = before or own
+            return () if one is None else (one.key,)
+        return before.key, own.key
 
     def _count(self, own: Contribution, sign: int) -> None:
         self.version += 1

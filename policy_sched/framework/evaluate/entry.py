@@ -162,7 +162,7 @@ class Entry:
     def call_all_plugins(self) -> None:
         """Give up what updates results of plugins of the whole cluster: they run again."""
         self.incremental = None
-        self.pre_filter = self.active.cluster_pre_filter
+        self.pre_filter = self.active.changing_pre_filter
         self.pre_score = self.active.cluster_pre_score
 
     def update_with(self, incremental: Mapping[str, Incremental]) -> None:

@@ -30,6 +30,8 @@ class Filters(msgspec.Struct, frozen=True, eq=False):
     """The places of those that read the row and its pods."""
     cluster_scoped: list[int]
     """The places of those that read more."""
+    changing: list[int]
+    """The places of those of them that may reject other rows than before, with an equal key."""
     dynamic: list[int]
     """Both, in order."""
     dry_run: FilterDryRun
@@ -64,6 +66,8 @@ class ActivePlugins(msgspec.Struct, frozen=True, eq=False):
     """Those of PreScore that run even where the static scores are."""
     cluster_pre_filter: tuple[Hook, ...]
     """Those of PreFilter whose result may depend on the cluster."""
+    changing_pre_filter: tuple[Hook, ...]
+    """Those of them whose result may be another one with an equal key."""
     cluster_pre_score: tuple[Hook, ...]
 
 
@@ -110,6 +114,7 @@ def _active(runner: Runner, inactive: frozenset[str]) -> ActivePlugins:
     scoring = {hook.plugin for hook in runner.hooks["pre_score"]}
     left_out = inactive - {hook.plugin for hook in runner.hooks["post_filter"]}
     pre_filter = [h for h in runner.hooks["pre_filter"] if h.plugin not in left_out]
+    wide = tuple(hook for hook in hooks["pre_filter"] if scope(hook.plugin) > Scope.NODE)
     return ActivePlugins(
         hooks,
         tuple(pre_filter),
@@ -117,7 +122,8 @@ def _active(runner: Runner, inactive: frozenset[str]) -> ActivePlugins:
         inactive & scoring,
         tuple(hook for hook in pre_filter if _prepares(runner, hook)),
         tuple(hook for hook in hooks["pre_score"] if _prepares(runner, hook)),
-        tuple(hook for hook in hooks["pre_filter"] if scope(hook.plugin) > Scope.NODE),
+        wide,
+        tuple(hook for hook in wide if not _follows_from_key(runner, hook)),
         tuple(hook for hook in hooks["pre_score"] if scope(hook.plugin) > Scope.NODE),
     )
 
@@ -128,16 +134,24 @@ def _prepares(runner: Runner, hook: Hook) -> bool:
     return signature is None or signature.scope > Scope.STATIC or signature.writes_state
 
 
+def _follows_from_key(runner: Runner, hook: Hook) -> bool:
+    """Return whether PreFilter and Filter of a plugin return the same for an equal key."""
+    signature = runner.pipeline.signatures.get(hook.plugin)
+    return signature is not None and signature.kernel.follows_from_key
+
+
 def _filters(runner: Runner, skips: frozenset[str], inactive: frozenset[str]) -> Filters:
     skipped = skips | inactive
     plugins = runner.active("filter", skipped)
     scopes = [runner.pipeline.scope(hook.plugin) for hook in plugins]
     rules = runner.pipeline.rules
+    wide = [place for place, scope in enumerate(scopes) if scope > Scope.NODE]
     return Filters(
         plugins,
         scopes,
         [place for place, scope in enumerate(scopes) if scope is Scope.NODE],
-        [place for place, scope in enumerate(scopes) if scope > Scope.NODE],
+        wide,
+        [place for place in wide if not _follows_from_key(runner, plugins[place])],
         [place for place, scope in enumerate(scopes) if scope is not Scope.STATIC],
         FilterDryRun(runner, plugins, skipped),
         None if rules is None else rules.filters([hook.plugin for hook in plugins]),

@@ -80,8 +80,10 @@ class Updates:
         if functions is not None and len(rows) <= thresholds.FEW_ROWS and not runner.sampling:
             rejections, scores = functions.update(pod, rows, entry.by_plugins)
         scored, opened, closed = rows, NO_ROWS, NO_ROWS
-        nominated = entry.nominated is not None and _concern_nominated_pods(entry, rows)
-        if rejections != _ALL_PASS or entry.filters.cluster_scoped or nominated:
+        nominated = entry.nominated is not None and (
+            bool(entry.filters.cluster_scoped) or _concern_nominated_pods(entry, rows)
+        )
+        if rejections != _ALL_PASS or entry.filters.changing or nominated:
             moves = self._refilter(entry, pod, rows, rejections, nominated=nominated)
             if moves is None:
                 return False
@@ -170,12 +172,11 @@ class Updates:
                     entry.take(place, result, changed)
                 passing = entry.rejecting(changed, filters.node_scoped) == FEASIBLE
                 passed = changed[passing].tolist()
-        if filters.cluster_scoped:
+        if filters.changing:
             differ = self._refilter_cluster(entry, pod, rows)
             if differ is None:
                 return None
             changed = np.union1d(changed, differ) if changed.size else differ
-            nominated = entry.nominated is not None
         if nominated:
             # What pods fit with the nominated ones may change elsewhere, too.
             before = entry.first == FEASIBLE
@@ -200,7 +201,7 @@ class Updates:
         """
         runner, state, incremental = self._runner, entry.result.state, entry.incremental
         changed = NO_ROWS
-        for place in entry.filters.cluster_scoped:
+        for place in entry.filters.changing:
             view = entry.views[place]
             update = incremental.get(view.hook.plugin) if incremental else None
             if update is not None:

@@ -48,6 +48,8 @@ class Runtime:
 
     def __init__(self, table: tables.NodeView, pods: tables.PodTable | None = None) -> None:
         self.table = table
+        self._nodes = table.table
+        self._quotas: dict[str, tables.Quotas] = {}
         self.pods = pods
         self.pods_on = table.pods_on
         self.others: tuple[tables.OtherPod, ...] = ()
@@ -140,21 +142,28 @@ class Runtime:
 
     def quota(self, name: str, pod: model.PodInfo) -> tables.QuotaState:
         """Return the quota of the pod that is decided, without the pod."""
-        quotas = self.table.table.quotas[name]
+        quotas = self._quotas_of(name)
         return quotas.state(quotas.key_of(pod), pod, self._differences())
 
     def victim_quota(self, name: str, victim: model.PodInfo) -> tables.QuotaState:
         """Return the quota of a possible victim, without the pods taken before it."""
-        quotas = self.table.table.quotas[name]
+        quotas = self._quotas_of(name)
         return quotas.state(quotas.key_of(victim), None, self.taken)
 
     def quota_total(self, name: str, pod: model.PodInfo) -> tables.QuotaState:
         """Return all quotas of an entry together, without the pod that is decided."""
-        return self.table.table.quotas[name].total(pod, self._differences())
+        return self._quotas_of(name).total(pod, self._differences())
+
+    def _quotas_of(self, name: str) -> tables.Quotas:
+        """Return quotas, which exist for as long as the policy is bound."""
+        quotas = self._quotas.get(name)
+        if quotas is None:
+            quotas = self._quotas[name] = self._nodes.quotas[name]
+        return quotas
 
     def _differences(self) -> Iterable[tables.OtherPod]:
         """Return the pods that the view has besides the table's, and those that it has not."""
-        if self.table is self.table.table:
+        if self.table is self._nodes:
             return self.others
         here = [*self.table.differences()]
         uids = {pod.uid for _, pod, _ in here}

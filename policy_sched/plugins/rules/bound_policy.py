@@ -132,15 +132,17 @@ def _words(gate: GateRule, explain: BoundUnit | None, pod: PodInfo, cycle: Activ
 class BoundPodRules:
     """The rules of ``preFilter`` over the node table, or over a view of it."""
 
-    def __init__(self, rules: Iterable[GateRule], runtime: Runtime) -> None:
+    def __init__(self, sections: Sections, runtime: Runtime) -> None:
         self.runtime = Runtime(runtime.table, runtime.pods)
+        whole = sections.pre_filter_together
+        self._together = None if whole is None else BoundUnit(whole, self.runtime)
         self._gates = [
             (
                 rule,
                 BoundUnit(rule.unit, self.runtime),
                 None if rule.explain is None else BoundUnit(rule.explain, self.runtime),
             )
-            for rule in rules
+            for rule in sections.pre_filter
         ]
 
     def refusal(
@@ -148,15 +150,28 @@ class BoundPodRules:
     ) -> Refusal | None:
         """Return why a rule rejects the pod; see `BoundPolicy.pre_filter`."""
         runtime = self.runtime
-        if nominated:
-            runtime.others = tuple(nominated)
+        for others in (tuple(nominated), ()) if nominated else ((),):
+            runtime.others = others
             try:
-                found = _refusal(self._gates, pod, cycle)
+                found = None if self._all_hold(pod, cycle) else _refusal(self._gates, pod, cycle)
             finally:
                 runtime.others = ()
             if found is not None:
                 return found
-        return _refusal(self._gates, pod, cycle)
+        return None
+
+    def _all_hold(self, pod: PodInfo, cycle: Activation) -> bool:
+        """Return whether all rules surely hold: for speed, in one call."""
+        bound = self._together
+        if bound is None:
+            return False
+        out = bound.scalar(pod, cycle, 0)
+        if isinstance(out, Failure):
+            return False
+        for root in bound.unit.roots:
+            if not out[root.value] or (root.error is not None and out[root.error]):
+                return False
+        return True
 
 
 class BoundPolicy:
@@ -193,7 +208,7 @@ class BoundPolicy:
             (BoundUnit(moment.unit, runtime), moment.signs, moment.after)
             for moment in sections.moments
         ]
-        self._before = BoundPodRules(sections.pre_filter, runtime)
+        self._before = BoundPodRules(sections, runtime)
         self._before_overlay: BoundPodRules | None = None
         self._keys = bound(sections.queue_sort)
         program = sections.sort_program
@@ -308,7 +323,7 @@ class BoundPolicy:
         if nodes is not None and nodes is not self._table:
             known = self._before_overlay
             if known is None or known.runtime.table is not nodes:
-                known = BoundPodRules(self._sections.pre_filter, Runtime(nodes, self._pods))
+                known = BoundPodRules(self._sections, Runtime(nodes, self._pods))
                 self._before_overlay = known
             rules = known
         return rules.refusal(pod, cycle, nominated)

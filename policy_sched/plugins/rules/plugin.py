@@ -239,11 +239,13 @@ class _Rules:
 
     def _verdict_of_pre_filter(self, pod: model.PodInfo) -> str:
         """Return why rules of preFilter reject the pod; "" where they do not."""
-        try:
-            applies = self._bound.matches(pod, self._still)
-        except RuleError:
-            return ""  # PreFilter meets it again
-        refusal = self._refusal(pod) if applies else None
+        if self._policy.sections.match is not None:
+            try:
+                if not self._bound.matches(pod, self._still):
+                    return ""
+            except RuleError:
+                return ""  # PreFilter meets it again
+        refusal = self._refusal(pod)
         return "" if refusal is None else f"refused: {refusal.text}"
 
     def _kernel(self, *, by_row: bool) -> RowKernel:
@@ -253,6 +255,13 @@ class _Rules:
             normalizes_by_row=policy.normalizes_by_row,
             normalizes_by_extremes=policy.normalizes_by_extremes,
             asked_taints=None if policy.reads.tolerations else policy.reads.taints,
+            # Its filter rejects in dry runs alone, and its key has what PreFilter returns.
+            follows_from_key=(
+                policy.sections.filter is None
+                and policy.sections.node_names is None
+                and policy.reads.scope <= Scope.NODE
+                and policy.pre_filter_reads.scope < Scope.VOLATILE
+            ),
         )
         if not by_row:
             return kernel
