@@ -77,7 +77,12 @@ MUTANTS: Final = (
     Mutant(AGGREGATES, "        self.come(BOUND, pod, row)\n", "        pass\n", COUNTED),
     Mutant(AGGREGATES, "aggregate.leave(other, pod.uid)", "()", COUNTED),
     Mutant(AGGREGATES, "aggregate.reads_queue or ", "", COUNTED),
-    Mutant(AGGREGATES, "if first else None", "if first == BOUND else None", COUNTED),
+    Mutant(
+        AGGREGATES,
+        "own = forms[source][1]\n",
+        "own = forms[source][1] if source == BOUND else None\n",
+        COUNTED,
+    ),
     Mutant("queue/scheduling_queue.py", "            changed(queued)\n", "", COUNTED),
     Mutant(
         "queue/scheduling_queue.py",
@@ -200,10 +205,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         f"{EVALUATE}/updates.py",
-        "changed = np.union1d(changed, differ) if changed.size else differ\n            nominated",
-        "changed = differ\n            nominated",
+        "changed = np.union1d(changed, differ) if changed.size else differ\n        if nominated",
+        "changed = differ\n        if nominated",
     ),
-    Mutant(f"{EVALUATE}/updates.py", "            nominated = entry.nominated is not None\n", ""),
+    Mutant(
+        f"{EVALUATE}/updates.py",
+        "bool(entry.filters.cluster_scoped) or _concern_nominated_pods(entry, rows)",
+        "_concern_nominated_pods(entry, rows)",
+    ),
     Mutant(
         f"{EVALUATE}/updates.py",
         "self._passes.override(entry, pod, None if filters.cluster_scoped else rows)",
@@ -274,7 +283,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         f"{EVALUATE}/entry.py",
-        "        self.pre_filter = self.active.cluster_pre_filter\n",
+        "        self.pre_filter = self.active.changing_pre_filter\n",
         "",
     ),
     Mutant(
