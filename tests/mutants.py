@@ -86,8 +86,8 @@ MUTANTS: Final = (
     Mutant("queue/scheduling_queue.py", "            changed(queued)\n", "", COUNTED),
     Mutant(
         "queue/scheduling_queue.py",
-        "self._changed(queued)\n            del self.by_uid[uid]",
-        "pass\n            del self.by_uid[uid]",
+        "self._changed(queued)\n            if self._queues",
+        "pass\n            if self._queues",
         COUNTED,
     ),
     Mutant(

@@ -155,7 +155,10 @@ class SchedulingQueue:
             queued.place = QueueState.OUT
             if self._changed is not None:
                 self._changed(queued)
-            self._forget(uid)
+            if self._queues is None:  # for speed: most pods leave here
+                del self.by_uid[uid]
+            else:
+                self._forget(uid)
 
     def mark_binding(self, queued: QueuedPod) -> None:
         """Note that a pod in flight is permitted and its binding takes time; it misses events.
