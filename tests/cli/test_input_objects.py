@@ -99,3 +99,32 @@ def test_experiments_have_the_objects(
     given = [str(folder / "experiment.yaml"), "--results", str(folder / "results"), "-o", "json"]
     assert run(["sweep", *given]) == 0, capsys.readouterr()
     assert ('"mean": 25.0' in capsys.readouterr().out) is placed
+
+
+def test_check_tells_of_keys_and_objects_that_do_not_fit(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keys that no object has, and objects that no input can have, showed when pods waited."""
+    bad = OBJECTS.replace("name: default}", "name: team-a}") + (
+        "---\napiVersion: example.com/v1\nkind: Quota\nmetadata: {name: bad}\nspec: {pods: many}\n"
+    )
+    (folder / "objects.yaml").write_text(f"{bad}---\n{PODS}", encoding="utf-8")
+    policy, cluster = str(folder / "policy.yaml"), str(folder / "objects.yaml")
+    assert run(["check", policy, "--cluster", cluster]) == 0
+    said = capsys.readouterr().out
+    assert "warning PS805: Quota default/bad: " in said or "warning PS805: Quota bad: " in said
+    assert "warning PS410: no pod of the snapshot finds an object of inputs.quota" in said
+    (folder / "objects.yaml").write_text(f"{OBJECTS}---\n{PODS}", encoding="utf-8")
+    assert run(["check", policy, "--cluster", cluster]) == 0
+    assert "no problems found" in capsys.readouterr().out
+
+
+def test_check_tells_of_an_input_that_nothing_reads(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its objects were followed for nothing, and its kind had to be there."""
+    rule = "inputs.quota[?pod.namespace].optMap(q, q.spec.pods > 0).orValue(true)"
+    text = POLICY.replace(rule, "node.ready")
+    (folder / "policy.yaml").write_text(text, encoding="utf-8")
+    assert run(["check", str(folder / "policy.yaml")]) == 0
+    assert "warning PS404: no rule reads inputs.quota" in capsys.readouterr().out

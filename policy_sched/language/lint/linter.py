@@ -330,6 +330,17 @@ def unused_variables(trees: Trees, source: PolicySource) -> Iterator[Finding]:
             yield Finding.of_all(variable.expression, UNUSED, message, "remove it, or use it")
 
 
+def unused_inputs(trees: Trees, source: PolicySource) -> Iterator[Finding]:
+    """Yield inputs that no rule, no aggregate and no quota reads."""
+    used = _used(trees) | {quota.of.text for quota in source.quotas}
+    if "inputs" not in used:
+        for given in source.inputs:
+            if f"inputs.{given.name.text}" not in used:
+                message = f"no rule reads inputs.{given.name.text}"
+                hint = "remove it: its objects are followed in vain"
+                yield Finding.of_all(given.name, UNUSED, message, hint)
+
+
 def unused_functions(trees: Trees, source: PolicySource) -> Iterator[Finding]:
     """Yield functions that no section calls, and parameters that a function does not read."""
     used = _used(trees)
@@ -391,6 +402,7 @@ def _context(policy: str, text: Text) -> str:
 
 def _in_definitions(trees: Trees, source: PolicySource) -> Iterator[Finding]:
     yield from unused_variables(trees, source)
+    yield from unused_inputs(trees, source)
     yield from unused_functions(trees, source)
     for function in source.functions:
         declared = trees.policy.functions.get(function.name)

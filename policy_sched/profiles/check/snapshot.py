@@ -8,29 +8,36 @@ many pods every n-th is taken, so that there are at most `SAMPLE`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 
 from policy_sched import model
-from policy_sched.cluster import Cache
-from policy_sched.errors import Diagnostic, PolicyError
-from policy_sched.language import RuleError
+from policy_sched.cluster import ApiObjects, Cache, Inputs
+from policy_sched.cluster.tables import InputTable
+from policy_sched.errors import Diagnostic, PolicyError, Severity
+from policy_sched.language import RuleError, compile_expression, compiled_inputs
 from policy_sched.language.cel import DeviceNames
-from policy_sched.language.check import CheckedPolicy, check_policy, diagnostic
+from policy_sched.language.check import CheckedPolicy, check_policy, diagnostic, walk
 from policy_sched.language.diagnostics import PolicySource, Problem
 from policy_sched.language.lint import Trees, Vocabulary, unknown_names
+from policy_sched.language.lower import Refusal
 from policy_sched.language.runtime import Activation
+from policy_sched.language.syntax import ast
+from policy_sched.language.values import LimitError
 from policy_sched.manifests import Manifests, object_key
-from policy_sched.plugins.rules import BoundPolicy, bind
+from policy_sched.plugins.rules import BoundPolicy, bind, declare_input
 from policy_sched.profiles import load
 from policy_sched.profiles.build import compiled
 from policy_sched.profiles.check.check import selector_problems
 
 SAMPLE: Final = 200
 REJECTS_ALL: Final = "PS411"
+NOT_THERE: Final = "PS410"
+INVALID_OBJECT: Final = "PS805"
 _STANDARD: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 _SYSTEM: Final = frozenset({"system-node-critical", "system-cluster-critical"})
 _OF_THE_POD: Final = frozenset({"pod", "namespaceObject"})
@@ -44,6 +51,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     vocabulary: Vocabulary
     cache: Cache
     pods: tuple[model.PodInfo, ...]
+    objects: ApiObjects = msgspec.field(default_factory=ApiObjects)
 
     def lint(
         self,
@@ -59,6 +67,8 @@ class Snapshot(msgspec.Struct, frozen=True):
         policy's own values.
         """
         problems = unknown_names(source, checked, self.vocabulary)
+        if checked.inputs:
+            problems += _of_inputs(Trees(source, checked), self)
         rejecting: set[int] | None = None
         for given in args or ({},):
             closed = _closed(policy, given, self)
@@ -75,6 +85,60 @@ class Snapshot(msgspec.Struct, frozen=True):
             context = f"policy {checked.name}, {rule.text.path}"
             problems.append(diagnostic(problem, rule.text, context))
         return sorted(problems)
+
+
+def _of_inputs(trees: Trees, snapshot: Snapshot) -> Iterator[Diagnostic]:
+    """Yield objects that inputs cannot have, and keys by which no pod finds any."""
+    policy, nodes = trees.policy, snapshot.cache.nodes
+    inputs = Inputs(nodes, snapshot.objects, lambda: 0)
+    for given in compiled_inputs(policy):
+        declare_input(given, inputs, everywhere=True)
+    names = {entry.name: entry for entry in policy.inputs}
+    for problem in inputs.problems.values():
+        name = names[problem.input].source.name
+        what = f"{problem.kind[1]} {'/'.join(filter(None, problem.place))}: {problem.message}"
+        said = Problem(0, len(name.text), INVALID_OBJECT, what)
+        told = diagnostic(said, name, f"policy {policy.name}")
+        yield replace(told, severity=Severity.WARNING)  # the policy is right
+    tables = {name: nodes.input_table(entry.identity) for name, entry in names.items()}
+    for checked, _ in trees.expressions:
+        for part in walk(checked.core):
+            found = _finds_nothing(part, trees, snapshot, tables)
+            if found:
+                span = part.span
+                hint = f"keys of it: {', '.join(sorted(tables[found].by_key)[:3]) or 'none'}"
+                message = f"no pod of the snapshot finds an object of inputs.{found} by this key"
+                said = Problem(span.start, span.end, NOT_THERE, message, hint)
+                yield diagnostic(said, checked.text, f"policy {policy.name}, {checked.text.path}")
+
+
+def _finds_nothing(
+    part: ast.Core, trees: Trees, snapshot: Snapshot, tables: Mapping[str, InputTable]
+) -> str:
+    """Return the input of a look-up by the pod by which no pod of the snapshot finds anything."""
+    match part:
+        case ast.Index(operand=ast.Field(operand=ast.Var(name="inputs"), name=name), index=key):
+            pass
+        case _:
+            return ""
+    names = {read.partition(".")[0] for read in trees.reads(key)}
+    if not snapshot.pods or name not in tables or names != {"pod"} or not trees.closed(key):
+        return ""
+    policy = trees.policy
+    variables = [(own, variable.core) for own, variable in policy.variables]
+    try:
+        rule = compile_expression(
+            key, policy.params, policy.params_type, policy.functions, variables, policy.inputs
+        )
+    except Refusal:
+        return ""
+    scalar = rule.bind(snapshot.cache.nodes, snapshot.cache.pods).functions.scalar
+    try:
+        values = [scalar(pod, Activation(), 0) for pod in snapshot.pods]
+    except LimitError:
+        return ""
+    keys = {value for value, *error in values if value and not any(error)}
+    return "" if any(key in tables[name].by_key for key in keys) or not keys else name
 
 
 def selectors_of(manifests: Manifests) -> list[Diagnostic]:
@@ -120,7 +184,8 @@ def snapshot_of(objects: Iterable[model.ApiObject]) -> Snapshot:
         if pod.node_name:
             cache.add_pod(pod)
     stride = -(-len(pods) // SAMPLE) or 1
-    return Snapshot(_vocabulary(every, pods), cache, tuple(pods[::stride]))
+    others = ApiObjects(every)
+    return Snapshot(_vocabulary(every, pods), cache, tuple(pods[::stride]), others)
 
 
 def _vocabulary(objects: Sequence[model.ApiObject], pods: Sequence[model.PodInfo]) -> Vocabulary:
