@@ -86,13 +86,20 @@ class Search:
         key, rules_key = attempt.key, self._rules.key
         if key is None or rules_key is None or attempt.filter_dry_run.node_by_node:
             return None
-        if self._rules.unit is not None:
+        if self._has_units:
             return None  # what a row gives depends on pods of other rows
         return key, rules_key(attempt.pod), attempt.pod.priority
 
+    @property
+    def _has_units(self) -> bool:
+        """Whether a pod on a node may go with others."""
+        return not self._rules.units_are_groups or (
+            self._rules.unit is not None and len(self.cache.groups) > 0
+        )
+
     def units(self, pod: PodInfo) -> VictimUnits | None:
         """Return what finds the units that pods go by; None where each goes by itself."""
-        if self._rules.unit is None:
+        if not self._has_units:
             return None
         assert self._handle is not None, "a policy with units is searched by a scheduler"
         return VictimUnits(self._handle, self._rules, self.budgets, pod)
@@ -320,8 +327,7 @@ class DryRun:
 
     def _run(self, attempt: PreemptionAttempt, rows: NDArray[np.intp]) -> None:
         if self._units is not None:
-            order = self._search.order(attempt.pod)
-            spanning = [self._units.spans(order.column(row)) for row in rows.tolist()]
+            spanning = self._units.span(rows, self._search.order(attempt.pod).column)
             for row in rows[spanning].tolist():
                 self._run_units(attempt, self._units, row)
             rows = rows[np.logical_not(spanning)]

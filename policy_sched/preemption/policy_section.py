@@ -136,6 +136,14 @@ class BoundPreemption:
         return True
 
     @property
+    def units_are_groups(self) -> bool:
+        """Whether pods without a group go by themselves, whatever they are."""
+        unit = self._unit
+        if unit is None or not unit.reads.pod <= {("podGroup",)}:
+            return unit is None
+        return not unit.one(None, Case(), 0)
+
+    @property
     def unit(self) -> Callable[[PodInfo, GroupCounts], str] | None:
         """What names a pod's unit by the counts of its group; None: each pod goes by itself."""
         unit = self._unit
@@ -173,6 +181,11 @@ class _BoundChoice:
         self._together = None if program is None else program.bind(runtime)
         self._reads_nodes = program is not None and program.reads_nodes
         self._rep = "" if program is None else program.rep
+
+    @property
+    def reads(self) -> Reads:
+        """What it reads."""
+        return self._choice.unit.reads
 
     def one(self, pod: PodInfo | None, case: Case, row: int) -> Any:
         """Return the value for one victim or node."""

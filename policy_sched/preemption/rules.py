@@ -64,8 +64,8 @@ class PreemptionRules(msgspec.Struct, frozen=True):
     """The choices of one policy. Any of them may raise RuleError.
 
     ``eligible``: whether the pod may evict at all. ``victim``: which of many pods it may evict, as
-    bools of their shape; where there is no pod the value does not count. ``takes``, ``unit``: see
-    `BoundPreemption`. ``victim_order``: the most
+    bools of their shape; where there is no pod the value does not count. ``takes``, ``unit``,
+    ``units_are_groups``: see `BoundPreemption`. ``victim_order``: the most
     important pod has the smallest key; it is the first to be reprieved; ``order_reads_pod``: it is
     another one for each pod that evicts. ``node_order``: keys of candidates, the deciding one
     first; a later one is computed only for those that share the smallest value so far;
@@ -78,6 +78,7 @@ class PreemptionRules(msgspec.Struct, frozen=True):
     victim: Callable[[PodInfo, PodRows], NDArray[np.bool_]]
     takes: Callable[[PodInfo, Sequence[tuple[PodInfo, int]], list[Taken]], bool]
     unit: Callable[[PodInfo, GroupCounts], str] | None
+    units_are_groups: bool
     victim_order: Order
     order_reads_pod: bool
     node_order: tuple[NodeKey, ...]
@@ -107,6 +108,7 @@ def rules_of(bound: BoundPreemption, pods: PodTable, now: Callable[[], int]) -> 
         victim=lambda pod, others: bound.victim(pod, now(), others),
         takes=lambda pod, unit, taken: bound.takes(pod, now(), unit, taken),
         unit=bound.unit,
+        units_are_groups=bound.units_are_groups,
         victim_order=victim_order,
         order_reads_pod=bool(bound.order_reads.pod),
         node_order=tuple(node_key(key) for key in bound.node_keys),

@@ -10,7 +10,7 @@ it can only stay if the others do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 import numpy as np
@@ -62,8 +62,20 @@ class VictimUnits:
         self._by_text: Mapping[tuple[str, str], list[int]] | None = None
         handle.budget.enter(handle.nodes.n, 0)
 
-    def spans(self, column: list[int]) -> bool:
-        """Return whether one of the pods may go with others."""
+    def span(self, rows: NDArray[np.intp], column: Callable[[int], list[int]]) -> NDArray[np.bool_]:
+        """Return of rows of the node table whether one of their pods may go with others.
+
+        ``column`` returns the pods of a row.
+        """
+        if not self._rules.units_are_groups:
+            return np.array([self._spans(column(row)) for row in rows.tolist()], np.bool_)
+        groups, nodes = self._cache.groups, self._cache.pods.node.values
+        pods = [self._cache.pod_row(uid) for key in list(groups.keys()) for uid in groups.pods(key)]
+        self._handle.budget.spend(len(pods))
+        of_groups = nodes[np.array([row for row in pods if row is not None], np.intp)]
+        return np.isin(rows, of_groups)
+
+    def _spans(self, column: list[int]) -> bool:
         return any(info.pod_group or self._text(info) for info in self._infos(column))
 
     def of_node(self, column: list[int]) -> NodeUnits | None:

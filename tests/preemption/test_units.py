@@ -26,6 +26,7 @@ from tests.preemption.oracle import OracleBudget
 from tests.preemption.test_policy_section import sections
 
 GANG = "podGroup.scheduled <= podGroup.minCount ? podGroup.name : pod.uid"
+BARE = 'podGroup.scheduled <= podGroup.minCount ? podGroup.name : ""'
 APP = 'pod.labels[?"app"].orValue("")'
 VICTIM = "victim.priority < pod.priority"
 MIN = {"g": 2, "h": 3, "": 0}
@@ -129,7 +130,7 @@ def expected(
             together = [o for o in order if o.app == pod.app and o.group == pod.group]
         group = [other for other in order if other.group == pod.group]
         left = [other for other in group if other not in gone]
-        if unit == GANG and pod.group and len(left) <= MIN[pod.group]:
+        if unit in (GANG, BARE) and pod.group and len(left) <= MIN[pod.group]:
             together = left
             needed = [gone[other] for other in group if other in gone]
         if unit == APP:
@@ -169,7 +170,7 @@ def expected(
     return [pod.name for pod in victims], sum(pod in breaking for pod in victims)
 
 
-@pytest.mark.parametrize("unit", [GANG, APP, '""', "pod.uid"])
+@pytest.mark.parametrize("unit", [GANG, BARE, APP, '""', "pod.uid"])
 @settings(max_examples=scaled(120), deadline=None)
 @given(clusters())
 def test_victims_are_those_of_a_plain_model(
