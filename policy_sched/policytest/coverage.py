@@ -166,6 +166,8 @@ class CoverageWatch:
                 once.run(key, ALL)
             for variable in policy.variables:
                 runner.run(variable, every)
+            if not once.run_all(policy.pre_filter, ALL).all():
+                continue
             once.run_all(policy.narrowing, ALL)
             passed = runner.run_all(policy.filter, every)
             for domain in policy.domains:

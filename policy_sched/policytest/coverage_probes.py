@@ -167,6 +167,7 @@ class PolicyProbes:
     variables: tuple[Probe, ...]
     gates: tuple[Probe, ...]
     order: tuple[Probe, ...]
+    pre_filter: tuple[Probe, ...]
     narrowing: tuple[Probe, ...]
     filter: tuple[Probe, ...]
     score_match: tuple[Probe, ...]
@@ -334,6 +335,7 @@ def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
         variables=tuple(p for checked in variables for p in prober.within(checked)),
         gates=rules([rule.expression for rule in policy.pre_enqueue]),
         order=rules([key.expression for key in policy.queue_sort], "values"),
+        pre_filter=rules([rule.expression for rule in before.rules] if before else ()),
         narrowing=rules([before.node_names] if before and before.node_names else (), "values"),
         filter=rules([rule.expression for rule in policy.filter]),
         score_match=rules(score.match_conditions if score else ()),

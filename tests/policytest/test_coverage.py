@@ -171,6 +171,15 @@ def test_domains_of_placements_are_rules(tmp_path: Path) -> None:
     assert one == {'node.labels["rack"]': ("a second value",)}
 
 
+def test_rules_about_the_pod_are_rules(tmp_path: Path) -> None:
+    """Coverage of 100 % was stated for a policy whose rules of preFilter no test had seen."""
+    rule = "pod.priority > 5"
+    rules = f"{{rules: [{{expression: '{rule}'}}]}}"
+    spec = f"{{preFilter: {rules}, filter: [{{expression: node.ready}}]}}"
+    found = conditions(tmp_path, spec, "objects: [{node: n1}], pending: [p]")
+    assert found == {rule: ("true",), "node.ready": ("true", "false")}
+
+
 def test_time_outs_are_rules(tmp_path: Path) -> None:
     """One that reads the pod wants two values, a constant one none beyond itself."""
     timeout = "pod.priority > 5 ? duration('1m') : duration('2m')"

@@ -335,6 +335,8 @@ def _hint(kind: types.Type, section: stdlib.Section) -> str:
         return "take a number with .units() or .value(), or use percent(part, whole)"
     if isinstance(kind, types.ListType) and section.expected == "bool":
         return "write .exists(x, ...), .all(x, ...) or .size() > 0"
+    if isinstance(kind, types.ListType) and section.name == "aggregates.by":
+        return "write one rule for each part of the key: by: [FIRST, SECOND]"
     if kind.name in ("quantity", "semver") and section.name == "selector":
         return f'compare it, such as .isGreaterThan({kind}("..."))'
     if kind == types.INT and section.expected == "bool":

@@ -25,7 +25,7 @@ from policy_sched.language.lower.abstract_values import (
 )
 from policy_sched.language.lower.context import Lowering, Refusal
 from policy_sched.language.lower.logic import combine, with_error
-from policy_sched.language.lower.loops import over
+from policy_sched.language.lower.loops import MAX_LENGTH, over
 from policy_sched.language.syntax import Span
 from policy_sched.language.values import (
     ATTRIBUTE,
@@ -94,8 +94,10 @@ def _aggregate(low: Lowering, kind: types.AggregateType, key: Abstract) -> Value
 
 def _range_of_aggregate(kind: types.AggregateType) -> Interval:
     whole = kind.value == types.INT or isinstance(kind.value, types.QuantityType)
-    if kind.counts or (kind.sums and whole):
-        return Interval(0 if kind.counts else -MAX_SUM, MAX_SUM)
+    if kind.counts:
+        return Interval(0, MAX_LENGTH)
+    if kind.sums and whole:
+        return Interval(-MAX_SUM, MAX_SUM)
     return range_of(kind.value)
 
 

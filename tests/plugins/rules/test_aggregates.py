@@ -11,6 +11,7 @@ from policy_sched.client.memory import MemoryClient
 from policy_sched.explain.explain import explain
 from policy_sched.language.check.policy import check_policy
 from policy_sched.model.pod_info import PodInfo, QueueState
+from policy_sched.profiles.check.check import check_files
 from policy_sched.profiles.load.load import load_policies
 from policy_sched.profiles.load.policy_source import policy_source
 from policy_sched.scheduler import event_handlers
@@ -343,6 +344,20 @@ def test_an_aggregate_has_one_kind(tmp_path: Path, entry: str, code: str, messag
     _, problems = load_policies([str(path)])
     assert [problem.code for problem in problems] == [code]
     assert message in problems[0].message
+
+
+def test_a_key_of_several_parts_is_told_how(tmp_path: Path) -> None:
+    """`by: "[pod.namespace, node.name]"` was refused without the form that is right."""
+    path = tmp_path / "policy.yaml"
+    entry = '{name: mates, by: "[pod.namespace, node.name]", count: true}'
+    score = "clamp(100 - 10 * aggregates.mates[[pod.namespace, node.name]], 0, 100)"
+    text = HEAD + f"  aggregates:\n  - {entry}\n  score: {{expression: '{score}'}}\n"
+    path.write_text(text)
+    (loaded,), _ = load_policies([str(path)])
+    _, (problem,) = check_policy(policy_source(loaded))
+    assert problem.hint == "write one rule for each part of the key: by: [FIRST, SECOND]"
+    path.write_text(text.replace('"[', "[").replace(']"', "]"))
+    assert not check_files([str(path)]), "a number of pods, times ten, was an overflow"
 
 
 def test_a_key_is_no_optional(tmp_path: Path) -> None:
