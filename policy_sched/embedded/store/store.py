@@ -465,9 +465,12 @@ class ObjectStore:
         """Store and publish the changes; return the state of the first one's object after them."""
         numbered = [watch_history.StoreChange(c.type, c.new.version, c.new, c.old) for c in changes]
         uid = numbered[0].new.uid
-        result = next(c.new for c in reversed(numbered) if c.new.uid == uid)
+        last = next(c for c in reversed(numbered) if c.new.uid == uid)
+        result = last.new
         if self._rehearsing:  # a dry run ends before anything is stored
-            return result
+            if last.old is None or last.type == watch_history.DELETED:
+                return result
+            return seal(result.resource, result.data, last.old.version, checked=True)
         ends = [change.new.uid for change in numbered if change.type == watch_history.DELETED]
         owners = [uid for uid in ends if uid in self._owned] if self.controlled else []
         self.storage.keep(numbered, owners)  # raises NotWritten, before anything is changed here

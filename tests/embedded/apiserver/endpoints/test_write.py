@@ -44,6 +44,8 @@ def test_a_dry_run_answers_and_changes_nothing() -> None:
             path = f"{PODS}/a?dryRun=All"
             _, patched = await world.ask("PATCH", path, patch, type=MERGE)
             assert patched["metadata"]["labels"] == {"x": "y"}
+            # `kubectl diff` showed a version that no object ever had.
+            assert patched["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
             assert (await world.ask("DELETE", path))[0] == 200
             assert (await world.ask("GET", f"{PODS}/a"))[1] == before
             status, body = await world.ask("POST", f"{PODS}?dryRun=Some", pod("b"))
