@@ -65,6 +65,8 @@ AGGREGATES: Final = "cluster/tables/aggregates.py"
 COUNTED: Final = ("tests/cluster/tables/test_aggregates.py",)
 COUNTED_RULES: Final = ("tests/plugins/rules/test_aggregates.py",)
 QUOTAS: Final = ("tests/plugins/rules/test_quotas.py",)
+TREE: Final = "cluster/tables/quotas.py"
+OF_TREE: Final = ("tests/cluster/tables/test_quotas.py",)
 
 MUTANTS: Final = (
     # Aggregates and quotas: each pod that comes, goes or is nominated; what they read besides.
@@ -106,24 +108,15 @@ MUTANTS: Final = (
     Mutant("cluster/cache.py", "nodes.aggregates.leave(BOUND, record.info, row)", "pass", COUNTED),
     Mutant("cluster/cache.py", "nodes.aggregates.come(BOUND, info, row)", "pass", COUNTED),
     Mutant("queue/nominator.py", "self.told(pod, node, False)", "pass", COUNTED),
-    Mutant(
-        "cluster/tables/quotas.py",
-        "changes = exists != (key in self._counted)",
-        "changes = False",
-        QUOTAS,
-    ),
-    Mutant(
-        "cluster/tables/quotas.py",
-        "if known is None or known[0] is not record:",
-        "if known is None:",
-        QUOTAS,
-    ),
-    Mutant(
-        "cluster/tables/quotas.py",
-        "if version != self.objects.version:",
-        "if version < 0:",
-        QUOTAS,
-    ),
+    Mutant(TREE, "self.stale[own.key] = None", "pass", OF_TREE),
+    Mutant(TREE, "if self._granted != self.version:", "if self._granted < 0:", OF_TREE),
+    Mutant(TREE, "            self.tree.attach(node, parent, -1)\n", "            pass\n", OF_TREE),
+    Mutant(TREE, "self.used.stale[key] = None", "pass", OF_TREE),
+    Mutant(TREE, "            self._count(node, {})\n", "            pass\n", OF_TREE),
+    Mutant(TREE, "or self._cut or implied", "or implied", OF_TREE),
+    Mutant(TREE, "        self._heights.clear()\n        implied", "        implied", OF_TREE),
+    Mutant("cluster/tables/node_table.py", "quotas.object_changed(identity, key)", "pass", QUOTAS),
+    Mutant("cluster/tables/node_table.py", "quotas.cached_object_changed(name)", "pass", QUOTAS),
     Mutant(
         "plugins/rules/plugin.py",
         "keys.append(self._verdict_of_pre_filter)",

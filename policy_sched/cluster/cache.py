@@ -167,6 +167,7 @@ class Cache:
             self.counts.nodes_changed()
             if nodes.aggregates.used:
                 nodes.aggregates.node_changed(node.metadata.name)
+                nodes.cached_object_changed(node.metadata.name)
             return
         row = nodes.add_node(node)
         self.counts.nodes_changed()
@@ -175,6 +176,7 @@ class Cache:
             self.counts.add(row, info)
         if nodes.aggregates.used:
             nodes.aggregates.node_changed(node.metadata.name)
+            nodes.cached_object_changed(node.metadata.name)
 
     def update_node(self, node: Node) -> None:
         """Replace a node by its newer form; one that is not known is added."""
@@ -194,18 +196,21 @@ class Cache:
         self.counts.nodes_changed()
         if self.nodes.aggregates.used:
             self.nodes.aggregates.node_changed(node.metadata.name)
+            self.nodes.cached_object_changed(node.metadata.name)
 
     def set_namespace(self, namespace: Namespace) -> None:
         """Take a namespace in, or replace it by its newer form."""
         name = namespace.metadata.name
         old = self.nodes.namespaces.get(name)
         self.nodes.namespaces[name] = namespace
+        self.nodes.cached_object_changed(name)
         if old is None or old.metadata.labels != namespace.metadata.labels:
             self._namespaces_changed()
 
     def remove_namespace(self, name: str) -> None:
         """Drop a namespace if it is known."""
         if self.nodes.namespaces.pop(name, None) is not None:
+            self.nodes.cached_object_changed(name)
             self._namespaces_changed()
 
     def _namespaces_changed(self) -> None:

@@ -63,6 +63,7 @@ class InputProblem(msgspec.Struct, frozen=True):
     kind: Kind
     place: Place
     message: str
+    code: str = "PS805"
 
 
 class InputProblems(dict[tuple[str, Place], InputProblem]):
@@ -103,6 +104,19 @@ class Inputs:
         self._now = now
         self._declared: dict[str, _Input] = {}
         self.problems = InputProblems()
+        nodes.quota_problem = self._quota_problem
+
+    def _quota_problem(self, identity: str, key: str, why: str) -> None:
+        """Note what is wrong with an object's place in a tree of quotas; "": nothing any more."""
+        one = self._declared.get(identity)
+        place = None if one is None else one.holder(key)
+        if one is not None and place is not None:
+            given = one.given
+            if why:
+                problem = InputProblem(given.name, given.kind, place, why, "PS821")
+                self.problems.note(identity, problem)
+            else:
+                self.problems.pop((identity, place), None)
 
     def keys_of(self, item: ApiObject) -> InputChange | None:
         """Return the keys that an object has now in inputs; None if none reads its kind."""
@@ -202,6 +216,12 @@ class _Input:
         """The key of each object."""
         self._holders: dict[str, tuple[tuple[Place, Any], ...]] = {}
         """By key, the objects that have it: most have one, and a tuple is small."""
+
+    def holder(self, key: str) -> Place | None:
+        """Return the object that counts for a key."""
+        holders = self._holders.get(key, ())
+        record = self.table.by_key.get(key)
+        return next((place for place, held in holders if held is record), None)
 
     def changed(self, old: ApiObject | None, new: ApiObject | None) -> None:
         """Follow a change of an object."""
@@ -306,6 +326,9 @@ class _CachedObjects(dict[str, Any]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
 
     def __len__(self) -> int:
         return len(self._names)

@@ -44,6 +44,7 @@ from policy_sched.language.sections import (
     Choice as Choice,
     CompiledAggregate as CompiledAggregate,
     CompiledPolicy as CompiledPolicy,
+    CompiledQuotaObjects as CompiledQuotaObjects,
     CompiledQuotas as CompiledQuotas,
     FilterRule as FilterRule,
     GateRule as GateRule,

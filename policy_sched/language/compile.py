@@ -17,6 +17,7 @@ from policy_sched.language.sections import (
     Choice,
     CompiledAggregate,
     CompiledPolicy,
+    CompiledQuotaObjects,
     CompiledQuotas,
     DeviceChoices,
     DeviceFilter,
@@ -243,12 +244,16 @@ class PolicyCompiler:
         )
 
     def _quotas(self, given: diagnostics.QuotaRule[check.Checked]) -> CompiledQuotas | None:
-        pods = self._unit([given.pods])
-        amounts = self._unit([given.nominal, *((given.limit,) if given.limit else ())])
-        if pods is None or amounts is None:
-            return None
         identity = self._low.quotas(types.QuotaType("Quota", (), given.identity))
-        return CompiledQuotas(identity, identity.rpartition("#")[0], pods, amounts)
+        names = types.inputs_of_quotas(identity)
+        pods, kinds = self._unit([given.pods]), []
+        for name, objects in zip(names, (given.objects, given.parents), strict=False):
+            unit = None if objects is None else self._unit([*objects.rules.values()])
+            if objects is not None and unit is not None:
+                kinds.append(CompiledQuotaObjects(name, tuple(objects.rules), unit))
+        if pods is None or len(kinds) < len(names):
+            return None
+        return CompiledQuotas(identity, pods, tuple(kinds), given.caps)
 
     def _aggregate(
         self, given: diagnostics.AggregateRule[check.Checked]

@@ -285,17 +285,28 @@ class CompiledAggregate(msgspec.Struct, frozen=True):
     by_node: bool
 
 
+class CompiledQuotaObjects(msgspec.Struct, frozen=True):
+    """What objects say of quotas: ``unit`` computes what is named, in that order.
+
+    ``input``: the identity of the input.
+    """
+
+    input: str
+    names: tuple[str, ...]
+    unit: Unit
+
+
 class CompiledQuotas(msgspec.Struct, frozen=True):
     """An entry of ``quotas``: ``identity`` is the name that the cluster knows it by.
 
-    ``input``: the identity of the input. ``amounts`` computes what an object grants, and its limit
-    if there is one.
+    ``kinds``: the objects that pods count to, and those of parents where these have a kind of
+    their own. ``caps``: parents have no more than their own.
     """
 
     identity: str
-    input: str
     pods: Unit
-    amounts: Unit
+    kinds: tuple[CompiledQuotaObjects, ...]
+    caps: bool = False
 
 
 class QueueOrderUnits(msgspec.Struct, frozen=True):

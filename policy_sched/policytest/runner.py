@@ -150,7 +150,7 @@ def _fill(scheduler: Scheduler, scenario: Scenario, plans: Sequence[CompiledPlan
         blank = scenario.places.get((problem.kind[1], *problem.place))
         if blank is not None:
             message = f"input {problem.input}: {problem.message}"
-            problems.append(replace(blank, code="PS805", message=message))
+            problems.append(replace(blank, code=problem.code, message=message))
     if problems:
         raise errors.PolicyError(problems)
 

@@ -44,8 +44,11 @@ from policy_sched.cluster.tables.pod_table import (
 )
 from policy_sched.cluster.tables.quotas import (
     NO_QUOTA as NO_QUOTA,
+    Grant as Grant,
+    QuotaKind as QuotaKind,
     Quotas as Quotas,
     QuotaState as QuotaState,
+    weight_in_thousandths as weight_in_thousandths,
 )
 from policy_sched.cluster.tables.requested import SMALL as SMALL, total as total
 from policy_sched.cluster.tables.schema import (

@@ -83,6 +83,8 @@ class NodeTable:
         """What policies count of pods by key; the cache tells it of pods."""
         self.quotas: WeakValueDictionary[str, Quotas] = WeakValueDictionary()
         """The quotas of policies in use, by identity."""
+        self.quota_problem: Callable[[str, str, str], None] = lambda _input, _key, _why: None
+        """Told of an object of an input, by key, that is no node of the tree it says; "": it is."""
         self._pods: list[dict[str, PodInfo]] = []
         self.pods_on: Callable[[int], Mapping[str, PodInfo]] = self._pods.__getitem__
         """Returns the pods on a row by uid, in order of arrival; the mapping stays current."""
@@ -412,6 +414,13 @@ class NodeTable:
             self.journal.changed_everything()
         if self.aggregates.used:
             self.aggregates.input_changed(identity, key)
+        for quotas in [*self.quotas.values()]:
+            quotas.object_changed(identity, key)
+
+    def cached_object_changed(self, name: str) -> None:
+        """Note that a node or namespace, of which quotas may be made, changed."""
+        for quotas in [*self.quotas.values()]:
+            quotas.cached_object_changed(name)
 
     def _name(self, node: Node) -> None:
         self._named["label"].update(node.metadata.labels)

@@ -1,105 +1,687 @@
-"""Quotas: what pods use of what objects of an input grant, by key.
+"""Quotas: what pods use of what objects of an input grant, as a tree.
 
-A quota's use is an aggregate of the requests of reserved and bound pods, by the key that a rule
-gives each pod; only keys that have an object count. Amounts are read from an object once.
+Theory of operation. An object is a node of the tree. Pods count at the node of their key, in an
+aggregate; a key that has no object counts too, so that an object which comes later costs nothing.
+A node keeps what it does not lend: its nominal amounts less ``lends``. What it uses beyond that
+counts at its parent too. A change of a pod or an object is carried up from its node, in time
+proportional to the depth. It is carried when a rule reads the next number, so pods that come and
+go in between are carried together.
+
+Where parents add (``caps`` is False) the nominal amounts of a node are its own and what its
+children lend. Where they cap, the children share what the parent has; what a child keeps counts
+at the parent as if it were used.
+
+Pods that are counted besides, as in a dry run, are differences by node, which follow the same way
+up. Nothing is written for them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from policy_sched.cluster.tables.aggregates import BOUND, Aggregate, Contribution, OtherPod
 from policy_sched.cluster.tables.inputs import InputTable
+from policy_sched.cluster.tables.schema import MAX_SUM
 from policy_sched.model import PodInfo
 
 Resources: TypeAlias = Mapping[str, int]
 
+MAX_DEPTH: Final = 8
+"""Levels of a tree; a node below them counts as a root."""
+MAX_NODES: Final = 10_000
+"""Nodes of a tree; objects of further ones are left out."""
+WHOLE: Final = 1000
+"""Weights and shares are in thousandths."""
+MAX_WEIGHT: Final = 10**12
+"""Greater weights count as this one."""
+INFINITE: Final = 2**63 - 1
+"""The share of a node of weight 0 that borrows."""
 
-class QuotaState(msgspec.Struct, frozen=True):
-    """A quota as rules see it; without an object nothing is granted, and nothing counted.
 
-    ``limit``: a resource that is not in it has none.
+class Grant(msgspec.Struct, frozen=True):
+    """What an object says of its node.
+
+    A resource that is not in ``limit``, ``lends`` or ``borrows`` has no limit there. ``weight`` is
+    in thousandths. ``problem``: why an amount could not be computed.
     """
 
-    name: str = ""
-    exists: bool = False
-    used: Resources = {}
     nominal: Resources = {}
     limit: Resources = {}
+    lends: Resources = {}
+    borrows: Resources = {}
+    parent: str = ""
+    weight: int = WHOLE
+    priority: int = 0
+    problem: str = ""
+
+
+def weight_in_thousandths(weight: float) -> int:
+    """Return a weight as an int; 0 for one that is negative or no number."""
+    return round(WHOLE * min(weight, MAX_WEIGHT)) if weight > 0 else 0
+
+
+NOTHING_GRANTED: Final = Grant()
+
+
+class _Node:
+    """A node of the tree, with what its pods and those below it use."""
+
+    __slots__ = ("below", "children", "grant", "key", "kind", "own", "parent", "record", "used")
+
+    def __init__(self, key: str = "", kind: int = 0) -> None:
+        self.key = key
+        self.kind = kind
+        """0 where pods may count to it, else 1: parents have a kind of their own."""
+        self.record: Any = None
+        self.grant = NOTHING_GRANTED
+        self.parent: _Node | None = None
+        self.children: dict[_Node, None] = {}
+        self.own: Resources = {}
+        """What pods of its own key use."""
+        self.used: dict[str, int] = {}
+        self.below: dict[str, int] = {}
+        """What its children lend, or, where parents cap, what they keep."""
+
+
+_Over: TypeAlias = dict[_Node, dict[str, int]]
+"""How much more nodes use than is kept."""
+_NOWHERE: Final = _Node()
+
+
+def _add(amounts: dict[str, int], name: str, amount: int) -> None:
+    """Add to an amount; one that becomes 0 is left out."""
+    total = amounts.get(name, 0) + amount
+    if total:
+        amounts[name] = total
+    else:
+        amounts.pop(name, None)
+
+
+def _sum(first: Resources, second: Resources | None) -> dict[str, int]:
+    total = dict(first)
+    for name, amount in (second or {}).items():
+        _add(total, name, amount)
+    return total
+
+
+class _Tree:
+    """The nodes with their amounts, and what follows from them; ``caps``: parents do not add."""
+
+    def __init__(self, *, caps: bool) -> None:
+        self.caps = caps
+
+    def nominal(self, node: _Node, name: str) -> int:
+        """Return what a node has: its own, and what its children lend."""
+        own = node.grant.nominal.get(name, 0)
+        return own if self.caps else own + node.below.get(name, 0)
+
+    def kept(self, node: _Node, name: str) -> int:
+        """Return how much of it others may not use."""
+        lends = node.grant.lends.get(name)
+        return 0 if lends is None else max(0, self.nominal(node, name) - lends)
+
+    def carried(self, node: _Node, name: str, used: int) -> tuple[int, int]:
+        """Return what counts at the parent as used, and what is added to its ``below``."""
+        kept = self.kept(node, name)
+        if self.caps:
+            return max(used, kept), max(node.below.get(name, 0), kept)
+        return max(0, used - kept), self.nominal(node, name) - kept
+
+    def carry(self, node: _Node | None, used: Resources, below: Resources) -> None:
+        """Let a node use more, and have more below it, and all nodes above it."""
+        while node is not None and (used or below):
+            more: dict[str, int] = {}
+            lent: dict[str, int] = {}
+            for name in {**used, **below}:
+                before = self.carried(node, name, node.used.get(name, 0))
+                _add(node.used, name, used.get(name, 0))
+                _add(node.below, name, below.get(name, 0))
+                after = self.carried(node, name, node.used.get(name, 0))
+                _add(more, name, after[0] - before[0])
+                _add(lent, name, after[1] - before[1])
+            node, used, below = node.parent, more, lent
+
+    def overlay(self, over: _Over, node: _Node | None, used: Resources) -> None:
+        """Do as `carry` in differences."""
+        while node is not None and used:
+            more: dict[str, int] = {}
+            differences = over.setdefault(node, {})
+            for name, amount in used.items():
+                before = node.used.get(name, 0) + differences.get(name, 0)
+                _add(differences, name, amount)
+                after = self.carried(node, name, before + amount)[0]
+                _add(more, name, after - self.carried(node, name, before)[0])
+            node, used = node.parent, more
+
+    def attach(self, node: _Node, parent: _Node | None, sign: int = 1) -> None:
+        """Make a node a child; ``sign`` -1: no longer."""
+        if parent is None:
+            return
+        names = {**node.used, **node.grant.nominal, **node.below}
+        carried = {name: self.carried(node, name, node.used.get(name, 0)) for name in names}
+        used = {name: sign * up for name, (up, _) in carried.items() if up}
+        below = {name: sign * up for name, (_, up) in carried.items() if up}
+        self.carry(parent, used, below)
+        if sign > 0:
+            parent.children[node] = None
+            node.parent = parent
+        else:
+            del parent.children[node]
+            node.parent = None
+
+
+def _up(node: _Node | None) -> Iterator[_Node]:
+    """Yield a node and its ancestors."""
+    while node is not None:
+        yield node
+        node = node.parent
+
+
+class QuotaState:
+    """A quota as rules see it; without an object nothing is granted, and nothing counted.
+
+    ``limit``: a resource that is not in it has none. Amounts are computed when they are read.
+    """
+
+    __slots__ = ("_apart", "_demand", "_node", "_others", "_over", "_quotas")
+
+    def __init__(  # one node, and what is counted besides
+        self,
+        quotas: Quotas | None = None,
+        node: _Node = _NOWHERE,
+        over: _Over | None = None,
+        apart: PodInfo | None = None,
+        others: Iterable[OtherPod] = (),
+        demand: tuple[tuple[_Node, Resources], ...] = (),
+    ) -> None:
+        self._quotas = quotas
+        self._node = node
+        self._over = over or {}
+        self._apart = apart
+        self._others = others
+        self._demand = demand
+
+    def _at(self, node: _Node) -> QuotaState:
+        return QuotaState(self._quotas, node, self._over, self._apart, self._others, self._demand)
+
+    @property
+    def name(self) -> str:
+        """The key."""
+        return self._node.key
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is an object."""
+        return self._node.record is not None
+
+    @property
+    def object(self) -> Any:
+        """The object's record, None where there is none."""
+        return self._node.record
+
+    @property
+    def used(self) -> Resources:
+        """What its pods use, and what those below it use beyond what is kept there."""
+        used = _sum(self._node.used, self._over.get(self._node))
+        return {name: min(amount, MAX_SUM) for name, amount in used.items()}
+
+    @property
+    def nominal(self) -> Resources:
+        """What is its own; where parents add, with what its children lend."""
+        node = self._node
+        if not node.below or (self._quotas is not None and self._quotas.tree.caps):
+            return node.grant.nominal
+        return _sum(node.grant.nominal, node.below)
+
+    @property
+    def limit(self) -> Resources:
+        """What it may use at most."""
+        return self._node.grant.limit
+
+    @property
+    def weight(self) -> float:
+        """How much of what is shared beyond nominal amounts is its, against others."""
+        return self._node.grant.weight / WHOLE
+
+    @property
+    def priority(self) -> int:
+        """What comes first where amounts beyond the nominal ones are shared."""
+        return self._node.grant.priority
 
     @property
     def borrowed(self) -> Resources:
         """What is used beyond the nominal amounts."""
-        beyond = {name: used - self.nominal.get(name, 0) for name, used in self.used.items()}
+        nominal = self.nominal
+        beyond = {name: used - nominal.get(name, 0) for name, used in self.used.items()}
         return {name: amount for name, amount in beyond.items() if amount > 0}
 
+    @property
+    def path(self) -> Sequence[QuotaState]:
+        """The node and its ancestors; nothing where there is no object."""
+        return [self._at(node) for node in _up(self._node)] if self.exists else []
 
-NO_QUOTA = QuotaState()
+    def _used(self, node: _Node, name: str) -> int:
+        return node.used.get(name, 0) + self._over.get(node, {}).get(name, 0)
+
+    def _names(self) -> list[str]:
+        """Return the resources that this node or one above it grants, or that are used."""
+        names: dict[str, None] = {}
+        for node in _up(self._node):
+            for amounts in (node.grant.nominal, node.below, node.used, self._over.get(node, {})):
+                names.update(dict.fromkeys(amounts))
+        return list(names)
+
+    def _tree(self) -> _Tree:
+        assert self._quotas is not None, "there are quotas where a quota exists"
+        return self._quotas.tree
+
+    @property
+    def available(self) -> Resources:
+        """What it may still use, borrowing included; below 0 in debt."""
+        return {name: self._available(name) for name in self._names()}
+
+    def _available(self, name: str) -> int:
+        tree, room = self._tree(), 0
+        for node in reversed([*_up(self._node)]):
+            used, nominal = self._used(node, name), tree.nominal(node, name)
+            if node.parent is None:
+                room = nominal - used
+            else:
+                kept, borrows = tree.kept(node, name), node.grant.borrows.get(name)
+                if borrows is not None:
+                    room = min(room, nominal - kept - max(0, used - kept) + borrows)
+                room += max(0, kept - used)
+            limit = node.grant.limit.get(name)
+            if limit is not None:
+                room = min(room, limit - used)
+        return room
+
+    def _most(self, node: _Node, name: str) -> int:
+        """Return what a node could use if nobody used anything; what others keep is left out."""
+        tree, most = self._tree(), 0
+        for at in reversed([*_up(node)]):
+            nominal, below = tree.nominal(at, name), at.below.get(name, 0) if tree.caps else 0
+            most = nominal if at.parent is None else most + max(below, tree.kept(at, name))
+            borrows, limit = at.grant.borrows.get(name), at.grant.limit.get(name)
+            if at.parent is not None and borrows is not None:
+                most = min(most, nominal + borrows)
+            if limit is not None:
+                most = min(most, limit)
+            most -= below
+        return most
+
+    def height(self, request: Resources) -> int:
+        """Return how far up a request borrows: 0 if the nominal amounts still hold it.
+
+        Else the height of the lowest ancestor whose nominal amounts hold what those below have not
+        free, or that of the root. The greatest of the resources counts.
+        """
+        return max((self._height(name, amount) for name, amount in request.items()), default=0)
+
+    def _height(self, name: str, amount: int) -> int:
+        if amount <= 0 or not self.exists:
+            return 0
+        quotas, tree, rest = self._quotas, self._tree(), amount
+        assert quotas is not None, "there are quotas where a quota exists"
+        for node in _up(self._node):
+            used = self._used(node, name)
+            if node.parent is None or used + rest <= tree.nominal(node, name):
+                return 0 if node is self._node else quotas.heights()[node]
+            rest -= max(0, tree.kept(node, name) - used)
+        return 0
+
+    def lacking(self, request: Resources) -> Resources:
+        """Return what a request does not get, by resource."""
+        room = self.available if self.exists else {}
+        rest = {name: amount - max(0, room.get(name, 0)) for name, amount in request.items()}
+        return {name: amount for name, amount in rest.items() if amount > 0}
+
+    def with_request(self, request: Resources) -> QuotaState:
+        """Return the quota as it were if a request counted, too."""
+        if not self.exists:
+            return self
+        over = {node: dict(amounts) for node, amounts in self._over.items()}
+        self._tree().overlay(over, self._node, request)
+        demand = (*self._demand, (self._node, request))
+        return QuotaState(self._quotas, self._node, over, self._apart, self._others, demand)
+
+    @property
+    def share(self) -> int:
+        """How much it borrows of what its parent could lend, by weight, in thousandths.
+
+        The greatest of the resources counts. 0 for a root and where nothing is borrowed; the
+        greatest int for one of weight 0 that borrows; -1, by weight, where the parent could lend
+        nothing of what is borrowed.
+        """
+        node, borrowed = self._node, self.borrowed
+        if node.parent is None or not borrowed:
+            return 0
+        weight, greatest = node.grant.weight, -1
+        if not weight:
+            return INFINITE
+        for name, amount in borrowed.items():
+            most = self._most(node.parent, name)
+            if most > 0:
+                greatest = max(greatest, amount * WHOLE // most)
+        share = abs(greatest) * WHOLE // weight
+        return min(INFINITE, -share if greatest < 0 else share)
+
+    @property
+    def dominant(self) -> float:
+        """The greatest part of the cluster that it uses, of any resource, from 0 to 1."""
+        if self._quotas is None:
+            return 0.0
+        capacity = self._quotas.capacity
+        parts = ((used, capacity(name)) for name, used in self.used.items())
+        return max((used / total for used, total in parts if total > 0), default=0.0)
+
+
+NO_QUOTA: Final = QuotaState()
+
+
+class _Used(Aggregate):
+    """What pods use by key, and the keys whose sums changed since they were last carried up."""
+
+    def __init__(self, sources: frozenset[str], contribute: Any, **depends: Any) -> None:
+        super().__init__("sumOfResources", sources, contribute, **depends)
+        self.stale: dict[Any, None] = {}
+
+    def start(self, row_of: Mapping[str, int], n: int) -> None:
+        """Forget all pods."""
+        self.stale.update(dict.fromkeys(self.all_keys()))
+        super().start(row_of, n)
+
+    def _count(self, own: Contribution, sign: int) -> None:
+        self.stale[own.key] = None
+        super()._count(own, sign)
+
+
+class QuotaKind(msgspec.Struct, frozen=True):
+    """Objects that are nodes: ``input`` is the identity of their input."""
+
+    input: str
+    objects: InputTable
+    grant: Callable[[Any], Grant]
 
 
 class Quotas:
     """The quotas of one entry of a policy's ``quotas``.
 
-    ``key_of``: the key of a pod, "" for none. ``amounts``: the nominal amounts and the limit that
-    an object states.
+    ``key_of``: the key of a pod, "" for none. ``kinds``: the objects that pods count to, and those
+    of parents where these have a kind of their own. ``capacity``: the sum of a resource over all
+    nodes of the cluster. ``caps``: see above. ``depends``: see `Aggregate`.
     """
 
     def __init__(
         self,
-        objects: InputTable,
         key_of: Callable[[PodInfo], str],
-        amounts: Callable[[Any], tuple[Resources, Resources]],
+        kinds: Sequence[QuotaKind],
+        capacity: Callable[[str], int],
+        *,
+        caps: bool = False,
+        **depends: Any,
     ) -> None:
-        self.objects = objects
-        self._amounts = amounts
-        self._read: dict[str, tuple[Any, Resources, Resources]] = {}
-        self._granted: tuple[int, Resources] = (-1, {})
-        self._counted: set[str] = set()
         self.key_of = key_of
-        self.used = Aggregate("sumOfResources", frozenset({BOUND}), self._contribute)
+        self.kinds = tuple(kinds)
+        self.capacity = capacity
+        self.tree = _Tree(caps=caps)
+        self.used = _Used(frozenset({BOUND}), self._contribute, **depends)
+        self.version = 0
+        """How many objects changed."""
+        self.tell: Callable[[str, str, str], None] = lambda _input, _key, _why: None
+        """Called with input, key and reason where an object counts otherwise than it says; a reason
+        "" says that it does so no longer."""
+        self._nodes: tuple[dict[str, _Node], ...] = tuple({} for _ in self.kinds)
+        self._refused: dict[tuple[int, str], None] = {}
+        """Objects beyond `MAX_NODES`."""
+        self._cut: dict[_Node, str] = {}
+        """Nodes that are roots though they name a parent, and why."""
+        self._heights: dict[_Node, int] = {}
+        self.nested = False
+        """Whether an object named a parent, so that what one uses may change what others have."""
+        self._total = _Node()
+        self._total.record = self
+        self._granted = -1
+        """The version of what all grant together."""
+        for number, given in enumerate(self.kinds):
+            for key in given.objects.by_key:
+                self._read(number, key)
+        self._link_all()
+
+    @property
+    def objects(self) -> InputTable:
+        """The objects that pods count to."""
+        return self.kinds[0].objects
 
     def _contribute(self, pod: PodInfo, _row: int) -> Contribution | None:
         key = self.key_of(pod)
-        if key not in self.objects.by_key:
-            return None
-        return Contribution(key, pod.requests)
+        return Contribution(key, pod.requests) if key else None
 
-    def concerned(self, key: str) -> bool:
-        """Return whether pods count otherwise after a change of a key's object."""
-        exists = key in self.objects.by_key
-        changes = exists != (key in self._counted)
-        (self._counted.add if exists else self._counted.discard)(key)
-        return changes
+    # The tree.
+
+    @property
+    def problems(self) -> dict[tuple[str, str], str]:
+        """By input and key, why objects count otherwise than they say."""
+        found: dict[tuple[str, str], str] = {}
+        for number, key in self._refused:
+            found[self.kinds[number].input, key] = _TOO_MANY
+        for number, nodes in enumerate(self._nodes):
+            for key, node in nodes.items():
+                why = self._cut.get(node) or node.grant.problem
+                if why:
+                    found[self.kinds[number].input, key] = why
+        return found
+
+    def object_changed(self, identity: str, key: str) -> None:
+        """The object of a key of an input came, changed or went."""
+        for number, given in enumerate(self.kinds):
+            if given.input == identity:
+                self._change(number, key)
+
+    def cached_object_changed(self, name: str) -> None:
+        """A node or namespace changed: the cache has those objects, by name."""
+        for number, given in enumerate(self.kinds):
+            if type(given.objects.by_key) is not dict:
+                self._change(number, name)
+
+    def _change(self, number: int, key: str) -> None:
+        """Read an object anew, and move its node if that is wanted: alone where it can be."""
+        nodes = self._nodes[number]
+        node = nodes.get(key)
+        parent = None if node is None else node.parent
+        before = NOTHING_GRANTED if node is None else node.grant
+        existed = node is not None and node.record is not None
+        if node is not None:
+            self.tree.attach(node, parent, -1)
+        node = self._read(number, key)
+        if node is None:
+            return
+        exists = node.record is not None
+        if exists == existed and node.grant.parent == before.parent:
+            self.tree.attach(node, parent)
+            return
+        self._heights.clear()
+        implied = parent is not None and parent.record is None and not parent.children
+        if node.children or self._cut or implied:
+            self._link_all()
+        elif not exists:
+            del nodes[key]
+        else:
+            parent = self._stated_parent(node)
+            if parent is node or sum(1 for _ in _up(parent)) >= MAX_DEPTH:
+                self._link_all()
+            else:
+                self.tree.attach(node, parent)
+        if not exists and self._refused:
+            self._change(*next(iter(self._refused)))
+
+    def _read(self, number: int, key: str) -> _Node | None:
+        """Read the object of a key; return its node, None if there is none."""
+        given, nodes = self.kinds[number], self._nodes[number]
+        record, node = given.objects.by_key.get(key), nodes.get(key)
+        self.version += 1
+        if (number, key) in self._refused:
+            del self._refused[number, key]
+            self.tell(given.input, key, "")
+        if node is None:
+            if record is None:
+                return None
+            if sum(map(len, self._nodes)) >= MAX_NODES:
+                self._refused[number, key] = None
+                self.tell(given.input, key, _TOO_MANY)
+                return None
+            node = nodes[key] = _Node(key, number)
+        if not number and (node.record is None) != (record is None):
+            self.used.stale[key] = None
+        if record is None:
+            self._count(node, {})
+        node.record = record
+        node.grant = NOTHING_GRANTED if record is None else given.grant(record)
+        self.nested = self.nested or bool(node.grant.parent)
+        why = self._cut.get(node, node.grant.problem)
+        if why and record is not None:
+            self.tell(given.input, key, why)
+        return node
+
+    def _stated_parent(self, node: _Node) -> _Node | None:
+        """Return the node that an object names as parent; without an object it grants nothing."""
+        key, number = node.grant.parent, len(self._nodes) - 1
+        if not key or node.record is None:
+            return None
+        nodes = self._nodes[number]
+        if key not in nodes and sum(map(len, self._nodes)) < MAX_NODES:
+            nodes[key] = _Node(key, number)
+        return nodes.get(key)
+
+    def _link_all(self) -> None:
+        """Build the tree anew: nodes of a circle, and those too deep, are roots."""
+        for nodes in self._nodes:
+            for key, node in [*nodes.items()]:
+                node.parent, node.children = None, {}
+                node.used, node.below = dict(node.own), {}
+                if node.record is None:
+                    del nodes[key]
+        self._heights.clear()
+        objects = [node for nodes in self._nodes for node in nodes.values()]
+        parents = {node: self._stated_parent(node) for node in objects}
+        cut, depths = _cut(parents)
+        for node in sorted(depths, key=depths.__getitem__, reverse=True):
+            self.tree.attach(node, None if node in cut else parents.get(node))
+        told, self._cut = self._cut, cut
+        for node in told.keys() - cut.keys():
+            self.tell(self.kinds[node.kind].input, node.key, "")
+        for node, why in cut.items():
+            if told.get(node) != why:
+                self.tell(self.kinds[node.kind].input, node.key, why)
+
+    def heights(self) -> Mapping[_Node, int]:
+        """Return how many levels are below each node."""
+        if not self._heights:
+            for nodes in self._nodes:
+                for node in nodes.values():
+                    for height, above in enumerate(_up(node)):
+                        self._heights[above] = max(height, self._heights.get(above, 0))
+        return self._heights
+
+    # What is used.
+
+    def _count(self, node: _Node, own: Resources) -> None:
+        """Let what pods of a node's key use be this."""
+        more = _sum(own, {name: -amount for name, amount in node.own.items()})
+        node.own = own
+        self.tree.carry(node, more, {})
+        self.tree.carry(self._total, more, {})
+
+    def _carry(self) -> None:
+        """Carry up what changed."""
+        changed = self.used.stale
+        if changed:
+            self.used.stale = {}
+            for key in changed:
+                node = self._nodes[0].get(key)
+                if node is not None and node.record is not None:
+                    self._count(node, self.used.value(key))
+
+    def _differences(
+        self, apart: PodInfo | None, others: Iterable[OtherPod], total: _Node | None = None
+    ) -> _Over:
+        """Return how nodes differ without a pod and with changes of others; see `Aggregate`."""
+        over: _Over = {}
+        counted, uid = self.used.counted, "" if apart is None else apart.uid
+        changes = [(-1, counted.get(uid))]
+        for sign, pod, row in others:
+            own = counted.get(pod.uid)
+            if pod.uid != uid:
+                if sign > 0:
+                    own = None if own is not None else self._contribute(pod, row)
+                changes.append((sign, own))
+        for sign, own in changes:
+            node = None if own is None else self._nodes[0].get(str(own.key))
+            if own is not None and node is not None and node.record is not None:
+                amounts = {name: sign * amount for name, amount in own.value.items()}
+                self.tree.overlay(over, total or node, amounts)
+        return over
 
     def state(
         self, key: str, apart: PodInfo | None = None, others: Iterable[OtherPod] = ()
     ) -> QuotaState:
         """Return the quota of a key, without a pod and with changes of others."""
-        record = self.objects.by_key.get(key)
-        if record is None:
+        self._carry()
+        node = self._nodes[0].get(key)
+        if node is None or node.record is None:
             return NO_QUOTA
-        nominal, limit = self._amounts_of(key, record)
-        return QuotaState(key, True, self.used.value(key, apart, others), nominal, limit)
+        return QuotaState(self, node, self._differences(apart, others), apart, others)
 
     def total(self, apart: PodInfo | None = None, others: Iterable[OtherPod] = ()) -> QuotaState:
         """Return all quotas together; a resource has no limit."""
-        version, granted = self._granted
-        if version != self.objects.version:
-            total: Counter[str] = Counter()
-            for key, record in self.objects.by_key.items():
-                total.update(self._amounts_of(key, record)[0])
-            granted = dict(total)
-            self._granted = self.objects.version, granted
-        return QuotaState("", True, self.used.total(apart, others), granted)
+        self._carry()
+        if self._granted != self.version:
+            granted: Counter[str] = Counter()
+            for nodes in self._nodes:
+                for node in nodes.values():
+                    if not self.tree.caps or node.parent is None:
+                        granted.update(node.grant.nominal)
+            self._total.grant = Grant(dict(granted))
+            self._granted = self.version
+        over = self._differences(apart, others, self._total)
+        return QuotaState(self, self._total, over, apart, others)
 
-    def _amounts_of(self, key: str, record: Any) -> tuple[Resources, Resources]:
-        known = self._read.get(key)
-        if known is None or known[0] is not record:
-            if len(self._read) > 2 * len(self.objects.by_key):
-                self._read.clear()
-            known = self._read[key] = (record, *self._amounts(record))
-        return known[1], known[2]
+
+_TOO_MANY: Final = f"there are more than {MAX_NODES} quotas"
+
+
+def _cut(parents: Mapping[_Node, _Node | None]) -> tuple[dict[_Node, str], dict[_Node, int]]:
+    """Return nodes that have to be roots, with the reason, and the level of each node."""
+    cut: dict[_Node, str] = {}
+    levels: dict[_Node, int] = {}
+    for node in parents:
+        path: dict[_Node, None] = {}
+        at: _Node | None = node
+        while at is not None and at not in levels and at not in path:
+            path[at] = None
+            at = parents.get(at)
+        ways = [*path]
+        if at is not None and at in path:
+            circle = ways[ways.index(at) :]
+            least = min(range(len(circle)), key=lambda i: circle[i].key)
+            names = [one.key for one in (*circle[least:], *circle[:least], circle[least])]
+            text = " -> ".join(names if len(names) <= _SHOWN else [*names[:_SHOWN], "..."])
+            cut |= dict.fromkeys(circle, f"its parents are a circle: {text}; it counts as a root")
+            levels |= dict.fromkeys(circle, 1)
+            ways = ways[: len(ways) - len(circle)]
+        level = 0 if at is None else levels[at]
+        for one in reversed(ways):
+            level += 1
+            if level > MAX_DEPTH:
+                cut[one] = f"it has more than {MAX_DEPTH - 1} ancestors; it counts as a root"
+                level = 1
+            levels[one] = level
+    return cut, levels
+
+
+_SHOWN: Final = 8
+"""Names of a circle that are told."""

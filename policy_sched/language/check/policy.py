@@ -30,6 +30,7 @@ from policy_sched.language.diagnostics import (
     MAX_PROBLEMS,
     MAX_RULE_COST,
     MAX_RULES,
+    OF_QUOTA_OBJECTS,
     AggregateRule,
     DeviceRule,
     DeviceRules,
@@ -41,6 +42,7 @@ from policy_sched.language.diagnostics import (
     PreFilterRule,
     Problem,
     QueueOrderRule,
+    QuotaObjects,
     QuotaRule,
     RequeueRule,
     Rule,
@@ -140,7 +142,7 @@ def _check_policy(
     inputs = check_inputs(source.inputs, source.params, report.add)
     aggregates = check_aggregates(source, inputs, report)
     quotas = check_quotas(source, inputs, report)
-    counted = _counted(source, aggregates, quotas)
+    counted = _counted(source, aggregates, quotas, inputs)
     definitions, variables = _definitions(source, report, scores, inputs, counted)
     check = _Checker(definitions, report)
     policy = CheckedPolicy(
@@ -231,7 +233,7 @@ def check_beside(
     inputs = check_inputs(source.inputs, source.params, report.add)
     aggregates = check_aggregates(source, inputs, report)
     quotas = check_quotas(source, inputs, report)
-    counted = _counted(source, aggregates, quotas)
+    counted = _counted(source, aggregates, quotas, inputs)
     definitions, variables = _definitions(source, report, {}, inputs, counted)
     checked = _Checker(definitions, report).text(text, section)
     diagnostics = report.sorted()
@@ -610,39 +612,69 @@ def check_quotas(
     definitions.parts = report.parts
     checked: list[QuotaRule[Checked]] = []
     for given in source.quotas:
-        wanted = given.of.text.removeprefix("inputs.")
-        entry = next((entry for entry in inputs if entry.name == wanted), None)
-        declared = [given.name.text for given in source.inputs]
-        if entry is None and wanted in declared:
-            continue
-        if entry is None:
-            message = f"the policy has no input `{wanted}`{did_you_mean(wanted, declared)}"
-            problem = Problem(0, len(given.of.text), "PS101", message, "name it in spec.inputs")
-            report.add([problem], given.of)
-            continue
-        of_object = dataclasses.replace(definitions, scores={"object": entry.type.record})
-        over_objects = _Checker(of_object, report)
+        declared = [entry.name.text for entry in source.inputs]
+        objects = _quota_objects(given.objects, declared, inputs, definitions, report)
+        parents = None
+        if given.parents is not None:
+            parents = _quota_objects(given.parents, declared, inputs, definitions, report)
         pods = _Checker(definitions, report).text(given.pods, "quotas.pods")
-        nominal = over_objects.text(given.nominal, "quotas.amounts")
-        limit = over_objects.optional(given.limit, "quotas.amounts")
-        if pods is None or nominal is None or (given.limit is not None and limit is None):
+        if given.parents is not None and "parent" not in given.objects.rules:
+            of = given.parents.of
+            problem = Problem(0, len(of.text), "PS704", "no quota names a parent", "write `parent`")
+            report.add([problem], of)
+        if pods is None or objects is None or (given.parents is not None and parents is None):
             continue
-        rules = [given.pods.text, given.nominal.text, limit and limit.text.text]
-        identity = f"{wanted}#{_digest(source, rules)}"
-        checked.append(QuotaRule(given.name, given.of, pods, nominal, limit, identity))
+        kinds = [objects, *((parents,) if parents else ())]
+        rules = [[(name, rule.text.text) for name, rule in kind.rules.items()] for kind in kinds]
+        names = "|".join(kind.of.text.removeprefix("inputs.") for kind in kinds)
+        identity = f"{names}#{_digest(source, (given.pods.text, rules, given.caps))}"
+        checked.append(QuotaRule(given.name, pods, objects, parents, given.caps, identity))
     return tuple(checked)
+
+
+def _quota_objects(
+    given: QuotaObjects[Text],
+    declared: Sequence[str],
+    inputs: Sequence[CheckedInput],
+    definitions: Definitions,
+    report: _Report,
+) -> QuotaObjects[Checked] | None:
+    """Check what is read of objects that are quotas; None after an error."""
+    wanted = given.of.text.removeprefix("inputs.")
+    entry = next((entry for entry in inputs if entry.name == wanted), None)
+    if entry is None and wanted not in declared:  # a mistake in the input itself is told already
+        message = f"the policy has no input `{wanted}`{did_you_mean(wanted, declared)}"
+        problem = Problem(0, len(given.of.text), "PS101", message, "name it in spec.inputs")
+        report.add([problem], given.of)
+    if entry is None:
+        return None
+    of_object = dataclasses.replace(definitions, scores={"object": entry.type.record})
+    check = _Checker(of_object, report)
+    rules = {
+        name: check.text(text, f"quotas.{OF_QUOTA_OBJECTS[name]}")
+        for name, text in given.rules.items()
+    }
+    known = {name: rule for name, rule in rules.items() if rule is not None}
+    return QuotaObjects(given.of, known) if len(known) == len(rules) else None
 
 
 def _counted(
     source: PolicySource,
     aggregates: Iterable[AggregateRule[Checked]],
     quotas: Iterable[QuotaRule[Checked]],
+    inputs: Iterable[CheckedInput],
 ) -> Counted:
     """Return the types of aggregates and quotas; one with a mistake is told of once."""
     sums = {given.name.text: types.ERROR for given in source.aggregates}
     sums |= dict(aggregates_type(aggregates).fields)
     trees = {given.name.text: types.ERROR for given in source.quotas}
-    trees |= {given.name.text: types.QuotaType("Quota", (), given.identity) for given in quotas}
+    records = {f"inputs.{entry.name}": entry.type.record for entry in inputs}
+    trees |= {
+        given.name.text: types.QuotaType(
+            "Quota", (), given.identity, records[given.objects.of.text]
+        )
+        for given in quotas
+    }
     return Counted(
         types.RecordType("aggregates", tuple(sums.items())),
         types.RecordType("quotas", tuple(trees.items())),

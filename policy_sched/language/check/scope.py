@@ -437,6 +437,9 @@ def select_from(operand: ast.Core, node: ast.Select, scope: Scope) -> ast.Core:
         return _of_input(operand, kind, node, scope)
     if isinstance(kind, types.AggregateType) and node.name == "total":
         return ast.Field(operand=operand, name=node.name, type=kind.value, span=node.span)
+    if isinstance(kind, types.QuotaType) and kind.object is not None and node.name == "object":
+        tree = ast.Field(operand=operand, name=node.name, type=kind.object, span=node.span)
+        return _present(tree, node) if node.optional else tree
     field_type = _field_type(kind, node, scope)
     if field_type is None:
         return silent(node.span)

@@ -230,17 +230,37 @@ class AggregateRule(msgspec.Struct, Generic[E], frozen=True):
     identity: str = ""
 
 
-class QuotaRule(msgspec.Struct, Generic[E], frozen=True):
-    """The entry of ``quotas``: the input whose objects they are, and what is read of pods and them.
+OF_QUOTA_OBJECTS: Final = {
+    "nominal": "amounts",
+    "limit": "amounts",
+    "lends": "amounts",
+    "borrows": "amounts",
+    "parent": "parent",
+    "weight": "weight",
+    "priority": "priority",
+}
+"""What an object may say of its quota, and the section of such a rule below ``quotas``."""
 
-    ``identity``, once checked, names what the cluster keeps of it.
+
+class QuotaObjects(msgspec.Struct, Generic[E], frozen=True):
+    """Objects that are quotas: their input, and by name what is read of them."""
+
+    of: Text
+    rules: Mapping[str, E]
+
+
+class QuotaRule(msgspec.Struct, Generic[E], frozen=True):
+    """The entry of ``quotas``: whose objects they are, and what is read of pods and them.
+
+    ``parents``: objects of a kind of their own that parents are. ``caps``: a parent has no more
+    than its own. ``identity``, once checked, names what the cluster keeps of it.
     """
 
     name: Text
-    of: Text
     pods: E
-    nominal: E
-    limit: E | None = None
+    objects: QuotaObjects[E]
+    parents: QuotaObjects[E] | None = None
+    caps: bool = False
     identity: str = ""
 
 

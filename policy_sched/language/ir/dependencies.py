@@ -22,6 +22,7 @@ from policy_sched.cluster.tables import Scope
 from policy_sched.language.ir import graph, ops
 from policy_sched.language.ir.ops import LoopKind, Trend
 from policy_sched.language.stdlib import has_key, policy_environment, tolerates, value_at
+from policy_sched.language.values import types
 from policy_sched.model import Taint, ports_conflict
 
 _TOLERATIONS: Final = "tolerations"
@@ -174,7 +175,7 @@ def _inputs_of(read: Iterable[graph.Op], *, roots: bool = True) -> Iterator[str]
         if op.kind in _OF_INPUTS and (roots or op.kind is not ops.INPUT_ROOT):
             yield str(op.data)
         elif op.kind in _OF_QUOTAS:
-            yield str(op.data).rpartition("#")[0]
+            yield from types.inputs_of_quotas(str(op.data))
 
 
 def _asks_tolerations(op: graph.Op) -> bool:

@@ -332,7 +332,8 @@ def unused_variables(trees: Trees, source: PolicySource) -> Iterator[Finding]:
 
 def unused_inputs(trees: Trees, source: PolicySource) -> Iterator[Finding]:
     """Yield inputs that no rule, no aggregate and no quota reads."""
-    used = _used(trees) | {quota.of.text for quota in source.quotas}
+    kinds = [kind for quota in source.quotas for kind in (quota.objects, quota.parents)]
+    used = _used(trees) | {kind.of.text for kind in kinds if kind is not None}
     if "inputs" not in used:
         for given in source.inputs:
             if f"inputs.{given.name.text}" not in used:

@@ -136,11 +136,11 @@ class Lowering:
         return value.value
 
     def quotas(self, kind: types.QuotaType) -> str:
-        """Return the name that the cluster knows quotas by: it begins with their input's."""
-        name, _, own = kind.identity.partition("#")
+        """Return the name that the cluster knows quotas by: it begins with their inputs'."""
         known = self.globals.get("inputs")
         inputs = known.value if isinstance(known, Constant) else {}
-        return f"{inputs.get(name, name)}#{own}"
+        names = [inputs.get(name, name) for name in types.inputs_of_quotas(kind.identity)]
+        return f"{'|'.join(names)}#{kind.identity.rpartition('#')[2]}"
 
     # Facts.
 

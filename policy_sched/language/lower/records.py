@@ -126,6 +126,11 @@ def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: S
     kind = operand.type
     if isinstance(kind, types.InputType):
         return _whole_input(low, operand, name, result, span)
+    if isinstance(kind, types.QuotaType) and name == "object":
+        stated = low.op(ops.ATTR, operand.op, rep="o", data=name)
+        there = low.op(ops.IS_SOME, stated, rep="b")
+        op = low.op(ops.WHERE, there, stated, _default(low, result).op, rep="o")
+        return Value(op, operand.err, result)
     if kind == types.UNKNOWN:  # of an element that cannot be there
         return with_error(low, low.failing(NO_VALUE, "", span, result), operand.err)
     assert isinstance(kind, types.RecordType), (kind, name)

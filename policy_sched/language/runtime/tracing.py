@@ -36,7 +36,8 @@ class TracedRuntime(Runtime):
     def quota_total(self, name: str, pod: model.PodInfo) -> tables.QuotaState:
         """Return all quotas of an entry together, without the pod that is decided."""
         quotas = self._tables.quotas[name]
-        self._dependencies.read(quotas.objects, tables.ANY)
+        for kind in quotas.kinds:
+            self._dependencies.read(kind.objects, tables.ANY)
         self._dependencies.read(quotas.used, tables.ANY)
         return super().quota_total(name, pod)
 
@@ -109,6 +110,7 @@ class _TracedQuota:
         if attribute in ("name", "exists"):
             self._dependencies.read(quotas.objects, key)
         else:
-            self._dependencies.read(quotas.objects, tables.ANY)
-            self._dependencies.read(quotas.used, key)
+            for kind in quotas.kinds:
+                self._dependencies.read(kind.objects, tables.ANY)
+            self._dependencies.read(quotas.used, tables.ANY if quotas.nested else key)
         return getattr(self._quota(self._name, self._pod), attribute)

@@ -108,9 +108,18 @@ class InputType(Type, frozen=True):
 
 
 class QuotaType(RecordType, frozen=True):
-    """The record Quota of a policy; ``identity`` is the name that the cluster knows it by."""
+    """The record Quota of a policy; ``identity`` is the name that the cluster knows it by.
+
+    ``object`` is the type of its object; None where it stands for all quotas together.
+    """
 
     identity: str = ""
+    object: ObjectType | None = None
+
+
+def inputs_of_quotas(identity: str) -> list[str]:
+    """Return the inputs whose objects quotas are: the identity begins with them."""
+    return identity.rpartition("#")[0].split("|")
 
 
 class AggregateType(Type, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -14,16 +14,20 @@ import numpy.typing as npt
 from policy_sched.cluster.tables import (
     Aggregate,
     Contribution,
+    Grant,
     NodeTable,
     NodeView,
     OtherPod,
     PodTable,
+    QuotaKind,
     Quotas,
+    weight_in_thousandths,
 )
 from policy_sched.language import (
     BoundUnit,
     CompiledAggregate,
     CompiledPolicy,
+    CompiledQuotaObjects,
     CompiledQuotas,
     GateRule,
     Sections,
@@ -447,26 +451,50 @@ def _quotas(given: CompiledQuotas, table: NodeTable, runtime: Runtime) -> Quotas
     known = table.quotas.get(given.identity)
     if known is not None:
         return known
-    pods, of_object = BoundUnit(given.pods, runtime), BoundUnit(given.amounts, runtime)
+    pods, reads = BoundUnit(given.pods, runtime), given.pods.reads
 
     def key_of(pod: PodInfo) -> str:
         key = pods.evaluate(0, pod, _NO_CYCLE, 0)
         return "" if isinstance(key, Failure) else str(key)
 
-    def amounts(record: Any) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        out = of_object.scalar(None, SimpleNamespace(object=record), 0)
-        found = [of_object.one(root, out) for root in of_object.unit.roots]
-        nominal, limit = ({} if isinstance(one, Failure) else one for one in (*found, {})[:2])
-        return nominal, limit
-
-    quotas = Quotas(table.input_table(given.input), key_of, amounts)
+    quotas = Quotas(
+        key_of,
+        [
+            QuotaKind(kind.input, table.input_table(kind.input), _grants(kind, runtime))
+            for kind in given.kinds
+        ],
+        table.total_allocatable,
+        caps=given.caps,
+        reads_namespaces=("namespaceObject",) in reads.pod,
+        inputs=reads.objects,
+        roots=reads.inputs,
+    )
+    quotas.tell = table.quota_problem
+    for (identity, key), why in quotas.problems.items():
+        quotas.tell(identity, key, why)
     table.quotas[given.identity] = quotas
-    for key in quotas.objects.by_key:
-        quotas.concerned(key)
-    quotas.used.inputs = frozenset({given.input})
-    quotas.used.concerned = quotas.concerned
     table.aggregates.add(given.identity, quotas.used)
     return quotas
+
+
+def _grants(kind: CompiledQuotaObjects, runtime: Runtime) -> Callable[[Any], Grant]:
+    """Return what reads an object of a quota; what cannot be computed is as if not stated."""
+    unit = BoundUnit(kind.unit, runtime)
+
+    def grant(record: Any) -> Grant:
+        out, problem = unit.scalar(None, SimpleNamespace(object=record), 0), ""
+        said: dict[str, Any] = {}
+        for name, root in zip(kind.names, unit.unit.roots, strict=True):
+            value = unit.one(root, out)
+            if isinstance(value, Failure):
+                problem = problem or f"{name}: {value.message}"
+            elif name == "weight":
+                said[name] = weight_in_thousandths(value)
+            else:
+                said[name] = value
+        return Grant(**said, problem=problem)
+
+    return grant
 
 
 def bind(policy: CompiledPolicy, nodes: NodeTable, pods: PodTable | None = None) -> BoundPolicy:

@@ -66,7 +66,9 @@ _RULE_KEYS: Final = frozenset(
 _DURATION_KEYS: Final = frozenset({"timeout", "every"})
 _AGGREGATE_KEYS: Final = frozenset({"by", "where", "sum", "max", "min", "union"})
 """Rules of an entry of ``aggregates``."""
-_QUOTA_KEYS: Final = frozenset({"pods", "nominal", "limit"})
+_QUOTA_KEYS: Final = frozenset(
+    {"pods", "nominal", "limit", "parent", "lends", "borrows", "weight", "priority"}
+)
 """Rules of an entry of ``quotas``."""
 
 
@@ -99,7 +101,8 @@ def _entry(key: str, item: Any, marked: Marked, rules: list[models.Path], path: 
     """Return the text of a rule; the rules in other values are visited."""
     rule = key in _RULE_KEYS or (key == "resolvable" and not isinstance(item, bool))
     rule = rule or (key in _AGGREGATE_KEYS and path[-3:-2] == ("aggregates",))
-    rule = rule or (key in _QUOTA_KEYS and path[-3:-2] == ("quotas",))
+    of_quota = path[:-1] if path[-2:-1] != ("parents",) else path[:-2]
+    rule = rule or (key in _QUOTA_KEYS and of_quota[-2:-1] == ("quotas",))
     if key in _DURATION_KEYS and isinstance(item, str) and bare_duration(item):
         return item
     if not rule or isinstance(item, dict | list):

@@ -281,12 +281,29 @@ def _aggregate(
 
 def _quota(text: _Texts, i: int, given: models.Quota) -> diagnostics.QuotaRule[diagnostics.Text]:
     """Return an entry of quotas."""
+    at = ("quotas", i)
     return diagnostics.QuotaRule(
-        name=text("quotas", i, "name"),
-        of=text("quotas", i, "of"),
-        pods=text("quotas", i, "pods"),
-        nominal=text("quotas", i, "nominal"),
-        limit=None if given.limit is None else text("quotas", i, "limit"),
+        name=text(*at, "name"),
+        pods=text(*at, "pods"),
+        objects=_quota_objects(text, given, *at),
+        parents=None
+        if given.parents is None
+        else _quota_objects(text, given.parents, *at, "parents"),
+        caps=given.inner == "caps",
+    )
+
+
+def _quota_objects(
+    text: _Texts, given: models.QuotaObjects, *at: str | int
+) -> diagnostics.QuotaObjects[diagnostics.Text]:
+    """Return what objects say of quotas."""
+    return diagnostics.QuotaObjects(
+        text(*at, "of"),
+        {
+            name: text(*at, name)
+            for name in diagnostics.OF_QUOTA_OBJECTS
+            if getattr(given, name) is not None
+        },
     )
 
 

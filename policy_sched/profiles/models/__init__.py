@@ -84,6 +84,7 @@ from policy_sched.profiles.models.policy import (
     PreFilterRuleEntry as PreFilterRuleEntry,
     QueueOrder as QueueOrder,
     Quota as Quota,
+    QuotaObjects as QuotaObjects,
     VetoRule as VetoRule,
 )
 from policy_sched.profiles.models.types import (

@@ -367,19 +367,38 @@ class Aggregate(Document):
     """The texts that are in the list of any pod, in order."""
 
 
-class Quota(Document):
-    """What teams may use: an object of an input grants amounts to the pods of its key."""
+class QuotaObjects(Document):
+    """Objects of an input that are quotas: what each of them says."""
 
-    name: Identifier
-    """Rules read all of them together as quotas.NAME, the pod's own one as quota."""
     of: Annotated[str, Field(pattern=r"^inputs\.[A-Za-z_][A-Za-z0-9_]*$")]
     """The input whose objects the quotas are, such as inputs.quota."""
-    pods: Expression
-    """Key of the quota that a pod counts to; a pod whose key has no object has no quota."""
     nominal: Expression
     """Amounts that the object grants."""
     limit: Expression | None = None
     """Amounts that are never to be exceeded. Absent: there are none."""
+    parent: Expression | None = None
+    """Key of its parent, "" for none; one that no object describes grants nothing of its own."""
+    lends: Expression | None = None
+    """How much of nominal others may use; a resource that is not named: all of it."""
+    borrows: Expression | None = None
+    """How much it may use beyond nominal; a resource that is not named: all there is."""
+    weight: Expression | None = None
+    """Its part of what is shared beyond nominal amounts, against others: an int or a double."""
+    priority: Expression | None = None
+    """Whose turn it is first where such amounts are shared: greater ones."""
+
+
+class Quota(QuotaObjects):
+    """What teams may use: an object of an input grants amounts to the pods of its key."""
+
+    name: Identifier
+    """Rules read all of them together as quotas.NAME, the pod's own one as quota."""
+    pods: Expression
+    """Key of the quota that a pod counts to; a pod whose key has no object has no quota."""
+    parents: QuotaObjects | None = None
+    """Objects of a kind of their own that parents are, as cohorts of queues."""
+    inner: Literal["adds", "caps"] = "adds"
+    """What a parent has: its nominal amounts and what its children lend; or the former alone."""
 
 
 class PreFilter(Document):

@@ -1,0 +1,415 @@
+"""The tree of quotas equals what all objects and pods give, worked out anew each time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from random import Random
+from typing import NamedTuple
+
+import pytest
+
+from policy_sched.cluster.tables.aggregates import BOUND, OtherPod
+from policy_sched.cluster.tables.inputs import InputTable
+from policy_sched.cluster.tables.quotas import (
+    INFINITE,
+    MAX_DEPTH,
+    Grant,
+    QuotaKind,
+    Quotas,
+    QuotaState,
+)
+from policy_sched.model import PodInfo
+from policy_sched.testing import make_pod
+from tests.examples import scaled
+
+RESOURCES = ("cpu", "memory")
+
+
+class Place(NamedTuple):
+    """A node of the model: the number of its kind, and its key."""
+
+    kind: int
+    key: str
+
+
+class Model:
+    """All amounts from the objects and pods, by the definitions and nothing that is kept."""
+
+    def __init__(
+        self,
+        objects: list[dict[str, Grant]],
+        pods: Iterable[tuple[str, Mapping[str, int]]],
+        *,
+        caps: bool,
+    ) -> None:
+        self.caps = caps
+        self.grants = {
+            Place(kind, key): grant
+            for kind, known in enumerate(objects)
+            for key, grant in known.items()
+        }
+        above = len(objects) - 1
+        self.stated = {
+            place: Place(above, grant.parent)
+            for place, grant in self.grants.items()
+            if grant.parent
+        }
+        circles = {place for place in self.stated if self._returns(place)}
+        self.parents = {p: q for p, q in self.stated.items() if p not in circles}
+        for place in sorted(self.parents, key=lambda p: len(self._up(p))):
+            if len(self._up(place)) > MAX_DEPTH:  # nearer to the root first
+                del self.parents[place]
+        self.pods = [(Place(0, key), amounts) for key, amounts in pods]
+
+    def _returns(self, place: Place) -> bool:
+        """Return whether the way up comes back to where it began."""
+        at = self.stated.get(place)
+        for _ in range(len(self.stated) + 1):
+            if at is None or at == place:
+                return at == place
+            at = self.stated.get(at)
+        return False
+
+    def _up(self, place: Place) -> list[Place]:
+        way = [place]
+        while way[-1] in self.parents:
+            way.append(self.parents[way[-1]])
+        return way
+
+    def children(self, place: Place) -> list[Place]:
+        """Return the nodes below a node."""
+        return [child for child, parent in self.parents.items() if parent == place]
+
+    def grant(self, place: Place) -> Grant:
+        """Return what an object says; one that is not there says nothing."""
+        return self.grants.get(place, Grant())
+
+    def nominal(self, place: Place, name: str) -> int:
+        """Return what a node has."""
+        own = self.grant(place).nominal.get(name, 0)
+        if self.caps:
+            return own
+        lent = (self.nominal(c, name) - self.kept(c, name) for c in self.children(place))
+        return own + sum(lent)
+
+    def kept(self, place: Place, name: str) -> int:
+        """Return what of it nobody else gets."""
+        lends = self.grant(place).lends
+        return max(0, self.nominal(place, name) - lends[name]) if name in lends else 0
+
+    def used(self, place: Place, name: str) -> int:
+        """Return what counts at a node."""
+        total = 0
+        if place in self.grants:
+            total = sum(amounts.get(name, 0) for at, amounts in self.pods if at == place)
+        for child in self.children(place):
+            used, kept = self.used(child, name), self.kept(child, name)
+            total += max(used, kept) if self.caps else max(used - kept, 0)
+        return total
+
+    def available(self, place: Place, name: str) -> int:
+        """Return what a node may still use."""
+        used, nominal = self.used(place, name), self.nominal(place, name)
+        grant = self.grant(place)
+        if place in self.parents:
+            kept = self.kept(place, name)
+            lent = self.available(self.parents[place], name)
+            if name in grant.borrows:
+                lent = min(lent, nominal + grant.borrows[name] - max(used, kept))
+            room = max(0, kept - used) + lent
+        else:
+            room = nominal - used
+        return min(room, grant.limit[name] - used) if name in grant.limit else room
+
+    def most(self, place: Place, name: str) -> int:
+        """Return what a node could use if nobody used anything."""
+        if self.caps:
+            others = Model([{}, {}], [], caps=True)
+            others.grants, others.parents = self.grants, self.parents
+            return others.available(place, name)
+        grant, nominal = self.grant(place), self.nominal(place, name)
+        most = nominal
+        if place in self.parents:
+            most = self.kept(place, name) + self.most(self.parents[place], name)
+            most = min(most, nominal + grant.borrows.get(name, most))
+        return min(most, grant.limit.get(name, most))
+
+    def share(self, place: Place) -> int:
+        """Return Kueue's share."""
+        over = {
+            name: self.used(place, name) - self.nominal(place, name)
+            for name in RESOURCES
+            if self.used(place, name) > self.nominal(place, name)
+        }
+        if place not in self.parents or not over:
+            return 0
+        if not self.grant(place).weight:
+            return INFINITE
+        most = {name: self.most(self.parents[place], name) for name in over}
+        parts = [int(Fraction(1000 * over[n], most[n])) for n in over if most[n] > 0]
+        return int(Fraction(1000 * max(parts, default=-1), self.grant(place).weight))
+
+    def height(self, place: Place, request: Mapping[str, int]) -> int:
+        """Return how far up a request borrows."""
+        heights = [0]
+        for name, amount in request.items():
+            if not amount:
+                continue
+            rest, at = amount, place
+            while at in self.parents and self.used(at, name) + rest > self.nominal(at, name):
+                rest -= max(0, self.kept(at, name) - self.used(at, name))
+                at = self.parents[at]
+            heights.append(0 if at == place else self._height(at))
+        return max(heights)
+
+    def _height(self, place: Place) -> int:
+        return max((1 + self._height(child) for child in self.children(place)), default=0)
+
+
+def _amounts(random: Random, most: int, *, named: float = 0.8) -> dict[str, int]:
+    return {name: random.randrange(most) for name in RESOURCES if random.random() < named}
+
+
+def _grant(random: Random, keys: tuple[str, ...]) -> Grant:
+    return Grant(
+        _amounts(random, 12),
+        _amounts(random, 20, named=0.2),
+        _amounts(random, 8, named=0.4),
+        _amounts(random, 8, named=0.3),
+        random.choice((*keys, *keys, "", "nobody")),
+        random.choice((0, 500, 1000, 3000)),
+    )
+
+
+def _without_zeros(amounts: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+def _equals(state: QuotaState, model: Model, kind: int = 0) -> None:
+    """Compare a quota with the model, and its ancestors."""
+    place = Place(kind, state.name)
+    for name in RESOURCES:
+        assert state.used.get(name, 0) == model.used(place, name)
+        assert state.nominal.get(name, 0) == model.nominal(place, name)
+        assert state.available.get(name, 0) == model.available(place, name)
+        assert state.borrowed.get(name, 0) == max(
+            0, model.used(place, name) - model.nominal(place, name)
+        )
+    assert state.share == model.share(place)
+
+
+class Cluster:
+    """Quotas with their objects and pods; `expected` is the model of them."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.caps = random.random() < 0.4
+        kinds = random.choice((1, 2))
+        self.tables = [InputTable() for _ in range(kinds)]
+        self.pods: dict[str, PodInfo] = {}
+        self.told: dict[tuple[str, str], str] = {}
+        self.keys = ("a", "b", "c", "d")
+        self.quotas = self.made()
+        self.quotas.tell = self._tell
+
+    def _tell(self, identity: str, key: str, why: str) -> None:
+        if why:
+            self.told[identity, key] = why
+        else:
+            self.told.pop((identity, key), None)
+
+    def made(self) -> Quotas:
+        """Return quotas that begin with what is there, as after a reload."""
+        kinds = [
+            QuotaKind(str(i), table, lambda record: record) for i, table in enumerate(self.tables)
+        ]
+        quotas = Quotas(lambda pod: pod.namespace, kinds, lambda _: 1000, caps=self.caps)
+        quotas.used.start({}, 0)
+        for pod in self.pods.values():
+            quotas.used.come(BOUND, pod, -1)
+        return quotas
+
+    def new_pod(self, number: int) -> PodInfo:
+        """Return a pod of any key, also of one without an object."""
+        random = self.random
+        amounts = {"cpu": f"{random.randrange(6)}m", "memory": str(random.randrange(6))}
+        return PodInfo.of(
+            make_pod(f"p{number}", namespace=random.choice((*self.keys, "other")), **amounts)
+        )
+
+    def step(self, number: int) -> None:
+        """Let anything happen."""
+        random, quotas = self.random, self.quotas
+        what = random.random()
+        if what < 0.35:
+            i = random.randrange(len(self.tables))
+            key = random.choice(self.keys if random.random() < 0.8 else ("e", "f", "g", "h"))
+            if key in self.tables[i].by_key and random.random() < 0.4:
+                self.tables[i].remove(key)
+                self.told.pop((str(i), key), None)
+            else:
+                self.tables[i].put(key, _grant(random, self.keys))
+            quotas.object_changed(str(i), key)
+        elif what < 0.7:
+            pod = self.new_pod(number)
+            self.pods[pod.uid] = pod
+            quotas.used.come(BOUND, pod, -1)
+        elif what < 0.95 and self.pods:
+            uid = random.choice([*self.pods])
+            del self.pods[uid]
+            quotas.used.leave(BOUND, uid)
+        else:
+            self.quotas = self.made()
+            self.quotas.tell = self._tell
+
+    def expected(self, apart: PodInfo | None = None, others: Iterable[OtherPod] = ()) -> Model:
+        """Return the model, without a pod and with changes of others."""
+        pods = {uid: pod for uid, pod in self.pods.items() if apart is None or uid != apart.uid}
+        for sign, pod, _ in others:
+            if sign > 0 and (apart is None or pod.uid != apart.uid):
+                pods[pod.uid] = pod
+            else:
+                pods.pop(pod.uid, None)
+        objects = [dict(table.by_key) for table in self.tables]
+        counted = [(pod.namespace, pod.requests) for pod in pods.values()]
+        return Model(objects, counted, caps=self.caps)
+
+
+@pytest.mark.parametrize("seed", range(scaled(40)))
+def test_the_tree_is_what_all_objects_and_pods_give(seed: int) -> None:
+    """An object that moved, or a victim of a dry run, left amounts behind at the ancestors."""
+    cluster = Cluster(Random(seed))
+    random = cluster.random
+    for number in range(40):
+        cluster.step(number)
+        model, quotas = cluster.expected(), cluster.quotas
+        for key in (*cluster.keys, "e"):
+            state = quotas.state(key)
+            assert state.exists == (Place(0, key) in model.grants)
+            if not state.exists:
+                continue
+            above = len(cluster.tables) - 1
+            for i, node in enumerate(state.path):
+                _equals(node, model, above if i else 0)
+            way = [state.name, *(p.key for p in model._up(Place(0, key))[1:])]  # the model's own
+            assert [node.name for node in state.path] == way
+            request = _amounts(random, 9)
+            assert state.height(request) == model.height(Place(0, key), request)
+            lacking = {
+                name: amount - max(0, model.available(Place(0, key), name))
+                for name, amount in request.items()
+            }
+            assert state.lacking(request) == {n: a for n, a in lacking.items() if a > 0}
+        cut = {p for p in model.stated if p not in model.parents}
+        assert {(p.kind, p.key) for p in cut} == {(int(i), key) for i, key in quotas.problems}
+        assert quotas.problems == {place: cluster.told[place] for place in quotas.problems}
+
+
+@pytest.mark.parametrize("seed", range(scaled(40)))
+def test_a_dry_run_counts_as_if_it_were_true(seed: int) -> None:
+    """The pod that is decided, victims and nominated pods: each counts, or does not, exactly."""
+    cluster = Cluster(Random(seed))
+    random = cluster.random
+    for number in range(40):
+        cluster.step(number)
+        pods = [*cluster.pods.values()]
+        victims = random.sample(pods, min(len(pods), random.randrange(4)))
+        apart = random.choice([*pods, cluster.new_pod(1000)])
+        others: list[OtherPod] = [(-1, pod, -1) for pod in victims]
+        others += [(1, cluster.new_pod(2000 + i), -1) for i in range(random.randrange(3))]
+        model = cluster.expected(apart, others)
+        for key in cluster.keys:
+            state = cluster.quotas.state(key, apart, others)
+            above = len(cluster.tables) - 1
+            for i, node in enumerate(state.path):
+                _equals(node, model, above if i else 0)
+            if state.exists:
+                request = {"cpu": random.randrange(9)}
+                more = cluster.expected(apart, others)
+                more.pods.append((Place(0, key), request))
+                _equals(state.with_request(request), more)
+        total = cluster.quotas.total(apart, others)
+        used = {
+            name: sum(a.get(name, 0) for at, a in model.pods if at in model.grants)
+            for name in RESOURCES
+        }
+        assert _without_zeros(total.used) == _without_zeros(used)
+        counting = [p for p in model.grants if not cluster.caps or p not in model.parents]
+        nominal = {n: sum(model.grant(p).nominal.get(n, 0) for p in counting) for n in RESOURCES}
+        assert _without_zeros(total.nominal) == _without_zeros(nominal)
+
+
+def _quotas(grants: Mapping[str, Grant], told: dict[str, str], *, caps: bool = False) -> Quotas:
+    table = InputTable()
+    for key, grant in grants.items():
+        table.put(key, grant)
+    kind = QuotaKind("q", table, lambda record: record)
+    quotas = Quotas(lambda pod: pod.namespace, [kind], lambda _: 0, caps=caps)
+    quotas.tell = lambda _, key, why: told.update({key: why})
+    return quotas
+
+
+def test_a_circle_is_told_and_its_nodes_are_roots() -> None:
+    """Three teams, each below the next, made every look-up of a quota run forever."""
+    told: dict[str, str] = {}
+    quotas = _quotas({"a": Grant(parent="b"), "d": Grant(parent="a"), "b": Grant()}, told)
+    table = quotas.objects
+    table.put("c", Grant(parent="a"))
+    quotas.object_changed("q", "c")
+    table.put("b", Grant(parent="c"))
+    quotas.object_changed("q", "b")
+    why = "its parents are a circle: a -> b -> c -> a; it counts as a root"
+    assert told == {"a": why, "b": why, "c": why}
+    assert [node.name for node in quotas.state("d").path] == ["d", "a"]
+    table.remove("c")
+    quotas.object_changed("q", "c")
+    assert told["a"] == told["b"] == ""
+    assert [node.name for node in quotas.state("d").path] == ["d", "a", "b", "c"]
+
+
+def test_a_tree_of_too_many_levels_is_cut() -> None:
+    """A chain of ten is a chain of eight below which another one begins."""
+    told: dict[str, str] = {}
+    chain = {f"n{i}": Grant(parent=f"n{i - 1}" if i else "") for i in range(10)}
+    quotas = _quotas(chain, told)
+    assert len(quotas.state("n7").path) == MAX_DEPTH
+    assert [node.name for node in quotas.state("n9").path] == ["n9", "n8"]
+    assert quotas.problems == {("q", "n8"): "it has more than 7 ancestors; it counts as a root"}
+
+
+def test_quotas_beyond_the_most_wait_for_others_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Objects without number took memory and time without bound."""
+    monkeypatch.setattr("policy_sched.cluster.tables.quotas.MAX_NODES", 2)
+    told: dict[str, str] = {}
+    quotas = _quotas({"a": Grant(), "b": Grant(), "c": Grant({"cpu": 1})}, told)
+    assert not quotas.state("c").exists
+    assert [*quotas.problems] == [("q", "c")]
+    quotas.objects.remove("a")
+    quotas.object_changed("q", "a")
+    assert quotas.state("c").nominal == {"cpu": 1}
+    assert told["c"] == ""
+    assert not quotas.problems
+
+
+def test_an_object_that_comes_counts_pods_that_were_there() -> None:
+    """All pods of the cluster were asked for their key again, for each team that was made."""
+    asked: list[str] = []
+    table = InputTable()
+
+    def key_of(pod: PodInfo) -> str:
+        asked.append(pod.uid)
+        return pod.namespace
+
+    quotas = Quotas(key_of, [QuotaKind("q", table, lambda record: record)], lambda _: 0)
+    for i in range(5):
+        quotas.used.come(BOUND, PodInfo.of(make_pod(f"p{i}", namespace="a", cpu=1)), -1)
+    table.put("a", Grant())
+    quotas.object_changed("q", "a")
+    assert quotas.state("a").used == {"cpu": 5000}
+    assert quotas.total().used == {"cpu": 5000}
+    table.remove("a")
+    quotas.object_changed("q", "a")
+    assert not quotas.state("a").exists
+    assert not quotas.total().used
+    assert len(asked) == 5
