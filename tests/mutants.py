@@ -77,6 +77,18 @@ MUTANTS: Final = (
         AGGREGATES, "rows = {row_of.get(str(key), -1) for key in keys}", "rows = {row}", COUNTED
     ),
     Mutant(AGGREGATES, "        self.come(BOUND, pod, row)\n", "        pass\n", COUNTED),
+    Mutant(
+        AGGREGATES,
+        "self._changed(aggregate, source, -1, aggregate.come(source, pod, row))",
+        "pass",
+        ("tests/plugins/rules/test_inputs.py",),
+    ),
+    Mutant(
+        AGGREGATES,
+        "            self._note_lookups(source, pod, row)\n",
+        "            pass\n",
+        ("tests/plugins/rules/test_inputs.py",),
+    ),
     Mutant(AGGREGATES, "aggregate.leave(other, pod.uid)", "()", COUNTED),
     Mutant(AGGREGATES, "aggregate.reads_queue or ", "", COUNTED),
     Mutant(

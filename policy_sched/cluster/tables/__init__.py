@@ -10,6 +10,7 @@ from policy_sched.cluster.tables.aggregates import (
     Aggregate as Aggregate,
     Aggregates as Aggregates,
     Contribution as Contribution,
+    Lookup as Lookup,
     OtherPod as OtherPod,
 )
 from policy_sched.cluster.tables.column import (

@@ -17,10 +17,11 @@ value for each node, otherwise any.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from fractions import Fraction
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 from typing import Any, Final, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -48,10 +49,11 @@ _SOURCE_OF: Final[Mapping[QueueState, str]] = {
 }
 """What a pod's place in the queue makes it; elsewhere it is on a node, or gone."""
 
+LOG: Final = logging.getLogger(__name__)
 MAX_KEYS: Final = 1_000_000
 """Keys of one aggregate; pods of further keys do not count."""
 MAX_RESOURCES: Final = 16
-"""Resources of one key; further ones do not count."""
+"""Resources of one key that rules read; a warning says that there are more."""
 _TOTAL: Final = object()
 
 Change: TypeAlias = tuple[int, Any]
@@ -68,6 +70,8 @@ class Contribution(msgspec.Struct, frozen=True):
 
 
 Keys: TypeAlias = tuple[Hashable, ...]
+Lookup: TypeAlias = tuple[str, str | None]
+"""The identity of an input, and a key of it; None: all of them."""
 _NO_FORM: Final = (None, None)
 _NO_FORMS: Final[Mapping[str, Any]] = {}
 Contribute: TypeAlias = Callable[[PodInfo, int], Contribution | None]
@@ -121,25 +125,51 @@ class _SumOfDoubles(_Sum):
 
 
 class _SumOfResources:
-    """A sum of resources, by name; a name whose sum is 0 is left out."""
+    """A sum of resources, by name; a name whose sum is 0 is left out.
 
-    __slots__ = ("amounts",)
+    Of more than `MAX_RESOURCES` names those are read that come first: names of Kubernetes' own, and
+    then others, in order.
+    """
+
+    __slots__ = ("_first", "amounts")
 
     def __init__(self) -> None:
         self.amounts: dict[str, int] = {}
+        self._first: list[str] | None = None
 
     def change(self, sign: int, value: Mapping[str, int]) -> None:
         amounts = self.amounts
         for name, amount in value.items():
             total = amounts.get(name, 0) + sign * amount
-            if not total:
-                amounts.pop(name, None)
-            elif name in amounts or len(amounts) < MAX_RESOURCES:
+            if bool(total) != (name in amounts):
+                self._first = None
+            if total:
                 amounts[name] = total
+            else:
+                amounts.pop(name, None)
+
+    def _names(self) -> list[str]:
+        """Return the names that are read."""
+        if self._first is None:
+            self._first = nsmallest(
+                MAX_RESOURCES, self.amounts, key=lambda name: ("/" in name, name)
+            )
+            LOG.warning(
+                "an aggregate has %d resources for one key; %s and later ones are not read",
+                len(self.amounts),
+                min(self.amounts.keys() - {*self._first}),
+            )
+        return self._first
 
     def read(self, changes: Iterable[Change]) -> Any:
         amounts = self.amounts
-        if changes:
+        if len(amounts) > MAX_RESOURCES:
+            amounts = {name: amounts[name] for name in self._names()}
+            changes = [
+                (sign, {name: value[name] for name in amounts if name in value})
+                for sign, value in changes
+            ]
+        elif changes:
             amounts = dict(amounts)
         for sign, value in changes:
             for name, amount in value.items():
@@ -256,6 +286,11 @@ class Aggregate(Watched):
         self.reads_namespaces = reads_namespaces
         self.inputs = inputs
         self.roots = roots
+        self.lookups: set[Lookup] | None = None
+        """Where ``contribute`` notes what it looks up in inputs, so that after a change of an
+        object those pods are counted anew that read it. None: all pods are."""
+        self._readers: dict[Lookup, dict[tuple[str, str], tuple[PodInfo, int]]] = {}
+        self._read: dict[tuple[str, str], tuple[Lookup, ...]] = {}
         self.concerned: Callable[[str], bool] | None = None
         """Whether pods count otherwise after the change of a key of an input; None: always."""
         self.contribute = contribute
@@ -279,6 +314,8 @@ class Aggregate(Watched):
         self.counted.clear()
         self._from.clear()
         self._cells.clear()
+        self._readers.clear()
+        self._read.clear()
         self.version += 1
         self.changed(ANY)
         self._row_of = row_of
@@ -287,14 +324,43 @@ class Aggregate(Watched):
 
     def come(self, source: str, pod: PodInfo, row: int) -> Keys:
         """A pod came from a source, or has another form there; return whose values changed."""
+        if self.lookups is not None:
+            self.lookups.clear()
         own = self.contribute(pod, row)
+        if self.lookups is not None:
+            self._note_lookups(source, pod, row)
         if own is None:
-            return self.leave(source, pod.uid)
+            return self._drop(source, pod.uid)
         self._from.setdefault(pod.uid, {})[source] = pod, own
         return self._settle(pod.uid)
 
     def leave(self, source: str, uid: str) -> Keys:
         """A pod left a source; return whose values changed."""
+        self._forget_lookups(source, uid)
+        return self._drop(source, uid)
+
+    def _note_lookups(self, source: str, pod: PodInfo, row: int) -> None:
+        self._forget_lookups(source, pod.uid)
+        self._read[source, pod.uid] = read = tuple(self.lookups or ())
+        for lookup in read:
+            self._readers.setdefault(lookup, {})[source, pod.uid] = pod, row
+
+    def _forget_lookups(self, source: str, uid: str) -> None:
+        for lookup in self._read.pop((source, uid), ()):
+            readers = self._readers[lookup]
+            del readers[source, uid]
+            if not readers:
+                del self._readers[lookup]
+
+    def pods_reading(self, identity: str, key: str) -> list[tuple[str, PodInfo, int]]:
+        """Return the pods, with source and row, for which a key of an input was looked up."""
+        found = {
+            **self._readers.get((identity, key), {}),
+            **self._readers.get((identity, None), {}),
+        }
+        return [(source, pod, row) for (source, _), (pod, row) in found.items()]
+
+    def _drop(self, source: str, uid: str) -> Keys:
         forms = self._from.get(uid)
         if forms is None or forms.pop(source, None) is None:
             return ()
@@ -570,7 +636,12 @@ class Aggregates(Watched):
         """The object of a key of an input changed: pods may count otherwise."""
         for aggregate in self._live():
             concerned = aggregate.concerned
-            if identity in aggregate.inputs and (concerned is None or concerned(key)):
+            if identity not in aggregate.inputs:
+                continue
+            if aggregate.lookups is not None:
+                for source, pod, row in aggregate.pods_reading(identity, key):
+                    self._changed(aggregate, source, -1, aggregate.come(source, pod, row))
+            elif concerned is None or concerned(key):
                 self._restart(aggregate)
 
     def _restart(self, aggregate: Aggregate) -> None:

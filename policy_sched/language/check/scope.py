@@ -363,7 +363,10 @@ def _unknown_name(node: ast.Ident, scope: Scope) -> ast.Core:
             candidates = [
                 f"`{v}.{name}`" for v in sorted(visible & variables) if _has(v, name, environment)
             ]
-            hint = f"visible here: {', '.join(sorted(visible))}"
+            counted = definitions.counted
+            absent = set() if counted.aggregates.fields else {"aggregates"}
+            absent |= set() if counted.quotas.fields else {"quotas", "quota", "victimQuota"}
+            hint = f"visible here: {', '.join(sorted(visible - absent))}"
             hint = f"write one of {', '.join(candidates)}" if candidates else hint
     return scope.wrong("PS101", node.span, message, hint, cel=undeclared(name))
 
@@ -536,6 +539,9 @@ def _field_type(kind: types.Type, node: ast.Select, scope: Scope) -> types.Type 
         hint = f"`{name}` is a method: write `.{name}(...)`"
     elif not did_you_mean(name, fields):
         hint = f"its fields: {', '.join(fields)}" if fields else "it has no fields at all"
+        if isinstance(node.operand, ast.Ident) and node.operand.name in ("aggregates", "quotas"):
+            hint = "" if fields else f"the policy has none: write spec.{node.operand.name}"
+            hint = hint or f"declared: {', '.join(fields)}"
     cel = f"undefined field '{name}'"
     scope.report("PS102", node.name_span, message, hint, cel=cel, at=at)
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -15,6 +15,7 @@ from policy_sched.cluster.tables import (
     Aggregate,
     Contribution,
     Grant,
+    Lookup,
     NodeTable,
     NodeView,
     OtherPod,
@@ -30,6 +31,7 @@ from policy_sched.language import (
     CompiledQuotaObjects,
     CompiledQuotas,
     GateRule,
+    Input,
     Sections,
     Unit,
 )
@@ -191,7 +193,7 @@ class BoundPolicy:
         self._pods = pods
         self.runtime = runtime = Runtime(table, pods)
         self.aggregates = {
-            given.name: _counted(given, table, runtime) for given in sections.aggregates
+            given.name: _counted(given, table, sections.inputs) for given in sections.aggregates
         }
         """The aggregates of the policy, by name: they count for as long as this exists."""
         self.quotas = [_quotas(given, table, runtime) for given in sections.quotas]
@@ -406,18 +408,63 @@ class BoundPolicy:
         return self._score.normalize(scores, pod, cycle, rows)
 
 
-def _counted(given: CompiledAggregate, table: NodeTable, runtime: Runtime) -> Aggregate:
+class _NotedInput(Mapping[str, Any]):
+    """The objects of an input by key; it notes which are looked up."""
+
+    def __init__(self, identity: str, objects: Mapping[str, Any], lookups: set[Lookup]) -> None:
+        self._identity = identity
+        self._objects = objects
+        self._lookups = lookups
+
+    def __contains__(self, key: object) -> bool:
+        self._lookups.add((self._identity, str(key)))
+        return key in self._objects
+
+    def __getitem__(self, key: str) -> Any:
+        self._lookups.add((self._identity, key))
+        return self._objects[key]
+
+    def __iter__(self) -> Iterator[str]:
+        self._lookups.add((self._identity, None))
+        return iter(self._objects)
+
+    def __len__(self) -> int:
+        self._lookups.add((self._identity, None))
+        return len(self._objects)
+
+
+class _Counting(Runtime):
+    """The node table for what pods count with; it notes which objects of inputs are looked up."""
+
+    def __init__(self, table: NodeTable) -> None:
+        super().__init__(table)
+        self.lookups: set[Lookup] = set()
+
+    def input(self, identity: str) -> Mapping[str, Any]:
+        """Return the objects of an input by key."""
+        return _NotedInput(identity, super().input(identity), self.lookups)
+
+    def input_exceeds(self, identity: str) -> bool:
+        """Return whether an input has more objects than a rule may read at once."""
+        self.lookups.add((identity, None))
+        return super().input_exceeds(identity)
+
+
+def _counted(given: CompiledAggregate, table: NodeTable, inputs: Iterable[Input]) -> Aggregate:
     """Return an aggregate that counts from now on; equal ones of other profiles are the same."""
     known = table.aggregates.get(given.identity)
     if known is not None:
         return known
+    runtime = _Counting(table)
     unit, reads = BoundUnit(given.unit, runtime), given.unit.reads
+    by_node = frozenset(one.identity for one in inputs if "input" in reads.node)
     reads_nodes, first = bool(reads.node), int(given.conditional)
     reads_queue = ("queue",) in reads.pod
 
     def contribute(pod: PodInfo, row: int) -> Contribution | None:
         if row < 0 and reads_nodes:
             return None
+        runtime.lookups.update([(identity, table.names[row]) for identity in by_node])
         cycle = _NO_CYCLE
         if reads_queue:
             cycle = Activation(queued=table.aggregates.waiting[pod.uid])
@@ -439,9 +486,11 @@ def _counted(given: CompiledAggregate, table: NodeTable, runtime: Runtime) -> Ag
         reads_nodes=reads_nodes,
         reads_queue=reads_queue,
         reads_namespaces=("namespaceObject",) in reads.pod,
-        inputs=reads.objects,
+        inputs=reads.objects | by_node,
         roots=reads.inputs,
     )
+    if aggregate.inputs:
+        aggregate.lookups = runtime.lookups
     table.aggregates.add(given.identity, aggregate)
     return aggregate
 

@@ -412,6 +412,11 @@ def test_resources_of_one_key_are_bounded() -> None:
     requests = {f"example.com/r{i}": 1 for i in range(100)}
     aggregate.come(BOUND, PodInfo.of(make_pod("p", labels={"team": "a"}, requests=requests)), -1)
     assert len(aggregate.value("a")) == MAX_RESOURCES
+    other = PodInfo.of(make_pod("q", labels={"team": "a"}, cpu="1"))
+    aggregate.come(BOUND, other, -1)
+    assert aggregate.value("a")["cpu"] == 1000
+    aggregate.leave(BOUND, "default/p")
+    assert aggregate.value("a") == other.requests
 
 
 def test_an_aggregate_goes_with_its_policy() -> None:

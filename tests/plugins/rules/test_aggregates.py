@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from policy_sched.client.memory import MemoryClient
+from policy_sched.cluster.tables import aggregates
 from policy_sched.explain.explain import explain
 from policy_sched.language.check.policy import check_policy
 from policy_sched.model.pod_info import PodInfo, QueueState
@@ -371,3 +372,33 @@ def test_a_key_is_no_optional(tmp_path: Path) -> None:
         ("PS201", "write [KEY]: the value is zero where no pod counts")
     ]
     assert "did you mean 'used'" in found[1].message
+
+
+def test_a_policy_without_aggregates_is_told_where_they_are_declared(tmp_path: Path) -> None:
+    """The hint was "it has no fields at all"; other names were said to be aggregates, perhaps."""
+    path = tmp_path / "policy.yaml"
+    rules = "[{expression: aggregates.used.total > 0}, {expression: used > 0}]"
+    path.write_text(HEAD + f"  filter: {rules}\n")
+    loaded, _ = load_policies([str(path)])
+    _, found = check_policy(policy_source(loaded[0]))
+    assert found[0].hint == "the policy has none: write spec.aggregates"
+    assert "visible here" in found[1].hint
+    assert "aggregates" not in found[1].hint
+
+
+def test_keys_beyond_the_limit_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Labels that pods choose could fill the memory; 50 aggregates are a policy's limit."""
+    monkeypatch.setattr(aggregates, "MAX_KEYS", 3)
+    cluster = Cluster(tmp_path, LIMIT)
+    for i in range(5):
+        cluster.run(f"p{i}", "n1", namespace=f"x{i}", cpu="1")
+    (used,) = cluster.scheduler.handle.nodes.aggregates._by_name.values()
+    assert used.all_keys() == ["x0", "x1", "x2"]
+    entries = "".join(f"  - {{name: a{i}, by: pod.namespace, count: true}}\n" for i in range(51))
+    path = tmp_path / "many.yaml"
+    path.write_text(HEAD + f"  aggregates:\n{entries}  filter: [{{expression: node.ready}}]\n")
+    loaded, _ = load_policies([str(path)])
+    _, found = check_policy(policy_source(loaded[0]))
+    assert [(one.code, one.message) for one in found] == [("PS501", "more than 50 aggregates")]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from policy_sched.cluster.tables.aggregates import Contribute, Contribution
 from policy_sched.model.meta import CustomObject, ObjectMeta, datetime_of
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.plugins.rules.inputs import inputs_of
@@ -213,3 +215,61 @@ def test_so_many_problems_are_told_one_by_one(
     inputs.problems.tell = said.append
     seen(scheduler, *(an_object("Quota", f"q{i}", f"t{i}", open="much") for i in range(4)))
     assert (len(said), len(inputs.problems)) == (2, 4)
+
+
+def test_an_object_that_changes_counts_those_pods_anew_that_read_it(tmp_path: Path) -> None:
+    """All pods were counted anew, or none where the object was that of the pod's node."""
+    aggregates = [
+        {
+            "name": "open",
+            "by": "pod.namespace",
+            "where": "inputs.quotas[?pod.namespace].optMap(q, q.spec.open).orValue(false)",
+            "count": True,
+        },
+        {
+            "name": "high",
+            "by": "node.name",
+            "where": "inputs.loads[?node.name].optMap(l, l.spec.level).orValue(0) > 5",
+            "count": True,
+        },
+        {
+            "name": "every",
+            "by": "pod.namespace",
+            "sum": "inputs.loads.all().map(l, l.spec.level).sum()",
+        },
+    ]
+    rule = {"expression": "aggregates.high[node.name] < 1", "message": "high"}
+    scheduler = scheduler_of(tmp_path, aggregates=aggregates, filter=[rule])
+    table = scheduler.handle.nodes.aggregates
+    counted = {one.split("/")[1]: table[one] for one in table._by_name}
+    calls: Counter[str] = Counter()
+    for name, aggregate in counted.items():
+        aggregate.contribute = _tallied(calls, name, aggregate.contribute)
+    for i in range(6):
+        pod = make_pod(f"p{i}", namespace=f"s{i % 3}", node_name=f"n{1 + i % 2}")
+        event_handlers.pod_seen(scheduler, PodInfo.of(pod))
+    calls.clear()
+    seen(scheduler, an_object("Quota", "q", "s0", open=True))
+    assert calls == {"open": 2}
+    assert [counted["open"].value(f"s{i}") for i in range(3)] == [2, 0, 0]
+    calls.clear()
+    seen(scheduler, an_object("Load", "n1", level=9))
+    assert calls == {"high": 3, "every": 6}
+    assert [counted["high"].value(name) for name in ("n1", "n2")] == [3, 0]
+    assert counted["every"].total() == 54
+    scheduler.add_pod(PodInfo.of(make_pod("q")))
+    assert run(scheduler) == ["n2"]
+    calls.clear()
+    event_handlers.object_gone(scheduler, an_object("Quota", "q", "s0", open=True))
+    assert calls == {"open": 2}
+    assert counted["open"].total() == 0
+
+
+def _tallied(calls: Counter[str], name: str, function: Contribute) -> Contribute:
+    """Return a function that is counted when it is called."""
+
+    def tallied(pod: PodInfo, row: int) -> Contribution | None:
+        calls[name] += 1
+        return function(pod, row)
+
+    return tallied
