@@ -68,7 +68,43 @@ QUOTAS: Final = ("tests/plugins/rules/test_quotas.py",)
 TREE: Final = "cluster/tables/quotas.py"
 OF_TREE: Final = ("tests/cluster/tables/test_quotas.py",)
 
+QUEUE_HEAP: Final = "queue/queue_heap.py"
+DEPENDENCIES: Final = "cluster/tables/dependencies.py"
+TRACING: Final = "language/runtime/tracing.py"
+TURNS: Final = ("tests/queue/test_queue_heap.py",)
+ORDERS: Final = ("tests/plugins/rules/test_bound_order.py",)
+
 MUTANTS: Final = (
+    # Queues of pods: what moves a queue, and what a key read.
+    Mutant(QUEUE_HEAP, "for name in self.order.take_stale_queues():", "for name in ():", TURNS),
+    Mutant(QUEUE_HEAP, "queue.number = next(self._tickets)", "pass", TURNS),
+    Mutant(
+        QUEUE_HEAP,
+        "if queue is not None and queue.stop_waiting(uid):",
+        "if queue is not None and not queue:",
+        TURNS,
+    ),
+    Mutant(
+        "queue/scheduling_queue.py",
+        "                queues.update(queued)\n",
+        "                pass\n",
+        TURNS,
+    ),
+    Mutant(
+        DEPENDENCIES, "for read in by_key if key is ANY else (key, ANY):", "for read in ():", ORDERS
+    ),
+    Mutant(
+        AGGREGATES,
+        "        if self.readers:\n            self.changed(own.key)\n",
+        "",
+        ORDERS,
+    ),
+    Mutant(
+        TRACING,
+        "            self._dependencies.read(quotas.used, tables.ANY if quotas.nested else key)\n",
+        "",
+        ORDERS,
+    ),
     # Aggregates and quotas: each pod that comes, goes or is nominated; what they read besides.
     Mutant(AGGREGATES, "self._count(before, -1)", "pass", COUNTED),
     Mutant(AGGREGATES, "values[row] = self.value(name)", "pass", COUNTED),

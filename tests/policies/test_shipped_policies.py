@@ -50,7 +50,8 @@ def test_folder_is_complete(folder: Path) -> None:
 @pytest.mark.parametrize("folder", FOLDERS, ids=name_of)
 def test_policy_compiles_without_diagnostics(folder: Path) -> None:
     """No error, and no lint warning."""
-    sorts = folder.name in ("coscheduling", "qossort")  # in place of PrioritySort
+    # In place of PrioritySort.
+    sorts = folder.name in ("coscheduling", "qossort", "topological-sort")
     config = readme_configuration(folder) if sorts else None
     plans, warnings = read(config, [str(folder / "policy.yaml")])
     assert len(plans) == 1

@@ -202,6 +202,21 @@ def test_a_placement_asks_only_the_queues_that_it_touches() -> None:
     assert order.asked <= 2 * 50 + 2
 
 
+def test_a_number_that_changes_moves_its_queue_before_the_next_pod() -> None:
+    """A team whose pod had just ended had to wait as if it ran yet, and the other way round."""
+    order = Numbers()
+    queue = ordered_queue(order)
+    for name in ("a1", "a2", "b1", "b2", "c1"):
+        queue.add(info(name, labels={"queue": name[0]}))
+    popped = []
+    for name, amount in (("", 0), ("a", 5), ("b", 7), ("b", -20), ("c", 1)):
+        order.use(name, amount)
+        pod = queue.pop()
+        assert pod is not None
+        popped.append(pod.info.name)
+    assert popped == ["a1", "b1", "c1", "b2", "a2"]
+
+
 def test_the_head_of_a_strict_queue_holds_those_behind_it() -> None:
     """A small pod went before a large one of its team that had waited for longer, each time."""
     order = Numbers()

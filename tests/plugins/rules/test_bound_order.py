@@ -106,8 +106,12 @@ def test_a_pod_that_goes_moves_its_team_to_the_front(tmp_path: Path) -> None:
     event_handlers.pod_seen(made, runs)
     add(made, "a/p", "b/x", "b/y")
     assert active(made) == ["b/x", "b/y", "a/p"]
+    first = made.queue.pop()
+    assert first is not None
     event_handlers.pod_gone(made, runs)
-    assert active(made) == ["a/p", "b/x", "b/y"]
+    second = made.queue.pop()
+    assert second is not None
+    assert [first.info.key, second.info.key] == ["b/x", "a/p"]
 
 
 def test_a_strict_queue_waits_for_its_head_and_a_pod_that_goes_ends_that(tmp_path: Path) -> None:
@@ -186,6 +190,34 @@ def test_queues_are_those_of_quotas(tmp_path: Path) -> None:
     assert active(made) == ["b/p", "b/q", "a/p", "none/p"]
     event_handlers.object_seen(made, None, team("a", cores=1))
     assert [outcome.pod.key for outcome in single_pass(made)] == ["b/p", "a/p", "b/q", "none/p"]
+
+
+def test_a_pod_that_goes_frees_its_quota_for_the_next_turn(tmp_path: Path) -> None:
+    """What a quota uses is a number of its own queue alone, asked for when it falls."""
+    policy = (
+        HEAD
+        + TEAMS
+        + """  quotas:
+  - name: team
+    of: inputs.teams
+    pods: pod.namespace
+    nominal: '[object].resources(o, "cpu", o.spec.cores)'
+  queueOrder:
+    by: quota.name
+    keys:
+    - {expression: '(quota.used + head.requests).fitsIn(quota.nominal)', order: Descending}
+"""
+    )
+    made = scheduler(tmp_path, policy)
+    for name in ("a", "b"):
+        event_handlers.object_seen(made, None, team(name, cores=1))
+        runs = PodInfo.of(make_pod("old", namespace=name, cpu="1", node_name="n1"))
+        event_handlers.pod_seen(made, runs)
+    add(made, "a/p", "a/q", "b/x", "b/y")
+    popped = [made.queue.pop()]
+    event_handlers.pod_gone(made, runs)
+    popped += [made.queue.pop(), made.queue.pop()]
+    assert [queued.info.key for queued in popped if queued] == ["a/p", "b/x", "b/y"]
 
 
 @pytest.mark.parametrize(
