@@ -134,6 +134,15 @@ class _Tree:
     def carry(self, node: _Node | None, used: Resources, below: Resources) -> None:
         """Let a node use more, and have more below it, and all nodes above it."""
         while node is not None and (used or below):
+            if node.parent is None:  # for speed: nothing is carried further
+                for amounts, changes in ((node.used, used), (node.below, below)):
+                    for name, amount in changes.items():
+                        total = amounts.get(name, 0) + amount
+                        if total:
+                            amounts[name] = total
+                        else:
+                            amounts.pop(name, None)
+                return
             more: dict[str, int] = {}
             lent: dict[str, int] = {}
             for name in {**used, **below}:
@@ -181,29 +190,18 @@ def _up(node: _Node | None) -> Iterator[_Node]:
         node = node.parent
 
 
-class QuotaState:
+class QuotaState(msgspec.Struct):
     """A quota as rules see it; without an object nothing is granted, and nothing counted.
 
     ``limit``: a resource that is not in it has none. Amounts are computed when they are read.
     """
 
-    __slots__ = ("_apart", "_demand", "_node", "_others", "_over", "_quotas")
-
-    def __init__(  # one node, and what is counted besides
-        self,
-        quotas: Quotas | None = None,
-        node: _Node = _NOWHERE,
-        over: _Over | None = None,
-        apart: PodInfo | None = None,
-        others: Iterable[OtherPod] = (),
-        demand: tuple[tuple[_Node, Resources], ...] = (),
-    ) -> None:
-        self._quotas = quotas
-        self._node = node
-        self._over = over or {}
-        self._apart = apart
-        self._others = others
-        self._demand = demand
+    _quotas: Any = None
+    _node: _Node = _NOWHERE
+    _over: _Over = {}
+    _apart: PodInfo | None = None
+    _others: Iterable[OtherPod] = ()
+    _demand: tuple[tuple[_Node, Resources], ...] = ()
 
     def _at(self, node: _Node) -> QuotaState:
         return QuotaState(self._quotas, node, self._over, self._apart, self._others, self._demand)
@@ -226,8 +224,12 @@ class QuotaState:
     @property
     def used(self) -> Resources:
         """What its pods use, and what those below it use beyond what is kept there."""
-        used = _sum(self._node.used, self._over.get(self._node))
-        return {name: min(amount, MAX_SUM) for name, amount in used.items()}
+        used: Resources = self._node.used
+        if self._over:
+            used = _sum(used, self._over.get(self._node))
+        elif not self._node.children:  # for speed: each sum is bounded already
+            return used
+        return {n: min(MAX_SUM, amount) for n, amount in used.items()}
 
     @property
     def nominal(self) -> Resources:
@@ -276,8 +278,9 @@ class QuotaState:
         return list(names)
 
     def _tree(self) -> _Tree:
-        assert self._quotas is not None, "there are quotas where a quota exists"
-        return self._quotas.tree
+        quotas: Quotas | None = self._quotas
+        assert quotas is not None, "there are quotas where a quota exists"
+        return quotas.tree
 
     @property
     def available(self) -> Resources:
@@ -591,20 +594,20 @@ class Quotas:
 
     def _count(self, node: _Node, own: Resources) -> None:
         """Let what pods of a node's key use be this."""
-        more = _sum(own, {name: -amount for name, amount in node.own.items()})
-        node.own = own
+        before, node.own = node.own, own
+        more = dict(own)
+        for name, amount in before.items():
+            more[name] = more.get(name, 0) - amount
         self.tree.carry(node, more, {})
         self.tree.carry(self._total, more, {})
 
     def _carry(self) -> None:
         """Carry up what changed."""
-        changed = self.used.stale
-        if changed:
-            self.used.stale = {}
-            for key in changed:
-                node = self._nodes[0].get(key)
-                if node is not None and node.record is not None:
-                    self._count(node, self.used.value(key))
+        changed, self.used.stale = self.used.stale, {}
+        for key in changed:
+            node = self._nodes[0].get(key)
+            if node is not None and node.record is not None:
+                self._count(node, self.used.value(key))
 
     def _differences(
         self, apart: PodInfo | None, others: Iterable[OtherPod], total: _Node | None = None
@@ -630,15 +633,19 @@ class Quotas:
         self, key: str, apart: PodInfo | None = None, others: Iterable[OtherPod] = ()
     ) -> QuotaState:
         """Return the quota of a key, without a pod and with changes of others."""
-        self._carry()
+        if self.used.stale:
+            self._carry()
         node = self._nodes[0].get(key)
         if node is None or node.record is None:
             return NO_QUOTA
-        return QuotaState(self, node, self._differences(apart, others), apart, others)
+        counted = others or (apart is not None and apart.uid in self.used.counted)
+        over = self._differences(apart, others) if counted else {}
+        return QuotaState(self, node, over, apart, others)
 
     def total(self, apart: PodInfo | None = None, others: Iterable[OtherPod] = ()) -> QuotaState:
         """Return all quotas together; a resource has no limit."""
-        self._carry()
+        if self.used.stale:
+            self._carry()
         if self._granted != self.version:
             granted: Counter[str] = Counter()
             for nodes in self._nodes:
@@ -647,7 +654,8 @@ class Quotas:
                         granted.update(node.grant.nominal)
             self._total.grant = Grant(dict(granted))
             self._granted = self.version
-        over = self._differences(apart, others, self._total)
+        counted = others or (apart is not None and apart.uid in self.used.counted)
+        over = self._differences(apart, others, self._total) if counted else {}
         return QuotaState(self, self._total, over, apart, others)
 
 
