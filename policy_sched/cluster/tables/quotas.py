@@ -469,15 +469,15 @@ class Quotas:
     @property
     def problems(self) -> dict[tuple[str, str], str]:
         """By input and key, why objects count otherwise than they say."""
-        found: dict[tuple[str, str], str] = {}
+        problems: dict[tuple[str, str], str] = {}
         for number, key in self._refused:
-            found[self.kinds[number].input, key] = _TOO_MANY
+            problems[self.kinds[number].input, key] = _TOO_MANY
         for number, nodes in enumerate(self._nodes):
             for key, node in nodes.items():
                 why = self._cut.get(node) or node.grant.problem
                 if why:
-                    found[self.kinds[number].input, key] = why
-        return found
+                    problems[self.kinds[number].input, key] = why
+        return problems
 
     def object_changed(self, identity: str, key: str) -> None:
         """The object of a key of an input came, changed or went."""
@@ -676,18 +676,18 @@ def _cut(parents: Mapping[_Node, _Node | None]) -> tuple[dict[_Node, str], dict[
         if at is not None and at in path:
             circle = ways[ways.index(at) :]
             least = min(range(len(circle)), key=lambda i: circle[i].key)
-            names = [one.key for one in (*circle[least:], *circle[:least], circle[least])]
+            names = [node.key for node in (*circle[least:], *circle[:least], circle[least])]
             text = " -> ".join(names if len(names) <= _SHOWN else [*names[:_SHOWN], "..."])
             cut |= dict.fromkeys(circle, f"its parents are a circle: {text}; it counts as a root")
             levels |= dict.fromkeys(circle, 1)
             ways = ways[: len(ways) - len(circle)]
         level = 0 if at is None else levels[at]
-        for one in reversed(ways):
+        for above in reversed(ways):
             level += 1
             if level > MAX_DEPTH:
-                cut[one] = f"it has more than {MAX_DEPTH - 1} ancestors; it counts as a root"
+                cut[above] = f"it has more than {MAX_DEPTH - 1} ancestors; it counts as a root"
                 level = 1
-            levels[one] = level
+            levels[above] = level
     return cut, levels
 
 
