@@ -64,6 +64,7 @@ NEIGHBOURS: Final = (
 AGGREGATES: Final = "cluster/tables/aggregates.py"
 COUNTED: Final = ("tests/cluster/tables/test_aggregates.py",)
 COUNTED_RULES: Final = ("tests/plugins/rules/test_aggregates.py",)
+ORDERED: Final = ("tests/plugins/rules/test_bound_order.py",)
 QUOTAS: Final = ("tests/plugins/rules/test_quotas.py",)
 TREE: Final = "cluster/tables/quotas.py"
 OF_TREE: Final = ("tests/cluster/tables/test_quotas.py",)
@@ -165,6 +166,7 @@ MUTANTS: Final = (
     Mutant(TREE, "        self._heights.clear()\n        implied", "        implied", OF_TREE),
     Mutant("cluster/tables/node_table.py", "quotas.object_changed(identity, key)", "pass", QUOTAS),
     Mutant("cluster/tables/node_table.py", "quotas.cached_object_changed(name)", "pass", QUOTAS),
+    Mutant("cluster/tables/node_table.py", "objects.changed(name)", "pass", ORDERED),
     Mutant(
         "plugins/rules/plugin.py",
         "keys.append(self._verdict_of_pre_filter)",

@@ -167,7 +167,7 @@ class Cache:
             self.counts.nodes_changed()
             if nodes.aggregates.used:
                 nodes.aggregates.node_changed(node.metadata.name)
-                nodes.cached_object_changed(node.metadata.name)
+            nodes.cached_object_changed(node.metadata.name)
             return
         row = nodes.add_node(node)
         self.counts.nodes_changed()
@@ -176,7 +176,7 @@ class Cache:
             self.counts.add(row, info)
         if nodes.aggregates.used:
             nodes.aggregates.node_changed(node.metadata.name)
-            nodes.cached_object_changed(node.metadata.name)
+        nodes.cached_object_changed(node.metadata.name)
 
     def update_node(self, node: Node) -> None:
         """Replace a node by its newer form; one that is not known is added."""
@@ -196,7 +196,7 @@ class Cache:
         self.counts.nodes_changed()
         if self.nodes.aggregates.used:
             self.nodes.aggregates.node_changed(node.metadata.name)
-            self.nodes.cached_object_changed(node.metadata.name)
+        self.nodes.cached_object_changed(node.metadata.name)
 
     def set_namespace(self, namespace: Namespace) -> None:
         """Take a namespace in, or replace it by its newer form."""

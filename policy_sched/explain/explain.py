@@ -276,6 +276,8 @@ def explain(
         explanation = _explained(scheduler, profile, pod, name, top)
     finally:
         random.setstate(state)
+    if not pod.pod.spec.node_name:
+        _add_queue(explanation, scheduler, pod)
     if profile is not None:
         explanation.skipped_extenders = {
             extender: error
@@ -283,6 +285,15 @@ def explain(
             if extender not in before or count > before[extender][0]
         }
     return explanation
+
+
+def _add_queue(explanation: report.Explanation, scheduler: Scheduler, pod: PodInfo) -> None:
+    """Add in which of several queues a pod waits, behind which pods, and which one holds it."""
+    name, holding = scheduler.queue.queue_of(pod.uid)
+    if name or holding:
+        keys = [one.info.key for one in scheduler.queue.active() if one.queue == name]
+        ahead = keys.index(pod.key) if pod.key in keys else 0
+        explanation.queue = report.QueuePosition(name, ahead, keys[0] if ahead else "", holding)
 
 
 def _explained(

@@ -17,6 +17,7 @@ from policy_sched.explain.devices import (
     rated_lines,
 )
 from policy_sched.model import counted, quantity_text
+from policy_sched.queue import held_text
 from policy_sched.report import Document, table
 
 NAMED: Final = 3
@@ -82,6 +83,18 @@ class Alternative:
     """The reduction of a resource's request."""
 
 
+class QueuePosition(msgspec.Struct, frozen=True, rename="camel"):
+    """In which of several queues a pod waits: see docs/queue-order.md."""
+
+    name: str
+    ahead: int
+    """Pods of the queue that are ready and come before it."""
+    head: str
+    """The first of these, "" if there are none."""
+    held_by: str
+    """The pod that holds it, if the queue is strict and that one was tried in vain; else ""."""
+
+
 class Explanation(msgspec.Struct, rename="camel"):
     """The reasons for a pod's node, or for having none."""
 
@@ -117,8 +130,12 @@ class Explanation(msgspec.Struct, rename="camel"):
     """Policies that do not apply to the pod, since a matchCondition is false."""
     failed_scores: dict[str, str] = {}
     """By policy the number of nodes that score 0 because its score fails there, and why."""
+    unanswered: dict[str, str] = {}
+    """By policy the URLs that its rules ask, where there is no answer here."""
     ahead: int = 0
     """Pods ahead of it in the queue."""
+    queue: QueuePosition | None = None
+    """Its place among the pods of its queue, where there are several queues."""
     after_queue: bool = False
     """The pods ahead were decided first."""
     node: str = ""
@@ -211,6 +228,8 @@ def head_lines(explanation: Explanation) -> Iterator[str]:
         yield f"  {name} does not apply to it: a matchCondition is false"
     for name, failure in explanation.failed_scores.items():
         yield f"  the score of {name} {failure}"
+    for name, urls in explanation.unanswered.items():
+        yield f"  {name} asks {urls}, which is not asked here: its rules count as without an answer"
 
 
 def change_lines(explanation: Explanation) -> list[str]:
@@ -274,6 +293,12 @@ def some(names: Sequence[str]) -> str:
 
 def _queue(explanation: Explanation) -> Iterator[str]:
     """Yield the position of the pod in the queue."""
+    queue = explanation.queue
+    held = held_text(queue.name, queue.held_by) if queue is not None and queue.held_by else ""
+    if held:
+        if held != explanation.message:  # else the lead says so
+            yield f"  {held}"
+        return
     if explanation.after_queue:
         ahead = f"the {counted(explanation.ahead, 'pod')}" if explanation.ahead else "no pods"
         yield f"  decided after {ahead} ahead of it in the queue, as simulate does"
@@ -281,6 +306,11 @@ def _queue(explanation: Explanation) -> Iterator[str]:
         are = "is" if explanation.ahead == 1 else "are"
         ahead = f"{counted(explanation.ahead, 'pod')} {are} ahead of it in the queue"
         yield f"  {ahead}; --after-queue decides {'it' if explanation.ahead == 1 else 'them'} first"
+    if queue is not None and queue.ahead:
+        behind = f"behind {counted(queue.ahead, 'pod')}"
+        yield f'  it waits in the queue "{queue.name}" {behind}, the first of which is {queue.head}'
+    elif queue is not None:
+        yield f'  it is the first of the queue "{queue.name}"'
 
 
 def _placements(explanation: Explanation) -> Iterator[str]:

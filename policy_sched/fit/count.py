@@ -224,7 +224,8 @@ class _Count:
         for waiting in scheduler.handle.waiting_pods:
             by = ", ".join(waiting.pending_plugins)
             return ": ".join((f"the pods wait for {by}", *waiting.reasons))
-        return kept or "the pod does not enter the queue"
+        held = next(filter(None, (scheduler.queue.why_held(info.uid) for info in infos)), "")
+        return kept or held or "the pod does not enter the queue"
 
     def _unbound(self, infos: Iterable[PodInfo]) -> list[PodInfo]:
         return [info for info in infos if info.uid not in self._client.bindings]

@@ -141,9 +141,10 @@ def queue_of(
     """Return pods that have no node in the order of the queue, those of equal keys together.
 
     They are in the queue since they were created. ``gated``: also those that PreEnqueue rejects.
-    Raises PluginError if QueueSort fails.
+    Raises PluginError if QueueSort, or the order of queues, fails.
     """
-    sort_key, order = queue_sort(scheduler.profiles, strict=True), queue_order(scheduler.profiles)
+    sort_key = queue_sort(scheduler.profiles, strict=True)
+    order = queue_order(scheduler.profiles, strict=True)
     waiting: list[QueuedPod] = []
     for info in pods:
         profile = scheduler.profiles.get(info.scheduler_name)

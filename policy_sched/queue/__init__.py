@@ -13,5 +13,6 @@ from policy_sched.queue.scheduling_queue import (
     SCHEDULABLE_WITH_GROUP as SCHEDULABLE_WITH_GROUP,
     Gate as Gate,
     SchedulingQueue as SchedulingQueue,
+    held_text as held_text,
 )
 from policy_sched.queue.unschedulable_pods import Rejection as Rejection

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from policy_sched.model import QueuedPod
 from policy_sched.queue.heap import SWEEP_FROM, PodHeap, SortKey
 
 
+@runtime_checkable
 class QueueOrder(Protocol):
     """Whose turn it is; what its functions return may change only for what it tells of."""
 

@@ -53,6 +53,11 @@ _UNDER_WAY: Final = (QueueState.IN_FLIGHT, QueueState.BINDING)
 _NOT_ACTIVATED: Final = (QueueState.ACTIVE, QueueState.BINDING)
 
 
+def held_text(name: str, holding: str) -> str:
+    """Return why pods of a strict queue are not tried; ``holding``: the pod that holds them."""
+    return f'{holding} was tried in vain and holds it in the strict queue "{name}"'
+
+
 class SchedulingQueue:
     """Pods that are not bound, each in exactly one place.
 
@@ -400,13 +405,19 @@ class SchedulingQueue:
     def queue_of(self, uid: str) -> tuple[str, str]:
         """Return the name of a pod's queue, and the pod that holds it in a strict queue, if any.
 
-        Both are empty without an order of several queues, or where the pod is not known.
+        Both are empty without an order of several queues, or where the pod does not wait.
         """
         queued = self.by_uid.get(uid)
-        if self._queues is None or queued is None:
+        if self._queues is None or queued is None or queued.place not in SCHEDULABLE_WITH_GROUP:
             return "", ""
+        self._sort_anew(self._queues)
         holding = self.by_uid.get(self._queues.held_by(queued))
         return queued.queue, "" if holding is None else holding.info.key
+
+    def why_held(self, uid: str) -> str:
+        """Return why a pod that is ready is not tried; "" if no other pod holds it."""
+        name, holding = self.queue_of(uid)
+        return held_text(name, holding) if holding else ""
 
     def backoff(self) -> list[QueuedPod]:
         """Return the pods that back off: rejected ones in order, then those that met errors."""

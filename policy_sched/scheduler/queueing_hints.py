@@ -1,15 +1,17 @@
 """The queue of a scheduler: its order, its gates and its hints are those of the profiles' plugins.
 
 Any exception of a plugin becomes a PluginError: a gate that fails keeps the pod
-out, a hint that fails lets it in, a sort that fails puts it last. A plugin that names no events is
-woken by every one.
+out, a hint that fails lets it in, a sort that fails puts it last. Where an order of queues fails, a
+pod belongs to the queue "", a queue goes last, or it is not strict. A plugin that names no events
+is woken by every one.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, TypeAlias, cast
+from types import SimpleNamespace
+from typing import Any, Final, TypeAlias, cast
 
 from msgspec.structs import replace
 
@@ -86,11 +88,44 @@ def queue_sort(
     return sort_key
 
 
-def queue_order(profiles: Mapping[str, Profile]) -> QueueOrder | None:
-    """Return the order of several queues that the profiles' QueueSort plugin has, if it has one."""
+_IN_PLACE: Final[Mapping[str, Any]] = {
+    "queue_of": "",
+    "queue_key": _LAST,
+    "strict": False,
+    "take_stale_pods": (),
+    "take_stale_queues": (),
+    "forget_pod": None,
+    "forget_queue": None,
+}
+"""What counts where a function of a QueueOrder fails."""
+
+
+def queue_order(profiles: Mapping[str, Profile], *, strict: bool = False) -> QueueOrder | None:
+    """Return the order of several queues that the profiles' QueueSort plugin has, if it has one.
+
+    Raises PluginError if the hook fails; ``strict``: also where a function of the order fails.
+    """
     runner = next(iter(profiles.values())).runner
     hooks = runner.pipeline.at("queue_order")
-    return cast("QueueOrder | None", runner.call("queue_order", hooks[0])) if hooks else None
+    order = runner.call("queue_order", hooks[0]) if hooks else None
+    if order is None:
+        return None
+
+    def guarded(function: Callable[..., Any], in_place: object) -> Callable[..., Any]:
+        def call(*args: object) -> Any:
+            try:
+                return function(*args)
+            except Exception as error:
+                failure = runner.failure("queue_order", hooks[0], error)
+                if strict:
+                    raise failure from error
+                LOG.warning("%s", failure)
+                return in_place
+
+        return call
+
+    functions = {name: guarded(getattr(order, name), value) for name, value in _IN_PLACE.items()}
+    return cast("QueueOrder", SimpleNamespace(**functions))
 
 
 def first_objection(runner: Runner, pod: model.PodInfo, first: str = "") -> Status:

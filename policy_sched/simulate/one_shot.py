@@ -5,7 +5,8 @@ queue sort. Only the decisions change the cluster, so an unschedulable pod is no
 preemption, the pod is nominated and its victims are deleted; they keep their resources, as in a
 cluster, where victims are still terminating when the next pod is decided. A pod that waits in
 Permit holds its node, and is bound if a later pod allows it. Pods that never enter a cycle (gated,
-terminating, another scheduler's) get their message at once.
+terminating, another scheduler's) get their message at once, those that a strict queue holds at the
+end.
 """
 
 from __future__ import annotations
@@ -115,6 +116,10 @@ def run_queue(
         placements[outcome.pod.uid] = _placed(outcome)
     for waiting in scheduler.handle.waiting_pods:
         placements[waiting.pod.uid] = _still_waiting(waiting)
+    for info in infos:
+        if info.uid not in placements:
+            held = (scheduler.queue.why_held(info.uid),)
+            placements[info.uid] = _placement(info, None, held[0], held)
     seconds = time.perf_counter() - started
     ordered = tuple(placements[info.uid] for info in infos)
     reasons = Counter(reason for p in ordered if p.node is None for reason in p.reasons)
@@ -275,12 +280,14 @@ def explain_queued(scheduler: Scheduler, pod: PodInfo, top: int) -> Explanation:
 def add_policies(
     explanation: Explanation, applied: Sequence[report.AppliedPolicy], profile: str
 ) -> None:
-    """Add the policies of the pod's profile that do not match it, and the scores that fail."""
+    """Add policies of the pod's profile that do not match it, score in vain or have no answer."""
     for policy in applied:
         if policy.profile != profile:
             continue
         if not policy.matched:
             explanation.unmatched.append(policy.policy)
+        if policy.unanswered:
+            explanation.unanswered[policy.policy] = ", ".join(policy.unanswered)
         if policy.failed:
             nodes = counted(policy.nodes, "node")
             explanation.failed_scores[policy.policy] = (

@@ -58,6 +58,8 @@ class AppliedPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """Nodes on which its score fails for one of the pods and counts as 0."""
     error: str = ""
     """The first reason of a failure."""
+    unanswered: tuple[str, ...] = ()
+    """URLs that its inputs ask and of which there is no answer."""
     rules: tuple[RuleHits, ...] = ()
     """Those of each filter rule, if they are counted one by one."""
 
@@ -163,6 +165,14 @@ class _Policy:
         self._failed = _either(self._failed, failed)
         self._error = self._error or error
 
+    def _unanswered(self, table: NodeTable) -> tuple[str, ...]:
+        asked = {
+            given.url: table.input_table(given.identity)
+            for given in self._policy.sections.inputs
+            if given.url
+        }
+        return tuple(url for url, said in asked.items() if said.root is None and not said.by_key)
+
     def applied(self, pods: Sequence[PodInfo], table: NodeTable) -> AppliedPolicy:
         policy, live = self._policy, table.live.values[: table.n]
         return AppliedPolicy(
@@ -175,6 +185,7 @@ class _Policy:
             table.live_count,
             _count(self._failed, live),
             self._error,
+            self._unanswered(table),
             tuple(
                 RuleHits(name, pods, _count(rows, live))
                 for name, (pods, rows) in self._rules.items()

@@ -513,6 +513,8 @@ class Timeline:
 
     def result(self, seconds: float) -> timeline_result.TimelineResult:
         """Return the result."""
+        for uid, life in self._lives.items():
+            life.message = self._scheduler.queue.why_held(uid) or life.message
         return timeline_result.TimelineResult(
             start=self._start,
             end=self._last,

@@ -236,3 +236,95 @@ def test_a_policy_that_does_not_apply_is_named(capsys: pytest.CaptureFixture[str
     assert lines[2] == "  Gang does not apply to it: a matchCondition is false"
     document = json.loads(told(capsys, "shop/web-1", "--policies", gang, "-o", "json"))
     assert document["unmatched"] == ["Gang"]
+
+
+STRICT = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: PrioritySort}
+spec:
+  queueOrder: {by: pod.namespace, keys: [{expression: head.queue}], strict: true}
+  queueSort: [{expression: pod.name}]
+"""
+TEAMS = """\
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "4", pods: "110"}}
+"""
+TEAM_POD = """\
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: %s}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "%s"}}}]}
+"""
+
+
+@pytest.fixture
+def teams(tmp_path: Path) -> list[str]:
+    """Two teams with a strict queue each; the first pod of team a fits nowhere."""
+    pods = [("a1", "a", 9), ("a2", "a", 1), ("a3", "a", 1), ("b1", "b", 1)]
+    (tmp_path / "cluster.yaml").write_text(TEAMS + "".join(TEAM_POD % pod for pod in pods))
+    (tmp_path / "strict.yaml").write_text(STRICT)
+    return [
+        "--cluster",
+        str(tmp_path / "cluster.yaml"),
+        "--policies",
+        str(tmp_path / "strict.yaml"),
+    ]
+
+
+def test_a_pod_of_one_of_several_queues(
+    teams: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """How many pods are ahead of it in all queues said nothing of its turn."""
+    assert run(["explain", "a/a3", *teams]) == 0
+    assert capsys.readouterr().out.splitlines()[:3] == [
+        "a/a3 goes to n1: the best of 1 feasible, 1 node in all",
+        "  2 pods are ahead of it in the queue; --after-queue decides them first",
+        '  it waits in the queue "a" behind 2 pods, the first of which is a/a1',
+    ]
+    assert run(["explain", "b/b1", *teams]) == 0
+    assert '  it is the first of the queue "b"' in capsys.readouterr().out.splitlines()
+    assert run(["explain", "a/a3", *teams, "-o", "json"]) == 0
+    queue = json.loads(capsys.readouterr().out)["queue"]
+    assert queue == {"name": "a", "ahead": 2, "head": "a/a1", "heldBy": ""}
+
+
+def test_a_pod_that_a_strict_queue_holds(
+    teams: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`simulate` and `explain --after-queue` ended with an error for a pod that is never tried."""
+    held = 'a/a1 was tried in vain and holds it in the strict queue "a"'
+    assert run(["explain", "a/a3", *teams, "--after-queue"]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "a/a3 is not placed, though 1 of 1 node are feasible",
+        f"  {held}",
+    ]
+    assert run(["explain", "a/a3", *teams, "--after-queue", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["queue"]["heldBy"] == "a/a1"
+    cluster, policies = teams[1], teams[2:]
+    assert run(["simulate", cluster, *policies, "-o", "json"]) == 0
+    pods = {pod["pod"]: pod for pod in json.loads(capsys.readouterr().out)["placements"]}
+    assert [pods[f"a/a{i}"]["message"] == held for i in (1, 2, 3)] == [False, True, True]
+    assert pods["b/b1"]["node"] == "n1"
+    assert run(["simulate", cluster, *policies, "--timeline", "-o", "json"]) == 0
+    lost = {
+        pod["pod"]: pod["message"] for pod in json.loads(capsys.readouterr().out)["neverPlaced"]
+    }
+    assert [lost[f"a/a{i}"] == held for i in (1, 2, 3)] == [False, True, True]
+
+
+def test_a_policy_whose_url_is_not_asked_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The policy scored all nodes alike, and the page said nothing of it."""
+    (tmp_path / "cluster.yaml").write_text(TEAMS + TEAM_POD % ("p", "default", 1))
+    policy = str(POLICIES / "target-load-packing")
+    cluster = str(tmp_path / "cluster.yaml")
+    assert run(["explain", "p", "--cluster", cluster, "--policies", policy]) == 0
+    url = "http://load-watcher.kube-system:2020/watcher"
+    said = "which is not asked here: its rules count as without an answer"
+    out = capsys.readouterr().out.splitlines()
+    assert f"  TargetLoadPacking asks {url}, {said}" in out

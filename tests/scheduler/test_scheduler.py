@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from policy_sched.errors import PluginError
 from policy_sched.framework import results
 from policy_sched.framework.cycle_state import CycleState
 from policy_sched.framework.hookspecs import hookimpl
@@ -15,7 +17,7 @@ from policy_sched.framework.runtime.pipeline import Hook
 from policy_sched.framework.runtime.runner import Runner
 from policy_sched.framework.status import Code, Status
 from policy_sched.model.pod_info import PodInfo, QueuedPod
-from policy_sched.scheduler.queueing_hints import build_queue
+from policy_sched.scheduler.queueing_hints import build_queue, queue_order
 from policy_sched.scheduler.scheduler import Scheduler
 from tests.scheduler import world
 
@@ -82,6 +84,37 @@ def test_a_pod_that_queue_sort_fails_for_is_decided_last(caplog: pytest.LogCaptu
     outcomes = [scheduler.schedule_one() for _ in range(4)]
     assert [one.pod.name for one in outcomes if one] == ["c", "d", "b", "a"]
     assert "running QueueSort plugin \"Mine\": 'colour' (pod default/a)" in caplog.text
+
+
+class NoTurns:
+    """An order of queues in which everything fails."""
+
+    def fail(self, *_args: object) -> Any:
+        """Raise."""
+        raise KeyError("turn")
+
+    queue_of = queue_key = strict = take_stale_pods = take_stale_queues = fail
+    forget_pod = forget_queue = fail
+
+
+def test_an_order_of_queues_that_fails_is_one_queue(caplog: pytest.LogCaptureFixture) -> None:
+    """The first pod ended the scheduler."""
+    plain = world.scheduler_of()
+    profile = plain.profiles[world.SCHEDULER]
+    hooks = {**profile.pipeline.hooks, "queue_order": (Hook("Mine", NoTurns),)}
+    pipeline = replace(profile.pipeline, hooks=hooks)
+    profiles = {world.SCHEDULER: replace(profile, pipeline=pipeline, runner=Runner(pipeline))}
+    queue = build_queue(profiles, plain.handle.now)
+    scheduler = Scheduler(plain.handle, queue, profiles, Random(1))
+    for name in ("b", "a"):
+        scheduler.add_pod(world.pod_of(name))
+    outcomes = [scheduler.schedule_one() for _ in range(2)]
+    assert [one.pod.name for one in outcomes if one] == ["b", "a"]
+    assert "running QueueOrder plugin \"Mine\": 'turn'" in caplog.text
+    order = queue_order(profiles, strict=True)
+    assert order is not None
+    with pytest.raises(PluginError, match='running QueueOrder plugin "Mine"'):
+        order.queue_of(QueuedPod(world.pod_of("c")))
 
 
 class Colours:

@@ -418,7 +418,10 @@ class NodeTable:
             quotas.object_changed(identity, key)
 
     def cached_object_changed(self, name: str) -> None:
-        """Note that a node or namespace, of which quotas may be made, changed."""
+        """Note that a node or namespace, which inputs and quotas may be made of, changed."""
+        for objects in self.inputs.values():
+            if type(objects.by_key) is not dict:  # the cache has these objects
+                objects.changed(name)
         for quotas in [*self.quotas.values()]:
             quotas.cached_object_changed(name)
 

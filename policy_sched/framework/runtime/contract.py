@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from functools import partial
 from math import isnan
-from typing import Any, Final, NamedTuple, TypeAlias
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -23,6 +24,7 @@ from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import PluginError
 from policy_sched.framework.runtime.pipeline import Implementations
 from policy_sched.model import ClusterEventWithHint, PodInfo, field_key
+from policy_sched.queue import QueueOrder
 
 Args: TypeAlias = tuple[Any, ...]
 
@@ -58,7 +60,9 @@ def checked(plugin: str, functions: Implementations, table: NodeTable) -> Implem
     if "filter" in found:
         found["filter"] = _describing(plugin, found["filter"])
     if "queue_sort" in found:
-        found["queue_sort"] = _comparable(plugin, found["queue_sort"])
+        found["queue_sort"] = _comparable(plugin, "queue_sort", found["queue_sort"])
+    if "queue_order" in found:
+        found["queue_order"] = _ordering(plugin, found["queue_order"])
     if "permit" in found:
         found["permit"] = _permitting(plugin, found["permit"])
     if "sign_pod" in found:
@@ -264,6 +268,33 @@ def _sort_key(returned: Any, _args: Args) -> Wrong | None:
     return Wrong(returned, "a tuple of numbers and texts")
 
 
+def _order(returned: Any, _args: Args) -> Wrong | None:
+    right = returned is None or isinstance(returned, QueueOrder)
+    return None if right else Wrong(returned, "a QueueOrder or None")
+
+
+def _name(returned: Any, _args: Args) -> Wrong | None:
+    return None if isinstance(returned, str) else Wrong(returned, "a text")
+
+
+def _truth(returned: Any, _args: Args) -> Wrong | None:
+    return None if isinstance(returned, bool) else Wrong(returned, "True or False")
+
+
+def _names(returned: Any, _args: Args) -> Wrong | None:
+    right = isinstance(returned, list) and all(isinstance(one, str) for one in returned)
+    return None if right else Wrong(returned, "a list of texts")
+
+
+_OF_AN_ORDER: Final[Mapping[str, Check]] = {
+    "queue_of": _name,
+    "queue_key": _sort_key,
+    "strict": _truth,
+    **dict.fromkeys(("take_stale_pods", "take_stale_queues"), _names),
+}
+"""By function of a QueueOrder; what the others return does not matter."""
+
+
 _CHECKS: Final[Mapping[str, Check]] = {
     **dict.fromkeys(
         (
@@ -273,6 +304,7 @@ _CHECKS: Final[Mapping[str, Check]] = {
         _status,
     ),
     "queue_sort": _sort_key,
+    "queue_order": _order,
     "pre_filter": _pre_filter,
     "filter": _filter,
     "post_filter": _post_filter,
@@ -331,8 +363,26 @@ def _permitting(plugin: str, function: Callable[..., Any]) -> Callable[..., Any]
     return call
 
 
-def _comparable(plugin: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a sort whose keys can all be compared: they are alike."""
+def _ordering(plugin: str, function: Callable[[], Any]) -> Callable[[], QueueOrder | None]:
+    """Return an order of queues whose functions are checked, and whose keys are alike."""
+
+    def call() -> QueueOrder | None:
+        order = function()
+        if order is None:
+            return None
+        functions = {name: getattr(order, name) for name in ("forget_pod", "forget_queue")}
+        for name, check in _OF_AN_ORDER.items():
+            point = f"{name} of queue_order"
+            functions[name] = _checked(plugin, point, getattr(order, name), check)
+            if check is _sort_key:
+                functions[name] = _comparable(plugin, point, functions[name])
+        return cast("QueueOrder", SimpleNamespace(**functions))
+
+    return call
+
+
+def _comparable(plugin: str, point: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose sort keys can all be compared: they are alike."""
     kinds: list[tuple[bool, ...]] = []
 
     def call(*args: Any) -> tuple[int | float | str, ...]:
@@ -342,7 +392,7 @@ def _comparable(plugin: str, function: Callable[..., Any]) -> Callable[..., Any]
             kinds.append(own)
         if own != kinds[0]:
             shown = ", ".join("a text" if text else "a number" for text in kinds[0])
-            raise PluginError(_words(plugin, "queue_sort", Wrong(key, f"({shown}) as before")))
+            raise PluginError(_words(plugin, point, Wrong(key, f"({shown}) as before")))
         return key
 
     return call

@@ -44,8 +44,6 @@ class TracedRuntime(Runtime):
     def input(self, identity: str) -> Mapping[str, Any]:
         """Return the objects of an input by key."""
         table = self._tables.input_table(identity)
-        if type(table.by_key) is not dict:  # the cache has these objects
-            self._dependencies.read(self._tables.aggregates, tables.ANY)
         return _TracedObjects(table, self._dependencies)
 
     def input_root(self, identity: str, default: Any) -> Any:
@@ -73,7 +71,10 @@ class _TracedObjects(Mapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         self._dependencies.read(self._table, key)
-        return self._table.by_key[key]
+        record = self._table.by_key.get(key)  # objects that the cache has are read by `get` alone
+        if record is None:
+            raise KeyError(key)
+        return record
 
     def __contains__(self, key: object) -> bool:
         self._dependencies.read(self._table, key)

@@ -213,6 +213,58 @@ def test_keys_of_a_queue_are_alike() -> None:
         sort(None)
 
 
+class Turns:
+    """An order of queues whose functions return what they are told."""
+
+    def __init__(self, returned: object) -> None:
+        self.returned = returned
+
+    def answer(self, *_args: object) -> Any:
+        """Return it."""
+        return self.returned
+
+    queue_of = queue_key = strict = take_stale_pods = take_stale_queues = answer
+    forget_pod = forget_queue = answer
+
+
+@pytest.mark.parametrize(
+    ("function", "returned", "words"),
+    [
+        ("queue_of", 3, "returned 3; a text is expected"),
+        (
+            "queue_key",
+            [3],
+            "returned a list of 1 element; a tuple of numbers and texts is expected",
+        ),
+        ("strict", None, "returned None; True or False is expected"),
+        ("take_stale_pods", "uid", "returned a text; a list of texts is expected"),
+        ("take_stale_queues", [1], "returned a list of 1 element; a list of texts is expected"),
+    ],
+)
+def test_an_order_of_queues_is_checked(function: str, returned: object, words: str) -> None:
+    """What it returned was compared with others, far from the plugin, and ended the scheduler."""
+    order = run("queue_order", Turns(returned))
+    with pytest.raises(PluginError, match=f'plugin "X": {function} of queue_order {words}'):
+        getattr(order, function)("a", None)
+
+
+def test_keys_of_queues_are_alike() -> None:
+    """As those of pods are."""
+    turns = Turns((1,))
+    order = run("queue_order", turns)
+    assert order.queue_key("a", None) == (1,)
+    turns.returned = ("b",)
+    with pytest.raises(PluginError, match=r"queue_key of queue_order .*\(a number\) as before"):
+        order.queue_key("b", None)
+
+
+def test_an_order_of_queues_has_all_functions() -> None:
+    """None is one queue for all pods."""
+    assert run("queue_order", None) is None
+    with pytest.raises(PluginError, match="queue_order returned 3; a QueueOrder or None is expec"):
+        run("queue_order", 3)
+
+
 def test_permit_that_runs_again_is_checked() -> None:
     """It is called when other pods have moved, far from the pod that it is about."""
     result = run("permit", framework.PermitResult(Status(Code.WAIT), 1, lambda: None))  # type: ignore[arg-type, return-value]  # see above

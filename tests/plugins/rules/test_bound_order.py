@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from policy_sched.explain.explain import explain
+from policy_sched.explain.report import QueuePosition
 from policy_sched.language.check.policy import check_policy
+from policy_sched.model.cluster_objects import Namespace
 from policy_sched.model.meta import CustomObject, ObjectMeta
 from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.profiles.load.load import load_policies
@@ -137,6 +140,10 @@ def test_a_strict_queue_waits_for_its_head_and_a_pod_that_goes_ends_that(tmp_pat
     assert small is not None
     assert small.place is QueueState.ACTIVE
     assert made.queue.queue_of("a/small") == ("a", "a/large")
+    held = explain(made, small.info)
+    assert held.queue == QueuePosition("a", 0, "", "a/large")
+    said = '  a/large was tried in vain and holds it in the strict queue "a"'
+    assert said in list(held.text_lines())
     event_handlers.object_seen(made, team("a", strict=True), team("a"))
     assert made.queue.queue_of("a/small") == ("a", "")
     assert [outcome.pod.key for outcome in single_pass(made)] == ["a/small"]
@@ -155,6 +162,35 @@ def test_pods_are_sorted_anew_when_an_object_changes(tmp_path: Path) -> None:
     event_handlers.object_gone(made, team("a", 10))
     assert active(made) == ["c/p", "b/p", "a/p", "a/q"]
     assert [outcome.pod.key for outcome in single_pass(made)] == ["c/p", "b/p", "a/p", "a/q"]
+
+
+def test_a_key_over_nodes_follows_them(tmp_path: Path) -> None:
+    """A key of a queue that read nodes had what was there when its first pod came."""
+    policy = (
+        HEAD
+        + """  inputs:
+  - {name: nodes, apiVersion: v1, kind: Node}
+  - {name: names, apiVersion: v1, kind: Namespace}
+  queueOrder:
+    by: pod.namespace
+    keys:
+    - expression: inputs.nodes[?head.queue].optMap(n, int(n.labels["rank"])).orValue(9)
+    - expression: inputs.names[?head.queue].optMap(n, int(n.annotations["rank"])).orValue(9)
+"""
+    )
+    made = scheduler(tmp_path, policy)
+    add(made, "a/p", "b/p", "c/p")
+    assert active(made) == ["a/p", "b/p", "c/p"]
+    event_handlers.node_seen(made, make_node("c", labels={"rank": "1"}))
+    assert active(made) == ["c/p", "a/p", "b/p"]
+    event_handlers.node_seen(made, make_node("c", labels={"rank": "12"}))
+    assert active(made) == ["a/p", "b/p", "c/p"]
+    meta = ObjectMeta(name="b", annotations={"rank": "3"})
+    made.cache.set_namespace(Namespace(metadata=meta))
+    assert active(made) == ["b/p", "a/p", "c/p"]
+    made.cache.remove_namespace("b")
+    made.cache.remove_node(make_node("c"))
+    assert active(made) == ["a/p", "b/p", "c/p"]
 
 
 def test_a_key_that_fails_is_zero(tmp_path: Path) -> None:
