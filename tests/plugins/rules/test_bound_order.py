@@ -179,18 +179,25 @@ def test_a_key_over_nodes_follows_them(tmp_path: Path) -> None:
 """
     )
     made = scheduler(tmp_path, policy)
-    add(made, "a/p", "b/p", "c/p")
-    assert active(made) == ["a/p", "b/p", "c/p"]
-    event_handlers.node_seen(made, make_node("c", labels={"rank": "1"}))
-    assert active(made) == ["c/p", "a/p", "b/p"]
-    event_handlers.node_seen(made, make_node("c", labels={"rank": "12"}))
-    assert active(made) == ["a/p", "b/p", "c/p"]
-    meta = ObjectMeta(name="b", annotations={"rank": "3"})
-    made.cache.set_namespace(Namespace(metadata=meta))
-    assert active(made) == ["b/p", "a/p", "c/p"]
-    made.cache.remove_namespace("b")
-    made.cache.remove_node(make_node("c"))
-    assert active(made) == ["a/p", "b/p", "c/p"]
+
+    def goes() -> str:
+        outcome = made.schedule_one()
+        return "" if outcome is None else outcome.pod.key
+
+    add(made, "a/p", "b/p", "c/p", "d/p", "e/p", "f/p")
+    assert goes() == "a/p"
+    event_handlers.node_seen(made, make_node("f", labels={"rank": "1"}))
+    assert goes() == "f/p"
+    made.cache.set_namespace(Namespace(metadata=ObjectMeta(name="e", annotations={"rank": "3"})))
+    assert goes() == "e/p"
+    event_handlers.node_seen(made, make_node("b", labels={"rank": "20"}))
+    assert goes() == "c/p"
+    event_handlers.node_seen(made, make_node("b", labels={"rank": "2"}))
+    assert goes() == "b/p"
+    add(made, "f/q")
+    assert not made.queue.idle()
+    made.cache.remove_node(make_node("f"))
+    assert goes() == "d/p"
 
 
 def test_a_key_that_fails_is_zero(tmp_path: Path) -> None:
