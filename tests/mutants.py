@@ -160,6 +160,7 @@ MUTANTS: Final = (
     Mutant(TREE, "self.stale[own.key] = None", "pass", OF_TREE),
     Mutant(TREE, "if self._granted != self.version:", "if self._granted < 0:", OF_TREE),
     Mutant(TREE, "            self.tree.attach(node, parent, -1)\n", "            pass\n", OF_TREE),
+    Mutant(TREE, "            self.used.changed(ANY)\n", "            pass\n", ORDERS),
     Mutant(TREE, "self.used.stale[key] = None", "pass", OF_TREE),
     Mutant(TREE, "            self._count(node, {})\n", "            pass\n", OF_TREE),
     Mutant(TREE, "or self._cut or implied", "or implied", OF_TREE),

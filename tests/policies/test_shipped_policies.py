@@ -51,7 +51,12 @@ def test_folder_is_complete(folder: Path) -> None:
 def test_policy_compiles_without_diagnostics(folder: Path) -> None:
     """No error, and no lint warning."""
     # In place of PrioritySort.
-    sorts = folder.name in ("coscheduling", "qossort", "topological-sort")
+    sorts = folder.name in (
+        "coscheduling",
+        "dominant-resource-fairness",
+        "qossort",
+        "topological-sort",
+    )
     config = readme_configuration(folder) if sorts else None
     plans, warnings = read(config, [str(folder / "policy.yaml")])
     assert len(plans) == 1

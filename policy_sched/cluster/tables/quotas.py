@@ -24,6 +24,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from policy_sched.cluster.tables.aggregates import BOUND, Aggregate, Contribution, OtherPod
+from policy_sched.cluster.tables.dependencies import ANY
 from policy_sched.cluster.tables.inputs import InputTable
 from policy_sched.cluster.tables.schema import MAX_SUM
 from policy_sched.model import PodInfo
@@ -430,7 +431,9 @@ class Quotas:
     ) -> None:
         self.key_of = key_of
         self.kinds = tuple(kinds)
-        self.capacity = capacity
+        self._capacity = capacity
+        self._capacities: dict[str, int] = {}
+        """Those that were read since they changed last."""
         self.tree = _Tree(caps=caps)
         self.used = _Used(frozenset({BOUND}), self._contribute, **depends)
         self.version = 0
@@ -485,8 +488,16 @@ class Quotas:
             if given.input == identity:
                 self._change(number, key)
 
+    def capacity(self, name: str) -> int:
+        """Return the sum of a resource over all nodes of the cluster; its readers are told."""
+        total = self._capacities[name] = self._capacity(name)
+        return total
+
     def cached_object_changed(self, name: str) -> None:
         """A node or namespace changed: the cache has those objects, by name."""
+        if any(self._capacity(read) != total for read, total in self._capacities.items()):
+            self._capacities.clear()
+            self.used.changed(ANY)
         for number, given in enumerate(self.kinds):
             if type(given.objects.by_key) is not dict:
                 self._change(number, name)

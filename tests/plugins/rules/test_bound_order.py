@@ -301,3 +301,63 @@ def test_a_reload_builds_the_queues_anew(tmp_path: Path) -> None:
     path.write_text(f"{HEAD}  queueSort: [{{expression: pod.name}}]\n")
     assert run.reload().result is ReloadResult.LOADED
     assert active(made) == ["b/p", "a/q"]
+
+
+def test_a_node_that_comes_changes_whose_part_is_greater(tmp_path: Path) -> None:
+    """Teams kept the turns that they had before nodes came and went."""
+    policy = (
+        HEAD
+        + TEAMS
+        + """  quotas:
+  - name: team
+    of: inputs.teams
+    pods: pod.namespace
+    nominal: '[object].resources(o, "cpu", o.spec.cores)'
+  queueOrder:
+    by: quota.name
+    keys: [{expression: quota.dominant}]
+"""
+    )
+    made = scheduler(tmp_path, policy, cpu="10")
+    for name in ("a", "b"):
+        event_handlers.object_seen(made, None, team(name))
+    for namespace, cpu, memory in (("a", "4", "1Gi"), ("b", "1", "19Gi")):
+        runs = make_pod("old", namespace=namespace, cpu=cpu, memory=memory, node_name="n1")
+        event_handlers.pod_seen(made, PodInfo.of(runs))
+    event_handlers.node_seen(made, make_node("n2", cpu="1", memory="40Gi"))
+    add(made, "a/p", "a/q", "b/p", "b/q")
+    popped = [made.queue.pop()]
+    event_handlers.node_seen(made, make_node("n3", cpu="100", memory="1Gi"))
+    popped.append(made.queue.pop())
+    event_handlers.node_gone(made, make_node("n3", cpu="100", memory="1Gi"))
+    popped.append(made.queue.pop())
+    assert [queued.info.key for queued in popped if queued] == ["b/p", "a/p", "b/q"]
+
+
+def test_a_placement_moves_other_queues_of_a_tree(tmp_path: Path) -> None:
+    """A child that borrowed made its parent's part greater, and its sibling kept its old turn."""
+    policy = (
+        HEAD
+        + TEAMS
+        + """  quotas:
+  - name: team
+    of: inputs.teams
+    pods: pod.namespace
+    nominal: '[object].resources(o, "cpu", o.spec.cores)'
+    parent: 'object.name.startsWith("x-") ? "x" : ""'
+  queueOrder:
+    by: quota.name
+    keys: [{expression: quota.path.last().orValue(quota).dominant}]
+"""
+    )
+    made = scheduler(tmp_path, policy)
+    for name in ("x-a", "x-b", "y"):
+        event_handlers.object_seen(made, None, team(name))
+    runs = PodInfo.of(make_pod("old", namespace="y", cpu="2", node_name="n1"))
+    event_handlers.pod_seen(made, runs)
+    add(made, "x-a/p", "x-b/q", "y/r", cpu="3")
+    assert active(made) == ["x-a/p", "x-b/q", "y/r"]
+    first = made.schedule_one()
+    assert first is not None
+    assert first.node == "n1"
+    assert active(made) == ["y/r", "x-b/q"]

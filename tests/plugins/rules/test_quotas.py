@@ -154,3 +154,80 @@ def test_a_mistake_in_quotas_says_what_to_write(
     assert [problem.code for problem in found] == [code]
     assert word in found[0].message + found[0].hint
     assert found[0].line == 7
+
+
+TEAM_SCHEMA = """{"type": "object", "properties": {"spec": {"type": "object", "properties": {
+"cores": {"type": "integer"}, "weight": {"type": "number"}, "rank": {"type": "integer"},
+"cohort": {"type": "string"}}}}}"""
+TREE = """apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: P}
+spec:
+  inputs:
+  - {name: teams, apiVersion: example.com/v1, kind: Team, schema: team.json}
+  quotas:
+  - name: team
+    of: inputs.teams
+    pods: pod.namespace
+    nominal: '[object].resources(o, "cpu", quantity(string(o.spec.cores)))'
+    parent: object.spec.cohort
+    weight: object.spec.weight
+    priority: object.spec.rank
+  preFilter:
+    rules:
+    - expression: |-
+        %s
+  filter:
+  - expression: node.podCount < 100
+"""
+
+
+def team(name: str, cores: int, cohort: str = "", weight: float = 1, rank: int = 0) -> CustomObject:
+    """Return a team's object."""
+    spec = {"cores": cores, "cohort": cohort, "weight": weight, "rank": rank}
+    return CustomObject(
+        api_version="example.com/v1",
+        kind="Team",
+        metadata=ObjectMeta(name=name),
+        content={"spec": spec},
+    )
+
+
+@pytest.mark.parametrize(
+    ("holds", "fails"),
+    [
+        ("quota.weight == 2.5", "quota.weight == 1.0"),
+        ("quota.priority == 7", "quota.priority == 0"),
+        ("quota.object.spec.cores == 4", "quota.object.spec.cores == 0"),
+        ("quota.dominant == 0.1875", "quota.dominant == 0.0"),  # 3 of 16 cores
+        ("quota.height(pod.requests) == 1", "quota.height(pod.requests) == 0"),
+        (
+            'quota.lacking(pod.requests + pod.requests)["cpu"] == quantity("1")',
+            'quota.lacking(pod.requests)["cpu"] > quantity("0")',
+        ),
+        (
+            "quota.with(pod.requests).dominant == 0.3125",
+            "quota.with(pod.requests).used == quota.used",
+        ),
+        (
+            'quota.with(pod.requests).borrowed["cpu"] == quantity("1")',
+            "quota.with(pod.requests).available == quota.available",
+        ),
+        ("quota.path.size() == 2", "quota.path.size() == 1"),
+    ],
+)
+def test_a_decision_reads_numbers_of_a_tree(tmp_path: Path, holds: str, fails: str) -> None:
+    """A team of 4 cores uses 3 and asks for 2 more; its cohort has 6 cores in all."""
+    (tmp_path / "team.json").write_text(TEAM_SCHEMA)
+    for rule, node in ((holds, "n1"), (fails, "")):
+        (tmp_path / "policy.yaml").write_text(TREE % rule)
+        made = build(None, [str(tmp_path / "policy.yaml")], now=FakeClock())
+        event_handlers.node_seen(made, make_node("n1", cpu="16", memory="64Gi"))
+        for given in (team("a", 4, "all", 2.5, 7), team("b", 2, "all")):
+            event_handlers.object_seen(made, None, given)
+        runs = make_pod("old", namespace="a", cpu="3", node_name="n1")
+        event_handlers.pod_seen(made, PodInfo.of(runs))
+        made.add_pod(PodInfo.of(make_pod("p", namespace="a", cpu="2")))
+        outcome = made.schedule_one()
+        assert outcome is not None
+        assert (rule, outcome.node) == (rule, node)
