@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from policy_sched.cluster.cache import Cache
+from policy_sched.cluster.tables import InputTable, NodeTable, QuotaKind, Quotas
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language.check.definitions import params_type
 from policy_sched.language.check.policy import check_expression
@@ -31,9 +32,11 @@ from policy_sched.testing import make_pod
 from .cel_spec import same
 from .oracle import Oracle
 from .oracle_values import Optional, OracleError
-from .oracle_world import ClusterRecord, NamespaceRecord, NodeRecord, World
+from .oracle_world import GRANTS, ClusterRecord, NamespaceRecord, NodeRecord, World, quota_of
 
 NOTHING: Final = World([], [])
+#: The type of the variable `quota` over a table with `add_quotas`.
+QUOTA: Final = types.QuotaType("Quota", (), "grants#tree")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,17 @@ def cache_of(world: World) -> Cache:
     return cache
 
 
+def add_quotas(nodes: NodeTable) -> None:
+    """Let a table have the quotas that the variable `quota` reads."""
+    objects = InputTable()
+    for key, grant in GRANTS.items():
+        objects.put(key, grant)
+    kind = QuotaKind("grants", objects, lambda grant: grant)
+    quotas = Quotas(lambda pod: pod.namespace, [kind], nodes.total_allocatable)
+    nodes.aggregates.add(QUOTA.identity, quotas.used)
+    nodes.quotas = {QUOTA.identity: quotas}  # type: ignore[assignment] # no policy keeps them
+
+
 def names_of(world: World, pod: PodInfo, row: int) -> dict[str, object]:
     """Return what the variables of an expression mean on one row; parameters apart."""
     return {
@@ -69,6 +83,7 @@ def names_of(world: World, pod: PodInfo, row: int) -> dict[str, object]:
         "cluster": ClusterRecord(world),
         "namespaceObject": NamespaceRecord(world, pod.namespace),
         "podGroup": world.group,
+        "quota": quota_of(world, pod),
         "now": world.now,
         "allocation": AllocationFacts(),  # the worlds have no devices
     }

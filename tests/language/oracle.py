@@ -275,6 +275,8 @@ def field_of(record: Any, name: str) -> Any:
             return oracle_world.namespace_field(record, name)
         case oracle_world.DomainRecord():
             return oracle_world.domain_field(record, name)
+        case oracle_world.QuotaRecord():
+            return oracle_world.quota_field(record, name)
         case dict():
             return record[name]
     if name == "tolerationSeconds":

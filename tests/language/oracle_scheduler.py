@@ -11,6 +11,7 @@ import msgspec
 from policy_sched.model import meta
 from policy_sched.model.pod_info import PodInfo
 
+from . import oracle_world
 from .oracle_values import ABSENT, Optional, OracleError, Quantity, quantity_of_units, some
 from .oracle_world import NodeRecord, Resources, dimension_of
 
@@ -241,6 +242,9 @@ CALLS: Final[dict[str, Callable[..., Any]]] = {
     "names_resources": names,
     "isScalarResource_string": is_scalar,
     "isExtendedResource_string": is_extended,
+    "height_quota_resources": oracle_world.height,
+    "lacking_quota_resources": oracle_world.lacking,
+    "with_quota_resources": oracle_world.with_request,
     "conflicts_hostport_hostport": conflicts,
     "stableHash_string": stable_hash,
     "stableHash_string_int": stable_hash,

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from policy_sched.cluster.tables.quotas import WHOLE, Grant
 from policy_sched.model.cluster_objects import Namespace, Node
 from policy_sched.model.meta import nanoseconds
 from policy_sched.model.pod_group import NO_GROUP, GroupCounts
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.quantity import units
+from tests.cluster.tables.quota_model import Model, Place
 
 from .oracle_values import OracleError, Quantity, quantity_of_units
 
@@ -24,6 +26,21 @@ SYSTEM_FIELDS: Final = {
     "kernelVersion": "kernel_version",
     "kubeletVersion": "kubelet_version",
     "runtimeVersion": "container_runtime_version",
+}
+
+#: The quotas of a world; a pod's is that of its namespace, and not all have one.
+GRANTS: Final = {
+    "a": Grant(
+        {"cpu": 2000, "memory": 2**30}, borrows={"cpu": 4000}, parent="team", weight=WHOLE // 2
+    ),
+    "b": Grant(
+        {"cpu": 1000, "example.com/gpu": 2},
+        {"cpu": 9000},
+        lends={"cpu": 400},
+        parent="team",
+        priority=3,
+    ),
+    "team": Grant({"cpu": 3000}),
 }
 
 
@@ -92,6 +109,28 @@ class NamespaceRecord:
 
     world: World
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRecord:
+    """A quota of a world; ``requests`` count at their quotas besides the pods."""
+
+    world: World
+    pod: PodInfo
+    place: Place
+    requests: tuple[tuple[str, Resources], ...] = ()
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything is granted."""
+        return self.place.key in GRANTS
+
+    @property
+    def model(self) -> Model:
+        """All quotas, without the pod that is decided."""
+        counted = [p for p in self.world.pods if p.uid != self.pod.uid]
+        used = [(p.namespace, p.requests) for p in counted]
+        return Model([GRANTS], [*used, *self.requests], caps=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,3 +288,74 @@ def domains(world: World, key: str) -> list[DomainRecord]:
         if key in record.labels:
             groups.setdefault(record.labels[key], []).append(record)
     return [DomainRecord(value, tuple(groups[value])) for value in sorted(groups)]
+
+
+def quota_of(world: World, pod: PodInfo) -> QuotaRecord:
+    """Return the variable `quota`."""
+    return QuotaRecord(world, pod, Place(0, pod.namespace))
+
+
+def quota_field(record: QuotaRecord, name: str) -> Any:
+    """Return a field of a quota; without an object it is empty."""
+    model, place = record.model, record.place
+    grant = model.grant(place)
+    match name:
+        case "name":
+            return place.key if record.exists else ""
+        case "exists":
+            return record.exists
+        case "path":
+            return [replace(record, place=p) for p in model.up(place)] if record.exists else []
+        case "priority":
+            return grant.priority
+        case "weight":
+            return grant.weight / WHOLE
+        case "limit":
+            return Resources(grant.limit)
+        case "share":
+            return model.share(place)
+        case "dominant":
+            whole = cluster_field(ClusterRecord(record.world), "allocatable")
+            used = quota_field(record, "used").items()
+            return max((n / whole[r] for r, n in used if whole.get(r, 0) > 0), default=0.0)
+    return _quota_amounts(record, model, name)
+
+
+def _quota_amounts(record: QuotaRecord, model: Model, name: str) -> Resources:
+    """Return amounts by the resources that they are known of."""
+    place, before = record.place, replace(record, requests=()).model
+    names = model.names()
+    match name:
+        case "used" | "nominal":
+            value = getattr(model, name)
+            amounts = {r: value(place, r) for r in names}
+            return Resources({r: n for r, n in amounts.items() if n})
+        case "borrowed":
+            beyond = {r: model.used(place, r) - model.nominal(place, r) for r in names}
+            return Resources({r: n for r, n in beyond.items() if n > 0})
+        case "available":
+            way = model.up(place)
+            values = (model.nominal, model.used, before.used)
+            named = [r for r in names if any(value(p, r) for p in way for value in values)]
+            return Resources({r: model.available(place, r) for r in named})
+    raise AssertionError(name)
+
+
+def height(record: QuotaRecord, request: Resources) -> int:
+    """Return how far up a request borrows."""
+    wanted = {r: n for r, n in request.items() if n > 0}
+    return record.model.height(record.place, wanted)
+
+
+def lacking(record: QuotaRecord, request: Resources) -> Resources:
+    """Return what a request does not get."""
+    room = quota_field(record, "available")
+    rest = {r: n - max(0, room.get(r, 0)) for r, n in request.items()}
+    return Resources({r: n for r, n in rest.items() if n > 0})
+
+
+def with_request(record: QuotaRecord, request: Resources) -> QuotaRecord:
+    """Return a quota as if a request counted, too."""
+    if not record.exists:
+        return record
+    return replace(record, requests=(*record.requests, (record.place.key, request)))

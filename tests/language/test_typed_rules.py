@@ -12,17 +12,21 @@ from typing import Final
 import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
+from policy_sched.errors import Severity
 from policy_sched.language.check.definitions import params_type
+from policy_sched.language.check.expressions import check_tree
+from policy_sched.language.check.scope import Counted, Definitions
+from policy_sched.language.diagnostics import Problem
 from policy_sched.language.expression import Expression, compile_expression
 from policy_sched.language.lower.context import Refusal
 from policy_sched.language.stdlib.environment import Overload, policy_environment
-from policy_sched.language.syntax import ast
+from policy_sched.language.syntax import ast, parse
 from policy_sched.language.values import types
 from policy_sched.language.values.limits import LimitError
 from policy_sched.model.pod_info import PodInfo
 from tests.examples import scaled
 
-from .harness import Evaluation, agree, cache_of, checked
+from .harness import QUOTA, Evaluation, add_quotas, agree, cache_of
 from .oracle_world import World
 from .strategies import worlds
 from .typed_leaves import PARAMS
@@ -39,8 +43,9 @@ REASONS: Final = {
     "PS510": "the pods of the cluster in a list, or counted by what may fail",
 }
 #: Refused by the checker: a constant text that is no version; macros too deep or too many; a
-#: resource's name that happens to be a constant, of the wrong dimension.
-UNFIT: Final = {"PS012", "PS208", "PS502"}
+#: resource's name that happens to be a constant, of the wrong dimension; `quota` where no rule of
+#: the section reads it.
+UNFIT: Final = {"PS012", "PS104", "PS208", "PS502"}
 #: Functions with an argument that must be known before the node is, or when the rule is loaded.
 KNOWN_BEFORE: Final = ("matches", "find", "domain", "domains", "selector")
 ONE_TEXT: Final = ("fitsIn_resources_resources_string",)
@@ -53,6 +58,20 @@ RESULTS: Final[dict[str, tuple[types.Type, ...]]] = {
 }
 
 
+def checked(text: str, section: str) -> tuple[ast.Core | None, list[Problem]]:
+    """Check an expression that may read `quota`; it has either a tree or errors."""
+    node, problems = parse(text)
+    tree = None
+    if node is not None:
+        counted = Counted(quotas=types.RecordType("quotas", (("tree", QUOTA),)))
+        definitions = Definitions(policy_environment(), params_type(PARAMS), counted=counted)
+        of = definitions.environment.section(section)
+        tree, unit = check_tree(node, of, definitions)
+        problems = unit.problems
+    errors = [problem for problem in problems if problem.severity is Severity.ERROR]
+    return (None if errors else tree), errors
+
+
 def compiled(tree: ast.Core) -> Expression | Refusal:
     """Compile a tree, or return why it is refused."""
     try:
@@ -63,16 +82,19 @@ def compiled(tree: ast.Core) -> Expression | Refusal:
 
 def evaluation(text: str, section: str, world: World, pod: PodInfo) -> Evaluation | None:
     """Make an expression ready; None where it is refused for one of the reasons."""
-    tree, problems = checked(text, section, PARAMS)
+    tree, problems = checked(text, section)
     if tree is None:
         assert {p.code for p in problems} <= UNFIT, (text, problems)
+        assert all("`quota`" in p.message for p in problems if p.code == "PS104"), problems
         return None
     expression = compiled(tree)
     if isinstance(expression, Refusal):
         assert expression.code in REASONS, (text, expression.message)
         assert 0 <= expression.span.start < expression.span.end <= len(text)
         return None
-    bound = expression.bind(cache_of(world).nodes)
+    nodes = cache_of(world).nodes
+    add_quotas(nodes)
+    bound = expression.bind(nodes)
     return Evaluation(tree, expression, bound, world, pod, PARAMS)
 
 
@@ -133,7 +155,7 @@ def test_every_function_is_compiled_for_arguments_of_any_level(overload: Overloa
         writer = Writer(chooser.choice)
         bound: dict[str, types.Type] = {}
         call = writer.call_of(overload, depth, bound=bound)
-        tree, _ = checked(call, "any", PARAMS)
+        tree, _ = checked(call, "any")
         text = call if tree is None else shown(call, tree.type)
         found = evaluation(text, "any", *chooser.choice(WORLDS))
         if found is not None:
@@ -148,7 +170,7 @@ def test_little_is_refused() -> None:
     found: Counter[str] = Counter()
     count = scaled(1000)
     for _ in range(count):
-        tree, _ = checked(Writer(chooser.choice).write(types.BOOL, 3), "filter", PARAMS)
+        tree, _ = checked(Writer(chooser.choice).write(types.BOOL, 3), "filter")
         if tree is None:
             continue
         expression = compiled(tree)

@@ -89,6 +89,8 @@ LEAVES: Final[dict[types.Type, tuple[str, ...]]] = {
     types.optional_of(types.STRING): ('node.labels[?"zone"]', "pod.labels.?a"),
     _TEXTS: ("node.labels", "pod.labels", "pod.nodeSelector"),
     types.map_of(types.STRING, types.INT): ("params.weights",),
+    types.list_of(types.record("Quota")): ("quota.path",),
+    types.record("Quota"): ("quota", "quota", "quota.path[0]"),
     types.record("Pod"): ("pod", "pod", "node.pods[0]"),
     types.record("Node"): ("node", "node", "[node][0]"),
     types.record("Cluster"): ("cluster",),
@@ -103,4 +105,4 @@ LEAVES: Final[dict[types.Type, tuple[str, ...]]] = {
     types.record("Condition"): ("node.conditions[0]",),
 }
 #: Records whose fields lead to other values.
-OWNERS: Final = (*RECORDS, "Cluster", "Domain", "Namespace", "Image", "SeccompProfile")
+OWNERS: Final = (*RECORDS, "Cluster", "Domain", "Namespace", "Image", "SeccompProfile", "Quota")

@@ -111,6 +111,40 @@ expect: [{pod: p, chosen: n1}]
     assert "test.yaml:10:3: error PS805: input quota: Expected `object`, got `int`" in said
 
 
+TREE = POLICY.replace(
+    "  filter:",
+    """\
+  quotas:
+  - name: team
+    of: inputs.quota
+    pods: pod.namespace
+    nominal: object.spec.max
+    parent: object.labels[?"parent"].orValue("")
+  filter:""",
+)
+
+
+def test_ps821_is_told_where_each_object_of_a_circle_stands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Quotas that are each other's parent are an error of the test; a chain of them is none."""
+    test = """\
+objects:
+- {node: n1}
+- {quota: a, namespace: team-a, labels: {parent: team-b}, spec: {max: {cpu: 2}}}
+- {quota: b, namespace: team-b, labels: {parent: team-a}, spec: {max: {cpu: 2}}}
+pending: [{pod: team-a/p, cpu: 1}]
+expect: [{pod: team-a/p, chosen: n1}]
+"""
+    code, said = told(tmp_path, capsys, test, TREE)
+    why = "its parents are a circle: team-a -> team-b -> team-a; it counts as a root"
+    assert code == 1
+    assert f"test.yaml:7:3: error PS821: input quota: {why}" in said
+    assert f"test.yaml:8:3: error PS821: input quota: {why}" in said
+    chain = test.replace("labels: {parent: team-a}, ", "")
+    assert told(tmp_path, capsys, chain, TREE)[0] == 0
+
+
 def test_other_kinds_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A kind that no input declares is as unknown as before, and a misspelt one suggested."""
     code, said = told(

@@ -21,7 +21,7 @@ RUNNING = HERE.parent / "instance" / "test_running_problems.py"
 #: Codes that no file alone has, and their tests: most need a scheduler that runs.
 ELSEWHERE = {
     **dict.fromkeys(("PS711", "PS712", "PS713"), RUNNING),
-    **dict.fromkeys(("PS803", "PS805"), HERE.parent / "policytest" / "test_inputs.py"),
+    **dict.fromkeys(("PS803", "PS805", "PS821"), HERE.parent / "policytest" / "test_inputs.py"),
     "PS807": HERE.parent / "instance" / "app" / "test_inputs.py",
     "PS714": HERE.parent / "experiments" / "test_reading.py",
 }
