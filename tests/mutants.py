@@ -587,6 +587,7 @@ MUTANTS: Final = (
         "return False",
         OBJECTS,
     ),
+    Mutant("cluster/tables/node_table.py", "if self.statuses_read:", "if False:", OBJECTS),
     # Counts of pods by selector and domain.
     Mutant(
         f"{COUNTS}/counts.py",

@@ -68,6 +68,8 @@ class NodeTable:
     def __init__(self, strings: Strings | None = None, journal: Journal | None = None) -> None:
         self.strings = Strings() if strings is None else strings
         self.journal = Journal() if journal is None else journal
+        self.statuses_read = False
+        """Whether a count that follows the journal reads what `exchange_pod` may change."""
         self.taint_sets: Sets[Taint] = Sets()
         self.port_sets: Sets[HostPort] = Sets()
         self.namespaces: dict[str, Namespace] = {}
@@ -253,8 +255,11 @@ class NodeTable:
         self.journal.append(row, DYNAMIC, len(pods))
 
     def exchange_pod(self, row: int, info: PodInfo) -> None:
-        """Put another object for the same pod in its place; no decision can tell them apart."""
-        self._pods[row][info.uid] = info
+        """Put another object for the same pod in its place: only rules can tell them apart."""
+        pods = self._pods[row]
+        pods[info.uid] = info
+        if self.statuses_read:
+            self.journal.append(row, DYNAMIC, len(pods))
 
     def restart_pod(self, row: int, info: PodInfo) -> None:
         """Put a pod in its place that has a start time now, by which victims are chosen."""

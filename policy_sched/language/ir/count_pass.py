@@ -132,10 +132,19 @@ def count_op(
     shape = _shape(test, param)
     counted_op = counted_ops.get(shape)
     if counted_op is None:
-        counted = PodCount(Condition(tuple(_equalities(test, param, values))), param, test)
+        equal = tuple(_equalities(test, param, values))
+        counted = PodCount(Condition(equal, _reads_status(test)), param, test)
         rep = "o" if kind is ops.COUNTS else "i"
         counted_op = counted_ops[shape] = build.op(kind, *values, rep=rep, data=counted)
     return counted_op
+
+
+def _reads_status(test: Op) -> bool:
+    """Return whether a test reads fields that change without a change of what the pod uses."""
+    return any(
+        op.kind is ops.OBJECT_OF or (op.kind is ops.ATTR and op.data == "conditions")
+        for op in reached([test])
+    )
 
 
 def _is_nothing(op: Op) -> bool:

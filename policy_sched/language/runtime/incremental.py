@@ -222,6 +222,8 @@ class Condition(msgspec.Struct, frozen=True, eq=False):
     """
 
     equal: tuple[tuple[tuple[str, ...], str | int], ...]
+    statuses: bool = False
+    """Whether it reads what may change of a pod on a node while it uses the same resources."""
 
 
 class IncrementalCount:
@@ -296,6 +298,7 @@ class IncrementalCounts:
         key = condition, tuple(map(_hashable, values))
         count = self._kept.get(key)
         if count is None:
+            self._nodes.statuses_read |= condition.statuses
             count = self._fresh(IncrementalCount(self._domains), condition, test, values)
             self._kept.put(key, count)
         elif count.version != self._nodes.journal.version:

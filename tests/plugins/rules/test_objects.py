@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from policy_sched.language.stdlib import decoded_structs
 from policy_sched.model import ApiObject, Node, Pod, PodInfo
@@ -26,7 +27,7 @@ class World:
         document = {
             "apiVersion": "policysched.dev/v1alpha1",
             "kind": "Policy",
-            "metadata": {"name": "P"},
+            "metadata": {"name": "P", "annotations": {"policysched.dev/cost-limit": "2000"}},
             "spec": {"filter": [{"expression": rule, "message": "no"}]},
         }
         (folder / "p.yaml").write_text(json.dumps(document), encoding="utf-8")
@@ -88,6 +89,40 @@ def test_a_field_of_a_pod_on_the_node_counts_as_it_is_now(tmp_path: Path) -> Non
     world.pod("old", {"containerStatuses": [{"name": "c", "restartCount": 5}]}, nodeName="n")
     world.pod("q")
     assert run(world.scheduler) != ["n"]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        'node.pods.all(p, p.conditions.all(c, c.type != "Bad"))',
+        'node.pods.all(p, p.object.status.conditions.all(c, c.type != "Bad"))',
+        'cluster.pods.all(p, p.conditions.all(c, c.type != "Bad"))',
+        "!(1 in node.pods.map(p, size(p.object.status.conditions)))",
+    ],
+)
+def test_a_condition_of_a_pod_on_the_node_counts_as_it_is_now(tmp_path: Path, rule: str) -> None:
+    """A node whose pod had recovered refused all pods until another pod came or went there."""
+    world = World(tmp_path, rule)
+    world.node("n")
+    bad = {"conditions": [{"type": "Bad", "status": "True"}]}
+    world.pod("old", bad, nodeName="n")
+    world.pod("p")
+    assert run(world.scheduler) != ["n"]
+    world.pod("old", nodeName="n")
+    world.pod("q")
+    assert run(world.scheduler) == ["n"]
+
+
+def test_a_status_that_no_rule_reads_changes_no_row(tmp_path: Path) -> None:
+    """A policy that reads no status pays nothing for its updates."""
+    world = World(tmp_path, "node.pods.all(p, p.priority < 5)")
+    world.node("n")
+    world.pod("old", nodeName="n")
+    world.pod("p")
+    assert run(world.scheduler) == ["n"]
+    version = world.scheduler.cache.nodes.journal.version
+    world.pod("old", {"conditions": [{"type": "Bad", "status": "True"}]}, nodeName="n")
+    assert world.scheduler.cache.nodes.journal.version == version
 
 
 def test_nothing_more_is_decoded_where_no_rule_reads_it(tmp_path: Path) -> None:
