@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from policy_sched.language.check.policy import check_policy
+from policy_sched.model.cluster_objects import Namespace
 from policy_sched.model.meta import CustomObject, ObjectMeta
 from policy_sched.model.pod_info import PodInfo, QueueState
 from policy_sched.profiles.load.load import load_policies
@@ -231,3 +232,36 @@ def test_a_decision_reads_numbers_of_a_tree(tmp_path: Path, holds: str, fails: s
         outcome = made.schedule_one()
         assert outcome is not None
         assert (rule, outcome.node) == (rule, node)
+
+
+OF_NAMESPACES = """apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: P}
+spec:
+  inputs:
+  - {name: spaces, apiVersion: v1, kind: Namespace}
+  quotas:
+  - name: team
+    of: inputs.spaces
+    pods: pod.namespace
+    nominal: '["cpu"].resources(n, n, quantity(object.annotations[?"cores"].orValue("0")))'
+  preFilter:
+    rules:
+    - {expression: (quota.used + pod.requests).fitsIn(quota.nominal), message: beyond the quota}
+"""
+
+
+def test_a_namespace_that_grants_more_is_read_anew(tmp_path: Path) -> None:
+    """A quota stated by a namespace itself stayed what it was when the namespace came."""
+    path = tmp_path / "policy.yaml"
+    path.write_text(OF_NAMESPACES)
+    plugins = {"multiPoint": {"enabled": [{"name": "P"}]}}
+    made = build({**CONFIG, "profiles": [{"plugins": plugins}]}, [str(path)], now=FakeClock())
+    event_handlers.node_seen(made, make_node("n1", cpu="16", memory="64Gi"))
+    for number, (cores, node) in enumerate((("1", ""), ("2", "n1"), ("3", ""), ("4", "n1"))):
+        metadata = ObjectMeta(name="a", annotations={"cores": cores})
+        made.cache.set_namespace(Namespace(metadata=metadata))
+        made.add_pod(PodInfo.of(make_pod(f"p{number}", namespace="a", cpu="2")))
+        outcome = made.schedule_one()
+        assert outcome is not None
+        assert (cores, outcome.node) == (cores, node), outcome.message
