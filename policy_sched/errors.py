@@ -35,8 +35,8 @@ def one_line(text: str) -> str:
     return re.sub(r"^(\s*):(?=:)", r"\1\\x3a", text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    char = found[0]
+def _escaped(match: re.Match[str]) -> str:
+    char = match[0]
     code = ord(char)
     return _NAMED.get(char) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
 
@@ -75,8 +75,8 @@ class Diagnostic:
 
     def render(self) -> str:
         """Return the diagnostic as text: position and message, source line, caret, hint."""
-        place = f"{self.file}:{self.line}:{self.column}"
-        parts = [one_line(f"{place}: {self.severity} {self.code}: {self.message}")]
+        position = f"{self.file}:{self.line}:{self.column}"
+        parts = [one_line(f"{position}: {self.severity} {self.code}: {self.message}")]
         if self.source_line:
             number = f"{self.line:5d}"
             text, column = self.excerpt()
@@ -118,22 +118,30 @@ def bounded(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     Errors come before what is no error, so that a file that is refused is never shown as fine.
     """
     by_file: dict[str, list[Diagnostic]] = {}
-    for one in sorted(diagnostics):
-        by_file.setdefault(one.file, []).append(one)
-    return [one for found in by_file.values() for one in _first(found)]
+    for diagnostic in sorted(diagnostics):
+        by_file.setdefault(diagnostic.file, []).append(diagnostic)
+    return [diagnostic for of_file in by_file.values() for diagnostic in _first(of_file)]
 
 
-def _first(found: list[Diagnostic]) -> list[Diagnostic]:
+def _first(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
     """Return the first diagnostics of a file, all of them where only one would be left out."""
-    if len(found) <= MAX_DIAGNOSTICS + 1:
-        return found
-    errors = [one for one in found if one.severity is Severity.ERROR]
-    others = [one for one in found if one.severity is not Severity.ERROR]
+    if len(diagnostics) <= MAX_DIAGNOSTICS + 1:
+        return diagnostics
+    errors = [diagnostic for diagnostic in diagnostics if diagnostic.severity is Severity.ERROR]
+    others = [diagnostic for diagnostic in diagnostics if diagnostic.severity is not Severity.ERROR]
     kept = sorted([*errors, *others][:MAX_DIAGNOSTICS])
     last = kept[-1]
-    place = next((one for one in found if one > last), replace(last, column=last.column + 1))
-    message = f"and {len(found) - len(kept)} more problems in this file"
-    return [*kept, Diagnostic(place.file, place.line, place.column, _MORE, message, severity=_NOTE)]
+    first_left = next(
+        (diagnostic for diagnostic in diagnostics if diagnostic > last),
+        replace(last, column=last.column + 1),
+    )
+    message = f"and {len(diagnostics) - len(kept)} more problems in this file"
+    return [
+        *kept,
+        Diagnostic(
+            first_left.file, first_left.line, first_left.column, _MORE, message, severity=_NOTE
+        ),
+    ]
 
 
 class PolicySchedError(Exception):

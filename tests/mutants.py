@@ -189,8 +189,8 @@ MUTANTS: Final = (
     Mutant(f"{EVALUATE}/evaluator.py", "rows = list(dict.fromkeys([*rows, *renominated]))", "pass"),
     Mutant(
         f"{EVALUATE}/evaluator.py",
-        "place = key if lowest is None else (*key, lowest)",
-        "place = key",
+        "entry_key = key if lowest is None else (*key, lowest)",
+        "entry_key = key",
     ),
     Mutant(
         f"{EVALUATE}/evaluator.py",
@@ -504,8 +504,8 @@ MUTANTS: Final = (
     Mutant(f"{CLAIMS}/device_table.py", "self.capacities.append(number, DYNAMIC)", "pass", DEVICES),
     Mutant(
         f"{CLAIMS}/device_table.py",
-        "self._known[row] = node\n            self.generation[row] = self._generation\n",
-        "self._known[row] = node\n",
+        "self._nodes_seen[row] = node\n            self.generation[row] = self._generation\n",
+        "self._nodes_seen[row] = node\n",
         DEVICES,
     ),
     Mutant(

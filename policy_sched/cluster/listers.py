@@ -74,18 +74,18 @@ class ApiObjects:
         """Return all objects of an apiVersion and kind, in order of arrival."""
         return list(self._kinds.get(KINDS.get(kind, kind), {}).values())
 
-    def known(self, kind: type[ApiObject]) -> Sized:
+    def live(self, kind: type[ApiObject]) -> Sized:
         """Return the collection of a kind's objects; it stays current."""
         return self._kinds.setdefault(kind, {})
 
     def every(self) -> list[ApiObject]:
         """Return all objects, kind by kind, in order of arrival."""
-        return [item for known in self._kinds.values() for item in known.values()]
+        return [item for items in self._kinds.values() for item in items.values()]
 
     def named(self, kind: type[T], namespace: str, name: str) -> T | None:
         """Return one object, None if there is none; ``namespace`` is "" where the kind has none."""
-        known = self._kinds.get(kind)
-        item: T | None = None if known is None else known.get((namespace, name))
+        items = self._kinds.get(kind)
+        item: T | None = None if items is None else items.get((namespace, name))
         return item
 
     def listen(self, kind: type[ApiObject] | Kind, listener: Listener) -> None:
@@ -110,10 +110,10 @@ class ApiObjects:
             kind = item.api_version, item.kind
         elif kind not in _STRUCTS:
             kind = struct_of(item)
-        place = _place(item)
-        known = self._kinds.setdefault(kind, {})
-        old = known.get(place)
-        known[place] = item
+        key = _key(item)
+        items = self._kinds.setdefault(kind, {})
+        old = items.get(key)
+        items[key] = item
         self._changed(kind)
         for listener in self._listeners.get(kind, ()):
             listener(old, item)
@@ -125,7 +125,7 @@ class ApiObjects:
             kind = item.api_version, item.kind
         elif kind not in _STRUCTS:
             kind = struct_of(item)
-        old = self._kinds.get(kind, {}).pop(_place(item), None)
+        old = self._kinds.get(kind, {}).pop(_key(item), None)
         if old is not None:
             self._changed(kind)
             for listener in self._listeners.get(kind, ()):
@@ -142,7 +142,7 @@ class ApiObjects:
             self._journal.changed_everything()
 
 
-def _place(item: ApiObject) -> tuple[str, str]:
+def _key(item: ApiObject) -> tuple[str, str]:
     meta = item.metadata
     namespace = "" if item.kind in CLUSTER_SCOPED else meta.namespace or "default"
     return namespace, meta.name

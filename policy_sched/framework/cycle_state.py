@@ -24,8 +24,8 @@ class CycleState(msgspec.Struct, frozen=True, eq=False):
 
     def read(self, kind: type[T]) -> T | None:
         """Return the value that was written under ``kind``, or None."""
-        found: T | None = self._values.get(kind)
-        return found
+        value: T | None = self._values.get(kind)
+        return value
 
     def same(self, other: CycleState) -> bool:
         """Return whether the other state holds the very same values."""

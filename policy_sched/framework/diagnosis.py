@@ -51,7 +51,7 @@ class ByRow(Sequence[T]):
 
     def map(self, change: Callable[[T], U]) -> ByRow[U]:
         """Return other values for the same rows; ``change`` runs once for each different one."""
-        return ByRow([change(one) for one in self.distinct], self.places, self._counts)
+        return ByRow([change(status) for status in self.distinct], self.places, self._counts)
 
     def __len__(self) -> int:
         return int(self.places.size)
@@ -69,7 +69,7 @@ class ByRow(Sequence[T]):
 
     def __iter__(self) -> Iterator[T]:
         distinct = self.distinct
-        return iter([distinct[place] for place in self.places.tolist()])
+        return iter([distinct[number] for number in self.places.tolist()])
 
 
 class StatusTable:
@@ -83,25 +83,25 @@ class StatusTable:
 
     def number(self, status: Status) -> int:
         """Return the number of a status, a new one if it was never seen."""
-        found = self._numbers.get(status)
-        if found is None:
-            found = self._numbers[status] = len(self.statuses)
+        number = self._numbers.get(status)
+        if number is None:
+            number = self._numbers[status] = len(self.statuses)
             self.statuses.append(status)
-        return found
+        return number
 
     def numbers(self, statuses: Sequence[Status]) -> list[int] | NDArray[np.intp]:
         """Return the numbers of many statuses, of which most are the same objects."""
         if isinstance(statuses, ByRow):
-            numbers = np.array([self.number(one) for one in statuses.distinct], np.intp)
+            numbers = np.array([self.number(distinct) for distinct in statuses.distinct], np.intp)
             return numbers.take(statuses.places)
-        known: dict[int, int] = {}
-        found = []
+        by_id: dict[int, int] = {}
+        listed = []
         for status in statuses:
-            number = known.get(id(status))
+            number = by_id.get(id(status))
             if number is None:
-                number = known[id(status)] = self.number(status)
-            found.append(number)
-        return found
+                number = by_id[id(status)] = self.number(status)
+            listed.append(number)
+        return listed
 
 
 Groups: TypeAlias = Sequence[
@@ -127,8 +127,8 @@ class Rejections(Mapping[int, Status]):
     @classmethod
     def grouped(cls, n: int, groups: Groups, table: StatusTable) -> Rejections:
         """Return the statuses of groups of the rows [0, n), which have no row in common."""
-        found = cls(np.zeros(n, np.intp), table)
-        found._groups = groups
+        rejections = cls(np.zeros(n, np.intp), table)
+        rejections._groups = groups
         counts: Counter[int] = Counter()
         for rows, statuses in groups:
             if isinstance(statuses, Status):
@@ -139,8 +139,8 @@ class Rejections(Mapping[int, Status]):
             else:
                 assert rows.size == len(statuses), "each row has a status"
                 counts.update(table.numbers(statuses))
-        found._counts = {number: counts[number] for number in sorted(counts)}
-        return found
+        rejections._counts = {number: counts[number] for number in sorted(counts)}
+        return rejections
 
     def with_rows(
         self, rows: Sequence[int], groups: Groups, others: Mapping[int, Status]
@@ -156,16 +156,16 @@ class Rejections(Mapping[int, Status]):
             spread(numbers, groups, self._table)
         for row, status in others.items():
             numbers[row] = self._table.number(status)
-        found = Rejections(numbers, self._table)
+        rejections = Rejections(numbers, self._table)
         if len(before) > thresholds.FEW_ROWS:
-            return found
+            return rejections
         counts = dict(self._counted())
         for row, gone in zip((*rows, *others), before, strict=True):
             come = numbers.item(row)
             counts[gone] = counts.get(gone, 0) - 1
             counts[come] = counts.get(come, 0) + 1
-        found._counts = {i: n for i, n in sorted(counts.items()) if n and i != NOTHING}
-        return found
+        rejections._counts = {i: n for i, n in sorted(counts.items()) if n and i != NOTHING}
+        return rejections
 
     @property
     def numbers(self) -> NDArray[np.intp]:
@@ -212,14 +212,14 @@ class Rejections(Mapping[int, Status]):
 
     def rows_with(self, code: Code) -> NDArray[np.intp]:
         """Return the rows whose status has this code, ascending, shape (k,)."""
-        found = [i for i in self._counted() if self._statuses[i].code is code]
-        if not found:
+        chosen = [i for i in self._counted() if self._statuses[i].code is code]
+        if not chosen:
             return np.empty(0, np.intp)
-        if len(found) == 1:
-            rows: NDArray[np.intp] = (self.numbers == found[0]).nonzero()[0]
+        if len(chosen) == 1:
+            rows: NDArray[np.intp] = (self.numbers == chosen[0]).nonzero()[0]
             return rows
         has = np.zeros(len(self._statuses), np.bool_)
-        has[found] = True
+        has[chosen] = True
         return np.flatnonzero(has[self.numbers])
 
 

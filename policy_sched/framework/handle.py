@@ -64,8 +64,8 @@ class Handle:
         """
         if make not in self._shared:
             self._shared[make] = make(self)
-        found: T = self._shared[make]
-        return found
+        made: T = self._shared[make]
+        return made
 
     @property
     def nodes(self) -> NodeTable:

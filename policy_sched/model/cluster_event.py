@@ -123,9 +123,9 @@ _ACTION_LABELS: Final = {
 
 def action_label(action: ActionType) -> str:
     """Return the name of one action, or the names of several joined by ``|``."""
-    known = _ACTION_LABELS.get(action)
-    if known is not None:
-        return known
+    label = _ACTION_LABELS.get(action)
+    if label is not None:
+        return label
     parts = [_ACTION_LABELS.get(flag) or str(flag.name).title().replace("_", "") for flag in action]
     return "|".join(parts)
 

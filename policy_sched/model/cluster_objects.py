@@ -166,8 +166,8 @@ def check_overhead(spec: PodSpec, runtime_class: RuntimeClass | None) -> None:
 def merged(every: tuple[meta.Toleration, ...]) -> tuple[meta.Toleration, ...]:
     """Return tolerations without those that another one covers; of equal ones the first."""
     kept: list[meta.Toleration] = []
-    for place, toleration in enumerate(every):
-        later = (other for other in every[place + 1 :] if other != toleration)
+    for position, toleration in enumerate(every):
+        later = (other for other in every[position + 1 :] if other != toleration)
         if not any(_includes(other, toleration) for other in (*kept, *later)):
             kept.append(toleration)
     return tuple(kept)

@@ -256,8 +256,8 @@ class _Index:
 
     def of(self, ports: Sequence[HostPort]) -> dict[tuple[str, int], set[str]]:
         """Return the addresses of some ports by protocol and number."""
-        known, ips = self._last
-        if known is not ports:
+        last_ports, ips = self._last
+        if last_ports is not ports:
             ips = {}
             for port in ports:
                 ips.setdefault((port.protocol, port.port), set()).add(port.ip)

@@ -360,13 +360,13 @@ class PodInfos:
 
     def of(self, pod: Pod) -> PodInfo:
         """Return the PodInfo of a pod. Raises ValueError if a quantity is not valid."""
-        known = self._by_spec.get(id(pod.spec))
-        if known is not None and known.pod.status == pod.status:
-            return known.like(pod)
+        info = self._by_spec.get(id(pod.spec))
+        if info is not None and info.pod.status == pod.status:
+            return info.like(pod)
         if len(self._by_spec) >= _KEPT_SPECS:
             self._by_spec.clear()
-        known = self._by_spec[id(pod.spec)] = PodInfo.of(pod)
-        return known
+        info = self._by_spec[id(pod.spec)] = PodInfo.of(pod)
+        return info
 
 
 _KEPT_SPECS: Final = 4096

@@ -106,8 +106,10 @@ def requirement_faults(
     ``at``: the path of the requirement, such as ``[0].matchExpressions[1].``.
     """
     if operator not in operators:
-        known = ", ".join(f'"{name}"' for name in sorted(operators))
-        return [f"{at}operator: Unsupported value: {quoted(operator)}: supported values: {known}"]
+        supported = ", ".join(f'"{name}"' for name in sorted(operators))
+        return [
+            f"{at}operator: Unsupported value: {quoted(operator)}: supported values: {supported}"
+        ]
     faults = [f"{at}key: Invalid value: {quoted(key)}: {why}" for why in joined(qualified(key))]
     if operator in ("In", "NotIn"):
         if not values:

@@ -97,7 +97,7 @@ class Block:
             holds = pods.of(("hostPorts",)) & self.there
             lines = np.flatnonzero(holds.any(axis=1)).tolist()
             self.ports = {line: holds[line] for line in lines}
-        self._place_of: dict[int, int] = {}
+        self._column_of: dict[int, int] = {}
         self._moving: list[tuple[Copy, NDArray[np.int64]]] | None = None
 
     def amounts(self, key: Key) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
@@ -126,21 +126,21 @@ class Block:
             self._moving = [(copy, amounts[0]) for copy, amounts in every if amounts is not None]
         return self._moving
 
-    def pod(self, step: int, place: int) -> PodInfo:
+    def pod(self, step: int, column: int) -> PodInfo:
         """Return a pod of the block."""
-        pod = self.pods.pods.infos[self.pods.rows.item(step, place)]
+        pod = self.pods.pods.infos[self.pods.rows.item(step, column)]
         assert pod is not None, "the block holds pods that run"
         return pod
 
     def gone_from(self, row: int) -> set[str]:
         """Return the uids of the pods that are not on a row any more."""
-        if not self._place_of:
-            self._place_of = {row: place for place, row in enumerate(self.rows.tolist())}
-        place = self._place_of.get(row)
-        if place is None:
+        if not self._column_of:
+            self._column_of = {row: column for column, row in enumerate(self.rows.tolist())}
+        column = self._column_of.get(row)
+        if column is None:
             return set()
-        steps = np.flatnonzero(self.there[:, place] & ~self.here[:, place]).tolist()
-        return {self.pod(step, place).uid for step in steps}
+        steps = np.flatnonzero(self.there[:, column] & ~self.here[:, column]).tolist()
+        return {self.pod(step, column).uid for step in steps}
 
 
 def _sums(groups: Iterable[Sequence[PodInfo]], key: Key) -> list[int]:

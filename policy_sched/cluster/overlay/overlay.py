@@ -113,9 +113,9 @@ class NodeOverlay:
         column = self.table.lookup(key)
         if column.shared:
             return column
-        known = self._copies.get(key)
-        if known is not None and known.source is column:
-            return known.column
+        entry = self._copies.get(key)
+        if entry is not None and entry.source is column:
+            return entry.column
         return self._copy(key, column)
 
     def pods_on(self, row: int) -> Mapping[str, PodInfo]:
@@ -244,11 +244,11 @@ class NodeOverlay:
 
     def _copy(self, key: Key, source: Column) -> Column:
         """Return the copy of a dynamic column, made if there is none."""
-        known = self._copies.get(key)
-        if known is not None:
-            if known.source is source:
-                return known.column
-            self._sums.remove(known)
+        entry = self._copies.get(key)
+        if entry is not None:
+            if entry.source is source:
+                return entry.column
+            self._sums.remove(entry)
         column = Column(key, source.family, source.values.size)
         column.values[:] = source.values
         amount = {"podCount": (), "nonZeroRequested": ("nonZeroAdded", key[-1])}
@@ -401,8 +401,8 @@ class NodeOverlay:
     def _move_ports_at(self, step: int, places: NDArray[np.bool_], sign: int) -> None:
         block = self._block
         assert block is not None, "a block was removed"
-        for place in np.flatnonzero(places).tolist():
-            self._move_ports(block.rows.item(place), block.pod(step, place), sign)
+        for column in np.flatnonzero(places).tolist():
+            self._move_ports(block.rows.item(column), block.pod(step, column), sign)
 
     def _move_ports(self, row: int, pod: PodInfo, sign: int) -> None:
         sets = self.port_sets

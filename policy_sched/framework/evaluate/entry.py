@@ -180,11 +180,11 @@ class Entry:
 
     # Filters.
 
-    def take(self, place: int, result: FilterResult, rows: Rows) -> None:
+    def take(self, position: int, result: FilterResult, rows: Rows) -> None:
         """Write a filter's result for some rows, or for all (None), but not ``first``."""
-        self.views[place].take(result, rows, len(self.fixed))
+        self.views[position].take(result, rows, len(self.fixed))
         if result.fatal:
-            self.fatal[place] = result.fatal, result.names_node
+            self.fatal[position] = result.fatal, result.names_node
 
     def put_rejections(self, rows: Sequence[int], rejections: Sequence[Rejection]) -> bool:
         """Write the codes that the filters of scope NODE have for rows, but not ``first``.
@@ -195,25 +195,25 @@ class Entry:
         views = self.views
         for rejection in rejections:
             if rejection is not None:
-                place, code = rejection
-                if code == NO_CODE or views[place].codes is None:
+                position, code = rejection
+                if code == NO_CODE or views[position].codes is None:
                     return False
-        for place in self.filters.node_scoped:
-            view = views[place]
+        for position in self.filters.node_scoped:
+            view = views[position]
             if view.codes is not None:
                 for row, rejection in zip(rows, rejections, strict=True):
-                    first = rejection is not None and rejection[0] == place
+                    first = rejection is not None and rejection[0] == position
                     view.put(row, rejection[1] if first and rejection is not None else 0)
         return True
 
-    def reject(self, place: int, last: int) -> None:
+    def reject(self, position: int, last: int) -> None:
         """Add a filter's codes to what filters up to number ``last`` and earlier ones found."""
-        codes = self.views[place].codes
+        codes = self.views[position].codes
         assert codes is not None, "the filter rejects rows"
         self.rejects = True
-        number, first = np.int16(place + 1), self.first
+        number, first = np.int16(position + 1), self.first
         rejects = codes != 0
-        if last <= place:
+        if last <= position:
             rejects &= first == FEASIBLE
             first += rejects * number  # FEASIBLE is 0; a masked assignment takes several times that
         else:
@@ -251,10 +251,10 @@ class Entry:
         """Return the number of the first filter whose codes reject a row, or why none looks."""
         number = self.fixed.item(row)
         if number == FEASIBLE:
-            for place, view in enumerate(self.views, 1):
+            for position, view in enumerate(self.views, 1):
                 codes = view.codes
                 if codes is not None and codes.item(row):
-                    return place
+                    return position
         return number
 
     def passes_now(self, pod: PodInfo, row: int, overlay: NodeOverlay) -> bool:
@@ -279,10 +279,10 @@ class Entry:
     def rejecting(self, rows: NDArray[np.intp], places: Iterable[int] | None = None) -> Codes:
         """Return the same of many rows; ``places``: of the filters that count, None: all."""
         first: Codes = self.fixed[rows]
-        for place in range(len(self.views)) if places is None else places:
-            codes = self.views[place].codes
+        for position in range(len(self.views)) if places is None else places:
+            codes = self.views[position].codes
             if codes is not None:
-                first[(codes[rows] != 0) & (first == FEASIBLE)] = place + 1
+                first[(codes[rows] != 0) & (first == FEASIBLE)] = position + 1
         return first
 
     def override(
@@ -343,8 +343,8 @@ class Entry:
             return
         views = tuple([view.copy() for view in scoring.views])
         self.result = replace(self.result, scoring=replace(scoring, views=views))
-        self.node_scores = [one for one in views if one.plugin.durability is Scope.NODE]
-        self.cluster_scores = [one for one in views if one.plugin.durability > Scope.NODE]
+        self.node_scores = [scorer for scorer in views if scorer.plugin.durability is Scope.NODE]
+        self.cluster_scores = [scorer for scorer in views if scorer.plugin.durability > Scope.NODE]
         self.normalized = []
         feasible = (self.first == FEASIBLE).nonzero()[0]
         for view in views:

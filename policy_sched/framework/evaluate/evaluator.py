@@ -179,10 +179,10 @@ class Evaluator:
             began = runner.began()
             key = self._key(pod)
             runner.ended("sign_pod", Code.SUCCESS, began)
-        place = key if lowest is None else (*key, lowest)
-        kept = self._kept.main.get(place)
-        if kept is None and place in self._kept.probation.entries:
-            kept = self._kept.promote(place)
+        entry_key = key if lowest is None else (*key, lowest)
+        kept = self._kept.main.get(entry_key)
+        if kept is None and entry_key in self._kept.probation.entries:
+            kept = self._kept.promote(entry_key)
         if kept is not None:
             try:
                 if self._refresh(kept, pod):
@@ -190,17 +190,17 @@ class Evaluator:
                         self._note(HINT_USED, kept)
                     return kept
             except PolicySchedError:
-                self._kept.drop(place)  # it is brought up to date in part
+                self._kept.drop(entry_key)  # it is brought up to date in part
                 raise
         nominated = None if lowest is None else self._nominated_pods(lowest)
         fresh = self._passes.fresh(pod, key, nominated)
         if runner.recorder is not None:
             self._note(NO_HINT if kept is None else HINT_NOT_USED, fresh)
         if fresh.result.broken is None:
-            if self._kept.put(place, fresh):
+            if self._kept.put(entry_key, fresh):
                 fresh.stamps = self._table.journal.stamps[:]
         else:
-            self._kept.drop(place)
+            self._kept.drop(entry_key)
         return fresh
 
     def _current_in(self, domain: Domain, pod: PodInfo) -> Entry:

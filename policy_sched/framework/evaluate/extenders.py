@@ -122,9 +122,9 @@ def preferences(
     for extender, scores in zip(prioritizers, priorities, strict=True):
         if scores is None:
             continue
-        known = [(names[name], score) for name, score in scores if name in names]
+        scored = [(names[name], score) for name, score in scores if name in names]
         share = np.zeros(table.n, np.int64)
-        np.add.at(share, [row for row, _ in known], [score for _, score in known])
+        np.add.at(share, [row for row, _ in scored], [score for _, score in scored])
         share = share * extender.weight * SCALE
         earlier = by_name.get(extender.name)
         by_name[extender.name] = share if earlier is None else earlier + share

@@ -152,15 +152,15 @@ class Passes:
     ) -> None:
         """Run filters; ``last``: the number of the last other one that rejects a row."""
         state, fused = entry.result.state, self._fused(entry.filters.fused, pod, rows)
-        for place in places:
-            hook = entry.views[place].hook
+        for position in places:
+            hook = entry.views[position].hook
             result = fused.get(hook.plugin) or self.run_filter(hook, state, pod, rows)
             if result is PASSES:
                 continue
-            entry.take(place, result, rows)
-            if entry.views[place].codes is not None:
-                entry.reject(place, last)
-                last = max(last, place + 1)
+            entry.take(position, result, rows)
+            if entry.views[position].codes is not None:
+                entry.reject(position, last)
+                last = max(last, position + 1)
         if entry.by_plugins is not entry.first:
             np.copyto(entry.by_plugins, entry.first)
 
@@ -263,12 +263,12 @@ class Passes:
         skipped = result.skipped | active.scores_nothing
         if static is not None:
             skipped |= static.skipped
-        scorers, known = self.sets.scorers(skipped), {} if static is None else static.views
+        scorers, static_views = self.sets.scorers(skipped), {} if static is None else static.views
         weights: dict[str, int] = {}
         for weigh in self._weights:
             weights.update(weigh(pod) or ())
         views = [
-            known.get(plugin.hook.plugin)
+            static_views.get(plugin.hook.plugin)
             or ScoreView(plugin, weights.get(plugin.hook.plugin, plugin.hook.weight))
             for plugin in scorers.plugins
         ]
@@ -297,8 +297,8 @@ class Passes:
         rows = None if feasible.size >= thresholds.SPARSE * n else feasible
         fused = self._fused(scorers.fused, pod, rows)
         added = False
-        for place in places:
-            view = views[place]
+        for position in places:
+            view = views[position]
             plugin = view.plugin
             if not view.whole:
                 raw = fused.get(plugin.hook.plugin)

@@ -103,8 +103,8 @@ class PluginSets:
             return self.active(self._all_keyed)  # most pods, without a look at each plugin
         inactive = set(self._all_keyed)
         for plugin, places in self._keyed:
-            for place in places:
-                if key[place] is not None:
+            for position in places:
+                if key[position] is not None:
                     inactive.discard(plugin)
         return self.active(frozenset(inactive))
 
@@ -145,14 +145,14 @@ def _filters(runner: Runner, skips: frozenset[str], inactive: frozenset[str]) ->
     plugins = runner.active("filter", skipped)
     scopes = [runner.pipeline.scope(hook.plugin) for hook in plugins]
     rules = runner.pipeline.rules
-    wide = [place for place, scope in enumerate(scopes) if scope > Scope.NODE]
+    wide = [position for position, scope in enumerate(scopes) if scope > Scope.NODE]
     return Filters(
         plugins,
         scopes,
-        [place for place, scope in enumerate(scopes) if scope is Scope.NODE],
+        [position for position, scope in enumerate(scopes) if scope is Scope.NODE],
         wide,
-        [place for place in wide if not _follows_from_key(runner, plugins[place])],
-        [place for place, scope in enumerate(scopes) if scope is not Scope.STATIC],
+        [position for position in wide if not _follows_from_key(runner, plugins[position])],
+        [position for position, scope in enumerate(scopes) if scope is not Scope.STATIC],
         FilterDryRun(runner, plugins, skipped),
         None if rules is None else rules.filters([hook.plugin for hook in plugins]),
     )
@@ -181,5 +181,5 @@ def _row_functions(
     node = [plugin for plugin in plugins if plugin.durability is Scope.NODE]
     plain = skipped is not None and all(plugin.plain for plugin in node)
     names = [plugin.hook.plugin for plugin in node] if plain else None
-    numbered = [(place, filters.plugins[place].plugin) for place in filters.node_scoped]
+    numbered = [(position, filters.plugins[position].plugin) for position in filters.node_scoped]
     return rules.rows(numbered, names)

@@ -30,7 +30,7 @@ def key_getter(signature: Signature) -> Callable[[PodInfo], Key]:
     concerns: Callable[[PodInfo], tuple[Any, ...]] = (
         attrgetter(*attributes, *attributes[:1]) if may_be_none else _nothing
     )
-    all_unless = [one for key in plain for one in key.unless]
+    all_unless = [name for key in plain for name in key.unless]
     nones = (None,) * len(keys)
 
     def with_keys(pod: PodInfo) -> Key:
@@ -57,10 +57,10 @@ def part_getter(whole: Signature, part: Signature) -> Callable[[Key], Key]:
     attributes, parts = _places(whole.fields)
     places: list[object] = [*attributes, *parts, *whole.keys]
     attributes, parts = _places(part.fields)
-    wanted = [places.index(place) for place in (*attributes, *parts, *part.keys)]
+    wanted = [places.index(position) for position in (*attributes, *parts, *part.keys)]
     if len(wanted) > 1:
         return itemgetter(*wanted)
-    return lambda key: tuple([key[place] for place in wanted])
+    return lambda key: tuple([key[position] for position in wanted])
 
 
 def _places(fields: frozenset[tuple[str, ...]]) -> tuple[list[str], list[tuple[str, str]]]:

@@ -53,21 +53,21 @@ def checked(plugin: str, functions: Implementations, table: NodeTable) -> Implem
         checks["score"] = partial(_scores, table=table, kinds=("int64",))
     else:
         checks["score"] = partial(_scores, table=table, kinds=("int64", "float64"))
-    found = {
+    hooks = {
         point: _checked(plugin, point, function, checks[point]) if point in checks else function
         for point, function in functions.items()
     }
-    if "filter" in found:
-        found["filter"] = _describing(plugin, found["filter"])
-    if "queue_sort" in found:
-        found["queue_sort"] = _comparable(plugin, "queue_sort", found["queue_sort"])
-    if "queue_order" in found:
-        found["queue_order"] = _ordering(plugin, found["queue_order"])
-    if "permit" in found:
-        found["permit"] = _permitting(plugin, found["permit"])
-    if "sign_pod" in found:
-        found["sign_pod"] = _signing(plugin, found["sign_pod"])
-    return found
+    if "filter" in hooks:
+        hooks["filter"] = _describing(plugin, hooks["filter"])
+    if "queue_sort" in hooks:
+        hooks["queue_sort"] = _comparable(plugin, "queue_sort", hooks["queue_sort"])
+    if "queue_order" in hooks:
+        hooks["queue_order"] = _ordering(plugin, hooks["queue_order"])
+    if "permit" in hooks:
+        hooks["permit"] = _permitting(plugin, hooks["permit"])
+    if "sign_pod" in hooks:
+        hooks["sign_pod"] = _signing(plugin, hooks["sign_pod"])
+    return hooks
 
 
 def _checked(
@@ -117,7 +117,7 @@ def _status(returned: Any, _args: Args = ()) -> Wrong | None:
     if not isinstance(code, framework.Code):
         return Wrong(code, "a Code", "a status with a code")
     reasons: object = returned.reasons
-    if not isinstance(reasons, tuple) or not all(isinstance(one, str) for one in reasons):
+    if not isinstance(reasons, tuple) or not all(isinstance(reason, str) for reason in reasons):
         return Wrong(reasons, "a tuple of texts", "a status with reasons")
     return None
 
@@ -145,7 +145,7 @@ def _pre_filter(returned: Any, _args: Args) -> Wrong | None:
     if wrong is not None or returned.node_names is None:
         return wrong
     names = returned.node_names
-    if isinstance(names, AbstractSet) and all(isinstance(one, str) for one in names):
+    if isinstance(names, AbstractSet) and all(isinstance(name, str) for name in names):
         return None
     return Wrong(names, "a set of names", "a PreFilterResult with node_names")
 
@@ -157,7 +157,7 @@ def _post_filter(returned: Any, _args: Args) -> Wrong | None:
     node, victims = returned.nominated_node, returned.victims
     if node is not None and not isinstance(node, str):
         return Wrong(node, "a name", "a PostFilterResult with a nominated_node")
-    if not isinstance(victims, tuple) or not all(isinstance(one, PodInfo) for one in victims):
+    if not isinstance(victims, tuple) or not all(isinstance(pod, PodInfo) for pod in victims):
         return Wrong(victims, "a tuple of PodInfo", "a PostFilterResult with victims")
     return None
 
@@ -253,7 +253,7 @@ def _signature(returned: Any, _args: Args) -> Wrong | None:
 
 def _is_path(path: object) -> bool:
     """Return whether a signature's field is an attribute of PodInfo, or an entry of one."""
-    if not isinstance(path, tuple) or not path or not all(isinstance(one, str) for one in path):
+    if not isinstance(path, tuple) or not path or not all(isinstance(part, str) for part in path):
         return False
     try:
         attribute = path[0] == "namespaceObject" or field_key(path[0])
@@ -282,7 +282,7 @@ def _truth(returned: Any, _args: Args) -> Wrong | None:
 
 
 def _names(returned: Any, _args: Args) -> Wrong | None:
-    right = isinstance(returned, list) and all(isinstance(one, str) for one in returned)
+    right = isinstance(returned, list) and all(isinstance(name, str) for name in returned)
     return None if right else Wrong(returned, "a list of texts")
 
 
@@ -328,18 +328,18 @@ def _describing(plugin: str, function: Callable[..., Any]) -> Callable[..., Any]
         describe: framework.Describe, rows: NDArray[np.intp], codes: framework.Codes
     ) -> Sequence[framework.Status]:
         try:
-            found = list(describe(rows, codes))
+            statuses = list(describe(rows, codes))
         except Exception as error:
             text = f"the describe of filter raised {type(error).__name__}: {error}"
             raise PluginError(f'plugin "{plugin}": {text}') from error
         wrong = None
-        if len(found) != rows.size:
-            wrong = Wrong(found, f"one Status for each of {rows.size} rows")
-        for one in {id(one): one for one in found}.values():
-            wrong = wrong or _status(one)
+        if len(statuses) != rows.size:
+            wrong = Wrong(statuses, f"one Status for each of {rows.size} rows")
+        for status in {id(status): status for status in statuses}.values():
+            wrong = wrong or _status(status)
         if wrong is not None:
             raise PluginError(_words(plugin, "the describe of filter", wrong))
-        return found
+        return statuses
 
     def call(*args: Any) -> framework.FilterResult:
         verdict: framework.FilterResult = function(*args)
@@ -387,7 +387,7 @@ def _comparable(plugin: str, point: str, function: Callable[..., Any]) -> Callab
 
     def call(*args: Any) -> tuple[int | float | str, ...]:
         key: tuple[int | float | str, ...] = function(*args)
-        own = tuple([isinstance(one, str) for one in key])
+        own = tuple([isinstance(part, str) for part in key])
         if not kinds:
             kinds.append(own)
         if own != kinds[0]:

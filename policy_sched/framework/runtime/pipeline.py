@@ -126,11 +126,11 @@ def _kind(plugin: object) -> tuple[object, ...] | None:
     """Return the class of a plugin and the code of hooks that it has itself, None if unknown."""
     if isinstance(plugin, type) or not hasattr(plugin, "__dict__"):
         return None
-    found: list[object] = [type(plugin)]
+    parts: list[object] = [type(plugin)]
     for name, value in vars(plugin).items():
         if hasattr(value, _MARK):
-            found += (name, getattr(unwrap(value), "__code__", None))
-    return None if None in found else tuple(found)
+            parts += (name, getattr(unwrap(value), "__code__", None))
+    return None if None in parts else tuple(parts)
 
 
 def _inspected(plugin: object, name: str) -> Mapping[str, Sequence[str]]:
@@ -177,31 +177,31 @@ def freeze(  # noqa: PLR0913 - all but three may be left out
     the enabled plugins, in order. A name without an implementation of that point is an error
     of the caller: the profile is checked before.
     """
-    found: dict[str, dict[str, Callable[..., object]]] = {point: {} for point in POINTS}
+    by_point: dict[str, dict[str, Callable[..., object]]] = {point: {} for point in POINTS}
     for name, functions in plugins.items():
         for point, function in functions.items():
-            found[point][name] = function
+            by_point[point][name] = function
     hooks: dict[str, tuple[Hook, ...]] = {}
     for field, names in order.items():
         point = CONFIGURED[field]
         enabled = tuple(names)
-        hooks[point] = tuple(Hook(name, found[point][name], weight) for name, weight in enabled)
+        hooks[point] = tuple(Hook(name, by_point[point][name], weight) for name, weight in enabled)
         for companion in (p for p in POINTS.values() if p.along_with == point):
             listed = reversed(enabled) if companion.reverse else enabled
             hooks[companion.hook] = tuple(
-                Hook(name, found[companion.hook][name], weight)
+                Hook(name, by_point[companion.hook][name], weight)
                 for name, weight in listed
-                if name in found[companion.hook]
+                if name in by_point[companion.hook]
             )
     names_in_use = {hook.plugin for chain in hooks.values() for hook in chain}
     hooks["events_to_register"] = tuple(
         Hook(name, function)
-        for name, function in sorted(found["events_to_register"].items())
+        for name, function in sorted(by_point["events_to_register"].items())
         if name in names_in_use
     )
     signatures = {
         name: _signature(name, function)
-        for name, function in found["sign_pod"].items()
+        for name, function in by_point["sign_pod"].items()
         if name in names_in_use
     }
     return Pipeline(

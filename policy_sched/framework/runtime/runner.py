@@ -176,18 +176,18 @@ class Runner:
         if self._gates is None:
             return True
         fields, gates = self._gates
-        place = fields(pod)
-        found = self._gated.get(place)
-        if found is None:
+        fields_of_pod = fields(pod)
+        gated = self._gated.get(fields_of_pod)
+        if gated is None:
             if len(self._gated) >= _MAX_GATED:
                 self._gated.clear()
             try:
-                found = self._gated[place] = any(may_gate(pod) for may_gate in gates)
+                gated = self._gated[fields_of_pod] = any(may_gate(pod) for may_gate in gates)
             except Exception:  # noqa: BLE001 - a plugin is foreign code; PreEnqueue will report it
                 return True
-        if not found and self.recorder is not None:
+        if not gated and self.recorder is not None:
             self.recorder.points[_LET_IN].append(0.0)
-        return found
+        return gated
 
     def resume(
         self, point: str, pending: PointResult, status: Status, *args: object
@@ -199,13 +199,13 @@ class Runner:
         row = POINTS[point]
         if status.code not in row.proceeds:
             status = status.by(pending.plugin)
-            found = PointResult(status, pending.plugin, status)
+            result = PointResult(status, pending.plugin, status)
         elif pending.left:
             return self._measured(row, pending.left, args, pending.started)
         else:
-            found = _SKIPPED if status.code is Code.SKIP is row.all_skip else _SUCCESS
-        self.ended(point, found.status.code, pending.started)
-        return found
+            result = _SKIPPED if status.code is Code.SKIP is row.all_skip else _SUCCESS
+        self.ended(point, result.status.code, pending.started)
+        return result
 
     def _measured(
         self, row: Point, hooks: tuple[Hook, ...], args: tuple[object, ...], start: float
@@ -213,12 +213,12 @@ class Runner:
         """Run plugins and record how long the point took, unless a result is pending."""
         code: Code | None = Code.ERROR
         try:
-            found = self._combined(row, hooks, args)
-            code = None if found.pending else found.status.code
+            result = self._combined(row, hooks, args)
+            code = None if result.pending else result.status.code
         finally:
             if code is not None:
                 self.ended(row.hook, code, start)
-        return found if code is not None else msgspec.structs.replace(found, started=start)
+        return result if code is not None else msgspec.structs.replace(result, started=start)
 
     def undo(self, point: str, *args: object) -> tuple[PluginError, ...]:
         """Run the point that undoes another one; return the errors of plugins that could not."""
@@ -322,11 +322,11 @@ class Runner:
             return work(*args)
         start, code = recorder.timer(), Code.ERROR
         try:
-            found = work(*args)
-            code = found.status.code if isinstance(found, PointResult) else Code.SUCCESS
+            result = work(*args)
+            code = result.status.code if isinstance(result, PointResult) else Code.SUCCESS
         finally:
             self.ended(point, code, start)
-        return found
+        return result
 
     def call(self, point: str, hook: Hook, *args: object) -> Any:
         """Call one plugin; PluginError if it raises."""
@@ -412,15 +412,15 @@ def _gates(
 
     None if a plugin does not say.
     """
-    found = []
+    rejecting = []
     fields = {"pod_group"}  # attrgetter needs one
     for hook in pipeline.at("pre_enqueue"):
         signature = pipeline.signatures.get(hook.plugin)
         if signature is None or signature.gate.rejects is None:
             return None
-        found.append(signature.gate.rejects)
+        rejecting.append(signature.gate.rejects)
         fields |= {field_key(path[0]) for path in signature.gate.fields}
-    return attrgetter(*fields), tuple(found)
+    return attrgetter(*fields), tuple(rejecting)
 
 
 @lru_cache(maxsize=1024)

@@ -47,8 +47,8 @@ def moments_of(
 ) -> Moments:
     """Return the moments of a rule; ``variables``: by the names under which trees read them."""
     search = _Search(variables, functions)
-    found = tuple(search.moments(tree, ()))
-    return Moments(found, search.complete)
+    moments = tuple(search.moments(tree, ()))
+    return Moments(moments, search.complete)
 
 
 class _Search:

@@ -45,7 +45,7 @@ class CountPass:
         self._new: dict[Op, Op] = {}
         self._sources: dict[int, Op] = {}
         self._params: dict[int, Op] = {}
-        self._known: dict[Hashable, Op] = {}
+        self._built: dict[Hashable, Op] = {}
         self.found = False
         first = list(roots)
         inside = sorted(reached(first), key=lambda op: op.serial)
@@ -116,7 +116,7 @@ class CountPass:
     def _counts_of(self, param: Op | None, test: Op) -> Op | None:
         if param is None:
             return None
-        return count_op(self._build, ops.COUNTS, param, test, self._known)
+        return count_op(self._build, ops.COUNTS, param, test, self._built)
 
 
 def count_op(

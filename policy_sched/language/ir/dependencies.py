@@ -306,13 +306,13 @@ class _MonotonicityAnalysis:
     """The direction of each op, computed once."""
 
     def __init__(self) -> None:
-        self._found: dict[graph.Op, Monotonicity] = {}
+        self._kept: dict[graph.Op, Monotonicity] = {}
 
     def of(self, op: graph.Op) -> Monotonicity:
         """Return the direction of an op."""
-        direction = self._found.get(op)
+        direction = self._kept.get(op)
         if direction is None:
-            direction = self._found[op] = self._find(op)
+            direction = self._kept[op] = self._find(op)
         return direction
 
     def _find(self, op: graph.Op) -> Monotonicity:

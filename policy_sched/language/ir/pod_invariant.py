@@ -40,14 +40,14 @@ class PodInvariance:
     """Which ops are pod-invariant, computed once per op."""
 
     def __init__(self) -> None:
-        self._found: dict[Op, bool] = {}
+        self._kept: dict[Op, bool] = {}
         self._dynamic: dict[Op, bool] = {}
 
     def holds(self, op: Op) -> bool:
         """Return whether ``op`` is pod-invariant; a constant is."""
-        invariant = self._found.get(op)
+        invariant = self._kept.get(op)
         if invariant is None:
-            invariant = self._found[op] = self._find(op)
+            invariant = self._kept[op] = self._find(op)
         return invariant
 
     def _find(self, op: Op) -> bool:

@@ -182,13 +182,13 @@ class _Search:
     def __init__(self, build: graph.Builder) -> None:
         self._build = build
         self._shapes = Shapes()
-        self._known: dict[graph.Op, tuple[graph.Op, ...]] = {}
+        self._kept: dict[graph.Op, tuple[graph.Op, ...]] = {}
 
     def deciding(self, op: graph.Op) -> tuple[graph.Op, ...]:
         """Return the ops over rows that decide ``op``."""
-        decisive = self._known.get(op)
+        decisive = self._kept.get(op)
         if decisive is None:
-            decisive = self._known[op] = tuple(dict.fromkeys(self._search(op)))
+            decisive = self._kept[op] = tuple(dict.fromkeys(self._search(op)))
         return decisive
 
     def _search(self, op: graph.Op) -> Iterable[graph.Op]:

@@ -181,7 +181,7 @@ class AnnotationReader:
     def __init__(self, kind: types.ObjectType) -> None:
         self._kind = kind
         self._reader: ObjectReader | None = None
-        self._known: Lru[str, tuple[int, Any]] = Lru(_KEPT_TEXT, lambda entry: entry[0])
+        self._kept: Lru[str, tuple[int, Any]] = Lru(_KEPT_TEXT, lambda entry: entry[0])
 
     def __reduce__(self) -> tuple[Any, tuple[types.ObjectType]]:
         return annotation_reader, (self._kind,)
@@ -191,11 +191,11 @@ class AnnotationReader:
 
     def get(self, text: str, default: Any = None) -> Any:
         """Return the record of a text; it is parsed once."""
-        known = self._known.get(text)
-        if known is None:
-            known = len(text) + _RECORD_BYTES, self._read(text)
-            self._known.put(text, known)
-        return default if known[1] is None else known[1]
+        entry = self._kept.get(text)
+        if entry is None:
+            entry = len(text) + _RECORD_BYTES, self._read(text)
+            self._kept.put(text, entry)
+        return default if entry[1] is None else entry[1]
 
     def _read(self, text: str) -> Any:
         if not text or len(text) > MAX_ANNOTATION:

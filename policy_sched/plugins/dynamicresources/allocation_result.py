@@ -109,13 +109,13 @@ def _node_selector(
     expressions: list[NodeSelectorRequirement] = []
     for allocation in allocated:
         spec, device = allocation.device.slice.spec, allocation.device.device
-        place = device if spec.per_device_node_selection else spec
-        if place.node_name is not None or device.binds_to_node:
+        source = device if spec.per_device_node_selection else spec
+        if source.node_name is not None or device.binds_to_node:
             name = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
             return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(name,)),))
-        if place.node_selector is None:
+        if source.node_selector is None:
             continue
-        terms = place.node_selector.node_selector_terms
+        terms = source.node_selector.node_selector_terms
         if len(terms) != 1:
             raise AllocationError(
                 f"create NodeSelector for claim {claim.metadata.name}: unsupported "
@@ -132,8 +132,8 @@ def _node_selector(
 def _add(
     requirements: list[NodeSelectorRequirement], more: Sequence[NodeSelectorRequirement]
 ) -> None:
-    known = {
+    present = {
         (requirement.key, requirement.operator, frozenset(requirement.values))
         for requirement in requirements
     }
-    requirements.extend(r for r in more if (r.key, r.operator, frozenset(r.values)) not in known)
+    requirements.extend(r for r in more if (r.key, r.operator, frozenset(r.values)) not in present)

@@ -54,20 +54,20 @@ Numbers = NDArray[np.intp]
 class Statuses:
     """The statuses of rows by number."""
 
-    known: dict[Status, int] = field(default_factory=dict)
+    code_of: dict[Status, int] = field(default_factory=dict)
     listed: list[Status] = field(default_factory=lambda: [SUCCESS])
     epoch: int = 0
     """Rises when numbers get other meanings."""
 
     def number(self, status: Status) -> int:
         """Return the number of a status."""
-        code = self.known.get(status)
+        code = self.code_of.get(status)
         if code is None:
             if len(self.listed) >= _MAX_CODES:
-                self.known.clear()
+                self.code_of.clear()
                 del self.listed[1:]
                 self.epoch += 1
-            code = self.known[status] = len(self.listed)
+            code = self.code_of[status] = len(self.listed)
             self.listed.append(status)
         return code
 
@@ -239,12 +239,12 @@ class ClaimColumns:
         if column.late:
             ordered.sort(key=lambda row: column.late.get(row) == generation.item(row))
         for number, row in enumerate(ordered):
-            before, known = budget.left, self._search.claims.selectors.work
+            before, work = budget.left, self._search.claims.selectors.work
             self._search_row(column, begun, row)
             if budget.exceeded:
                 column.late[row] = generation.item(row)
                 alone = _ALL * before >= (_ALL - 1) * budget.whole and budget.spent
-                if alone and known == self._search.claims.selectors.work:
+                if alone and work == self._search.claims.selectors.work:
                     column.hopeless[row] = generation.item(row)
                 left = ordered[number + 1 :]
                 column.values[left] = column.values[row]

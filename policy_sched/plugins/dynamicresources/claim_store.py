@@ -93,8 +93,8 @@ class ClaimStores:
 
     def of(self, pod: PodInfo) -> ClaimStore:
         """Return the claims of a pod as they are now."""
-        known, objects, claims, store = self._last
-        if known is pod and objects == self._objects.version and claims == self._claims.version:
+        last_pod, objects, claims, store = self._last
+        if last_pod is pod and objects == self._objects.version and claims == self._claims.version:
             assert store is not None, "it was gathered for the pod"
             return store
         store = self._gather(pod)
@@ -126,7 +126,7 @@ class ClaimStores:
                 pod, self._claims.all()
             ) or extended_resources.in_memory(pod)
         shapes: list[Hashable] = []
-        for place, claim in enumerate(store.user):
+        for position, claim in enumerate(store.user):
             if claim.status.allocation is not None:
                 fault = node_selector_fault(claim.status.allocation.node_selector)
                 if fault:
@@ -136,7 +136,7 @@ class ClaimStores:
                 continue
             pending = self._claims.pending(claim, pod) if pod.pod_group else None
             if pending is not None:
-                store.user[place] = pending
+                store.user[position] = pending
                 continue
             in_flight = self._claims.in_flight
             if in_flight and uid_of(claim) in in_flight:  # mostly there are none

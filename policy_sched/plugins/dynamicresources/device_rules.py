@@ -115,20 +115,20 @@ class Allocations:
     """What allocates the devices of each profile, by the rules of the profile."""
 
     def __init__(self, _handle: Handle) -> None:
-        self._found: dict[str, dict[str, Allocating]] = {}
+        self._by_profile: dict[str, dict[str, Allocating]] = {}
 
     def put(self, profile: str, rules: str, allocating: Allocating) -> None:
         """Note what allocates by rules; of a profile, those in force and those before are kept."""
-        before = list(self._found.get(profile, {}).items())[-1:]
-        self._found[profile] = {**dict(before), rules: allocating}
+        before = list(self._by_profile.get(profile, {}).items())[-1:]
+        self._by_profile[profile] = {**dict(before), rules: allocating}
 
     def get(self, profile: str, rules: str) -> Allocating | None:
         """Return what allocates by rules, None if nothing does."""
-        return self._found.get(profile, {}).get(rules)
+        return self._by_profile.get(profile, {}).get(rules)
 
     def latest(self, profile: str) -> Allocating | None:
         """Return what allocates by the latest rules of a profile, None if there are none."""
-        return next(reversed(self._found.get(profile, {}).values()), None)
+        return next(reversed(self._by_profile.get(profile, {}).values()), None)
 
 
 @dataclass(slots=True)
@@ -211,9 +211,9 @@ class Ranking:
     def _verdict(
         self, request: Request, facts: RequestFacts, device: DeviceFacts, kept: Kept
     ) -> DeviceVerdict:
-        known = kept.get(id(device))
-        if known is not None and known[0] is device:
-            return known[1]
+        entry = kept.get(id(device))
+        if entry is not None and entry[0] is device:
+            return entry[1]
         try:
             if self._rater is None:
                 self._rater = self._rules.rater(self._pod, self._row)
@@ -284,12 +284,12 @@ def allocation_facts(
     allocated: Sequence[Sequence[DeviceAllocation]], devices: Sequence[NodeDevice]
 ) -> AllocationFacts:
     """Return an allocation as rules see it; ``devices``: those of the node."""
-    known = {device.view.id: device.facts for device in devices}
+    facts_by_id = {device.view.id: device.facts for device in devices}
     return AllocationFacts(
         tuple(
             AllocatedDeviceFacts(
                 request=device.request.full_name,
-                device=known.get(device.device.id, NO_DEVICE),
+                device=facts_by_id.get(device.device.id, NO_DEVICE),
                 score=device.score,
                 consumed_capacity=QualifiedNames(
                     device.device.id.driver,

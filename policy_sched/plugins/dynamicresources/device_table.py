@@ -74,7 +74,7 @@ class DeviceTable:
         self.partial: NDArray[np.bool_] = np.empty(0, np.bool_)
         """Whether it reaches a slice with devices of other nodes, for which a selector may fail."""
         self._numbers: dict[DeviceId, tuple[int, ...]] = {}
-        self._known: list[Node | None] = []
+        self._nodes_seen: list[Node | None] = []
         self._pools: list[NodePools] = []
         self._rows_of_pool: dict[PoolId, set[int]] = {}
         self._flat: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None
@@ -128,9 +128,9 @@ class DeviceTable:
         """Compare the nodes with those that are known; return the rows to be looked at again."""
         nodes = self._nodes
         changes = nodes.journal.since(self._version) if self._version >= 0 else None
-        missing = nodes.n - len(self._known)
+        missing = nodes.n - len(self._nodes_seen)
         if missing:
-            self._known += [None] * missing
+            self._nodes_seen += [None] * missing
             self.candidates += [_NONE] * missing
             self._pools += [NodePools() for _ in range(missing)]
             self.generation = np.concatenate((self.generation, np.zeros(missing, np.int64)))
@@ -142,10 +142,10 @@ class DeviceTable:
         for row in range(nodes.n) if changes is None else changes.rows:
             if row >= nodes.n:
                 continue
-            before, node = self._known[row], nodes.nodes[row]
+            before, node = self._nodes_seen[row], nodes.nodes[row]
             if before is node:
                 continue
-            self._known[row] = node
+            self._nodes_seen[row] = node
             self.generation[row] = self._generation
             if before is not None and before.metadata.name not in nodes.row_of:
                 self._slices.forget_nodes((before.metadata.name,))
@@ -185,7 +185,7 @@ class DeviceTable:
         ``fresh`` takes the slices that got numbers.
         """
         self.searched[row] = self.invalid[row] = self.partial[row] = False
-        node = self._known[row]
+        node = self._nodes_seen[row]
         if node is None:
             return NodePools(), _NONE
         view = NodeView(node.metadata.name, node.metadata.labels)
@@ -302,21 +302,21 @@ class NodeDevices:
     def __init__(self, table: DeviceTable, state: AllocatedState) -> None:
         self._table = table
         self._state = state
-        self._found: dict[int, tuple[int, tuple[NodeDevice, ...]]] = {}
+        self._by_row: dict[int, tuple[int, tuple[NodeDevice, ...]]] = {}
 
     def on(self, row: int) -> tuple[NodeDevice, ...]:
         """Return the devices of a row's node; none where its pools cannot be gathered."""
         table = self._table
         table.sync()
-        known = self._found.get(row)
+        entry = self._by_row.get(row)
         generation = int(table.generation[row])
-        if known is not None and known[0] == generation:
-            return known[1]
+        if entry is not None and entry[0] == generation:
+            return entry[1]
         pools = table.pools(row)
         views = [table.views[number] for number in table.candidates[row].tolist()]
-        before = () if known is None else known[1]
+        before = () if entry is None else entry[1]
         devices = _devices([(view, pools.of(view)) for view in views], self._state, before)
-        self._found[row] = generation, devices
+        self._by_row[row] = generation, devices
         return devices
 
 
@@ -326,10 +326,10 @@ def _devices(
     before: Sequence[NodeDevice],
 ) -> tuple[NodeDevice, ...]:
     """Return devices; the facts of one that is as it was ``before`` are taken over."""
-    known = {id(device.view): device for device in before}
+    by_view = {id(device.view): device for device in before}
     devices: list[NodeDevice] = []
     for index, (view, pool) in enumerate(candidates):
-        old = known.get(id(view))
+        old = by_view.get(id(view))
         whole, shares = view.id in state.devices, state.shared.get(view.id, 0)
         used = state.consumed.get(view.id, {})
         use = (index, whole, shares, tuple(sorted(used.items())))

@@ -219,8 +219,8 @@ def _serve(
             if largest is None or extra.count > largest.count:
                 largest = extra
     if largest is not None:
-        for place in own:
-            mappings[place] = replace(mappings[place], request_name=largest.name)
+        for position in own:
+            mappings[position] = replace(mappings[position], request_name=largest.name)
         long_lived.append(largest)
     for request in long_lived:
         requests[request.name] = ExactDeviceRequest(
@@ -246,8 +246,8 @@ def _count(container: ContainerSpec, resource: str) -> int:
 
 
 def _name(index: int, container: ContainerSpec, resource: str) -> str:
-    place = sorted(container.resources.requests).index(resource)
-    return f"container-{index}-request-{place}"
+    position = sorted(container.resources.requests).index(resource)
+    return f"container-{index}-request-{position}"
 
 
 def _mapping(

@@ -113,7 +113,7 @@ class PodSearch:
 
     def __init__(self, search: NodeSearch, store: ClaimStore, *, columns: bool = True) -> None:
         self._search = search
-        self._found = store
+        self._store = store
         self._table = search.handle.nodes
         self._state = search.claims.state
         self._now = search.handle.now() if store.clocked else 0
@@ -122,7 +122,7 @@ class PodSearch:
     def status(self, row: int) -> Status:
         """Return Filter's status for a node."""
         status, _ = self.allocation(row)
-        if status.ok and not all(self.usable(claim, row) for claim in self._found.user):
+        if status.ok and not all(self.usable(claim, row) for claim in self._store.user):
             return UNAVAILABLE
         return status
 
@@ -160,7 +160,7 @@ class PodSearch:
 
     def ready(self, claim: ResourceClaim) -> bool:
         """Tell whether the devices of an allocated claim can be used as far as is known."""
-        if not self._found.clocked:
+        if not self._store.clocked:
             return True
         state = readiness(claim, self._now, self._search.binding_timeout)
         return state in (Readiness.READY, Readiness.WAITING)
@@ -177,7 +177,7 @@ class PodSearch:
         resources cannot be served.
         """
         node, view = self._view(row)
-        store = self._found
+        store = self._store
         plans, claims, variant = store.plans, [plan.claim for plan in store.plans], None
         if store.extended_claim is not None:
             variant = extended_resources.variant_on(
@@ -234,7 +234,7 @@ class PodSearch:
         if search.rules is None:
             return None
         devices = search.claims.node_devices.on(row)
-        return Ranking(search.rules, search.ratings, self._found.pod, row, devices)
+        return Ranking(search.rules, search.ratings, self._store.pod, row, devices)
 
     def _plan(self, claim: ResourceClaim) -> ClaimPlan:
         return ClaimPlan.of(claim, self._search.extended.device_class)

@@ -267,12 +267,12 @@ class DynamicResources:
         store = self._claim_stores.of(pod)
         searched = self._table.row_of.values() if rows is None else rows.tolist()
         scores = np.zeros(self._table.n if rows is None else rows.size, np.int64)
-        for place, row in enumerate(searched):
+        for position, row in enumerate(searched):
             try:
                 allocations = self._columns.names(store, row)
             except (AllocationError, ExtendedResourceError):
                 continue  # a row that Filter has rejected
-            scores[row if rows is None else place] = _score(store, allocations)
+            scores[row if rows is None else position] = _score(store, allocations)
         return scores
 
     @framework.hookimpl

@@ -77,8 +77,8 @@ class Pool:
         left = self._limits.copy()
         whole, shared, consumed = state.devices, state.shared, state.consumed
         for device in self._consumers:
-            known = device.id
-            if known in whole or shared.get(known) or known in consumed:
+            device_id = device.id
+            if device_id in whole or shared.get(device_id) or device_id in consumed:
                 for counters, name, amount in device.consumed_counters:
                     if (counters, name) in left:
                         left[counters, name] -= amount
@@ -189,8 +189,8 @@ class SliceIndex:
     def forget_nodes(self, names: Iterable[str]) -> None:
         """Forget which pools nodes reach: something has changed, or they are gone."""
         for name in names:
-            known = self._gathered.pop(name, None)
-            for pool_id in () if known is None else known[2]:
+            entry = self._gathered.pop(name, None)
+            for pool_id in () if entry is None else entry[2]:
                 nodes = self._nodes_of[pool_id]
                 nodes.discard(name)
                 if not nodes:
@@ -215,16 +215,16 @@ class SliceIndex:
         """Add a slice, in the place of its older form where both belong to one list."""
         self.views[id(view.slice)] = view
         for views in self._places(view):
-            known = before is not None and any(other is before for other in views)
-            at = [other is before for other in views].index(True) if known else len(views)
+            present = before is not None and any(other is before for other in views)
+            at = [other is before for other in views].index(True) if present else len(views)
             views.insert(at, view)
 
     def _remove(self, view: SliceView) -> None:
         for views in self._places(view):
             views[:] = [other for other in views if other is not view]
-        for known in (self.pools, self._counters):
-            if not known.get(view.pool, [view]):
-                del known[view.pool]
+        for views_by_pool in (self.pools, self._counters):
+            if not views_by_pool.get(view.pool, [view]):
+                del views_by_pool[view.pool]
         node = view.slice.spec.node_name
         if node is not None and not self._on.get(node, [view]):
             del self._on[node]
@@ -256,9 +256,9 @@ class SliceIndex:
 
     def gather(self, node: NodeView) -> NodePools:
         """Return the pools that a node reaches, in order. Raises PoolError."""
-        known = self._gathered.get(node.name)
-        if known is not None and known[0] is node.labels:
-            return known[1]
+        entry = self._gathered.get(node.name)
+        if entry is not None and entry[0] is node.labels:
+            return entry[1]
         self.forget_nodes((node.name,))
         return self._gather(node)
 
@@ -339,13 +339,13 @@ def _invalid(pool: Pool) -> str:
             if counters.name in sets:
                 return f"duplicate counter set name {counters.name}"
             sets.add(counters.name)
-    known = pool.counters()
+    counter_sets = pool.counters()
     for device in pool.everywhere():
         for consumed in device.device.consumes_counters:
-            if consumed.counter_set not in known:
+            if consumed.counter_set not in counter_sets:
                 return f"counter set {consumed.counter_set} not found"
             for name in consumed.counters:
-                if name not in known[consumed.counter_set]:
+                if name not in counter_sets[consumed.counter_set]:
                     return f"counter {name} not found in counter set {consumed.counter_set}"
     return ""
 

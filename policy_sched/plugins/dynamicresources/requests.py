@@ -152,12 +152,12 @@ class Request:
 
     def selects(self, device: DeviceView, node: NodeView, results: SelectorResults) -> bool:
         """Return whether a device is selected. Raises AllocationError and DeadlineExceeded."""
-        for place, expression in self.expressions:
+        for path, expression in self.expressions:
             try:
                 if not results.selected(expression, device):
                     return False
             except SelectorError as error:
-                raise AllocationError(f"{place}: {error}") from None
+                raise AllocationError(f"{path}: {error}") from None
         if device.slice.spec.per_device_node_selection:
             try:
                 return device.on_node(node)
@@ -332,8 +332,8 @@ def _expressions(
     of_class = f"class {device_class.metadata.name}"
     of_claim = f"claim {claim_name(claim)}"
     return tuple(
-        (f"{place}: selector #{index}", "" if selector.cel is None else selector.cel.expression)
-        for place, selectors in (
+        (f"{path}: selector #{index}", "" if selector.cel is None else selector.cel.expression)
+        for path, selectors in (
             (of_class, device_class.spec.selectors),
             (of_claim, wanted.selectors),
         )

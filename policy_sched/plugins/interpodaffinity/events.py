@@ -37,7 +37,9 @@ def _pod_changed(pod: PodInfo, old: object, new: object) -> QueueingHint:
     before, after = before_and_after(PodInfo, old, new)
     if after is not None and after.uid == pod.uid:
         return QueueingHint.queue_if(before is None or before.labels != after.labels)
-    if not all(one.node_name or one.nominated_node_name for one in (before, after) if one):
+    if not all(
+        version.node_name or version.nominated_node_name for version in (before, after) if version
+    ):
         return QueueingHint.SKIP
     needed, repelled = pod.affinity_terms.affinity, pod.affinity_terms.anti_affinity
     was_needed, is_needed = _selected(needed, before), _selected(needed, after)

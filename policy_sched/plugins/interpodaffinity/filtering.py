@@ -190,7 +190,7 @@ def _recoded(
 
 
 def moved(
-    state: TopologyPairCounts, pod: PodInfo, other: PodInfo, place: tuple[int, int], means: Means
+    state: TopologyPairCounts, pod: PodInfo, other: PodInfo, change: tuple[int, int], means: Means
 ) -> TopologyPairCounts:
     """Return the state with `other` added to a row or removed from it; ``place``: row, 1 or -1.
 
@@ -205,13 +205,13 @@ def moved(
     affinity, domains = dict(state.affinity), dict(state.domains)
     for domain in meant:
         domains.setdefault(domain.key, domain)
-        _shift(existing, domain, place)
+        _shift(existing, domain, change)
     for match, key in own.anti_affinity:
         if match.selects(other):
-            _shift(anti_affinity, domains[key], place)
+            _shift(anti_affinity, domains[key], change)
     if selected:
         for key in own.affinity_keys:
-            _shift(affinity, domains[key], place)
+            _shift(affinity, domains[key], change)
     return TopologyPairCounts(own, domains, existing, anti_affinity, affinity, state.alone)
 
 
@@ -220,8 +220,8 @@ Means: TypeAlias = Callable[[PodInfo, PodInfo], list[Domain]]
 _NO_TERMS: Final = OwnTerms(None, (), (), ())
 
 
-def _shift(totals: Totals, domain: Domain, place: tuple[int, int]) -> None:
-    row, by = place
+def _shift(totals: Totals, domain: Domain, change: tuple[int, int]) -> None:
+    row, by = change
     changed = _sum(totals[domain.key]) if domain.key in totals else _zeros(domain)
     changed[domain.ids[row]] += by
     totals[domain.key] = (changed,)
@@ -233,10 +233,10 @@ def _zeros(domain: Domain) -> NDArray[np.int64]:
 
 def _sum(parts: tuple[NDArray[np.int64], ...]) -> NDArray[np.int64]:
     """Return the sum as an array of its own."""
-    found = parts[0].copy()
+    total = parts[0].copy()
     for part in parts[1:]:
-        found += part
-    return found
+        total += part
+    return total
 
 
 def _tables(state: TopologyPairCounts) -> tuple[DomainCodes, ...]:

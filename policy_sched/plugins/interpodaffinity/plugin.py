@@ -84,9 +84,9 @@ class InterPodAffinity:
             own = self._book.of(terms)
         elif not self._carried.anti_affinity.live:
             return _SKIP_FILTER
-        found = topology_pair_counts(self._counts, pod, own)
-        state.write(found)
-        return _ASK_FILTER if found.domains else _SKIP_FILTER
+        pairs = topology_pair_counts(self._counts, pod, own)
+        state.write(pairs)
+        return _ASK_FILTER if pairs.domains else _SKIP_FILTER
 
     @framework.hookimpl
     def add_pod(
@@ -108,8 +108,8 @@ class InterPodAffinity:
     ) -> framework.FilterResult:
         """Reject nodes by affinity, by anti-affinity, or by that of running pods."""
         del pod, nodes
-        found = state.read(TopologyPairCounts)
-        return framework.PASSES if found is None else verdict(found, rows)
+        pairs = state.read(TopologyPairCounts)
+        return framework.PASSES if pairs is None else verdict(pairs, rows)
 
     @framework.hookimpl
     def pre_score(self, state: framework.CycleState, pod: PodInfo) -> framework.Status:
@@ -119,9 +119,9 @@ class InterPodAffinity:
             hard = self._hard_weight and self._carried.affinity.live
             if self._own_only or not (hard or self._carried.preferred.live):
                 return framework.SKIP
-        found = scoring.preferred_terms(self._counts, pod, own, self._hard_weight)
-        state.write(found)
-        return framework.SUCCESS if found.weighted else framework.SKIP
+        terms = scoring.preferred_terms(self._counts, pod, own, self._hard_weight)
+        state.write(terms)
+        return framework.SUCCESS if terms.weighted else framework.SKIP
 
     @framework.hookimpl
     def score(
@@ -129,9 +129,9 @@ class InterPodAffinity:
     ) -> framework.Scores:
         """Return the sum of weights of the nodes' domains."""
         del pod
-        found = state.read(scoring.PreferredTerms)
-        assert found is not None, "PreScore stored it"
-        return scoring.score(found, rows)
+        terms = state.read(scoring.PreferredTerms)
+        assert terms is not None, "PreScore stored it"
+        return scoring.score(terms, rows)
 
     @framework.hookimpl
     def normalize_score(
@@ -158,9 +158,9 @@ class InterPodAffinity:
     def _move(
         self, state: framework.CycleState, pod: PodInfo, other: PodInfo, place: tuple[int, int]
     ) -> framework.Status:
-        found = state.read(TopologyPairCounts)
-        if found is not None:
-            state.write(moved(found, pod, other, place, self._means))
+        pairs = state.read(TopologyPairCounts)
+        if pairs is not None:
+            state.write(moved(pairs, pod, other, place, self._means))
         return framework.SUCCESS
 
     def _means(self, other: PodInfo, pod: PodInfo) -> list[Domain]:

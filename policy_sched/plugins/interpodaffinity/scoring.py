@@ -43,8 +43,8 @@ class PreferredTerms(msgspec.Struct, frozen=True, eq=False):
     def same_counts(self) -> bool:
         """Return whether the same of the pod's own terms select pods as before."""
         for of_key in self.weighted.values():
-            for one in of_key:
-                if not one.counts.by_row:
+            for term in of_key:
+                if not term.counts.by_row:
                     return False
         return not self.empty or not any(counts.by_row for counts in self.empty)
 
@@ -54,9 +54,9 @@ def preferred_terms(
 ) -> PreferredTerms:
     """Return what is counted for a pod; nothing is weighted if no term applies."""
     weighted: dict[Domain, list[Weighted]] = {}
-    found, empty = _weighted(counts, pod, own, hard_weight)
-    for one in found:
-        weighted.setdefault(counts.domains.of(one.key), []).append(one)
+    terms, empty = _weighted(counts, pod, own, hard_weight)
+    for term in terms:
+        weighted.setdefault(counts.domains.of(term.key), []).append(term)
     return PreferredTerms(weighted, empty)
 
 
@@ -64,24 +64,24 @@ def _weighted(
     counts: PodCounts, pod: PodInfo, own: OwnTerms | None, hard_weight: int
 ) -> tuple[list[Weighted], list[Counts]]:
     """Return what is counted for the pod, and the counts of its own terms that have no pod."""
-    found: list[Weighted] = []
+    terms: list[Weighted] = []
     empty: list[Counts] = []
     if own is not None:
         for weight, match, key in own.preferred:
             selected = counts.selected.of(match)
             if selected.by_row:
-                found.append(Weighted(selected, key, weight))
+                terms.append(Weighted(selected, key, weight))
             else:
                 empty.append(selected)
     carried = counts.carried
     for kind, weight in ((carried.preferred, 1), (carried.affinity, hard_weight)):
         if weight and kind.live:
-            found += [
-                Weighted(one.counts, one.term.topology_key, weight)
-                for one in kind.meaning(pod)
-                if one.counts.by_row
+            terms += [
+                Weighted(borne.counts, borne.term.topology_key, weight)
+                for borne in kind.meaning(pod)
+                if borne.counts.by_row
             ]
-    return found, empty
+    return terms, empty
 
 
 def score(state: PreferredTerms, rows: Rows) -> Scores:
@@ -89,8 +89,8 @@ def score(state: PreferredTerms, rows: Rows) -> Scores:
     total: Scores | None = None
     for domain, of_key in state.weighted.items():
         table = of_key[0].counts.by(domain) * of_key[0].weight
-        for one in of_key[1:]:
-            table += one.counts.by(domain) * one.weight
+        for term in of_key[1:]:
+            table += term.counts.by(domain) * term.weight
         table[-1] = 0  # a node without the label is in no domain
         part = domain.of_rows(table) if rows is None else table[domain.ids[rows]]
         total = part if total is None else total + part
@@ -101,7 +101,7 @@ def score(state: PreferredTerms, rows: Rows) -> Scores:
 def grouped(state: PreferredTerms, feasible: Feasible) -> GroupedSums | None:
     """Return the scores by group of rows; None if all rows must be scored each time."""
     addends = [
-        Addend(domain, [(one.counts.by(domain), one.weight) for one in of_key])
+        Addend(domain, [(term.counts.by(domain), term.weight) for term in of_key])
         for domain, of_key in state.weighted.items()
     ]
     formula = Formula(lambda _: [(1, 0)] * len(addends), _scaled)

@@ -41,10 +41,10 @@ class TermCache:
         if self._version != self._counts.namespaces_version or len(self._kept) >= KEPT:
             self._kept.clear()
             self._version = self._counts.namespaces_version
-        found = self._kept.get(terms)
-        if found is None:
-            found = self._kept[terms] = self._work_out(terms)
-        return found
+        resolved = self._kept.get(terms)
+        if resolved is None:
+            resolved = self._kept[terms] = self._work_out(terms)
+        return resolved
 
     def _work_out(self, terms: PodTerms) -> OwnTerms:
         required = tuple(self._part(t) for t in terms.affinity)
@@ -64,5 +64,5 @@ class TermCache:
             return term.namespaces, term.selector
         if chosen.matches({}):
             return None, term.selector
-        found = (n for n, ns in self._namespaces.items() if chosen.matches(ns.metadata.labels))
-        return term.namespaces.union(found), term.selector
+        matching = (n for n, ns in self._namespaces.items() if chosen.matches(ns.metadata.labels))
+        return term.namespaces.union(matching), term.selector

@@ -100,7 +100,7 @@ class ConstraintCache:
         self._defaults = SYSTEM_DEFAULTS if self._system else _listed(args)
         self._objects = objects
         self._has_defaults = bool(self._defaults)
-        self.workloads = tuple(objects.known(kind) for kind in _WORKLOADS if self._has_defaults)
+        self.workloads = tuple(objects.live(kind) for kind in _WORKLOADS if self._has_defaults)
         """The objects without which no default constraint applies to any pod."""
         self._version = -1
         self._services: dict[str, SelectorIndex[Mapping[str, str]]] = {}
@@ -121,12 +121,12 @@ class ConstraintCache:
         if not self._workloads:
             return NONE
         key = (pod.namespace, pod.labels_key, pod.owner_key)
-        found = self._default.get(key)
-        if found is None:
+        constraints = self._default.get(key)
+        if constraints is None:
             if len(self._default) >= KEPT_CONSTRAINTS:
                 self._default.clear()
-            found = self._default[key] = self._of_workload(pod)
-        return found
+            constraints = self._default[key] = self._of_workload(pod)
+        return constraints
 
     def may_hold(self, pod: PodInfo) -> bool:
         """Return quickly whether constraints may apply to the pod."""
@@ -139,14 +139,14 @@ class ConstraintCache:
     def _of_pod(self, pod: PodInfo, own: SpreadConstraints) -> Constraints:
         reads_labels = any(c.match_label_keys for c in (*own.hard, *own.soft))
         key = (own, pod.namespace, pod.labels_key if reads_labels else ())
-        found = self._own.get(key)
-        if found is None:
+        constraints = self._own.get(key)
+        if constraints is None:
             if len(self._own) >= KEPT_CONSTRAINTS:
                 self._own.clear()
             hard = tuple(_counted(c.for_labels(pod.labels), pod.namespace) for c in own.hard)
             soft = tuple(_counted(c.for_labels(pod.labels), pod.namespace) for c in own.soft)
-            found = self._own[key] = Constraints(hard, soft, True, own.error)
-        return found
+            constraints = self._own[key] = Constraints(hard, soft, True, own.error)
+        return constraints
 
     def _of_workload(self, pod: PodInfo) -> Constraints:
         selector = self._selector(pod)
@@ -169,8 +169,8 @@ class ConstraintCache:
                 labels.update(wanted)
         owner = pod.owner_key[:2]
         if owner == ("v1", "ReplicationController"):
-            found = self._objects.named(ReplicationController, pod.namespace, pod.owner_name)
-            labels.update(found.spec.selector if found is not None else {})
+            controller = self._objects.named(ReplicationController, pod.namespace, pod.owner_name)
+            labels.update(controller.spec.selector if controller is not None else {})
         selector = equality_selector(labels)
         workload: ReplicaSet | StatefulSet | None = None
         if owner == ("apps/v1", "ReplicaSet"):
@@ -196,7 +196,7 @@ class ConstraintCache:
                 index = self._services.setdefault(namespace, SelectorIndex())
                 index.add(equality_selector(service.spec.selector), service.spec.selector)
         self._workloads = bool(self._services) or any(
-            self._objects.known(kind) for kind in _CONTROLLERS
+            self._objects.live(kind) for kind in _CONTROLLERS
         )
 
 
@@ -255,7 +255,7 @@ class NodeInclusion:
 
     def _terms(self, terms: tuple[NodeSelectorTerm, ...]) -> Mask:
         """Return the rows that one of the terms matches; empty and invalid terms match none."""
-        found = np.zeros(self._table.n, np.bool_)
+        included = np.zeros(self._table.n, np.bool_)
         for term in terms:
             try:
                 valid = node_term(term) is not None
@@ -267,8 +267,8 @@ class NodeInclusion:
                     mask &= self._meets(requirement(r.key, r.operator, r.values))
                 for r in term.match_fields:
                     mask &= self._field(r)
-                found |= mask
-        return found
+                included |= mask
+        return included
 
     def _meets(self, r: Requirement) -> Mask:
         codes = self._codes(r.key)
@@ -278,10 +278,10 @@ class NodeInclusion:
         if r.operator in ("Exists", "DoesNotExist"):
             has: Mask = codes != 0
             return has if r.operator == "Exists" else ~has
-        found, inverse = np.unique(codes, return_inverse=True)
-        texts = [self._table.strings.text(code) for code in found.tolist()]
+        distinct, inverse = np.unique(codes, return_inverse=True)
+        texts = [self._table.strings.text(code) for code in distinct.tolist()]
         met = np.array([r.matches({r.key: text}) for text in texts], np.bool_)
-        met &= found != 0
+        met &= distinct != 0
         return met[inverse]
 
     def _field(self, r: NodeSelectorRequirement) -> Mask:
@@ -410,7 +410,7 @@ def _included(mask: Mask, domain: Domain) -> Included:
     return Included(mask, domain.part(mask), exists[:-1])
 
 
-def _both(one: Mask | None, other: Mask | None) -> Mask | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
+def _both(mask: Mask | None, other: Mask | None) -> Mask | None:
+    if mask is None or other is None:
+        return other if mask is None else mask
+    return mask & other

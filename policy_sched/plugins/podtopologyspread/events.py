@@ -30,20 +30,20 @@ def of(
     def pod_changed(pod: model.PodInfo, old: object, new: object) -> model.QueueingHint:
         """Queue for a pod that counts, or counted, for one of the hard constraints."""
         before, after = model.before_and_after(model.PodInfo, old, new)
-        if not all(_involved(one, pod) for one in (before, after) if one):
+        if not all(_involved(item, pod) for item in (before, after) if item):
             return model.QueueingHint.SKIP
         hard = constraints_of(pod).hard
         if before is None or after is None:
             other = before or after
-            counts = other is not None and all(one.selector.matches(other.labels) for one in hard)
+            counts = other is not None and all(item.selector.matches(other.labels) for item in hard)
             return model.QueueingHint.queue_if(counts)
         tolerates_more = after.uid == pod.uid and after.tolerations != before.tolerations
-        if tolerates_more and any(one.spread.honor_taints for one in hard):
+        if tolerates_more and any(item.spread.honor_taints for item in hard):
             return model.QueueingHint.QUEUE
         return model.QueueingHint.queue_if(
             any(
-                one.selector.matches(before.labels) != one.selector.matches(after.labels)
-                for one in hard
+                item.selector.matches(before.labels) != item.selector.matches(after.labels)
+                for item in hard
             )
         )
 
@@ -59,7 +59,9 @@ def of(
             now
             and (
                 before.spec.taints != after.spec.taints
-                or any(_value(before, one) != _value(after, one) for one in hard)
+                or any(
+                    _value(before, constraint) != _value(after, constraint) for constraint in hard
+                )
             )
         )
 
@@ -78,7 +80,7 @@ def _involved(other: model.PodInfo, pod: model.PodInfo) -> bool:
 
 
 def _labelled(labels: Mapping[str, str], hard: Sequence[Constraint]) -> bool:
-    return all(one.spread.topology_key in labels for one in hard)
+    return all(constraint.spread.topology_key in labels for constraint in hard)
 
 
 def _value(node: model.Node, constraint: Constraint) -> str | None:

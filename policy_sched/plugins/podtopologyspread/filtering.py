@@ -116,14 +116,14 @@ def moved(state: HardSpread, pod: PodInfo, other: PodInfo, row: int, by: int) ->
     if state.labelled is not None and not state.labelled[row]:
         return state
     each, changed = list(state.each), False
-    for place, hard in enumerate(each):
+    for position, hard in enumerate(each):
         included = hard.live.included
         outside = included is not None and not included.mask[row]
         if outside or not hard.constraint.selector.matches(other.labels):
             continue
         totals = hard.totals.copy()
         totals[hard.live.domain.ids[row]] += by
-        each[place] = Hard.of(hard.constraint, hard.itself, hard.live, totals)
+        each[position] = Hard.of(hard.constraint, hard.itself, hard.live, totals)
         changed = True
     return HardSpread(state.labelled, tuple(each)) if changed else state
 

@@ -161,8 +161,8 @@ class SpreadUpdates:
     ) -> None:
         self._objects, self._version = objects, objects.version
         self._hard = hard
-        self._live = [] if hard is None else [one.live for one in hard.each]
-        self._live += [] if soft is None else [one.live for one in soft.each]
+        self._live = [] if hard is None else [constraint.live for constraint in hard.each]
+        self._live += [] if soft is None else [constraint.live for constraint in soft.each]
         self.scores = sums
 
     def holds(self) -> bool:

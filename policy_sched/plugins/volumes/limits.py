@@ -130,7 +130,7 @@ class AttachLimits:
         self._refresh()
         return self._limits[driver]
 
-    def known(self, driver: str, rows: framework.Rows) -> NDArray[np.bool_]:
+    def limited(self, driver: str, rows: framework.Rows) -> NDArray[np.bool_]:
         """Return which of the rows limit a driver."""
         limits = self.of(driver)
         return (limits if rows is None else limits[rows]) < UNLIMITED
@@ -304,7 +304,7 @@ class NodeVolumeLimits:
                 most = self._in_use.sizes() + self._attachments.sizes()
                 suspects |= most + counts[driver] > limits
             else:
-                suspects |= self._limits.known(driver, rows)
+                suspects |= self._limits.limited(driver, rows)
         codes = np.zeros(size, np.int16)
         for i in np.flatnonzero(suspects).tolist():
             row = i if rows is None else int(rows[i])

@@ -95,7 +95,9 @@ IN_TREE: Final[Mapping[str, InTree]] = {
 }
 """By the field of a volume with the disk."""
 
-DRIVERS: Final[Mapping[str, str]] = {one.plugin: one.driver for one in IN_TREE.values()}
+DRIVERS: Final[Mapping[str, str]] = {
+    migration.plugin: migration.driver for migration in IN_TREE.values()
+}
 """CSI driver by the name of the in-tree plugin, which is also its provisioner's name."""
 
 

@@ -128,7 +128,7 @@ def _read_args(
     name: str,
     value: Mapping[str, Any],
     at: models.Path,
-    known: Sequence[models.ModelProblem],
+    told: Sequence[models.ModelProblem],
     document: object,
 ) -> tuple[models.PluginArgs | None, list[models.ModelProblem]]:
     """Read the arguments of an in-tree plugin, found at ``at``, beyond problems ``known``."""
@@ -137,16 +137,14 @@ def _read_args(
     try:
         args = model.model_validate(value)
     except ValidationError:
-        problems = [
-            p for p in shape_problems(document, models.CONFIGURATION_FILE) if p not in known
-        ]
+        problems = [p for p in shape_problems(document, models.CONFIGURATION_FILE) if p not in told]
         problems = [p for p in problems if p.path[: len(at)] == at]
         value = inside(mended(document, problems), at)
         try:
             args = model.model_validate(value)
         except ValidationError as error:
-            return None, problems + model_problems(error, value, (*known, *problems), at)
-    refused = (*known, *problems)
+            return None, problems + model_problems(error, value, (*told, *problems), at)
+    refused = (*told, *problems)
     return args, problems + [p for p in check_args(name, args, at) if not covered(p.path, refused)]
 
 

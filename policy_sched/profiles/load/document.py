@@ -275,7 +275,7 @@ def read_model(value: Any, model: type[D], schema: str) -> tuple[D | None, list[
 
 
 def model_problems(
-    error: ValidationError, value: object, known: Sequence[ModelProblem], below: Path = ()
+    error: ValidationError, value: object, told: Sequence[ModelProblem], below: Path = ()
 ) -> list[ModelProblem]:
     """Return what a model refuses beyond ``known`` problems, by its own account."""
     problems: list[ModelProblem] = []
@@ -289,7 +289,7 @@ def model_problems(
             if ahead is None:
                 break
             path, inside = (*path, step), ahead
-        if covered(path, known):
+        if covered(path, told):
             continue
         missing = detail["type"] == "missing" and len(detail["loc"]) == len(path) + 1 - len(below)
         problems.append(
@@ -382,8 +382,8 @@ def _is_our_document(value: Any) -> bool:
     if version.startswith(GROUPS) or has_device_objects(value):
         return True
     group = version.partition("/")[0]
-    known = [api_group.rstrip("/") for api_group in GROUPS]
-    return kind in _KINDS and (not version or nearest(group, known) is not None)
+    groups = [api_group.rstrip("/") for api_group in GROUPS]
+    return kind in _KINDS and (not version or nearest(group, groups) is not None)
 
 
 _DEVICES: Final = "resource.k8s.io/"

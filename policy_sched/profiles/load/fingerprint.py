@@ -50,15 +50,15 @@ def _canonical(value: object) -> str:
 
 def _compared(kind: type) -> tuple[str, ...]:
     """Return the fields by which objects of a record are compared; none of other types."""
-    known = _COMPARED.get(kind)
-    if known is None:
+    names = _COMPARED.get(kind)
+    if names is None:
         apart = (
             {field.name for field in fields(kind) if not field.compare}
             if is_dataclass(kind)
             else ()
         )
-        known = _COMPARED[kind] = tuple(name for name in field_names(kind) if name not in apart)
-    return known
+        names = _COMPARED[kind] = tuple(name for name in field_names(kind) if name not in apart)
+    return names
 
 
 Fingerprint: TypeAlias = Mapping[str, str]

@@ -429,7 +429,7 @@ def test_problems(marked: Marked, inputs: Collection[str]) -> list[Diagnostic]:
 
     value = marked.value
     if inputs and isinstance(value.get("objects"), list):
-        value = {**value, "objects": [_of_input(one, inputs) for one in value["objects"]]}
+        value = {**value, "objects": [_of_input(item, inputs) for item in value["objects"]]}
     _, problems, _ = document.read_model(value, PolicyTest, models.TEST_FILE)
     shape = document.DocumentPosition(marked.file.path, marked).diagnostics(problems)
     return [*shape, *problems_of_config(marked)]
@@ -519,8 +519,8 @@ def merge_params(
         if name in params:
             merged[name] = _merge(params[name], value, at, problems)
             continue
-        known = f"known parameters: {', '.join(params)}" if params else "the policy has no params"
-        hint = models.did_you_mean(name, params) or known
+        names = f"known parameters: {', '.join(params)}" if params else "the policy has no params"
+        hint = models.did_you_mean(name, params) or names
         text = f'unknown parameter "{models.path_text(at)}"'
         problems.append(models.ModelProblem(at, models.UNKNOWN_KEY, text, hint, on_key=True))
     return merged

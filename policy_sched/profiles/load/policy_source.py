@@ -86,25 +86,25 @@ def _inputs(
 ) -> tuple[diagnostics.InputSource, ...]:
     """Return the inputs of a policy, each with the content of its schema."""
     inputs = []
-    for i, (one, (file, content, refused)) in enumerate(zip(given, schemas, strict=True)):
+    for i, (entry, (file, content, refused)) in enumerate(zip(given, schemas, strict=True)):
         at = ("inputs", i)
         inputs.append(
             diagnostics.InputSource(
                 text(*at, "name"),
-                one.api_version,
-                one.kind,
-                text(*at, "schema") if one.schema_file else None,
+                entry.api_version,
+                entry.kind,
+                text(*at, "schema") if entry.schema_file else None,
                 file,
                 content,
                 refused,
-                None if one.key is None else text(*at, "key"),
-                one.optional,
-                tuple((path, text(*at, "fields", path)) for path in one.fields),
-                one.most,
-                one.poll or 0,
-                one.url,
-                one.items,
-                one.annotation,
+                None if entry.key is None else text(*at, "key"),
+                entry.optional,
+                tuple((path, text(*at, "fields", path)) for path in entry.fields),
+                entry.most,
+                entry.poll or 0,
+                entry.url,
+                entry.items,
+                entry.annotation,
             )
         )
     return tuple(inputs)
@@ -129,8 +129,8 @@ def _source_of(
             diagnostics.VariableSource(v.name, text("variables", i, "expression"))
             for i, v in enumerate(spec.variables)
         ),
-        aggregates=tuple(_aggregate(text, i, one) for i, one in enumerate(spec.aggregates)),
-        quotas=tuple(_quota(text, i, one) for i, one in enumerate(spec.quotas)),
+        aggregates=tuple(_aggregate(text, i, entry) for i, entry in enumerate(spec.aggregates)),
+        quotas=tuple(_quota(text, i, entry) for i, entry in enumerate(spec.quotas)),
         match_conditions=text.each("matchConditions", count=len(spec.match_conditions)),
         pre_enqueue=text.entries(
             diagnostics.Rule[diagnostics.Text], spec.pre_enqueue, "preEnqueue"

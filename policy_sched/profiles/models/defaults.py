@@ -176,7 +176,7 @@ def gate_faults(given: Mapping[str, bool]) -> Iterator[tuple[str, str, str]]:
     for name, on in given.items():
         gate = FEATURE_GATES.get(name)
         if gate is None:
-            settable = [known for known, row in FEATURE_GATES.items() if row.settable]
+            settable = [name for name, row in FEATURE_GATES.items() if row.settable]
             hint = did_you_mean(name, FEATURE_GATES) or f"known: {', '.join(settable)}"
             yield name, f"unrecognized feature gate: {name}", hint
         elif not gate.settable and on != gate.on:

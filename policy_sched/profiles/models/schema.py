@@ -156,9 +156,9 @@ def test_schema() -> Schema:
     # policies and their schemas know.
     names = {"enum": list(keys_of(NamespaceEntry))}
     alone = {"required": ["namespace"], "propertyNames": names}
-    known = {"if": alone, "then": namespace, "else": {"type": "object", "minProperties": 1}}
-    known = {"if": {"required": ["node"]}, "then": node, "else": known}
-    properties["objects"]["items"] = {**manifest, "else": {**pod, "else": known}}
+    short_form = {"if": alone, "then": namespace, "else": {"type": "object", "minProperties": 1}}
+    short_form = {"if": {"required": ["node"]}, "then": node, "else": short_form}
+    properties["objects"]["items"] = {**manifest, "else": {**pod, "else": short_form}}
     text = {"if": {"type": "string"}, "then": {"minLength": 1}}
     last = {"$ref": _REF.format(model="PodEntry")}
     properties["pending"]["items"] = {**text, "else": {**manifest, "else": last}}

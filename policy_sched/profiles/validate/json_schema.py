@@ -54,7 +54,7 @@ def _validator(file: str) -> Draft7Validator:
     )
 
 
-def found(value: object) -> str:
+def json_type(value: object) -> str:
     """Return the type of a YAML value as text."""
     if value is None:
         return "nothing"
@@ -110,9 +110,8 @@ def _explain(
         case "type":
             wanted = schema["type"]
             words = [_TYPE_NAMES[t] for t in ([wanted] if isinstance(wanted, str) else wanted)]
-            text = (
-                f"{models.path_text(path)}: expected {' or '.join(words)}, found {found(instance)}"
-            )
+            expected = f"{models.path_text(path)}: expected {' or '.join(words)}"
+            text = f"{expected}, found {json_type(instance)}"
             yield models.ModelProblem(
                 path, models.WRONG_TYPE, text, _type_hint(wanted, instance), placeholder=fill
             )
