@@ -33,11 +33,11 @@ from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output.diagnostics import FAILED, OK, require_files
 from policy_sched.instance import app, observability
 from policy_sched.instance.observability import Write, measured_loop
-from policy_sched.instance.shadow import ShadowOptions
 from policy_sched.profiles.reload import CompilerProcess
 
 if TYPE_CHECKING:
     from policy_sched.instance.app import EmbeddedInstance
+    from policy_sched.instance.shadow import ShadowOptions
 
 Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 

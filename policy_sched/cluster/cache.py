@@ -33,7 +33,6 @@ import msgspec
 from msgspec.structs import replace
 
 from policy_sched.cluster.counts import PodCounts
-from policy_sched.cluster.debug import count_differences, differences
 from policy_sched.cluster.group_index import GroupIndex, group_differences
 from policy_sched.cluster.overlay import NodeOverlay
 from policy_sched.cluster.tables import BOUND, CODE_UNIT, NO_NODE, NodeTable, PodTable, Strings
@@ -385,10 +384,12 @@ class Cache:
 
     def check(self) -> list[str]:
         """Work everything out anew from nodes and pods; return what differs, [] if nothing."""
+        from policy_sched.cluster import debug  # noqa: PLC0415 - for this alone
+
         held = {uid: (r.info, r.node_name, r.row) for uid, r in self._records.items()}
         return [
-            *differences(self.nodes, self.pods, held),
-            *count_differences(self.counts, self.nodes, held),
+            *debug.differences(self.nodes, self.pods, held),
+            *debug.count_differences(self.counts, self.nodes, held),
             *group_differences(self.groups, (record.info for record in self._records.values())),
         ]
 

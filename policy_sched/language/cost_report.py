@@ -17,6 +17,7 @@ import msgspec
 from policy_sched.language import ir, lower
 from policy_sched.language.check import Checked, children, walk
 from policy_sched.language.codegen import generate
+from policy_sched.language.diagnostics import ANNOTATION
 from policy_sched.language.ir import ops
 from policy_sched.language.syntax import Span, ast
 from policy_sched.language.values import types
@@ -136,8 +137,6 @@ def names_read(core: ast.Core) -> Iterator[str]:
 
 
 _PODS: Final = types.list_of(types.record("Pod"))
-#: The annotation of a policy that lets its rules cost more.
-ANNOTATION: Final = "policysched.dev/cost-limit"
 #: A part that has less of its rule's cost than this is not to blame by itself.
 _MOST: Final = 0.6
 

@@ -6,14 +6,16 @@ import asyncio
 import os
 import time
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from policy_sched.cli.output.progress import progress
 from policy_sched.client.kube import auth
 from policy_sched.client.kube.rest import Api, ClientEnvironment, Settings
 from policy_sched.client.kube.time import Clocks
 from policy_sched.manifests import NO_STRUCTS, Structs
-from policy_sched.snapshot import SELECTIONS, Collected, collect
+
+if TYPE_CHECKING:
+    from policy_sched.snapshot import Collected
 
 IN_CLUSTER: Final = "in-cluster"
 """In place of a file name: the service account of the pod."""
@@ -44,6 +46,8 @@ def read_live(kubeconfig: str, inputs: Structs = NO_STRUCTS) -> Collected:
 
 
 async def _collected(kubeconfig: str, inputs: Structs) -> Collected:
+    from policy_sched.snapshot import SELECTIONS, collect  # noqa: PLC0415 - `run` reads by itself
+
     environment, access = environment_of(kubeconfig)
     with progress("reading the cluster", len(SELECTIONS)) as advance:
         async with Api(access, environment, _READING) as api:

@@ -6,7 +6,7 @@ import socket
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -18,12 +18,14 @@ from policy_sched.client.kube.time import SECOND
 from policy_sched.errors import ClusterError
 from policy_sched.instance.app import Candidacy, ClusterInstance
 from policy_sched.instance.observability import Write
-from policy_sched.instance.shadow import ShadowInstance, ShadowOptions
 from policy_sched.model import DEFAULT_SCHEDULER
 from policy_sched.profiles.load import load_config
 from policy_sched.profiles.models import LeaderElection
 from policy_sched.profiles.reload import PolicyFiles, PolicyStore
 from policy_sched.profiles.resolve import lease_of
+
+if TYPE_CHECKING:
+    from policy_sched.instance.shadow import ShadowOptions
 
 
 def check_alone(kubeconfig: str | None, others: Mapping[str, object]) -> None:
@@ -76,6 +78,8 @@ def shadow_options(kubeconfig: str | None, flags: ShadowFlags) -> ShadowOptions 
         return None
     if kubeconfig is None:
         raise ClusterError("--shadow needs a cluster with another scheduler: name a --kubeconfig")
+    from policy_sched.instance.shadow import ShadowOptions  # noqa: PLC0415 - for --shadow only
+
     return ShadowOptions(name_of_other(shadow) or DEFAULT_SCHEDULER, log or "")
 
 
@@ -112,6 +116,8 @@ def connected(
         read_only=shadow is not None,
     )
     if shadow is not None:
+        from policy_sched.instance.shadow import ShadowInstance  # noqa: PLC0415 - for --shadow only
+
         return ShadowInstance(store, Api(access, environment, limits), shadow, write, seed=seed)
     host = socket.gethostname()
     candidacy = None

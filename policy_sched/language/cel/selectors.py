@@ -1,12 +1,13 @@
 """Selectors over devices: the environment of ``device``, compiling, and asking about one device.
 
-Expressions of other variables, whose types are given: the rules of custom resources.
+Expressions of other variables, whose types are given: the rules of custom resources. The checker of
+types is imported for the first: few clusters have selectors.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -17,7 +18,6 @@ from policy_sched.language.cel.costs import MAX_COST, Shape, estimated_cost
 from policy_sched.language.cel.evaluator import Evaluation
 from policy_sched.language.cel.library_kubernetes import read_version
 from policy_sched.language.cel.values import CelError, CelMap, Record, type_name
-from policy_sched.language.check import check_selector as checked, compilation_failed
 from policy_sched.language.diagnostics import Problem, did_you_mean
 from policy_sched.language.stdlib import ANY, Environment, Section, Variable, selector_environment
 from policy_sched.language.syntax import Span, ast, parse_cel, walk
@@ -85,6 +85,8 @@ def selector_type(text: str) -> types.Type | None:
     tree, _ = parse_cel(text)
     if tree is None:
         return None
+    from policy_sched.language.check import check_selector as checked  # noqa: PLC0415 - see above
+
     kind, unit = checked(tree, selector_environment())
     return None if unit.refusals else kind
 
@@ -97,6 +99,8 @@ def compile_selector(text: str, *, new: bool = False) -> Selector:
         syntax = [(p.start, f"Syntax error: {p.message}") for p in problems]
         problems_of_text = tuple(map(_of_selector, problems))
         return Selector(text, None, None, compilation_failed(text, syntax), problems_of_text)
+    from policy_sched.language.check import check_selector as checked  # noqa: PLC0415 - see above
+
     result, unit = checked(tree, selector_environment(new=new))
     problems_of_text = tuple(unit.problems)
     if unit.refusals:
@@ -108,6 +112,20 @@ def compile_selector(text: str, *, new: bool = False) -> Selector:
     if cost > MAX_COST:
         problems_of_text = (*problems_of_text, _cost_problem(text, cost))
     return Selector(text, tree, result, "", problems_of_text, cost > MAX_COST)
+
+
+def compilation_failed(text: str, refusals: Sequence[tuple[int, str]]) -> str:
+    """Return the message of an expression with mistakes, each at a character of it."""
+    lines = []
+    for at, message in refusals:
+        start = text.rfind("\n", 0, at) + 1
+        line, column = text.count("\n", 0, at) + 1, at - start
+        end = text.find("\n", start)
+        shown = text[start : len(text) if end < 0 else end].replace("\t", " ")
+        lines.append(f"ERROR: <input>:{line}:{column + 1}: {message}")
+        lines.append(f" | {shown}")
+        lines.append(f" | {'.' * column}^")
+    return "compilation failed: " + "\n".join(lines)
 
 
 class Expression(msgspec.Struct, frozen=True):
@@ -137,6 +155,8 @@ def compile_expression(
     if tree is None:
         syntax = [(p.start, f"Syntax error: {p.message}") for p in problems]
         return Expression(error=compilation_failed(text, syntax))
+    from policy_sched.language.check import check_selector as checked  # noqa: PLC0415 - see above
+
     result, unit = checked(tree, _environment_of(tuple(variables.items())))
     if unit.refusals:
         return Expression(error=compilation_failed(text, unit.refusals))

@@ -3,11 +3,10 @@
 Names, calls, operators, macros and the sections of a policy. Code is not generated here.
 """
 
-from policy_sched.language.check.definitions import Checked as Checked, params_type as params_type
+from policy_sched.language.check.definitions import Checked as Checked
 from policy_sched.language.check.expressions import (
     check_selector as check_selector,
     children as children,
-    type_depth as type_depth,
     walk as walk,
 )
 from policy_sched.language.check.inputs import URL_PARAM as URL_PARAM, CheckedInput as CheckedInput
@@ -20,4 +19,3 @@ from policy_sched.language.check.policy import (
     check_policy as check_policy,
     diagnostic as diagnostic,
 )
-from policy_sched.language.check.scope import compilation_failed as compilation_failed

@@ -175,20 +175,6 @@ def _nested(kind: types.Type) -> bool:
     return isinstance(inner, _HOLDERS)
 
 
-def type_depth(kind: types.Type) -> int:
-    """Return how deep a type is nested; a scalar's depth is 1."""
-    match kind:
-        case types.ListType() | types.OptionalType():
-            return 1 + type_depth(kind.element)
-        case types.MapType():
-            return 1 + type_depth(kind.value)
-        case types.ObjectType():
-            return 1
-        case types.RecordType():
-            return 1 + max((type_depth(inner) for _, inner in kind.fields), default=0)
-    return 1
-
-
 _LITERAL_TYPES: Final = {bool: types.BOOL, int: types.INT, float: types.DOUBLE, str: types.STRING}
 _CEL_LITERALS: Final = {"uint": types.UINT, "bytes": types.BYTES, "null_type": types.NULL}
 
@@ -270,7 +256,7 @@ def check_tree(
         most = diagnostics.MAX_ELEMENTS
         message = f"its lists have more than {most} elements with those of its variables"
         return scope.wrong("PS502", tree.span, message), unit
-    if type_depth(tree.type) > diagnostics.MAX_TYPE_DEPTH:
+    if types.type_depth(tree.type) > diagnostics.MAX_TYPE_DEPTH:
         message = f"its type is nested more than {diagnostics.MAX_TYPE_DEPTH} deep"
         return scope.wrong("PS501", tree.span, message), unit
     return tree, unit

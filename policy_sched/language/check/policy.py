@@ -20,7 +20,7 @@ import msgspec
 
 from policy_sched.errors import Diagnostic, Severity
 from policy_sched.language import stdlib
-from policy_sched.language.check.definitions import Checked, check_definitions, params_type
+from policy_sched.language.check.definitions import Checked, check_definitions
 from policy_sched.language.check.expressions import check_tree
 from policy_sched.language.check.inputs import CheckedInput, as_read, check_inputs, objects_read
 from policy_sched.language.check.moments import Moments, moments_of
@@ -215,7 +215,9 @@ def check_expression(
     ``environment`` is that of policies unless given.
     """
     report = _Report("")
-    definitions = Definitions(environment or stdlib.policy_environment(), params_type(params or {}))
+    definitions = Definitions(
+        environment or stdlib.policy_environment(), types.params_type(params or {})
+    )
     checked = _Checker(definitions, report).text(Text(text), section)
     diagnostics = report.sorted()
     failed = any(d.severity is Severity.ERROR for d in diagnostics)
@@ -555,7 +557,7 @@ def _definitions(
     return check_definitions(
         source,
         stdlib.policy_environment(),
-        params_type(source.params),
+        types.params_type(source.params),
         report.add,
         scores,
         inputs,

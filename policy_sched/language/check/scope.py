@@ -37,20 +37,6 @@ def no_overload(name: str, kinds: Sequence[types.Type], *, method: bool = False)
     return f"found no matching overload for '{name}' applied to '{receiver}({', '.join(applied)})'"
 
 
-def compilation_failed(text: str, refusals: Sequence[tuple[int, str]]) -> str:
-    """Return the message of an expression with mistakes, each at a character of it."""
-    lines = []
-    for at, message in refusals:
-        start = text.rfind("\n", 0, at) + 1
-        line, column = text.count("\n", 0, at) + 1, at - start
-        end = text.find("\n", start)
-        shown = text[start : len(text) if end < 0 else end].replace("\t", " ")
-        lines.append(f"ERROR: <input>:{line}:{column + 1}: {message}")
-        lines.append(f" | {shown}")
-        lines.append(f" | {'.' * column}^")
-    return "compilation failed: " + "\n".join(lines)
-
-
 class Counted(msgspec.Struct, frozen=True):
     """The types of `aggregates` and `quotas` in a policy."""
 

@@ -22,8 +22,8 @@ from policy_sched.language import ir, stdlib
 from policy_sched.language.codegen.emitter import ConstantPool
 from policy_sched.language.codegen.module import Writer, bind_factory, compiled
 from policy_sched.language.ir import ops
-from policy_sched.language.lower import snake
 from policy_sched.language.runtime import Runtime, TextCall, in_int64
+from policy_sched.language.values import snake
 
 Rows: TypeAlias = npt.NDArray[np.intp]
 

@@ -21,4 +21,3 @@ from policy_sched.language.lower.dispatch import (
     make_lowering as make_lowering,
 )
 from policy_sched.language.lower.logic import coded as coded
-from policy_sched.language.lower.records import snake as snake

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from policy_sched.cluster.tables import MAX_SUM, NODE_COLUMNS, NODE_FIELDS
@@ -34,25 +33,13 @@ from policy_sched.language.values import (
     OUT_OF_RANGE,
     Interval,
     annotation_reader,
+    snake,
     types,
 )
 
-#: Names of attributes that are not the field's name in snake case.
-_ATTRIBUTES: Final = {
-    ("Head", "requests"): "info.requests",
-    ("Head", "priority"): "info.priority",
-    ("Head", "creationTime"): "info.creation_time",
-    ("Pod", "ownerUID"): "owner_uid",
-    ("Pod", "podGroup"): "pod_group",
-    ("Condition", "lastTransitionTime"): "transition_time",
-    ("Namespace", "name"): "metadata.name",
-    ("Namespace", "labels"): "metadata.labels",
-    ("Namespace", "annotations"): "metadata.annotations",
-}
 #: Optional fields that the scheduler's objects hold as a number, 0 where there is none, so that
 #: they are columns as other numbers are.
 _NONE_IS_ZERO: Final = frozenset({("Pod", "startTime"), ("Pod", "deletionTime")})
-_SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _CODES: Final = {"name": ("name",), **{name: ("field", name) for name in NODE_FIELDS}}
 _NUMBERS: Final = {"creationTime": "i", "podCount": "i", "unschedulable": "b", "ready": "b"}
 _TEXTS: Final = types.map_of(types.STRING, types.STRING)
@@ -65,11 +52,6 @@ _OBJECTS: Final = {
     "conditions": "status.conditions",
     "declaredFeatures": "status.declared_features",
 }
-
-
-def snake(record: str, name: str) -> str:
-    """Return the Python attribute of a record's field."""
-    return _ATTRIBUTES.get((record, name)) or _SNAKE.sub("_", name).lower()
 
 
 def column_range(family: str) -> Interval:

@@ -61,4 +61,5 @@ from policy_sched.language.values.records import (
     PlacementFacts as PlacementFacts,
     QualifiedNames as QualifiedNames,
     RequestFacts as RequestFacts,
+    snake as snake,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
@@ -12,6 +13,25 @@ import numpy.typing as npt
 
 from policy_sched import model
 from policy_sched.cluster.tables import NodeView, names_of, sum_of
+
+#: Names of attributes that are not the field's name in snake case.
+_ATTRIBUTES: Final = {
+    ("Head", "requests"): "info.requests",
+    ("Head", "priority"): "info.priority",
+    ("Head", "creationTime"): "info.creation_time",
+    ("Pod", "ownerUID"): "owner_uid",
+    ("Pod", "podGroup"): "pod_group",
+    ("Condition", "lastTransitionTime"): "transition_time",
+    ("Namespace", "name"): "metadata.name",
+    ("Namespace", "labels"): "metadata.labels",
+    ("Namespace", "annotations"): "metadata.annotations",
+}
+_SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def snake(record: str, name: str) -> str:
+    """Return the Python attribute of a record's field."""
+    return _ATTRIBUTES.get((record, name)) or _SNAKE.sub("_", name).lower()
 
 
 class QualifiedNames(dict[str, Any]):

@@ -32,8 +32,7 @@ from msgspec.structs import replace
 
 from policy_sched import __version__
 from policy_sched.errors import Diagnostic, Severity
-from policy_sched.language import CompiledPolicy, compile_policy
-from policy_sched.language.check import check_policy
+from policy_sched.language import CompiledPolicy
 from policy_sched.language.diagnostics import PolicySource
 from policy_sched.profiles.load import LIMIT, content_hash
 from policy_sched.source import DIRECTORY, KeptFile, pickled, unpickled
@@ -140,6 +139,10 @@ def devices_hash(
 
 
 def _compile(source: PolicySource) -> Outcome:
+    # imported here: of rules that are kept, nothing is compiled
+    from policy_sched.language import compile_policy  # noqa: PLC0415
+    from policy_sched.language.check import check_policy  # noqa: PLC0415
+
     checked, problems = check_policy(source)
     if checked is None or _failed(problems):
         return None, tuple(sorted(problems))

@@ -20,9 +20,8 @@ from pydantic.alias_generators import to_snake
 from yaml.nodes import ScalarNode
 
 from policy_sched.errors import Diagnostic
-from policy_sched.language import ANNOTATION
-from policy_sched.language.check import params_type, type_depth
 from policy_sched.language.diagnostics import (
+    ANNOTATION,
     MAX_ANNOTATED_COST,
     MAX_FIELDS,
     MAX_FUNCTION_PARAMS,
@@ -528,7 +527,7 @@ def merge_params(
 
 def too_many_params(params: Mapping[str, Any], path: models.Path) -> Iterator[models.ModelProblem]:
     """Yield a problem if the type of ``params``, found at ``path``, is too large or too deep."""
-    kind = params_type(params)
+    kind = types.params_type(params)
     fields = sum(
         len(part.fields) for part in types.parts(kind) if isinstance(part, types.RecordType)
     )
@@ -536,7 +535,7 @@ def too_many_params(params: Mapping[str, Any], path: models.Path) -> Iterator[mo
         why = f"{fields} parameters with those in mappings; the limit is {MAX_FIELDS}"
         hint = "mappings with values of one type do not count"
         yield models.problem_at(path, why, models.TOO_LARGE, hint, on_key=True)
-    if type_depth(kind) > MAX_TYPE_DEPTH:
+    if types.type_depth(kind) > MAX_TYPE_DEPTH:
         yield models.problem_at(
             path, f"nested more than {MAX_TYPE_DEPTH} deep", models.TOO_LARGE, on_key=True
         )

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from msgspec.structs import replace
 
 from policy_sched.errors import PolicyError
-from policy_sched.language import check, diagnostics, stdlib
+from policy_sched.language import diagnostics, stdlib
 from policy_sched.language.values import types
 from policy_sched.model import KINDS, ApiObject, CustomObject, Kind
 from policy_sched.profiles import models
@@ -360,6 +360,8 @@ def input_kinds(policies: Iterable[LoadedPolicy]) -> dict[Kind, type[ApiObject]]
             if given.kind:
                 kinds[kind] = KINDS.get(kind, CustomObject)
         if ".object" in policy.model.model_dump_json():  # else there is nothing to check
-            checked, _ = check.check_policy(policy_source(policy))
+            from policy_sched.language.check import check_policy  # noqa: PLC0415 - of few policies
+
+            checked, _ = check_policy(policy_source(policy))
             objects += () if checked is None else checked.objects
     return kinds | stdlib.decoded_structs(objects)

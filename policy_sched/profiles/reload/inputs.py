@@ -18,7 +18,6 @@ from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource
 from policy_sched.model import ApiObject, Kind
 from policy_sched.profiles import load, models
 from policy_sched.profiles.build import CompiledPlan, compile_profiles, raise_errors
-from policy_sched.profiles.check import config_errors, rule_errors
 from policy_sched.profiles.resolve import named_policies
 from policy_sched.source import read_bytes
 
@@ -125,8 +124,8 @@ class PolicyFiles(msgspec.Struct, frozen=True):
                 read = tuple(policy for policy in read if policy.place.name in broken)
         elif config is not None:
             # A configuration with one error may have others, which show where it is mended.
-            problems += config_errors(config, read, problems)
-        problems += rule_errors(read)
+            problems += _unsound_problems(config, read, problems)
+        problems += _rule_problems(read)
         result = Compilation(plans, tuple(sorted(set(problems))), settings)
         return Compilation((), result.problems) if result.failed else result
 
@@ -156,6 +155,24 @@ class PolicyFiles(msgspec.Struct, frozen=True):
                 where = "directory" if Path(path).is_dir() else "file"
                 message = f"there is no policy in this {where}"
                 yield Diagnostic(path, 1, 1, models.MISSING_KEY, message, severity=Severity.WARNING)
+
+
+def _unsound_problems(
+    config: load.LoadedConfig, policies: Sequence[load.LoadedPolicy], problems: Sequence[Diagnostic]
+) -> list[Diagnostic]:
+    """Return the further problems of a configuration that has some; its checks are imported."""
+    from policy_sched.profiles.check import config_errors  # noqa: PLC0415 - where there are errors
+
+    return config_errors(config, policies, problems)
+
+
+def _rule_problems(policies: Sequence[load.LoadedPolicy]) -> list[Diagnostic]:
+    """Return the problems of rules that were not compiled; for some, their checks are imported."""
+    if not policies:
+        return []
+    from policy_sched.profiles.check import rule_errors  # noqa: PLC0415 - where there are errors
+
+    return rule_errors(policies)
 
 
 def _read_config(
