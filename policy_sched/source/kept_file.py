@@ -3,7 +3,8 @@
 The directory is named by the environment variable `DIRECTORY`, which the command line sets; without
 it nothing is kept. The name of a file ends with a hash of what its content is computed from. What
 lies there may hold code, so it is read only if no other user can have written it: file and
-directory belong to this user, others may not write there, and links are not followed. A relative
+directory belong to this user or, as in an image, to root, others may not write there, and links are
+not followed. A relative
 directory is none: what is below the working directory may come from a repository. A checksum
 finds damage, and a pickle can name only what its reader expects. Files can be deleted at any time,
 and a directory that cannot be written is no problem. Several versions of the program may share a
@@ -46,13 +47,13 @@ class KeptFile:
     def read(self) -> bytes | None:
         """Return the content; None if there is none, or none that is to be trusted."""
         try:
-            if not (self.path.is_absolute() and _is_own(self.path.parent.lstat())):
+            if not (self.path.is_absolute() and _is_safe(self.path.parent.lstat())):
                 return None
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
             handle = os.open(self.path, flags)
             with os.fdopen(handle, "rb") as file:
                 state = os.fstat(handle)
-                if not (stat.S_ISREG(state.st_mode) and _is_own(state)):
+                if not (stat.S_ISREG(state.st_mode) and _is_safe(state)):
                     return None
                 data = file.read() if state.st_size <= LARGEST else b""
         except OSError:
@@ -146,5 +147,10 @@ def _may_create(folder: Path) -> bool:
 
 
 def _is_own(state: os.stat_result) -> bool:
-    """Return whether only this user can write a file or a directory."""
-    return state.st_uid == os.geteuid() and not state.st_mode & 0o022
+    """Return whether a file or a directory is this user's, and only this user can write it."""
+    return state.st_uid == os.geteuid() and _is_safe(state)
+
+
+def _is_safe(state: os.stat_result) -> bool:
+    """Return whether no other user can write a file or a directory; root could write any."""
+    return state.st_uid in (0, os.geteuid()) and not state.st_mode & 0o022

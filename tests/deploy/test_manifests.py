@@ -9,6 +9,8 @@ import json
 import re
 import shutil
 import subprocess
+import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -376,6 +378,20 @@ def test_the_dockerfile_is_in_the_package(capsys: pytest.CaptureFixture[str]) ->
     assert 'ENTRYPOINT ["policy-sched"]' in lines
     assert not re.search(r"\bADD\b|:latest|sudo|curl|apt-get", text)
     assert f"policy-sched:{__version__}" in text
+
+
+def test_the_image_keeps_the_rules_that_its_scheduler_looks_for(tmp_path: Path) -> None:
+    """Its own RUN line, here: a replica that took over compiled the default rules for 0.25 s."""
+    recipe = files("policy_sched.deploy").joinpath("Dockerfile").read_text("utf-8")
+    (line,) = re.findall(r"^RUN (printf .*?[^\\])$", recipe, re.MULTILINE | re.DOTALL)
+    (directory,) = set(re.findall(r"POLICY_SCHED_CACHE=(\S+)", recipe))
+    cache = tmp_path / "cache"
+    command = line.replace(directory, str(cache)).replace("/opt/policy-sched/bin/", "")
+    command = command.replace("policy-sched simulate", f"{sys.executable} -m policy_sched simulate")
+    subprocess.run(command, shell=True, cwd=tmp_path, check=True, capture_output=True)
+    kept = sorted(path.name.rpartition("-")[0] for path in cache.iterdir())
+    assert kept == ["default-rules", "grammar"]
+    assert all(path.stat().st_mode & 0o004 for path in cache.iterdir())
 
 
 OPTIONS = Options(name="sched-a")

@@ -12,7 +12,6 @@ import numpy as np
 from policy_sched.cluster.cache import Cache
 from policy_sched.cluster.tables import InputTable, NodeTable, QuotaKind, Quotas
 from policy_sched.errors import Diagnostic, Severity
-from policy_sched.language.check.definitions import params_type
 from policy_sched.language.check.policy import check_expression
 from policy_sched.language.expression import (
     FIRST_ERROR,
@@ -26,6 +25,7 @@ from policy_sched.language.syntax import ast as typed
 from policy_sched.language.values import types
 from policy_sched.language.values.limits import KINDS, Some
 from policy_sched.language.values.records import AllocationFacts
+from policy_sched.language.values.types import params_type
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_pod
 

@@ -12,13 +12,13 @@ from typing import Final
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from policy_sched.language.check.definitions import params_type
 from policy_sched.language.codegen import module as generate
 from policy_sched.language.expression import compile_expression
 from policy_sched.language.ir.graph import MIXED, Builder
 from policy_sched.language.lower import comprehensions as lower_lists
 from policy_sched.language.lower.context import Constant, Lowering, Value
 from policy_sched.language.values.intervals import DOUBLES, INT64, Interval
+from policy_sched.language.values.types import params_type
 from policy_sched.model.pod_info import PodInfo
 from tests.examples import scaled
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from policy_sched.language.check.definitions import params_type, value_type
 from policy_sched.language.values import types
+from policy_sched.language.values.types import params_type, value_type
 
 
 @pytest.mark.parametrize(

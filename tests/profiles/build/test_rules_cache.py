@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -236,6 +237,29 @@ def test_versions_share_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert first.exists() is (number < FILES - 1)
     assert len(list(tmp_path.glob("default-rules-*"))) == FILES
     assert foreign.read_text() == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_what_root_has_kept_is_read_by_others_and_stays() -> None:
+    """An image's files are root's: its scheduler compiled the default rules at each start.
+
+    What a third user owns, or others may write, is not read; nobody adds to what is root's.
+    """
+    with TemporaryDirectory() as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        kept, foreign, shared = (KeptFile(name, "kind", key) for key in ("kept", "foreign", "open"))
+        for file, mode in ((kept, 0o644), (foreign, 0o644), (shared, 0o666)):
+            file.write(b"content")
+            file.path.chmod(mode)
+        os.chown(foreign.path, 65533, 65533)
+        os.seteuid(65532)
+        try:
+            assert [file.read() for file in (kept, foreign, shared)] == [b"content", None, None]
+            kept.write(b"other")
+        finally:
+            os.seteuid(0)
+        assert kept.read() == b"content"
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
