@@ -467,6 +467,14 @@ class Quotas:
         key = self.key_of(pod)
         return Contribution(key, pod.requests) if key else None
 
+    def tree_of(self, pod: PodInfo) -> str | None:
+        """Return the name of the tree that a pod counts in; None where its key has no object."""
+        node = self._nodes[0].get(self.key_of(pod))
+        if node is None or node.record is None:
+            return None
+        *_, root = _up(node)
+        return f"{root.kind}/{root.key}"
+
     # The tree.
 
     @property

@@ -256,7 +256,7 @@ def _attribute_read(op: graph.Op) -> str | None:
 
 
 def _scope_of(name: str) -> Scope:
-    if name in ("domain", "domainNodes", "cluster", "aggregates", "victimQuota"):
+    if name in ("domain", "domainNodes", "cluster", "aggregates", "quota", "quotas", "victimQuota"):
         return Scope.CLUSTER
     return Scope.NODE if name in _DYNAMIC else Scope.STATIC
 

@@ -95,7 +95,8 @@ def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: S
     if isinstance(result, types.InputType):
         assert isinstance(value, Constant)
         return Value(low.op(ops.INPUT, rep="o", data=value.value.get(name, name)), None, result)
-    if name == "object" and isinstance(result, types.ObjectType):
+    of_quota = isinstance(value, Value) and isinstance(value.type, types.QuotaType)
+    if name == "object" and isinstance(result, types.ObjectType) and not of_quota:
         return _whole_object(low, value, result)
     match value:
         case NodeRecord():

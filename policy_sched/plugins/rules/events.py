@@ -69,6 +69,8 @@ _NODE_CHANGES: Final = {
     "pods": ActionType(0),
     "usedPorts": ActionType(0),
     "aggregates": ActionType.UPDATE_NODE_LABEL | ActionType.DELETE,
+    "quota": ActionType.UPDATE_NODE_ALLOCATABLE | ActionType.DELETE,
+    "quotas": ActionType.UPDATE_NODE_ALLOCATABLE | ActionType.DELETE,
     "aggregatesOfNode": ActionType(0),
     "deviceResources": ActionType(0),
     "deviceAllocatable": ActionType.UPDATE_NODE_LABEL,
@@ -93,6 +95,8 @@ _POD_CHANGES: Final = {
     "cluster": _GOES | _COMES,
     "aggregates": _GOES | _COMES,
     "aggregatesOfNode": _GOES | _COMES,
+    "quota": _GOES | ActionType.UPDATE_POD_LABEL,
+    "quotas": _GOES | ActionType.UPDATE_POD_LABEL,
 }
 #: What of a waiting pod can change, as PodInfo has it.
 _OWN_CHANGES: Final = {
@@ -146,6 +150,8 @@ _PARTED: Final = {
 
 Helps = Callable[[PodInfo, str], bool]
 """Return whether a policy has nothing against a pod on the node of that name, as it is now."""
+Trees = Callable[[PodInfo], tuple[Hashable, ...]]
+"""Return the tree of quotas that a pod counts in, for each entry of the policy's; None: in none."""
 Alike = Callable[[PodInfo], Hashable]
 """Return a key of pods that `Helps` and `MayEvict` do not distinguish."""
 MayEvict = Callable[[PodInfo], bool]
@@ -154,12 +160,14 @@ OwnHint = Callable[[Unit, str, str], ClusterEventWithHint]
 """From a hint, the kind of an object and what was done to it to an event with that hint."""
 
 
-def events_of(
+def events_of(  # noqa: PLR0913 - each answers another question about the policy's pods
     policy: CompiledPolicy,
     helps: Helps,
     own_hint: OwnHint,
     may_evict: MayEvict,
     alike: Alike,
+    *,
+    trees: Trees,
     moment: Callable[[QueuedPod], int],
 ) -> tuple[ClusterEventWithHint, ...]:
     """Return the events that may help a pod which the policy rejected or gated.
@@ -173,7 +181,7 @@ def events_of(
     elif life.hint is not None:
         found = _stated([StatedEvents(kind, _ACTIONS, life.hint) for kind in _KINDS], own_hint)
     else:
-        found = _events(policy, helps, may_evict, alike)
+        found = _events(policy, helps, may_evict, alike, trees)
     timer = (ClusterEventWithHint(TIMER, every=life.every),) if life.every else ()
     timed = (ClusterEventWithHint(TIMER, moment=moment),) if policy.sections.moments else ()
     return (*found, *timer, *timed)
@@ -194,7 +202,7 @@ def _stated(events: Iterable[StatedEvents], own_hint: OwnHint) -> Iterator[Clust
 
 
 def _events(
-    policy: CompiledPolicy, helps: Helps, may_evict: MayEvict, alike: Alike
+    policy: CompiledPolicy, helps: Helps, may_evict: MayEvict, alike: Alike, trees: Trees
 ) -> Iterator[ClusterEventWithHint]:
     veto = policy.veto_reads
     reads = policy.rejecting_reads | veto
@@ -213,7 +221,10 @@ def _events(
         yield ClusterEventWithHint(ClusterEvent(EventResource.NODE, change), hint, alike=alike)
         if pods:
             event = ClusterEvent(EventResource.ASSIGNED_POD, pods)
-            yield ClusterEventWithHint(event, hint, alike=alike)
+            if {f for f in reads.node | policy.gate_reads.node if f in _POD_CHANGES} == {"quota"}:
+                yield ClusterEventWithHint(event, _in_its_tree(trees), alike=trees)
+            else:
+                yield ClusterEventWithHint(event, hint, alike=alike)
         if policy.passes_with_more_pods and not pods & ActionType.ADD:
             hint = _asks_again(helps, _evicts_none) if alone else None
             yield ClusterEventWithHint(ASSIGNED_POD_ADD, hint, alike=alike)
@@ -296,6 +307,23 @@ def _of_inputs(policy: CompiledPolicy, reads: Reads, helps: Helps, may_evict: Ma
             return QueueingHint.QUEUE
         nodes = {key for _, key in keys if key is not None}
         return QueueingHint.queue_if(any(helps(pod, node) for node in nodes))
+
+    return hint
+
+
+def _in_its_tree(trees: Trees) -> Hint:
+    """Return the hint that queues a pod if one of its tree of quotas uses less."""
+
+    def hint(pod: PodInfo, old: object, new: object) -> QueueingHint:
+        own = trees(pod)
+        return QueueingHint.queue_if(
+            any(
+                tree is not None and tree == other
+                for changed in (old, new)
+                if isinstance(changed, PodInfo)
+                for tree, other in zip(own, trees(changed), strict=True)
+            )
+        )
 
     return hint
 

@@ -333,7 +333,13 @@ class _Rules:
         """
         may_evict = Preempting(self._handle)
         return events_of(
-            self._policy, self._helps, self._own_hint, may_evict, self._alike, self._moment
+            self._policy,
+            self._helps,
+            self._own_hint,
+            may_evict,
+            self._alike,
+            trees=self._trees,
+            moment=self._moment,
         )
 
     @hookimpl
@@ -494,6 +500,10 @@ class _Rules:
         """Return a key of pods for which `_helps` and `Preempting` return the same."""
         nominated = pod.uid in self._handle.nominator.node_by_uid
         return self._like(pod), pod.priority, pod.pod.spec.preemption_policy, nominated
+
+    def _trees(self, pod: model.PodInfo) -> tuple[Hashable, ...]:
+        """Return the tree that a pod counts in, for each of the policy's quotas."""
+        return tuple(quotas.tree_of(pod) for quotas in self._bound.quotas)
 
     def _moment(self, queued: model.QueuedPod) -> int:
         """Return when the time itself may change what the rules say of a pod; 0: never."""

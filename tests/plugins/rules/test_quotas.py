@@ -159,7 +159,8 @@ def test_a_mistake_in_quotas_says_what_to_write(
 
 TEAM_SCHEMA = """{"type": "object", "properties": {"spec": {"type": "object", "properties": {
 "cores": {"type": "integer"}, "weight": {"type": "number"}, "rank": {"type": "integer"},
-"cohort": {"type": "string"}}}}}"""
+"cohort": {"type": "string"},
+"disk": {"x-kubernetes-int-or-string": true, "pattern": "^[0-9]+(Gi)?$"}}}}}"""
 TREE = """apiVersion: policysched.dev/v1alpha1
 kind: Policy
 metadata: {name: P}
@@ -185,7 +186,7 @@ spec:
 
 def team(name: str, cores: int, cohort: str = "", weight: float = 1, rank: int = 0) -> CustomObject:
     """Return a team's object."""
-    spec = {"cores": cores, "cohort": cohort, "weight": weight, "rank": rank}
+    spec = {"cores": cores, "cohort": cohort, "weight": weight, "rank": rank, "disk": "2Gi"}
     return CustomObject(
         api_version="example.com/v1",
         kind="Team",
@@ -200,6 +201,10 @@ def team(name: str, cores: int, cohort: str = "", weight: float = 1, rank: int =
         ("quota.weight == 2.5", "quota.weight == 1.0"),
         ("quota.priority == 7", "quota.priority == 0"),
         ("quota.object.spec.cores == 4", "quota.object.spec.cores == 0"),
+        (
+            'quota.object.spec.cohort == "all" && quota.object.spec.disk > quantity("1Gi")',
+            'quota.object.spec.cohort == "" || quota.object.spec.disk > quantity("2Gi")',
+        ),
         ("quota.dominant == 0.1875", "quota.dominant == 0.0"),  # 3 of 16 cores
         ("quota.height(pod.requests) == 1", "quota.height(pod.requests) == 0"),
         (
@@ -232,6 +237,39 @@ def test_a_decision_reads_numbers_of_a_tree(tmp_path: Path, holds: str, fails: s
         outcome = made.schedule_one()
         assert outcome is not None
         assert (rule, outcome.node) == (rule, node)
+
+
+def test_a_pod_that_its_quota_rejected_waits_for_its_own_tree(tmp_path: Path) -> None:
+    """Each pod that came or went, of any team, woke all pods that had no room in their quotas."""
+    (tmp_path / "team.json").write_text(TEAM_SCHEMA)
+    rule, (rules_alone, _, _) = "pod.requests.fitsIn(quota.available)", TREE.partition("  filter:")
+    (tmp_path / "policy.yaml").write_text(rules_alone % rule)
+    made = build(None, [str(tmp_path / "policy.yaml")], now=FakeClock())
+    event_handlers.node_seen(made, make_node("n1", cpu="64", memory="64Gi"))
+    for given in (team("a", 4, "all"), team("b", 2, "all"), team("c", 9, "other")):
+        event_handlers.object_seen(made, None, given)
+    runs = {
+        name: PodInfo.of(make_pod("old", namespace=name, cpu="1", node_name="n1"))
+        for name in ("b", "c")
+    }
+    for running in runs.values():
+        event_handlers.pod_seen(made, running)
+    made.add_pod(PodInfo.of(make_pod("p", namespace="a", cpu="6")))
+    outcome = made.schedule_one()
+    assert outcome is not None
+    assert not outcome.node
+
+    def waits() -> bool:
+        return [queued.info.name for queued in made.queue.unschedulable()] == ["p"]
+
+    event_handlers.pod_seen(
+        made, PodInfo.of(make_pod("new", namespace="b", cpu="1", node_name="n1"))
+    )
+    assert waits()
+    event_handlers.pod_gone(made, runs["c"])
+    assert waits()
+    event_handlers.pod_gone(made, runs["b"])
+    assert not waits()
 
 
 OF_NAMESPACES = """apiVersion: policysched.dev/v1alpha1
