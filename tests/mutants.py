@@ -126,12 +126,34 @@ MUTANTS: Final = (
         "            pass\n",
         ("tests/plugins/rules/test_inputs.py",),
     ),
+    Mutant(
+        AGGREGATES,
+        "                keys.extend(self._settle(uid))\n",
+        "                pass\n",
+        COUNTED,
+    ),
+    Mutant(AGGREGATES, 'self._changed(aggregate, "", -1, keys)', "pass", COUNTED),
+    Mutant(
+        AGGREGATES, "        return time >= timeline.moment\n", "        return True\n", COUNTED
+    ),
+    Mutant(
+        AGGREGATES,
+        "pods[slice(*passed)]",
+        "pods[passed[0] : passed[1] if before.moment < now.moment else 0]",
+        COUNTED,
+    ),
+    Mutant(
+        AGGREGATES,
+        "            self._moments_reading.setdefault(lookup, {})[name] = None\n",
+        "            pass\n",
+        ("tests/plugins/rules/test_inputs.py",),
+    ),
     Mutant(AGGREGATES, "aggregate.leave(other, pod.uid)", "()", COUNTED),
     Mutant(AGGREGATES, "aggregate.reads_queue or ", "", COUNTED),
     Mutant(
         AGGREGATES,
-        "own = forms[source][1]\n",
-        "own = forms[source][1] if source == BOUND else None\n",
+        "pod, own = forms[source]\n",
+        "pod, own = forms[source] if source == BOUND else (None, None)\n",
         COUNTED,
     ),
     Mutant("queue/scheduling_queue.py", "            changed(queued)\n", "", COUNTED),

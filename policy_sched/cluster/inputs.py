@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from policy_sched.cluster.listers import ApiObjects
-from policy_sched.cluster.tables import ANY, InputTable, NodeTable
+from policy_sched.cluster.tables import ANY, ROOT, InputTable, NodeTable
 from policy_sched.model import KINDS, ApiObject, CustomObject, Kind, struct_of
 
 MAX_OBJECTS: Final = 100_000
@@ -163,11 +163,12 @@ class Inputs:
     def set_root(self, identity: str, root: Any) -> None:
         """Let an input say this beside its objects."""
         table = self._nodes.inputs.get(identity)
-        if table is not None and table.root is not root:
+        if table is not None and table.root != root:  # of what rules read of it
             table.root = root
             table.changed(ANY)
-            self._nodes.aggregates.root_changed(identity)
-            self._nodes.journal.changed_everything()
+            self._nodes.aggregates.input_changed(identity, ROOT)
+            if self._declared[identity].everywhere:
+                self._nodes.journal.changed_everything()
 
     def keep(self, identities: Collection[str]) -> None:
         """Drop all inputs but these."""

@@ -260,7 +260,8 @@ class PolicyCompiler:
     ) -> CompiledAggregate | None:
         parts = [*given.by, *((given.value,) if given.value else ())]
         unit = self._unit([*((given.where,) if given.where else ()), *parts])
-        if unit is None:
+        since = None if given.since is None else self._unit([given.since])
+        if unit is None or (given.since is not None and since is None):
             return None
         counted = dict(check.aggregates_type([given]).fields)[given.name.text]
         return CompiledAggregate(
@@ -273,6 +274,7 @@ class PolicyCompiler:
             conditional=given.where is not None,
             valued=given.value is not None,
             by_node=isinstance(counted, types.AggregateType) and counted.by_node,
+            since=since,
         )
 
     def _gate(

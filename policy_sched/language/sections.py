@@ -272,6 +272,7 @@ class CompiledAggregate(msgspec.Struct, frozen=True):
 
     ``unit`` computes, in this order, whether the pod counts (if ``conditional``), the ``keys``
     parts of its key, and its value (if ``valued``). ``by_node``: the key is the node's name.
+    ``since`` computes since when the pods of a key count.
     """
 
     name: str
@@ -283,6 +284,7 @@ class CompiledAggregate(msgspec.Struct, frozen=True):
     conditional: bool
     valued: bool
     by_node: bool
+    since: Unit | None = None
 
 
 class CompiledQuotaObjects(msgspec.Struct, frozen=True):
@@ -452,6 +454,19 @@ class CompiledPolicy:
     def all_reads(self) -> Reads:
         """What any rule of any section reads."""
         return _reads(*_units(self.sections))
+
+    @property
+    def reads_of_inputs(self) -> frozenset[str]:
+        """Inputs of which rules read more than the object of a node's name.
+
+        What aggregates read does not count: they note the rows whose values change.
+        """
+        return _reads(*_units(msgspec.structs.replace(self.sections, aggregates=()))).inputs
+
+    @property
+    def inputs_of_aggregates(self) -> frozenset[str]:
+        """Inputs of which aggregates read more than the object of a node's name."""
+        return _reads(*_units(self.sections.aggregates)).inputs
 
     @property
     def pre_filter_reads_pods(self) -> bool:

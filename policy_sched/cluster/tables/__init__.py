@@ -6,12 +6,15 @@ read. Scheduling decisions are not made here.
 
 from policy_sched.cluster.tables.aggregates import (
     BOUND as BOUND,
+    NEVER as NEVER,
     NOMINATED as NOMINATED,
+    ROOT as ROOT,
     Aggregate as Aggregate,
     Aggregates as Aggregates,
     Contribution as Contribution,
     Lookup as Lookup,
     OtherPod as OtherPod,
+    Since as Since,
 )
 from policy_sched.cluster.tables.column import (
     Column as Column,

@@ -7,6 +7,9 @@ event touches one key. Pods come from several sources: those on nodes (reserved 
 nominated to a node, and those that wait in the queue. A pod that comes from several counts once, by
 the first of them in the order of `SOURCES`.
 
+Where an aggregate has a moment since when the pods of a key count, its pods are in order of the
+time at which they began: a moment that moves touches the pods that it passes, either way.
+
 Doubles are summed as fractions, and a greatest value is the top of a heap: what is kept does not
 depend on the order of events, and equals what is worked out anew from all pods.
 
@@ -18,6 +21,7 @@ value for each node, otherwise any.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from fractions import Fraction
@@ -55,6 +59,12 @@ MAX_KEYS: Final = 1_000_000
 MAX_RESOURCES: Final = 16
 """Resources of one key that rules read; a warning says that there are more."""
 _TOTAL: Final = object()
+NOT_BEGUN: Final = (1 << 63) - 1
+"""The time of a pod that its kubelet has not begun with."""
+NEVER: Final = 1 << 63
+"""The moment of a key for which the rule fails: no pod counts."""
+ROOT: Final = "\0root"
+"""Stands for the key where what a polled answer says beside its items is looked up."""
 
 Change: TypeAlias = tuple[int, Any]
 """1 and a value that counts besides, or -1 and one that does not."""
@@ -71,11 +81,33 @@ class Contribution(msgspec.Struct, frozen=True):
 
 Keys: TypeAlias = tuple[Hashable, ...]
 Lookup: TypeAlias = tuple[str, str | None]
-"""The identity of an input, and a key of it; None: all of them."""
+"""The identity of an input, and a key of it; None: all of them; `ROOT`."""
 _NO_FORM: Final = (None, None)
 _NO_FORMS: Final[Mapping[str, Any]] = {}
 Contribute: TypeAlias = Callable[[PodInfo, int], Contribution | None]
 """From a pod and the row of its node (-1: none) to what it counts with, None for nothing."""
+
+
+class Since(msgspec.Struct, frozen=True):
+    """Since when the pods of a key count: ``moment`` returns the time (ns), `NEVER` where it fails.
+
+    It returns what it looked up in inputs, too. ``by_key``: the moment depends on the key.
+    """
+
+    moment: Callable[[Hashable], tuple[int, frozenset[Lookup]]]
+    by_key: bool
+
+
+class _Timeline:
+    """The pods of one moment, by the time (ns) at which they began."""
+
+    __slots__ = ("moment", "pods", "read")
+
+    def __init__(self, moment: int, read: frozenset[Lookup]) -> None:
+        self.moment = moment
+        self.read = read
+        self.pods: list[tuple[int, str]] = []
+        """Times and UIDs, in order."""
 
 
 class _Cell(Protocol):
@@ -262,7 +294,8 @@ class Aggregate(Watched):
 
     ``reads_nodes``: what a pod counts with depends on its node; ``reads_queue``: on its time in the
     queue; ``reads_namespaces``: on labels of its namespace; ``inputs``: on objects of inputs of
-    these identities; ``roots``: on what a polled answer of these says beside its items.
+    these identities; ``roots``: on what a polled answer of these says beside its items. ``since``:
+    since when the pods of a key count.
     """
 
     def __init__(  # noqa: PLR0913  # what it counts, of which pods, and what that depends on
@@ -277,9 +310,11 @@ class Aggregate(Watched):
         reads_namespaces: bool = False,
         inputs: frozenset[str] = frozenset(),
         roots: frozenset[str] = frozenset(),
+        since: Since | None = None,
     ) -> None:
         super().__init__()
         self.sources = sources
+        self.since = since
         self.by_node = by_node
         self.reads_nodes = reads_nodes
         self.reads_queue = reads_queue
@@ -291,6 +326,12 @@ class Aggregate(Watched):
         object those pods are counted anew that read it. None: all pods are."""
         self._readers: dict[Lookup, dict[tuple[str, str], tuple[PodInfo, int]]] = {}
         self._read: dict[tuple[str, str], tuple[Lookup, ...]] = {}
+        self._timelines: dict[Any, _Timeline] = {}
+        """By key, or of all keys together where the moment is the same for all."""
+        self._times: dict[str, tuple[Any, int]] = {}
+        """By UID of a pod, its timeline and its time."""
+        self._moments_reading: dict[Lookup, dict[Any, None]] = {}
+        """The timelines whose moment looks something up."""
         self.concerned: Callable[[str], bool] | None = None
         """Whether pods count otherwise after the change of a key of an input; None: always."""
         self.contribute = contribute
@@ -316,6 +357,9 @@ class Aggregate(Watched):
         self._cells.clear()
         self._readers.clear()
         self._read.clear()
+        self._timelines.clear()
+        self._times.clear()
+        self._moments_reading.clear()
         self.version += 1
         self.changed(ANY)
         self._row_of = row_of
@@ -375,12 +419,15 @@ class Aggregate(Watched):
     def _settle(self, uid: str) -> Keys:
         """Let a pod count by the first of its sources; return whose values changed."""
         forms, before = self._from.get(uid, _NO_FORMS), self.counted.get(uid)
+        pod: PodInfo | None = None
         own: Contribution | None = None
         for source in SOURCES:
             if source in forms:
-                own = forms[source][1]
+                pod, own = forms[source]
                 break
         if own is not None and own.key not in self._cells and len(self._cells) > MAX_KEYS:
+            own = None
+        if self.since is not None and not self._began_since(uid, pod, own):
             own = None
         if own == before:
             return ()
@@ -394,6 +441,77 @@ class Aggregate(Watched):
             one = before or own
             return () if one is None else (one.key,)
         return before.key, own.key
+
+    def _began_since(self, uid: str, pod: PodInfo | None, own: Contribution | None) -> bool:
+        """Put a pod in order of time; return whether it began since the moment of its key."""
+        before, at = self._times.get(uid), None
+        if own is not None and pod is not None and len(self._timelines) <= MAX_KEYS:
+            at = self._timeline_of(own.key), pod.start_time or NOT_BEGUN
+        if before != at and before is not None:
+            name, time = before
+            pods = self._timelines[name].pods
+            del pods[bisect_left(pods, (time, uid))], self._times[uid]
+            if not pods:
+                self._end_timeline(name)
+        if at is None:
+            return False
+        name, time = at
+        timeline = self._timelines.get(name)
+        if timeline is None:
+            timeline = self._begin_timeline(name)
+        if before != at:
+            insort(timeline.pods, (time, uid))
+            self._times[uid] = at
+        return time >= timeline.moment
+
+    def _timeline_of(self, key: Hashable) -> Any:
+        assert self.since is not None, "its pods are in order of time"
+        return key if self.since.by_key else _TOTAL
+
+    def _begin_timeline(self, name: Any) -> _Timeline:
+        assert self.since is not None, "its pods are in order of time"
+        timeline = self._timelines[name] = _Timeline(*self.since.moment(name))
+        for lookup in timeline.read:
+            self._moments_reading.setdefault(lookup, {})[name] = None
+        return timeline
+
+    def _end_timeline(self, name: Any) -> _Timeline:
+        timeline = self._timelines.pop(name)
+        for lookup in timeline.read:
+            readers = self._moments_reading[lookup]
+            del readers[name]
+            if not readers:
+                del self._moments_reading[lookup]
+        return timeline
+
+    def moments_changed(self, identity: str, key: str) -> Keys:
+        """Let moments follow a key of an input; return whose values changed.
+
+        The pods between the moment before and the one that holds now are touched, and no others.
+        """
+        names = {
+            **self._moments_reading.get((identity, key), {}),
+            **self._moments_reading.get((identity, None), {}),
+        }
+        keys: list[Hashable] = []
+        for name in names:
+            before = self._end_timeline(name)
+            now = self._begin_timeline(name)
+            now.pods = pods = before.pods
+            passed = sorted(bisect_left(pods, (at, "")) for at in (before.moment, now.moment))
+            for _, uid in pods[slice(*passed)]:
+                keys.extend(self._settle(uid))
+        return tuple(dict.fromkeys(keys))
+
+    def _counts_besides(self, pod: PodInfo, row: int) -> Contribution | None:
+        """Return what a pod that is not counted would count with on a node."""
+        own = self.contribute(pod, row)
+        if own is None or self.since is None:
+            return own
+        name = self._timeline_of(own.key)
+        timeline = self._timelines.get(name)
+        moment = self.since.moment(name)[0] if timeline is None else timeline.moment
+        return own if (pod.start_time or NOT_BEGUN) >= moment else None
 
     def _count(self, own: Contribution, sign: int) -> None:
         self.version += 1
@@ -442,7 +560,7 @@ class Aggregate(Watched):
             known = self.counted.get(pod.uid)
             if sign > 0:  # as if it were on the node
                 counts = BOUND in self.sources and known is None
-                known = self.contribute(pod, row) if counts else None
+                known = self._counts_besides(pod, row) if counts else None
             if known is not None and (key is _TOTAL or known.key == key):
                 changes.append((sign, known.value))
         return (self._make() if cell is None else cell[1]).read(changes)
@@ -626,17 +744,14 @@ class Aggregates(Watched):
             if aggregate.reads_namespaces:
                 self._start(aggregate)
 
-    def root_changed(self, identity: str) -> None:
-        """What a polled answer says beside its items changed: pods may count otherwise."""
-        for aggregate in self._live():
-            if identity in aggregate.roots:
-                self._restart(aggregate)
-
     def input_changed(self, identity: str, key: str) -> None:
-        """The object of a key of an input changed: pods may count otherwise."""
+        """The object of a key of an input changed, or `ROOT`: pods may count otherwise."""
         for aggregate in self._live():
             concerned = aggregate.concerned
-            if identity not in aggregate.inputs:
+            if aggregate.since is not None:
+                keys = aggregate.moments_changed(identity, key)
+                self._changed(aggregate, "", -1, keys)
+            if identity not in (aggregate.roots if key == ROOT else aggregate.inputs):
                 continue
             if aggregate.lookups is not None:
                 for source, pod, row in aggregate.pods_reading(identity, key):

@@ -237,7 +237,9 @@ def _parameters(
             problem = ("PS101", f"{where}: {error}{close}")
         if not _NAME.fullmatch(name) or name in syntax.KEYWORDS | syntax.RESERVED:
             problem = ("PS005", f"{where}: `{name}` cannot be a name")
-        elif name in environment.variables or name in ("params", "variables", "inputs"):
+        elif name != "key" and (  # which one section alone sees
+            name in environment.variables or name in ("params", "variables", "inputs")
+        ):
             problem = ("PS109", f"{where} hides another variable of that name")
         if problem is not None:
             add([diagnostics.Problem(0, 1, *problem)], source.expression)

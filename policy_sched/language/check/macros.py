@@ -289,8 +289,9 @@ def _names(nodes: Sequence[ast.Node], scope: Scope) -> tuple[str, ...] | None:
 
 def _outer(scope: Scope) -> set[str]:
     """Return the names of variables that do not belong to a macro."""
-    own = {"params", "variables"} & scope.unit.section.visible
-    return {*own, *scope.environment.variables}
+    visible = scope.unit.section.visible
+    unseen = {"key"} - visible  # which one section alone sees
+    return {*({"params", "variables"} & visible), *(scope.environment.variables.keys() - unseen)}
 
 
 def _one_type(kind: types.Type) -> types.Type:

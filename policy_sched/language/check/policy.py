@@ -475,7 +475,13 @@ class _Checker:
         wrong = (given.value is not None and value is None) or (given.where and where is None)
         if wrong or len(keys) < len(given.by):
             return None
-        return AggregateRule(given.name, keys, given.kind, value, given.of, where)
+        since = None
+        if given.since is not None:
+            own = dataclasses.replace(self.definitions, scores={"key": _type_of_key(keys)})
+            since = _Checker(own, self.report).counted(given.since, "aggregates.since", of)
+            if since is None:
+                return None
+        return AggregateRule(given.name, keys, given.kind, value, given.of, where, since)
 
     def counted(self, text: Text, section_name: str, of: Collection[str]) -> Checked | None:
         """Check a rule of an aggregate; one that uses another aggregate is an error, too."""
@@ -567,7 +573,7 @@ def _definitions(
 
 def _identity(source: PolicySource, given: AggregateRule[Text]) -> str:
     """Return a name of all that says what an aggregate counts."""
-    parts = (*given.by, given.value, given.where)
+    parts = (*given.by, given.value, given.where, given.since)
     rules = [None if part is None else part.text for part in parts]
     return f"{source.name}/{given.name.text}/{_digest(source, (rules, given.kind, given.of))}"
 
@@ -587,13 +593,18 @@ def _digest(source: PolicySource, meaning: object) -> str:
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
+def _type_of_key(by: Sequence[Checked]) -> types.Type:
+    """Return the type of the key of an aggregate whose pods count by these."""
+    return by[0].core.type if len(by) == 1 else types.list_of(types.STRING)
+
+
 def aggregates_type(aggregates: Iterable[AggregateRule[Checked]]) -> types.RecordType:
     """Return the type of `aggregates` in a policy that has these."""
     fields = []
     for given in aggregates:
         kind = types.AggregateType(
             "aggregate",
-            given.by[0].core.type if len(given.by) == 1 else types.list_of(types.STRING),
+            _type_of_key(given.by),
             types.INT if given.value is None else given.value.core.type,
             given.identity,
             by_node=len(given.by) == 1 and _is_name_of_node(given.by[0].core),

@@ -203,7 +203,7 @@ class Scope(msgspec.Struct, frozen=True):
                 self.report(*_of_the_pod(span, what))
                 return False
             if root not in section.visible and section.name.startswith("aggregates."):
-                self.report(*_not_counted(root, span, what))
+                self.report(*_not_counted(root, span, what, section))
                 return False
             if root not in section.visible:
                 where = ", ".join(self.environment.sections_with(root)) or "no section"
@@ -228,8 +228,11 @@ _MOVING = frozenset(
 )
 
 
-def _not_counted(name: str, span: Span, what: str) -> tuple[str, Span, str, str]:
+def _not_counted(name: str, span: Span, what: str, section: Section) -> tuple[str, Span, str, str]:
     """Return the problem PS811 for an aggregate that reads ``name``."""
+    if section.name == "aggregates.since":
+        message = f"{what} `{name}`: `since` is a moment for all pods of a key"
+        return "PS811", span, message, "read `key`, and objects of inputs"
     message = f"{what} `{name}`: an aggregate counts when a pod comes or goes, by the pod alone"
     hint = _INSTEAD.get(name, "read `pod`, which is the counted pod, and its `node`")
     return "PS811", span, message, hint
@@ -238,6 +241,7 @@ def _not_counted(name: str, span: Span, what: str) -> tuple[str, Span, str, str]
 _INSTEAD: Final = {
     "now": "compare with `now` in the rule that reads the aggregate",
     "node": "pods that wait are on no node: leave it out, or count `of: [bound]`",
+    "key": "`since` alone reads it: write what `by` says",
     "queue": "only pods that wait have it: write `of: [queued]`, or `of: [queued, gated]`",
 }
 """What to do instead of reading a name in an aggregate."""
@@ -304,7 +308,7 @@ def ident(node: ast.Ident, scope: Scope) -> ast.Core:
         if section.name in ORDERS and name == "pod":
             return scope.wrong(*_of_the_pod(node.span, "the rule reads"))
         if section.name.startswith("aggregates."):
-            return scope.wrong(*_not_counted(name, node.span, "the aggregate reads"))
+            return scope.wrong(*_not_counted(name, node.span, "the aggregate reads", section))
         where = ", ".join(scope.environment.sections_with(name))
         message = f"`{name}` is not available in {section.name}"
         return scope.wrong("PS104", node.span, message, f"it is available in {where}")

@@ -219,6 +219,7 @@ class AggregateRule(msgspec.Struct, Generic[E], frozen=True):
     """An entry of ``aggregates``: what a pod counts with, by which key, and which pods count.
 
     ``kind``: count, sum, max, min or union; ``value`` is None for a count. ``of`` are sources.
+    ``since``: the moment of a key since when its pods count.
     ``identity``, once checked: equal where an aggregate counts the same.
     """
 
@@ -228,6 +229,7 @@ class AggregateRule(msgspec.Struct, Generic[E], frozen=True):
     value: E | None = None
     of: tuple[str, ...] = ("bound",)
     where: E | None = None
+    since: E | None = None
     identity: str = ""
 
 

@@ -48,6 +48,7 @@ _DYNAMIC: Final = frozenset(
         "aggregatesOfNode",
     }
 )
+_PATHS_OF_CTX: Final = {"queued": "queue", "pod_group": "podGroup", "key": "key"}
 _OF_INPUTS: Final = (ops.INPUT, ops.INPUT_ALL, ops.INPUT_ROOT)
 _OF_QUOTAS: Final = (ops.QUOTA, ops.VICTIM_QUOTA, ops.QUOTA_TOTAL)
 """Their data is the identity of the input, and after a # more."""
@@ -60,9 +61,10 @@ class Reads(msgspec.Struct, frozen=True):
 
     ``pod``: paths of PodInfo's attributes: ``("requests",)``, ``("labels", "app")`` for one key;
     the pod's namespace object is ``("namespaceObject", ...)``, its queue entry ``("queue", ...)``,
-    its group ``("podGroup", ...)``. ``node``: names of the node's fields in the language,
-    ``domain`` for the domains of a label, ``nodes`` for totals of the nodes alone, ``cluster`` for
-    totals that also change with pods, ``deviceResources`` for what device classes serve.
+    its group ``("podGroup", ...)``, the key of an aggregate ``("key",)``. ``node``: names of the
+    node's fields in the language, ``domain`` for the domains of a label, ``nodes`` for totals of
+    the nodes alone, ``cluster`` for totals that also change with pods, ``deviceResources`` for what
+    device classes serve.
     """
 
     pod: frozenset[tuple[str, ...]] = frozenset()
@@ -222,8 +224,9 @@ def _read_of_pod(op: graph.Op) -> tuple[str, ...] | None:
         return ("object",)
     if op.kind is ops.RUNTIME_OF and op.data == "namespace":
         return ("namespaceObject",)
-    if op.kind is ops.OF_CTX and op.data in ("queued", "pod_group"):
-        return ("queue",) if op.data == "queued" else ("podGroup",)
+    if op.kind is ops.OF_CTX:
+        name = _PATHS_OF_CTX.get(str(op.data))
+        return None if name is None else (name,)
     return None
 
 

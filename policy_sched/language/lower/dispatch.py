@@ -32,6 +32,7 @@ _OBJECTS = {
     "victims": (ops.OF_CTX, "victims"),
     "pdbViolations": (ops.OF_CTX, "pdb_violations"),
     "object": (ops.OF_CTX, "object"),
+    "key": (ops.OF_CTX, "key"),
     "device": (ops.OF_CTX, "device"),
     "request": (ops.OF_CTX, "request"),
     "now": (ops.OF_CTX, "now"),

@@ -459,7 +459,9 @@ def _read_fields(
 
 
 def _read_section(name: str, row: Mapping[str, Any]) -> Section:
-    inputs = ("inputs",) if {"pod", "head"} & {*row["sees"]} and name not in OF_EXPERIMENTS else ()
+    inputs: tuple[str, ...] = ()
+    if {"pod", "head", "key"} & {*row["sees"]} and name not in OF_EXPERIMENTS:
+        inputs = ("inputs",)
     common = ("params", "variables", *inputs)
     visible = frozenset(row["sees"] if row.get("alone") else (*common, *row["sees"]))
     if row["results"] == "ordered":

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.cluster.tables import (
+    NEVER,
+    ROOT,
     Aggregate,
     Contribution,
     Grant,
@@ -22,6 +24,7 @@ from policy_sched.cluster.tables import (
     PodTable,
     QuotaKind,
     Quotas,
+    Since,
     weight_in_thousandths,
 )
 from policy_sched.language import (
@@ -449,6 +452,11 @@ class _Counting(Runtime):
         self.lookups.add((identity, None))
         return super().input_exceeds(identity)
 
+    def input_root(self, identity: str, default: Any) -> Any:
+        """Return what a polled answer says beside its items, else ``default``."""
+        self.lookups.add((identity, ROOT))
+        return super().input_root(identity, default)
+
 
 def _counted(given: CompiledAggregate, table: NodeTable, inputs: Iterable[Input]) -> Aggregate:
     """Return an aggregate that counts from now on; equal ones of other profiles are the same."""
@@ -488,11 +496,25 @@ def _counted(given: CompiledAggregate, table: NodeTable, inputs: Iterable[Input]
         reads_namespaces=("namespaceObject",) in reads.pod,
         inputs=reads.objects | by_node,
         roots=reads.inputs,
+        since=None if given.since is None else _since(given.since, table),
     )
-    if aggregate.inputs:
+    if aggregate.inputs or aggregate.roots:
         aggregate.lookups = runtime.lookups
     table.aggregates.add(given.identity, aggregate)
     return aggregate
+
+
+def _since(given: Unit, table: NodeTable) -> Since:
+    """Return since when the pods of a key count."""
+    runtime = _Counting(table)
+    unit = BoundUnit(given, runtime)
+
+    def moment(key: Hashable) -> tuple[int, frozenset[Lookup]]:
+        runtime.lookups.clear()
+        value = unit.one(unit.unit.roots[0], unit.scalar(None, SimpleNamespace(key=key), 0))
+        return NEVER if isinstance(value, Failure) else value, frozenset(runtime.lookups)
+
+    return Since(moment, ("key",) in given.reads.pod)
 
 
 def _quotas(given: CompiledQuotas, table: NodeTable, runtime: Runtime) -> Quotas:

@@ -296,6 +296,8 @@ def _of_inputs(policy: CompiledPolicy, reads: Reads, helps: Helps, may_evict: Ma
     """Return the hint about objects of inputs: where one has a node's name, that node is asked."""
     own = {given.identity for given in policy.sections.inputs}
     everywhere = reads.inputs | policy.gate_reads.inputs
+    if reads.node & {"aggregates", "aggregatesOfNode"}:
+        everywhere |= policy.inputs_of_aggregates
     if reads.scope > Scope.NODE or policy.veto_reads.node:
         everywhere = frozenset(own)
     pods = any(field in _POD_CHANGES for field in reads.node)

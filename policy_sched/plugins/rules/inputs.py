@@ -24,7 +24,7 @@ def inputs_of(handle: Handle) -> Inputs:
 
 def declare_inputs(policy: CompiledPolicy, handle: Handle) -> None:
     """Let the scheduler keep the inputs of a policy, before the policy is bound."""
-    everywhere = policy.all_reads.inputs
+    everywhere = policy.reads_of_inputs
     for given in policy.sections.inputs:
         declare_input(given, handle.shared(inputs_of), everywhere=given.identity in everywhere)
 

@@ -63,7 +63,7 @@ _RULE_KEYS: Final = frozenset(
     }
 )
 _DURATION_KEYS: Final = frozenset({"timeout", "every"})
-_AGGREGATE_KEYS: Final = frozenset({"by", "where", "sum", "max", "min", "union"})
+_AGGREGATE_KEYS: Final = frozenset({"by", "where", "since", "sum", "max", "min", "union"})
 """Rules of an entry of ``aggregates``."""
 _QUOTA_KEYS: Final = frozenset(
     {"pods", "nominal", "limit", "parent", "lends", "borrows", "weight", "priority"}

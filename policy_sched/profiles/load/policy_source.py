@@ -276,6 +276,7 @@ def _aggregate(
         value=None if kind == "count" else text(*at, kind),
         of=given.of,
         where=None if given.where is None else text(*at, "where"),
+        since=None if given.since is None else text(*at, "since"),
     )
 
 

@@ -355,6 +355,8 @@ class Aggregate(Document):
     in the queue for a node; those that preEnqueue keeps out of it."""
     where: Expression | None = None
     """Does the pod count? Absent: all do."""
+    since: Expression | None = None
+    """Pods of a key count that began at this moment or later, and those that have not begun."""
     count: Literal[True] | None = None
     """The number of pods."""
     sum: Expression | None = None

@@ -14,11 +14,14 @@ from policy_sched.cluster.tables.aggregates import (
     BOUND,
     GATED,
     MAX_RESOURCES,
+    NEVER,
     NOMINATED,
     QUEUED,
+    ROOT,
     SOURCES,
     Aggregate,
     Contribution,
+    Since,
 )
 from policy_sched.model.cluster_objects import Namespace
 from policy_sched.model.meta import ObjectMeta
@@ -37,8 +40,12 @@ ZONES = ("z1", "z2")
 class Model:
     """What an aggregate counts, in the plainest way."""
 
-    def __init__(self, kind: str, sources: frozenset[str], cache: Cache) -> None:
+    def __init__(
+        self, kind: str, sources: frozenset[str], cache: Cache, moments: Any = None, since: str = ""
+    ) -> None:
         self.kind = kind
+        self.moments = moments
+        self.since = since
         self.sources = sources
         self.cache = cache
 
@@ -77,6 +84,15 @@ class Model:
                     return self.cache.nodes.aggregates.waiting[pod.uid].attempts
                 return pod.priority
         return pod.images
+
+    def moment(self, key: Any) -> int:
+        """Return since when the pods of a key count."""
+        moment: int = self.moments.get(ROOT if self.since == "all" else key, NEVER)
+        return moment
+
+    def began(self, pod: PodInfo, row: int) -> bool:
+        """Return whether a pod began since the moment of its key."""
+        return not self.since or (pod.start_time or 10**9) >= self.moment(self.key(pod, row))
 
     @property
     def waits(self) -> bool:
@@ -118,27 +134,46 @@ def aggregate_of(model: Model) -> Aggregate:
         reads_nodes=model.kind in ("sum", "max"),
         reads_queue=model.waits and model.kind in ("max", "min"),
         reads_namespaces=model.kind == "union",
+        since=_since(model) if model.since else None,
     )
 
 
+def _since(model: Model) -> Since:
+    """Return the moments of a model, which are looked up in what stands for an input."""
+    read = ROOT if model.since == "all" else None
+
+    def moment(key: Any) -> tuple[int, frozenset[Any]]:
+        return model.moment(key), frozenset({("moments", read or key)})
+
+    return Since(moment, read is None)
+
+
+def _began(pod: PodInfo, time: int) -> PodInfo:
+    pod.start_time = time
+    return pod
+
+
 PODS = st.builds(
-    lambda uid, team, namespace, priority, cpu, terminating: PodInfo.of(
-        make_pod(
-            uid,
-            uid=uid,
-            namespace=namespace,
-            labels={"team": team} if team else {},
-            priority=priority,
-            cpu=cpu,
-            images=(f"img-{priority}",),
-        )
+    lambda uid, team, namespace, priority, cpu, time: _began(
+        PodInfo.of(
+            make_pod(
+                uid,
+                uid=uid,
+                namespace=namespace,
+                labels={"team": team} if team else {},
+                priority=priority,
+                cpu=cpu,
+                images=(f"img-{priority}",),
+            )
+        ),
+        time,
     ),
     st.sampled_from(UIDS),
     st.sampled_from(TEAMS),
     st.sampled_from(("default", "prod")),
     st.integers(-3, 3),
     st.sampled_from((None, "100m", "2")),
-    st.booleans(),
+    st.integers(0, 4),
 )
 
 
@@ -173,6 +208,12 @@ class AggregateMachine(RuleBasedStateMachine):
                 *((QUEUED,), (QUEUED, GATED), (BOUND, QUEUED), SOURCES),
             )
         ]
+        self.moments: dict[Any, int] = {}
+        self.models += [
+            Model(kind, frozenset(sources), self.cache, self.moments, since)
+            for kind, since in (("sum", "key"), ("sum", "all"), ("max", "key"), ("min", "all"))
+            for sources in ((BOUND,), (BOUND, NOMINATED))
+        ]
         self.aggregates: list[Aggregate] = []
         self.version = -1
         self.seen: list[dict[Any, Any]] = []
@@ -185,6 +226,15 @@ class AggregateMachine(RuleBasedStateMachine):
         for number, aggregate in enumerate(self.aggregates):
             self.cache.nodes.aggregates.add(str(number), aggregate)
         self.seen = []
+
+    @rule(
+        key=st.sampled_from((*NODES, ROOT, ("a", "z1"), ("b", "z2"))),
+        moment=st.sampled_from((0, 1, 2, 3, 4, 5, NEVER)),
+    )
+    def moment(self, key: Any, moment: int) -> None:
+        """An object that says since when pods count changes, or goes; time may go back, too."""
+        self.moments[key] = moment
+        self.cache.nodes.aggregates.input_changed("moments", key)
 
     @rule(name=st.sampled_from(NODES), zone=st.sampled_from(ZONES))
     def node(self, name: str, zone: str) -> None:
@@ -365,7 +415,7 @@ class AggregateMachine(RuleBasedStateMachine):
         values: dict[Any, list[Any]] = defaultdict(list)
         for pod, row in pods:
             key = model.key(pod, row)
-            if key is not None:
+            if key is not None and model.began(pod, row):
                 values[key].append(model.value(pod))
         return values
 
@@ -387,7 +437,8 @@ class AggregateMachine(RuleBasedStateMachine):
             if aggregate.by_row is not None:
                 for name, row in self.cache.nodes.row_of.items():
                     assert aggregate.make_room(row + 1)[row] == aggregate.value(name)
-            assert aggregate.counted.keys() == {pod.uid for pod, _ in self.pods(model)}
+            counting = {pod.uid for pod, row in self.pods(model) if model.began(pod, row)}
+            assert aggregate.counted.keys() == counting
 
     @invariant()
     def the_journal_has_what_changed(self) -> None:

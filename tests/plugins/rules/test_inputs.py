@@ -265,6 +265,56 @@ def test_an_object_that_changes_counts_those_pods_anew_that_read_it(tmp_path: Pa
     assert counted["open"].total() == 0
 
 
+def test_a_moment_that_moves_touches_the_pods_that_it_passes(tmp_path: Path) -> None:
+    """A rule over when a pod began counted all pods of the cluster anew after each poll."""
+    aggregates = [
+        {
+            "name": "unseen",
+            "by": "node.name",
+            "since": "timestamp(inputs.loads[key].spec.level)",
+            "count": True,
+        },
+        {
+            "name": "late",
+            "by": "pod.namespace",
+            "since": 'timestamp(inputs.loads["n2"].spec.level)',
+            "count": True,
+        },
+    ]
+    rules = [
+        {"expression": "aggregates.unseen[node.name] < 2", "message": "new pods"},
+        {"expression": "aggregates.late[pod.namespace] < 4", "message": "late"},
+    ]
+    scheduler = scheduler_of(tmp_path, aggregates=aggregates, filter=rules)
+    table = scheduler.handle.nodes.aggregates
+    counted = {one.split("/")[1]: table[one] for one in table._by_name}
+    for i in range(8):
+        pod = make_pod(f"p{i}", node_name=f"n{1 + i % 2}", started=f"1970-01-01T00:00:0{i + 1}Z")
+        event_handlers.pod_seen(scheduler, PodInfo.of(pod))
+    calls: Counter[str] = Counter()
+    for name, aggregate in counted.items():
+        aggregate.contribute = _tallied(calls, name, aggregate.contribute)
+
+    def values() -> list[int]:
+        return [*map(counted["unseen"].value, ("n1", "n2")), counted["late"].total()]
+
+    assert values() == [0, 0, 0], "without its object no pod of a key counts"
+    seen(scheduler, an_object("Load", "n1", level=4), an_object("Load", "n2", level=5))
+    assert values() == [2, 2, 4]
+    event_handlers.pod_seen(scheduler, PodInfo.of(make_pod("q")))
+    (why,) = run(scheduler)
+    assert "2 new pods" in why
+    seen(scheduler, an_object("Load", "n1", level=6))
+    assert values() == [1, 2, 4]
+    assert scheduler.queue.unschedulable() == [], "n1 may have room now"
+    seen(scheduler, an_object("Load", "n2", level=7))
+    assert values() == [1, 1, 2]
+    assert not calls, "what a pod counts with is known"
+    assert run(scheduler) != [why]
+    event_handlers.object_gone(scheduler, an_object("Load", "n1", level=6))
+    assert values()[0] == 0
+
+
 def _tallied(calls: Counter[str], name: str, function: Contribute) -> Contribute:
     """Return a function that is counted when it is called."""
 
