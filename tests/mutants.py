@@ -62,6 +62,7 @@ NEIGHBOURS: Final = (
 )
 
 AGGREGATES: Final = "cluster/tables/aggregates.py"
+CONFIRMED: Final = ("tests/cluster/test_cache.py",)
 COUNTED: Final = ("tests/cluster/tables/test_aggregates.py",)
 COUNTED_RULES: Final = ("tests/plugins/rules/test_aggregates.py",)
 ORDERED: Final = ("tests/plugins/rules/test_bound_order.py",)
@@ -178,6 +179,25 @@ MUTANTS: Final = (
     Mutant(AGGREGATES, "if not aggregate.reads_nodes:", "if True:", COUNTED),
     Mutant("cluster/cache.py", "nodes.aggregates.leave(BOUND, record.info, row)", "pass", COUNTED),
     Mutant("cluster/cache.py", "nodes.aggregates.come(BOUND, info, row)", "pass", COUNTED),
+    # The binding that the watch shows is the assumed one, and nothing else.
+    Mutant(
+        "cluster/cache.py",
+        "pod.spec.node_name or not _alike(record.info.pod, pod):",
+        "pod.spec.node_name:",
+        CONFIRMED,
+    ),
+    Mutant(
+        "cluster/cache.py",
+        "if record.node_name != pod.spec.node_name or not _alike",
+        "if not _alike",
+        CONFIRMED,
+    ),
+    Mutant(
+        "cluster/cache.py",
+        "            self.pods.exchange(record.row, info)\n",
+        "            pass\n",
+        CONFIRMED,
+    ),
     Mutant("queue/nominator.py", "self.told(pod, node, False)", "pass", COUNTED),
     Mutant(TREE, "self.stale[own.key] = None", "pass", OF_TREE),
     Mutant(TREE, "if self._granted != self.version:", "if self._granted < 0:", OF_TREE),

@@ -314,19 +314,24 @@ class Cache:
         record = self._records[info.uid]
         record.state = next_state(record.state, PodEvent.ADD, info.key)
         self._deadlines.pop(info.uid, None)
-        nodes = self.nodes
-        row = nodes.row_of.get(record.node_name, NO_NODE)
-        if row == NO_NODE:
-            nodes.pods_without_node[record.node_name][info.uid] = info
-        else:
-            nodes.restart_pod(row, info)
-        self.pods.replace(record.row, info, row)
-        if info.pod_group:
-            self.groups.remove(record.info)
-            self.groups.add(info)
-        record.info = info
-        if nodes.aggregates.used:
-            nodes.aggregates.change(info, row)
+        self._exchange(record, info, restarted=True)
+
+    def confirm_binding(self, pod: Pod) -> PodInfo | None:
+        """Confirm an assumed pod if the watch shows our own binding of it, and nothing else.
+
+        Every pod that is bound comes so, and little is worked out again. Returns the pod's new
+        form; None if it is not assumed there, or something else changed: nothing is done then.
+        """
+        record = self._records.get(pod.metadata.uid)
+        if record is None or record.state is PodState.ADDED:
+            return None
+        if record.node_name != pod.spec.node_name or not _alike(record.info.pod, pod):
+            return None
+        info = record.info.like(pod)
+        record.state = next_state(record.state, PodEvent.ADD, info.key)
+        self._deadlines.pop(info.uid, None)
+        self._exchange(record, info, restarted=False)
+        return info
 
     def update_pod(self, info: PodInfo) -> None:
         """Replace a pod by its newer form, on the same node."""
@@ -413,13 +418,35 @@ class Cache:
         if nodes.aggregates.used:
             nodes.aggregates.come(BOUND, info, row)
 
-    def _replace(self, record: Record, info: PodInfo) -> None:
+    def _exchange(self, record: Record, info: PodInfo, *, restarted: bool) -> None:
+        """Put a form of a pod in its place that is alike, but for its start time if restarted."""
         nodes = self.nodes
         row = nodes.row_of.get(record.node_name, NO_NODE)
         if row == NO_NODE:
             nodes.pods_without_node[record.node_name][info.uid] = info
-        elif _alike(record.info.pod, info.pod):  # as most bindings are confirmed
+        elif restarted:
+            nodes.restart_pod(row, info)
+        else:
             nodes.exchange_pod(row, info)
+        if restarted:
+            self.pods.replace(record.row, info, row)
+        else:
+            self.pods.exchange(record.row, info)
+        if info.pod_group:
+            self.groups.remove(record.info)
+            self.groups.add(info)
+        record.info = info
+        if nodes.aggregates.used:
+            nodes.aggregates.change(info, row)
+
+    def _replace(self, record: Record, info: PodInfo) -> None:
+        if _alike(record.info.pod, info.pod):
+            self._exchange(record, info, restarted=False)
+            return
+        nodes = self.nodes
+        row = nodes.row_of.get(record.node_name, NO_NODE)
+        if row == NO_NODE:
+            nodes.pods_without_node[record.node_name][info.uid] = info
         else:
             nodes.replace_pod(row, record.info, info)
             self.counts.remove(row, record.info)

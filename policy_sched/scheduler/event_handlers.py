@@ -53,8 +53,12 @@ def object_changed(
     """
     changed = old if new is None else new
     if isinstance(changed, model.Pod):
-        info = model.PodInfo.of(changed)
-        return pod_gone(scheduler, info) if new is None else pod_seen(scheduler, info)
+        if new is None:
+            return pod_gone(scheduler, model.PodInfo.of(changed))
+        bound = scheduler.cache.confirm_binding(changed)  # a short way, which most changes take
+        if bound is None:
+            return pod_seen(scheduler, model.PodInfo.of(changed))
+        return _placed(scheduler, bound)
     if isinstance(changed, model.Node):
         return node_gone(scheduler, changed) if new is None else node_seen(scheduler, changed)
     if new is not None:
@@ -106,18 +110,24 @@ def pod_seen(scheduler: Scheduler, pod: model.PodInfo) -> ClusterChange:
     if before is None or assumed:
         moved = assumed and cache.node_of(pod.uid) != pod.node_name
         cache.add_pod(pod)
-        scheduler.delete_pod(pod.uid)
-        scheduler.queue.move_all_to_active_or_backoff(model.ASSIGNED_POD_ADD, None, pod)
+        events = _placed(scheduler, pod)
         if not moved:
-            return (model.ASSIGNED_POD_ADD,)
+            return events
         # Another scheduler bound the pod elsewhere: the node it was assumed on has room again.
         scheduler.queue.move_all_to_active_or_backoff(model.ASSIGNED_POD_DELETE, before, None)
-        return (model.ASSIGNED_POD_ADD, model.ASSIGNED_POD_DELETE)
+        return (*events, model.ASSIGNED_POD_DELETE)
     cache.update_pod(pod)
     events = pod_changes(before, pod)
     for event in events:
         scheduler.queue.move_all_to_active_or_backoff(event, before, pod)
     return events
+
+
+def _placed(scheduler: Scheduler, pod: model.PodInfo) -> ClusterChange:
+    """A pod of the cache has a node: it waits for none, and others may wait for it."""
+    scheduler.delete_pod(pod.uid)
+    scheduler.queue.move_all_to_active_or_backoff(model.ASSIGNED_POD_ADD, None, pod)
+    return (model.ASSIGNED_POD_ADD,)
 
 
 def pod_runs(scheduler: Scheduler, pod: model.PodInfo) -> None:

@@ -6,6 +6,7 @@ The transition table of a pod in the cache.
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from policy_sched.cluster.cache import (
     TRANSITIONS,
@@ -18,7 +19,8 @@ from policy_sched.cluster.cache import (
 from policy_sched.cluster.tables.journal import DYNAMIC, STRUCTURE
 from policy_sched.errors import ClusterError
 from policy_sched.model.cluster_objects import Namespace
-from policy_sched.model.pod_info import PodInfo
+from policy_sched.model.meta import Condition
+from policy_sched.model.pod_info import FIELDS, PodInfo
 from policy_sched.testing import make_node, make_pod
 
 
@@ -229,6 +231,64 @@ def test_a_confirmed_pod_changes_its_row_only_if_it_differs(
     assert cache.pod(confirmed.uid) is confirmed
     assert list(cache.nodes.pods_on(cache.nodes.row_of["n"]).values()) == [confirmed]
     assert cache.check() == []
+
+
+@pytest.mark.parametrize("change", [{}, {"labels": {"app": "web"}}, {"priority": 7}])
+@pytest.mark.parametrize("conditions", [(), (Condition(type="PodScheduled", status="True"),)])
+def test_a_binding_is_confirmed_as_any_pod_is_added(
+    change: dict[str, object], conditions: tuple[Condition, ...]
+) -> None:
+    """Each pod that was bound was worked out a second time when the watch showed its binding."""
+    short, other = Cache(), Cache()
+    for cache in (short, other):
+        cache.add_node(make_node("n"))
+        cache.assume(info(**change), "n")
+    seen = info(node_name="n", **change).pod
+    seen = replace(seen, status=replace(seen.status, conditions=conditions))
+    other.add_pod(PodInfo.of(seen))
+    before = short.pod("p")
+    confirmed = short.confirm_binding(seen)
+    assert before is not None
+    assert confirmed is not None
+    assert confirmed.requests is before.requests, "it is taken over"
+    assert confirmed.pod is seen
+    anew = other.pod("p")
+    assert not [name for name in FIELDS if getattr(confirmed, name) != getattr(anew, name)]
+    assert short.pod("p") is confirmed
+    assert short.state("p") is PodState.ADDED
+    assert short.nodes.journal.version == other.nodes.journal.version
+    assert short.pods.version == other.pods.version
+    assert short.check() == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"node_name": "m"},
+        {"labels": {"app": "other"}},
+        {"annotations": {"a": "b"}},
+        {"node_selector": {"a": "b"}},
+        {"cpu": "2"},
+        {"uid": "another"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_change_beside_the_binding_is_no_confirmation(change: dict[str, str]) -> None:
+    """An annotation that came with the binding, or a binding elsewhere, goes the long way."""
+    cache = Cache()
+    cache.add_node(make_node("n"))
+    cache.assume(info(), "n")
+    pod = make_pod("p", **{"uid": "p", "cpu": "1", "node_name": "n", **change})  # type: ignore[arg-type]
+    assert cache.confirm_binding(pod) is None
+    assert cache.is_assumed("p")
+
+
+def test_a_pod_that_was_added_is_not_confirmed_again() -> None:
+    """Its next change is one like any other."""
+    cache = Cache()
+    cache.add_node(make_node("n"))
+    cache.add_pod(info(node_name="n"))
+    assert cache.confirm_binding(info(node_name="n").pod) is None
 
 
 CELLS = [(state, event) for state in PodState for event in PodEvent]

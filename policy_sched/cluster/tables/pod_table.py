@@ -174,6 +174,13 @@ class PodTable:
             self.with_affinity.pop(info.uid, None)
         self.version += 1
 
+    def exchange(self, row: int, info: PodInfo) -> None:
+        """Put a form of a pod in its row that has the same values in all columns."""
+        self.infos[row] = info
+        if info.has_pod_affinity:
+            self.with_affinity[info.uid] = info
+        self.version += 1
+
     def move(self, row: int, node_row: int) -> None:
         """Say that the pod's node has come (its row) or gone (-1)."""
         self.node.view[row] = node_row

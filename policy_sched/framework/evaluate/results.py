@@ -277,7 +277,8 @@ class Scoring(msgspec.Struct, frozen=True, eq=False):
 
     def shares_of(self, row: int) -> dict[str, int]:
         """Return each plugin's normalised and weighted score of one row, as `weighted` does."""
-        scores = {view.name: view.weighted_of(row) for view in self.views}
+        # each pod is logged: no call for the name
+        scores = {view.plugin.hook.plugin: view.weighted_of(row) for view in self.views}
         if self.note is not None:
             scores = dict(self.note)
         scores.update((name, int(share.item(row))) for name, share in self.shares.items())

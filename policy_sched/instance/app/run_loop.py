@@ -1,11 +1,11 @@
 """Drives an instance in real time: sleeps until a step is due, a file changes or a signal arrives.
 
-Theory of operation. One task steps the instance and sleeps in between; another watches the files
-and reads changed ones in a thread. Their contents take effect in the event loop, that is, between
-two steps. SIGHUP reads everything again, or ends the instance if the terminal of the dashboard is
-gone. SIGUSR2 dumps the state. SIGTERM and SIGINT end the instance: steps continue until nothing is
-under way. A second signal exits at once, as upstream; the results of requests in flight are then
-unknown.
+Theory of operation. A callback of the event loop steps the instance; what has something to do for
+it, or a timer, has the next one follow. A task watches the files and reads changed ones in a
+thread. Their contents take effect in the event loop, that is, between two steps. SIGHUP reads
+everything again, or ends the instance if the terminal of the dashboard is gone. SIGUSR2 dumps the
+state. SIGTERM and SIGINT end the instance: steps continue until nothing is under way. A second
+signal exits at once, as upstream; the results of requests in flight are then unknown.
 """
 
 from __future__ import annotations
@@ -58,7 +58,12 @@ class RunLoop:
         instance.slice = SLICE
         self._show = show
         self._show_every = min(show_every, LONGEST_SLEEP)
-        self._awake = asyncio.Event()
+        self._woken = False
+        """Whether a step follows in the next turn of the event loop."""
+        self._ended: asyncio.Future[None] | None = None
+        """Is done when nothing is under way any more; None while this does not run."""
+        self._give_up_at: float | None = None
+        """When the grace period is over, once the end was requested."""
         self._timer: asyncio.TimerHandle | None = None
         self._end = asyncio.Event()
         self._reload_lock = asyncio.Lock()
@@ -69,6 +74,8 @@ class RunLoop:
     async def run(self) -> None:
         """Run until SIGTERM or SIGINT."""
         loop = asyncio.get_running_loop()
+        ended = self._ended = loop.create_future()
+        self._woken = False
         signals = {
             signal.SIGTERM: self._on_terminate,
             signal.SIGINT: self._on_terminate,
@@ -79,33 +86,53 @@ class RunLoop:
         for signal_number, act in signals.items():
             loop.add_signal_handler(signal_number, act)
         self.instance.log.write(INFO, "Running", version=__version__)
-        self.instance.wakes(self._awake.set)
+        self.instance.wakes(self._wake)
         for work in self.instance.beside():
             self._begin(work)
-        ending = asyncio.create_task(self._wake_at_the_end())
         self._warn_of_frozen_files()
         self._begin(self._watch())
         try:
-            while not self._end.is_set():
-                await self._step()
-            await self._finish()
+            self._wake()
+            await ended
         finally:
-            ending.cancel()
+            self._ended = None
             if self._timer is not None:
                 self._timer.cancel()
             for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(ending, *self._tasks, return_exceptions=True)
+            await asyncio.gather(*self._tasks, return_exceptions=True)
             for signal_number, act_before in before.items():
                 loop.remove_signal_handler(signal_number)
                 signal.signal(signal_number, act_before)
 
-    async def _step(self, longest: float = LONGEST_SLEEP) -> None:
-        """Do the work that is due, and sleep until more is due, at most for ``longest`` seconds."""
+    def _wake(self) -> None:
+        """Have a step follow in the next turn of the event loop, and end this if it fails."""
+        if not self._woken and self._ended is not None:
+            self._woken = True
+            self._ended.get_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Do a step; complete `run` after the last one, or with what it raises."""
+        ended = self._ended
+        if ended is None or ended.done():
+            return
+        try:
+            if not self._end.is_set():
+                self._step(LONGEST_SLEEP)
+            elif self._is_over():
+                self._show()
+                ended.set_result(None)
+            else:
+                self._step(LOOK)
+        except Exception as error:  # noqa: BLE001 - `run` raises it
+            ended.set_exception(error)
+
+    def _step(self, longest: float) -> None:
+        """Do the work that is due, and wake up when more is due, ``longest`` seconds from now."""
         self._raise_what_failed()
         instance = self.instance
         instance.step()
-        self._awake.clear()  # `next_wakeup` covers the step's own changes
+        self._woken = False  # `next_wakeup` covers the step's own changes
         self._show()
         if instance.ready and not self._settled:
             self._settle()
@@ -115,7 +142,7 @@ class RunLoop:
             if wakeup is not None:
                 pause = min(pause, max(0, wakeup - now) / 1e9)
         if pause <= 0:
-            await asyncio.sleep(0)
+            self._wake()
             return
         loop = asyncio.get_running_loop()
         at = loop.time() + pause
@@ -123,11 +150,10 @@ class RunLoop:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = loop.call_at(at, self._ring)
-        await self._awake.wait()
 
     def _ring(self) -> None:
         self._timer = None
-        self._awake.set()
+        self._wake()
 
     def _settle(self) -> None:
         """Freeze the objects of the first listing, and measure turns from now on."""
@@ -135,13 +161,13 @@ class RunLoop:
         freeze_loaded()
         self.instance.turns.begin()
 
-    async def _finish(self) -> None:
-        """Continue until nothing is under way, or the grace period is over."""
-        self.instance.stop()
-        until = asyncio.get_running_loop().time() + GRACE
-        while not self.instance.stopped and asyncio.get_running_loop().time() < until:
-            await self._step(LOOK)
-        self._show()
+    def _is_over(self) -> bool:
+        """Return whether nothing is under way, or the grace period is over."""
+        now = asyncio.get_running_loop().time()
+        if self._give_up_at is None:
+            self.instance.stop()
+            self._give_up_at = now + GRACE
+        return self.instance.stopped or now >= self._give_up_at
 
     def _on_hangup(self) -> None:
         """Read all files again; shut down if the terminal of the dashboard is gone."""
@@ -156,10 +182,7 @@ class RunLoop:
             self.instance.log.write(WARNING, "Received second signal, exiting immediately")
             asyncio.get_running_loop().call_soon(self._leave, AT_ONCE)  # after the log's lines
         self._end.set()
-
-    async def _wake_at_the_end(self) -> None:
-        await self._end.wait()
-        self._awake.set()
+        self._wake()
 
     # Files.
 
@@ -189,14 +212,14 @@ class RunLoop:
             compilation = await self.instance.readied(compilation)
             await self.instance.settled()
             reload = self.instance.reload(compilation, trigger)
-        self._awake.set()
+        self._wake()
         return reload
 
     async def _apply(self) -> None:
         async with self._reload_lock:
             contents = await asyncio.to_thread(self.instance.manifests.read)
             self.instance.apply(contents)
-        self._awake.set()
+        self._wake()
 
     def _warn_of_frozen_files(self) -> None:
         paths = (*self.instance.reloader.store.files.paths, *self.instance.manifests.paths)
