@@ -289,9 +289,8 @@ def _names(nodes: Sequence[ast.Node], scope: Scope) -> tuple[str, ...] | None:
 
 def _outer(scope: Scope) -> set[str]:
     """Return the names of variables that do not belong to a macro."""
-    visible = scope.unit.section.visible
-    unseen = {"key"} - visible  # which one section alone sees
-    return {*({"params", "variables"} & visible), *(scope.environment.variables.keys() - unseen)}
+    own = {"params", "variables"} & scope.unit.section.visible
+    return {*own, *scope.environment.variables} - {"key"}  # which one section alone sees
 
 
 def _one_type(kind: types.Type) -> types.Type:
