@@ -149,6 +149,12 @@ MUTANTS: Final = (
         "            pass\n",
         ("tests/plugins/rules/test_inputs.py",),
     ),
+    Mutant(
+        AGGREGATES,
+        "                    self._note_part(key, 1)\n",
+        "                    pass\n",
+        COUNTED,
+    ),
     Mutant(AGGREGATES, "aggregate.leave(other, pod.uid)", "()", COUNTED),
     Mutant(AGGREGATES, "aggregate.reads_queue or ", "", COUNTED),
     Mutant(

@@ -349,12 +349,15 @@ class Aggregate(Watched):
         self._make = CELLS[kind]
         self._cells: dict[Any, list[Any]] = {}
         """By key, how many pods count, and the cell of their values."""
+        self._open: dict[tuple[Hashable, ...], dict[str, None]] | None = None
+        """By the first parts of keys, the last ones that have a cell; None before it is read."""
 
     def start(self, row_of: Mapping[str, int], n: int) -> None:
         """Forget all pods; ``row_of`` are the rows of nodes, below ``n``."""
         self.counted.clear()
         self._from.clear()
         self._cells.clear()
+        self._open = None
         self._readers.clear()
         self._read.clear()
         self._timelines.clear()
@@ -521,12 +524,27 @@ class Aggregate(Watched):
             cell = self._cells.get(key)
             if cell is None:
                 cell = self._cells[key] = [0, self._make()]
+                if self._open is not None and key is not _TOTAL:
+                    self._note_part(key, 1)
             cell[0] += sign
             cell[1].change(sign, own.value)
             if not cell[0]:
                 del self._cells[key]
+                if self._open is not None and key is not _TOTAL:
+                    self._note_part(key, -1)
         if self.by_row is not None:
             self.show(str(own.key))
+
+    def _note_part(self, key: Any, sign: int) -> None:
+        """Note the last part of a key that has a cell now (1), or none any more (-1)."""
+        assert self._open is not None, "it is read"
+        if sign > 0:
+            self._open.setdefault(key[:-1], {})[key[-1]] = None
+            return
+        parts = self._open[key[:-1]]
+        del parts[key[-1]]
+        if not parts:
+            del self._open[key[:-1]]
 
     def show(self, name: str) -> None:
         """Write the value of a node's name to its row, if it has one."""
@@ -548,22 +566,59 @@ class Aggregate(Watched):
 
     def value(self, key: Any, apart: PodInfo | None = None, others: Iterable[OtherPod] = ()) -> Any:
         """Return the value of a key; without the pod ``apart``, and with changes of other pods."""
+        changes: list[Change] = []
+        if others or apart is not None:  # for a column there is nothing to look for
+            changes = [
+                (sign, own.value)
+                for sign, own in self._changes(apart, others)
+                if key is _TOTAL or own.key == key
+            ]
         cell = self._cells.get(key)
+        return (self._make() if cell is None else cell[1]).read(changes)
+
+    def _changes(
+        self, apart: PodInfo | None, others: Iterable[OtherPod]
+    ) -> list[tuple[int, Contribution]]:
+        """Return what does not count (-1), or counts besides (1), without ``apart``."""
         uid = "" if apart is None else apart.uid
-        changes = []
         own = self.counted.get(uid)
-        if own is not None and (key is _TOTAL or own.key == key):
-            changes.append((-1, own.value))
+        changes = [] if own is None else [(-1, own)]
         for sign, pod, row in others:
             if pod.uid == uid:
                 continue
-            known = self.counted.get(pod.uid)
+            there = self.counted.get(pod.uid)
             if sign > 0:  # as if it were on the node
-                counts = BOUND in self.sources and known is None
-                known = self._counts_besides(pod, row) if counts else None
-            if known is not None and (key is _TOTAL or known.key == key):
-                changes.append((sign, known.value))
-        return (self._make() if cell is None else cell[1]).read(changes)
+                counts = BOUND in self.sources and there is None
+                there = self._counts_besides(pod, row) if counts else None
+            if there is not None:
+                changes.append((sign, there))
+        return changes
+
+    def values(
+        self,
+        first: tuple[str, ...],
+        apart: PodInfo | None = None,
+        others: Iterable[OtherPod] = (),
+    ) -> dict[str, Any]:
+        """Return the values of keys that begin so, by their last part; otherwise as `value`.
+
+        The parts are in order, and only those for which a pod counts.
+        """
+        if self._open is None:
+            self._open = {}
+            for *begin, last in self.all_keys():
+                self._open.setdefault(tuple(begin), {})[last] = None
+        by_key: dict[Any, list[tuple[int, Any]]] = {}
+        for sign, own in self._changes(apart, others):
+            by_key.setdefault(own.key, []).append((sign, own.value))
+        parts = {*self._open.get(first, ()), *(key[-1] for key in by_key if key[:-1] == first)}
+        values = {}
+        for part in sorted(parts):
+            changes = by_key.get((*first, part), ())
+            count, cell = self._cells.get((*first, part), (0, None))
+            if count + sum(sign for sign, _ in changes) > 0:
+                values[part] = (cell or self._make()).read(changes)
+        return values
 
     def total(self, apart: PodInfo | None = None, others: Iterable[OtherPod] = ()) -> Any:
         """Return the value of all keys together; otherwise as `value`."""

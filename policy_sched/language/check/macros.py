@@ -120,7 +120,7 @@ def _finish(
     if test is not None and not scope.require(test, types.BOOL, f"the test of {node.name}()"):
         return silent(node.span)
     tree = ast.Macro(
-        kind="map" if kind == "sum" else kind,
+        kind=("map" if len(names) == 1 else "transformList") if kind == "sum" else kind,
         operand=operand,
         names=names,
         test=test,

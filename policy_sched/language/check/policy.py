@@ -610,6 +610,7 @@ def aggregates_type(aggregates: Iterable[AggregateRule[Checked]]) -> types.Recor
             by_node=len(given.by) == 1 and _is_name_of_node(given.by[0].core),
             counts=given.value is None,
             sums=given.kind == "sum",
+            parts=len(given.by),
         )
         fields.append((given.name.text, kind))
     return types.RecordType("aggregates", tuple(fields))

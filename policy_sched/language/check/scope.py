@@ -646,6 +646,16 @@ def _value_type(
             expected, value = kind.key, kind.value
         case types.AggregateType():
             expected, value = kind.key, kind.value
+            whole = not isinstance(key, ast.ListLit) or any(key.optional)
+            if isinstance(key, ast.ListLit) and not whole and len(key.elements) != kind.parts > 1:
+                if len(key.elements) != kind.parts - 1:
+                    message = (
+                        f"a key of the aggregate has {kind.parts} parts, not {len(key.elements)}"
+                    )
+                    hint = "the last part may be left out: that is a map by it"
+                    scope.report("PS201", key.span, message, hint)
+                    return None
+                value = types.map_of(types.STRING, kind.value)
         case _ if kind == types.RESOURCES:
             expected, value = types.STRING, types.quantity_of(_dimension(key))
         case types.InputType(annotation=annotation) if annotation:

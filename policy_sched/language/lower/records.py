@@ -60,9 +60,16 @@ def column_range(family: str) -> Interval:
     return Interval(column.minimum, column.maximum)
 
 
-def _aggregate(low: Lowering, kind: types.AggregateType, key: Abstract) -> Value:
-    """Lower the value of an aggregate for a key."""
+def _aggregate(
+    low: Lowering, kind: types.AggregateType, key: Abstract, result: types.Type
+) -> Value:
+    """Lower the value of an aggregate for a key, or the map of those for a key left open."""
     by, pod, rep = low.val(key), low.op(ops.POD, rep="o"), rep_of(kind.value)
+    if result != kind.value:
+        op = low.op(
+            ops.AGGREGATE_OPEN, low.plain(key).op, pod, rep=rep_of(result), data=kind.identity
+        )
+        return Value(op, by.err, result, range_of(result))
     if kind.by_node and by.op.kind is ops.COLUMN and by.op.data == ("name",):
         if rep in "if":
             op = low.node_op(ops.AGGREGATE_ON_ROW, pod, rep=rep, data=kind.identity)
@@ -414,7 +421,7 @@ def index(
 ) -> Abstract:
     """Lower ``value[key]``, or ``value[?key]`` whose result is an optional."""
     if isinstance(value.type, types.AggregateType):
-        return _aggregate(low, value.type, key)
+        return _aggregate(low, value.type, key, result)
     if optional and isinstance(value.type, types.OptionalType):
         return _index_optional(low, value, key, result, span)
     inner = result.element if optional and isinstance(result, types.OptionalType) else result

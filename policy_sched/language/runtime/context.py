@@ -113,6 +113,10 @@ class Runtime:
             key = tuple(key)
         return self.table.table.aggregates[name].value(key, pod, self._differences())
 
+    def aggregate_open(self, name: str, key: Sequence[str], pod: model.PodInfo | None) -> Any:
+        """Return the values of an aggregate by the last part of its key; else as `aggregate`."""
+        return self.table.table.aggregates[name].values(tuple(key), pod, self._differences())
+
     def aggregate_total(self, name: str, pod: model.PodInfo | None) -> Any:
         """Return the value of an aggregate for all keys together, without the pod."""
         return self.table.table.aggregates[name].total(pod, self._differences())

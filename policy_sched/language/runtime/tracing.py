@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from policy_sched import model
@@ -23,6 +23,11 @@ class TracedRuntime(Runtime):
         noted = tuple(key) if isinstance(key, list) else key
         self._dependencies.read(self._tables.aggregates[name], noted)
         return super().aggregate(name, key, pod)
+
+    def aggregate_open(self, name: str, key: Sequence[str], pod: model.PodInfo | None) -> Any:
+        """Return the values of an aggregate by the last part of its key."""
+        self._dependencies.read(self._tables.aggregates[name], tables.ANY)
+        return super().aggregate_open(name, key, pod)
 
     def aggregate_total(self, name: str, pod: model.PodInfo | None) -> Any:
         """Return the value of an aggregate for all keys together, without the pod."""

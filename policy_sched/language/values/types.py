@@ -126,7 +126,7 @@ class AggregateType(Type, frozen=True):
     """An aggregate of pods: the type of its keys, and of what it has for each.
 
     ``identity`` is the name that the cluster knows it by. ``by_node``: its key is the node's name.
-    ``counts``: it is a number of pods; ``sums``: a sum.
+    ``counts``: it is a number of pods; ``sums``: a sum. ``parts``: how many texts its key has.
     """
 
     name: str
@@ -136,6 +136,7 @@ class AggregateType(Type, frozen=True):
     by_node: bool = False
     counts: bool = False
     sums: bool = False
+    parts: int = 1
 
     def __str__(self) -> str:
         return f"aggregate({self.key}, {self.value})"

@@ -95,6 +95,11 @@ class Model:
         return not self.since or (pod.start_time or 10**9) >= self.moment(self.key(pod, row))
 
     @property
+    def by_zone(self) -> bool:
+        """Whether its keys have two parts."""
+        return self.kind == "max" and not self.waits
+
+    @property
     def waits(self) -> bool:
         """Whether it reads how long pods wait."""
         return self.sources <= {QUEUED, GATED}
@@ -383,6 +388,11 @@ class AggregateMachine(RuleBasedStateMachine):
             values = self.values(model, there)
             for key in {*values, *aggregate.all_keys()}:
                 assert aggregate.value(key, pod) == model.result(values.get(key, []))
+            if model.by_zone:
+                zones = {
+                    key[-1]: model.result(each) for key, each in values.items() if key[0] == "a"
+                }
+                assert aggregate.values(("a",), pod) == zones
 
     def pods(self, model: Model) -> list[tuple[PodInfo, int]]:
         """Return the pods that a model counts, each by its first source, with their rows."""
@@ -426,6 +436,12 @@ class AggregateMachine(RuleBasedStateMachine):
         values = self.values(model, pods)
         for key in {*values, *aggregate.all_keys()}:
             assert aggregate.value(key, None, others) == model.result(values.get(key, []))
+        by_first: dict[Any, dict[str, Any]] = defaultdict(dict)
+        for key, each in values.items():
+            if isinstance(key, tuple):
+                by_first[key[:-1]][key[-1]] = model.result(each)
+        for first in [(team,) for team in TEAMS] if model.by_zone else ():
+            assert aggregate.values(first, None, others) == by_first[first]
         every = [value for each in values.values() for value in each]
         assert aggregate.total(None, others) == model.result(every)
 

@@ -48,7 +48,13 @@ def test_sections_see_what_exists(name: str) -> None:
         assert visible == {"object"}
         return
     assert {"params", "variables"} <= visible
-    without_pod = ("requeue.every", "measures", "queueOrder.keys", "queueOrder.strict")
+    without_pod = (
+        "requeue.every",
+        "aggregates.since",
+        "measures",
+        "queueOrder.keys",
+        "queueOrder.strict",
+    )
     assert "pod" in visible or name in without_pod
 
 

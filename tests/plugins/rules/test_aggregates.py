@@ -366,6 +366,51 @@ def test_a_key_of_several_parts_is_told_how(tmp_path: Path) -> None:
     assert not check_files([str(path)]), "a number of pods, times ten, was an overflow"
 
 
+def test_the_last_part_of_a_key_may_be_left_open(tmp_path: Path) -> None:
+    """Which zones a team is in was a second aggregate, and each of them one more look-up."""
+    policy = (
+        HEAD
+        + """  aggregates:
+  - {name: parts, by: ['pod.labels["team"]', 'node.labels["zone"]'], count: true}
+  variables:
+  - {name: zones, expression: 'aggregates.parts[[pod.labels["team"]]]'}
+  filter:
+  - expression: 'variables.zones.sum(z, n, z == node.labels["zone"] ? 0 : n) < 3'
+    messageExpression: |-
+      "far from " + variables.zones.transformList(z, n, z + ":" + string(n)).join(" ")
+"""
+    )
+    cluster = Cluster(tmp_path, policy)
+    team = {"team": "a"}
+    for number, node in enumerate(("n2", "n1", "n1", "n1")):
+        cluster.run(f"p{number}", node, labels=team)
+    cluster.run("other", "n3", labels={"team": "b"})
+    assert cluster.decide("q", labels=team).node == "n1"
+    assert cluster.decide("r", labels={"team": "b"}).node
+    for node in ("n2", "n3"):
+        cluster.run(f"more-{node}", node, labels=team)
+    outcome = cluster.decide("s", labels=team, node_selector={"zone": "n3"})
+    assert "1 far from n1:4 n2:2 n3:1" in outcome.message
+    cluster.decide("t", labels=team, priority=9, node_selector={"zone": "n3"})
+    assert cluster.client.deleted == [], "victims on n3 make no room elsewhere"
+
+
+def test_a_key_with_another_number_of_parts_is_refused(tmp_path: Path) -> None:
+    """A key with a part too many was looked up, and its value was always zero."""
+    path = tmp_path / "policy.yaml"
+    entry = "{name: parts, by: [pod.namespace, pod.nodeName, pod.priorityClassName], count: true}"
+    rules = ['aggregates.parts[["a"]].size() > 0', 'aggregates.parts[["a", "b", "c", "d"]] > 0']
+    lines = "".join(f"  - {{expression: '{rule}'}}\n" for rule in rules)
+    path.write_text(HEAD + f"  aggregates:\n  - {entry}\n  filter:\n{lines}")
+    (loaded,), _ = load_policies([str(path)])
+    _, found = check_policy(policy_source(loaded))
+    assert [(problem.line, problem.code, problem.message) for problem in found] == [
+        (8, "PS201", "a key of the aggregate has 3 parts, not 1"),
+        (9, "PS201", "a key of the aggregate has 3 parts, not 4"),
+    ]
+    assert found[0].hint == "the last part may be left out: that is a map by it"
+
+
 def test_a_key_is_no_optional(tmp_path: Path) -> None:
     """`aggregates.used[?key]` looks as for a map, which may have no such key."""
     path = tmp_path / "policy.yaml"
