@@ -278,6 +278,8 @@ def explain(
         random.setstate(state)
     if not pod.pod.spec.node_name:
         _add_queue(explanation, scheduler, pod)
+    if not explanation.ignored:
+        explanation.quotas = _quotas(scheduler.handle.nodes, pod)
     if profile is not None:
         explanation.skipped_extenders = {
             extender: error
@@ -294,6 +296,24 @@ def _add_queue(explanation: report.Explanation, scheduler: Scheduler, pod: PodIn
         keys = [one.info.key for one in scheduler.queue.active() if one.queue == name]
         ahead = keys.index(pod.key) if pod.key in keys else 0
         explanation.queue = report.QueuePosition(name, ahead, keys[0] if ahead else "", holding)
+
+
+def _quotas(table: NodeTable, pod: PodInfo) -> list[report.QuotaStep]:
+    """Return the quotas that a pod counts to."""
+    steps = []
+    for quotas in table.quotas.values():
+        state, tree = quotas.state(quotas.key_of(pod), pod), quotas.tree_of(pod)
+        if not state.exists:
+            continue
+        borrowers = {}
+        for key in sorted(quotas.objects.by_key):
+            other = quotas.state(key, pod)
+            if other.borrowed and (not quotas.nested or quotas.tree_of_key(key) == tree):
+                borrowers[key] = dict(other.borrowed)
+        used, nominal, limit = dict(state.used), dict(state.nominal), dict(state.limit)
+        available = dict(state.available)
+        steps.append(report.QuotaStep(state.name, used, nominal, limit, available, borrowers))
+    return sorted(steps, key=lambda step: step.name)
 
 
 def _explained(

@@ -46,6 +46,8 @@ def explanation_sections(
     )
     if explanation.scores:
         sections += change
+    if explanation.quotas:
+        sections.append(web.Section("Quota", [_quota(quota) for quota in explanation.quotas]))
     if explanation.placements:
         heads, rows = report.placement_rows(explanation)
         columns = [web.Column(head, number=i > 0) for i, head in enumerate(heads)]
@@ -64,6 +66,16 @@ def explanation_sections(
     if explanation.rejections:
         sections.append(web.Section("Rejected nodes", [rejections_table(explanation, node_href)]))
     return sections
+
+
+def _quota(quota: report.QuotaStep) -> web.Table:
+    """Return what a quota has, and who borrows."""
+    heads = ("Resource", "Used", "Nominal", "Limit", "Available")
+    columns = [web.Column(head, number=i > 0) for i, head in enumerate(heads)]
+    rows: list[list[web.Value]] = [[*row] for row in report.quota_rows(quota)]
+    note = report.some(report.borrower_texts(quota))
+    caption = f"{quota.name}, without the pod"
+    return web.Table(caption, columns, rows, f"beyond their own: {note}" * bool(note))
 
 
 def _scores(explanation: report.Explanation, node_href: Callable[[str], str]) -> web.Section:

@@ -95,6 +95,18 @@ class QueuePosition(msgspec.Struct, frozen=True, rename="camel"):
     """The pod that holds it, if the queue is strict and that one was tried in vain; else ""."""
 
 
+class QuotaStep(msgspec.Struct, frozen=True, rename="camel"):
+    """The quota that the pod counts to, without the pod, by resource."""
+
+    name: str
+    used: dict[str, int]
+    nominal: dict[str, int]
+    limit: dict[str, int]
+    available: dict[str, int]
+    borrowers: dict[str, dict[str, int]]
+    """Quotas of its tree, where there is one, that use more than their own, and how much more."""
+
+
 class Explanation(msgspec.Struct, rename="camel"):
     """The reasons for a pod's node, or for having none."""
 
@@ -136,6 +148,8 @@ class Explanation(msgspec.Struct, rename="camel"):
     """Pods ahead of it in the queue."""
     queue: QueuePosition | None = None
     """Its place among the pods of its queue, where there are several queues."""
+    quotas: list[QuotaStep] = []
+    """Those that the pod counts to: one for each policy that has quotas."""
     after_queue: bool = False
     """The pods ahead were decided first."""
     node: str = ""
@@ -150,6 +164,7 @@ class Explanation(msgspec.Struct, rename="camel"):
     def text_lines(self) -> Iterator[str]:
         """Yield the explanation as text."""
         yield from head_lines(self)
+        yield from (f"  {line}" for quota in self.quotas for line in quota_lines(quota))
         if self.placements:
             yield ""
             yield from _placements(self)
@@ -311,6 +326,43 @@ def _queue(explanation: Explanation) -> Iterator[str]:
         yield f'  it waits in the queue "{queue.name}" {behind}, the first of which is {queue.head}'
     elif queue is not None:
         yield f'  it is the first of the queue "{queue.name}"'
+
+
+def quota_lines(quota: QuotaStep) -> Iterator[str]:
+    """Yield what a quota has, and who borrows."""
+    parts = []
+    for resource, *amounts in quota_rows(quota):
+        used, nominal, limit, available = amounts
+        most = f", limit {limit}" if limit else ""
+        parts.append(f"{resource} {used} used of {nominal}{most}, {available} available")
+    yield f"quota {quota.name}: {'; '.join(parts) or 'it grants nothing'}"
+    if quota.borrowers:
+        yield f"beyond their own: {some(borrower_texts(quota))}"
+
+
+def quota_rows(quota: QuotaStep) -> list[list[str]]:
+    """Return a row for each resource: its name, used, nominal, limit ("": none), available."""
+    names = sorted({*quota.nominal, *quota.limit} or quota.used)
+    return [
+        [
+            name,
+            *(
+                quantity_text(name, amounts.get(name, 0))
+                if name in amounts or amounts is not quota.limit
+                else ""
+                for amounts in (quota.used, quota.nominal, quota.limit, quota.available)
+            ),
+        ]
+        for name in names
+    ]
+
+
+def borrower_texts(quota: QuotaStep) -> list[str]:
+    """Return the quotas that use more than their own, each with how much more."""
+    return [
+        f"{name} ({', '.join(f'{n} {quantity_text(n, amount)}' for n, amount in more.items())})"
+        for name, more in quota.borrowers.items()
+    ]
 
 
 def _placements(explanation: Explanation) -> Iterator[str]:

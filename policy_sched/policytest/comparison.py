@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from policy_sched.model import quantity_text
 from policy_sched.policytest.expectations import (
     Between,
     ExpectedOutcome,
@@ -24,6 +25,7 @@ from policy_sched.policytest.expectations import (
     Matching,
     Number,
     PluginOutcome,
+    QuotaNumber,
     Words,
 )
 
@@ -117,6 +119,7 @@ def _differences(
     yield from _waiting(expected, got, complete)
     if expected.used is not None and expected.used != got.used:
         yield Deviation("used", _json(expected.used), _json(got.used))
+    yield from _quotas(expected.quotas or {}, got.quotas or {})
     yield from _claims(expected, got, complete)
     yield from _devices(expected, got)
     if expected.nominated is not None or (rules.nominations and got.nominated is not None):
@@ -180,6 +183,43 @@ def _devices(expected: ExpectedOutcome, got: ExpectedOutcome) -> Iterator[Deviat
         )
         field = f"devices.{request}" if request else "devices"
         yield from _sets(field, devices, tuple(allocated))
+
+
+def _quotas(
+    expected: Mapping[str, Mapping[str, QuotaNumber]], got: Mapping[str, Mapping[str, QuotaNumber]]
+) -> Iterator[Deviation]:
+    """Compare the amounts that are stated; a resource without a limit has none."""
+    for key, numbers in sorted(expected.items()):
+        if key not in got:
+            yield Deviation(f"quotas.{key}", "a quota", f"no such quota; there are: {_some(got)}")
+            continue
+        for name, stated in numbers.items():
+            ours, field = got[key][name], f"quotas.{key}.{name}"
+            if isinstance(stated, int) or isinstance(ours, int):
+                if stated != ours:
+                    yield Deviation(field, str(stated), str(ours))
+                continue
+            no_amount = None if name == "limit" else 0
+            for resource in sorted(stated or {n for n, amount in ours.items() if amount}):
+                wanted = stated.get(resource, no_amount)
+                amount = ours.get(resource, no_amount)
+                if wanted != amount:
+                    shown = [
+                        ABSENT if units is None else quantity_text(resource, units)
+                        for units in (wanted, amount)
+                    ]
+                    yield Deviation(f"{field}.{resource}", *shown)
+
+
+def _some(names: Mapping[str, object]) -> str:
+    """Return the first names of a mapping."""
+    shown = sorted(names)[:_SHOWN]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(shown) + more if shown else "none"
+
+
+_SHOWN: Final = 8
+"""Names that are listed."""
 
 
 def _json(value: object) -> str:

@@ -14,6 +14,7 @@ from typing import Final, Literal, get_args
 import re2
 
 from policy_sched.errors import Diagnostic
+from policy_sched.model import units
 from policy_sched.policytest.reader import (
     MAX_SUGGESTIONS,
     WRONG_VALUE,
@@ -61,6 +62,8 @@ class Between:
         return f"at least {self.least}" if self.most is None else f"{self.least} to {self.most}"
 
 
+QuotaNumber = int | Mapping[str, int]
+"""A number of a quota, or amounts by resource in the scheduler's units."""
 Words = str | Matching
 Number = int | Between
 
@@ -176,6 +179,9 @@ class ExpectedOutcome:
     """Pods of the group that are tried now."""
     used: Mapping[str, Mapping[str, int]] | None = None
     """By namespace, what its quota counts after the step; cpu in thousandths."""
+    quotas: Mapping[str, Mapping[str, QuotaNumber]] | None = None
+    """By key of a quota, its numbers after the step. Of an outcome: of all quotas that there are,
+    with the numbers of those that are expected."""
     skipped: str = ""
     """Why nothing can be compared with a recorded step, empty where it can."""
 
@@ -238,6 +244,7 @@ def read_outcome(reader: Reader, value: object, path: FieldPath) -> ExpectedOutc
         rejected_waiting=_rejected_waiting(reader, stated, path),
         activates=_full_names(texts("activates")),
         used=_used(reader, stated, path),
+        quotas=_quotas(reader, stated, path),
         skipped=f"the plugin failed at {text('errorAt')}" if "errorAt" in stated else "",
     )
 
@@ -322,6 +329,42 @@ def _used(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, dict[str,
         }
         for namespace, amounts in reader.mapping(stated["used"], at).items()
     }
+
+
+def _quotas(
+    reader: Reader, stated: Plain, path: FieldPath
+) -> dict[str, dict[str, QuotaNumber]] | None:
+    if "quotas" not in stated:
+        return None
+    at, keys = (*path, "quotas"), models.keys_of(models.QuotaEntry)
+    quotas: dict[str, dict[str, QuotaNumber]] = {}
+    for key, entry in reader.mapping(stated["quotas"], at).items():
+        numbers = reader.mapping(entry, (*at, key), keys)
+        if not numbers and isinstance(entry, dict):
+            hint = f"known: {', '.join(keys)}"
+            reader.problem((*at, key), WRONG_VALUE, "nothing is stated of the quota", hint=hint)
+        quotas[key] = {
+            name: reader.whole(value, (*at, key, name))
+            if name == "share"
+            else _amounts(reader, value, (*at, key, name))
+            for name, value in numbers.items()
+        }
+    return quotas
+
+
+def _amounts(reader: Reader, value: object, path: FieldPath) -> dict[str, int]:
+    """Return amounts by resource in the scheduler's units."""
+    amounts: dict[str, int] = {}
+    for name, amount in reader.mapping(value, path).items():
+        if isinstance(amount, bool) or not isinstance(amount, str | int | float):
+            wanted = "a quantity is expected, such as 4, 500m or 8Gi"
+            reader.problem((*path, name), WRONG_VALUE, wanted)
+            continue
+        try:
+            amounts[name] = units(name, amount)
+        except ValueError as error:
+            reader.problem((*path, name), WRONG_VALUE, str(error))
+    return amounts
 
 
 def _group(reader: Reader, stated: Plain, path: FieldPath) -> GroupOutcome | None:

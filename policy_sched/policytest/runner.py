@@ -31,7 +31,12 @@ from policy_sched.plugins.rules import inputs_of, polled_answer
 from policy_sched.policytest import sequence
 from policy_sched.policytest.comparison import Strictness, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
-from policy_sched.policytest.expectations import ExpectedOutcome, PluginOutcome, unknown_names
+from policy_sched.policytest.expectations import (
+    ExpectedOutcome,
+    PluginOutcome,
+    QuotaNumber,
+    unknown_names,
+)
 from policy_sched.policytest.life import Life, load_lives, run_life
 from policy_sched.policytest.objects import pod_name
 from policy_sched.policytest.observed import (
@@ -245,7 +250,19 @@ class _Course:
         if nowhere and outcome.nominated is None and not nominator.node_of(info.uid):
             outcome = replace(outcome, nominated="")
         used = None if expected is None or expected.used is None else self._used()
-        return replace(outcome, queue=queue, used=used)
+        quotas = self._quotas(expected.quotas) if expected is not None and expected.quotas else None
+        return replace(outcome, queue=queue, used=used, quotas=quotas)
+
+    def _quotas(
+        self, expected: Mapping[str, Mapping[str, QuotaNumber]]
+    ) -> dict[str, dict[str, QuotaNumber]]:
+        """Return the keys of all quotas, with the numbers that are expected of some."""
+        quotas: dict[str, dict[str, QuotaNumber]] = {}
+        for given in self._scheduler.handle.nodes.quotas.values():
+            for key in given.objects.by_key:
+                numbers, state = expected.get(key, ()), given.state(key)
+                quotas.setdefault(key, {name: getattr(state, name) for name in numbers})
+        return quotas
 
     def _used(self) -> dict[str, dict[str, int]]:
         """Return what each quota counts; cpu and memory also where that is nothing."""

@@ -18,8 +18,14 @@ from yaml.nodes import MappingNode
 
 from policy_sched import source
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError
+from policy_sched.model import quantity_text, units
 from policy_sched.policytest.comparison import as_far_as
-from policy_sched.policytest.expectations import ExpectedOutcome, ExpectedScore, PluginOutcome
+from policy_sched.policytest.expectations import (
+    ExpectedOutcome,
+    ExpectedScore,
+    PluginOutcome,
+    QuotaNumber,
+)
 from policy_sched.policytest.reader import FieldPath, Plain, full_name
 from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.runner import ScenarioRun, observe_scenario
@@ -122,6 +128,9 @@ def _restated(stated: Plain, got: ExpectedOutcome, fields: set[str]) -> Plain:
             ours = got.scores or {}
             scores = {n: _score(o, ours[n]) for n, o in _mapping(value).items() if n in ours}
             new |= {key: scores} if scores else {}
+        elif key == "quotas":
+            quotas = got.quotas or {}
+            new[key] = {n: _quota(e, quotas[n]) for n, e in _mapping(value).items() if n in quotas}
         else:
             new[key] = _plain(key, value, got)
     return new
@@ -174,6 +183,26 @@ def _plain(key: str, stated: object, got: ExpectedOutcome) -> object:
         return got.nominated
     message = str(got.message or "")
     return as_far_as(stated if isinstance(stated, str) else "", message)
+
+
+def _quota(stated: object, got: Mapping[str, QuotaNumber]) -> Plain:
+    """Return the numbers of a quota that are stated, of the resources that are."""
+    return {name: _amounts(name, value, got[name]) for name, value in _mapping(stated).items()}
+
+
+def _amounts(name: str, stated: object, got: QuotaNumber) -> object:
+    """Return a number of a quota; amounts that hold stay as they are written."""
+    if isinstance(got, int):
+        return got
+    written = _mapping(stated)
+    resources = sorted(written or {n for n, amount in got.items() if amount})
+    return {
+        n: written[n]
+        if n in written and units(n, written[n]) == amount
+        else quantity_text(n, amount)
+        for n, amount in ((n, got.get(n, 0)) for n in resources)
+        if n in got or name != "limit"
+    }
 
 
 def _names(stated: object) -> list[str]:

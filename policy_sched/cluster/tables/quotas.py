@@ -469,7 +469,11 @@ class Quotas:
 
     def tree_of(self, pod: PodInfo) -> str | None:
         """Return the name of the tree that a pod counts in; None where its key has no object."""
-        node = self._nodes[0].get(self.key_of(pod))
+        return self.tree_of_key(self.key_of(pod))
+
+    def tree_of_key(self, key: str) -> str | None:
+        """Return the name of the tree of a key; None where it has no object."""
+        node = self._nodes[0].get(key)
         if node is None or node.record is None:
             return None
         *_, root = _up(node)

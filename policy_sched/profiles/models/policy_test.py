@@ -62,6 +62,26 @@ class StatusEntry(Document):
     """The reasons in their order; one text is a list of one."""
 
 
+class QuotaEntry(Document):
+    """What is expected of a quota; what is left out is not compared.
+
+    An amount is that of each resource that is stated; {}: there is none of any resource.
+    """
+
+    used: dict[str, Amount] | None = None
+    """What its pods use."""
+    nominal: dict[str, Amount] | None = None
+    """What is its own."""
+    limit: dict[str, Amount] | None = None
+    """What it may use at most."""
+    available: dict[str, Amount] | None = None
+    """What it may still use; below zero in debt."""
+    borrowed: dict[str, Amount] | None = None
+    """What it uses beyond what is its own."""
+    share: int | None = None
+    """The greatest of ``borrowed`` by what its parent could have, in thousandths."""
+
+
 Reply = str | Many[str | Pattern] | StatusEntry
 """A text or a list is short for the reasons alone."""
 
@@ -184,6 +204,8 @@ class Expectation(Document):
     """Waiting pods that this decision sends back to the queue, or by pod: why."""
     activates: Many[str] = ()
     """Pods of the group that are tried now, wherever they are in the queue."""
+    quotas: dict[str, QuotaEntry] = Field(default_factory=dict)
+    """By key of a quota: its amounts after the step. A victim counts until it is deleted."""
     used: dict[str, dict[str, int]] = Field(default_factory=dict)
     """In records: by namespace, what its quota counts after the step."""
     error_at: str | None = None
