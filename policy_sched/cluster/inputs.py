@@ -108,15 +108,19 @@ class Inputs:
 
     def _quota_problem(self, identity: str, key: str, why: str) -> None:
         """Note what is wrong with an object's place in a tree of quotas; "": nothing any more."""
-        one = self._declared.get(identity)
-        place = None if one is None else one.holder(key)
-        if one is not None and place is not None:
-            given = one.given
-            if why:
-                problem = InputProblem(given.name, given.kind, place, why, "PS821")
-                self.problems.note(identity, problem)
-            else:
-                self.problems.pop((identity, place), None)
+        problem = self.problem_of(identity, key, why, "PS821")
+        if problem is not None and why:
+            self.problems.note(identity, problem)
+        elif problem is not None:
+            self.problems.pop((identity, problem.place), None)
+
+    def problem_of(self, identity: str, key: str, why: str, code: str) -> InputProblem | None:
+        """Return a problem of the object of a key; None where there is none."""
+        declared = self._declared.get(identity)
+        place = None if declared is None else declared.holder(key)
+        if declared is None or place is None:
+            return None
+        return InputProblem(declared.given.name, declared.given.kind, place, why, code)
 
     def keys_of(self, item: ApiObject) -> InputChange | None:
         """Return the keys that an object has now in inputs; None if none reads its kind."""

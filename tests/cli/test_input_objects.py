@@ -119,6 +119,70 @@ def test_check_tells_of_keys_and_objects_that_do_not_fit(
     assert "no problems found" in capsys.readouterr().out
 
 
+AMOUNTS = '{"type": "object", "additionalProperties": {"type": "string", "format": "quantity"}}'
+QUEUES = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Queues}
+spec:
+  inputs:
+  - {name: queue, apiVersion: example.com/v1, kind: Queue, schema: queue.json, key: object.name}
+  quotas:
+  - name: queue
+    of: inputs.queue
+    pods: pod.labels[?"queue"].orValue("")
+    nominal: object.spec.own
+    limit: object.spec.most
+    parent: object.labels[?"parent"].orValue("")
+    inner: INNER
+  preFilter:
+    rules:
+    - {expression: '(quota.used + pod.requests).fitsIn(quota.limit, "unlimited")', message: limit}
+"""
+
+
+def queue(name: str, parent: str, spec: str) -> str:
+    """Return a Queue."""
+    named = f"{{name: {name}, labels: {{parent: '{parent}'}}}}"
+    return f"---\napiVersion: example.com/v1\nkind: Queue\nmetadata: {named}\nspec: {spec}\n"
+
+
+def test_check_tells_of_quotas_that_grant_too_much(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A quota above its limit, and circles, showed when pods of the team waited for ever."""
+    spec = f'{{"type": "object", "properties": {{"own": {AMOUNTS}, "most": {AMOUNTS}}}}}'
+    schema = f'{{"type": "object", "properties": {{"spec": {spec}}}}}'
+    (tmp_path / "queue.json").write_text(schema, encoding="utf-8")
+    objects = [
+        queue("all", "", "{own: {cpu: 10}}"),
+        queue("a", "all", "{own: {cpu: 8, memory: 1Gi}, most: {cpu: 6}}"),
+        queue("b", "all", "{own: {cpu: 4}, most: {cpu: 4}}"),
+        queue("x", "y", "{}"),
+        queue("y", "x", "{}"),
+    ]
+    node = OBJECTS.partition("---")[0]
+    (tmp_path / "objects.yaml").write_text("".join([node, *objects]), encoding="utf-8")
+    policy, cluster = str(tmp_path / "policy.yaml"), str(tmp_path / "objects.yaml")
+    told = {}
+    for inner in ("caps", "adds"):
+        text = QUEUES.replace("INNER", inner)
+        (tmp_path / "policy.yaml").write_text(text, encoding="utf-8")
+        assert run(["check", policy, "--cluster", cluster]) == 0
+        told[inner] = capsys.readouterr().out
+        above = "warning PS822: Queue a: its nominal cpu 8 is above its limit, 6"
+        assert f"policy.yaml:6:12: {above}" in told[inner].replace(f"{tmp_path}/", ""), told[inner]
+        circle = "its parents are a circle: x -> y -> x; it counts as a root"
+        assert f"warning PS821: Queue x: {circle}" in told[inner]
+        assert "Queue b" not in told[inner]
+    capped = (
+        "what its children have, cpu 12, is above its own, 10;"
+        " what its children have, memory 1Gi, is above its own, 0"
+    )
+    assert f"warning PS822: Queue all: {capped}" in told["caps"]
+    assert "Queue all" not in told["adds"]
+
+
 def test_check_tells_of_an_input_that_nothing_reads(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,7 +27,7 @@ from policy_sched.cluster.tables.aggregates import BOUND, Aggregate, Contributio
 from policy_sched.cluster.tables.dependencies import ANY
 from policy_sched.cluster.tables.inputs import InputTable
 from policy_sched.cluster.tables.schema import MAX_SUM
-from policy_sched.model import PodInfo
+from policy_sched.model import PodInfo, quantity_text
 
 Resources: TypeAlias = Mapping[str, int]
 
@@ -494,6 +494,35 @@ class Quotas:
                     problems[self.kinds[number].input, key] = why
         return problems
 
+    @property
+    def excesses(self) -> dict[tuple[str, str], str]:
+        """By input and key, which objects grant more than can be used, and why.
+
+        What is above the object's own limit, and where parents cap, above what the parent has.
+        """
+        excesses: dict[tuple[str, str], str] = {}
+        for given, nodes in zip(self.kinds, self._nodes, strict=True):
+            for key, node in nodes.items():
+                limit, own = node.grant.limit, node.grant.nominal
+                above = [
+                    f"its nominal {_amount(name, amount)} is above its limit, {_text(name, limit)}"
+                    for name, amount in own.items()
+                    if name in limit and amount > limit[name]
+                ]
+                if self.tree.caps and node.children:
+                    below: Counter[str] = Counter()
+                    for child in node.children:
+                        below.update(child.grant.nominal)
+                    above += [
+                        f"what its children have, {_amount(name, amount)}, is above its own,"
+                        f" {_text(name, own)}"
+                        for name, amount in below.items()
+                        if amount > own.get(name, 0)
+                    ]
+                if above and node.record is not None:
+                    excesses[given.input, key] = "; ".join(above)
+        return excesses
+
     def object_changed(self, identity: str, key: str) -> None:
         """The object of a key of an input came, changed or went."""
         for number, given in enumerate(self.kinds):
@@ -680,6 +709,14 @@ class Quotas:
         counted = others or (apart is not None and apart.uid in self.used.counted)
         over = self._differences(apart, others, self._total) if counted else {}
         return QuotaState(self, self._total, over, apart, others)
+
+
+def _text(name: str, amounts: Resources) -> str:
+    return quantity_text(name, amounts.get(name, 0))
+
+
+def _amount(name: str, amount: int) -> str:
+    return f"{name} {quantity_text(name, amount)}"
 
 
 _TOO_MANY: Final = f"there are more than {MAX_NODES} quotas"

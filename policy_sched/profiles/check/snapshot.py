@@ -16,10 +16,10 @@ import msgspec
 import numpy as np
 
 from policy_sched import model
-from policy_sched.cluster import ApiObjects, Cache, Inputs
+from policy_sched.cluster import ApiObjects, Cache, InputProblem, Inputs
 from policy_sched.cluster.tables import InputTable
 from policy_sched.errors import Diagnostic, PolicyError, Severity
-from policy_sched.language import RuleError, compile_expression, compiled_inputs
+from policy_sched.language import RuleError, compile_expression, compile_policy, compiled_inputs
 from policy_sched.language.cel import DeviceNames
 from policy_sched.language.check import CheckedPolicy, check_policy, diagnostic, walk
 from policy_sched.language.diagnostics import PolicySource, Problem
@@ -37,7 +37,7 @@ from policy_sched.profiles.check.check import selector_problems
 SAMPLE: Final = 200
 REJECTS_ALL: Final = "PS411"
 NOT_THERE: Final = "PS410"
-INVALID_OBJECT: Final = "PS805"
+GRANTS_TOO_MUCH: Final = "PS822"
 _STANDARD: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 _SYSTEM: Final = frozenset({"system-node-critical", "system-cluster-critical"})
 _OF_THE_POD: Final = frozenset({"pod", "namespaceObject"})
@@ -94,10 +94,10 @@ def _of_inputs(trees: Trees, snapshot: Snapshot) -> Iterator[Diagnostic]:
     for given in compiled_inputs(policy):
         declare_input(given, inputs, everywhere=True)
     names = {entry.name: entry for entry in policy.inputs}
-    for problem in inputs.problems.values():
+    for problem in [*inputs.problems.values(), *_of_quotas(policy, snapshot, inputs)]:
         name = names[problem.input].source.name
         what = f"{problem.kind[1]} {'/'.join(filter(None, problem.place))}: {problem.message}"
-        said = Problem(0, len(name.text), INVALID_OBJECT, what)
+        said = Problem(0, len(name.text), problem.code, what)
         told = diagnostic(said, name, f"policy {policy.name}")
         yield replace(told, severity=Severity.WARNING)  # the policy is right
     tables = {name: nodes.input_table(entry.identity) for name, entry in names.items()}
@@ -110,6 +110,21 @@ def _of_inputs(trees: Trees, snapshot: Snapshot) -> Iterator[Diagnostic]:
                 message = f"no pod of the snapshot finds an object of inputs.{found} by this key"
                 said = Problem(span.start, span.end, NOT_THERE, message, hint)
                 yield diagnostic(said, checked.text, f"policy {policy.name}, {checked.text.path}")
+
+
+def _of_quotas(policy: CheckedPolicy, snapshot: Snapshot, inputs: Inputs) -> Iterator[InputProblem]:
+    """Yield objects that are wrong as quotas: their parents, or more than can be used."""
+    compiled_policy = compile_policy(policy)[0] if policy.quotas else None
+    if compiled_policy is None:
+        return
+    before = set(inputs.problems.values())
+    bound = bind(compiled_policy, snapshot.cache.nodes, snapshot.cache.pods)
+    yield from (problem for problem in inputs.problems.values() if problem not in before)
+    for quotas in bound.quotas:
+        for (identity, key), why in quotas.excesses.items():
+            problem = inputs.problem_of(identity, key, why, GRANTS_TOO_MUCH)
+            if problem is not None:
+                yield problem
 
 
 def _finds_nothing(
