@@ -52,6 +52,7 @@ def test_policy_compiles_without_diagnostics(folder: Path) -> None:
     """No error, and no lint warning."""
     # In place of PrioritySort.
     sorts = folder.name in (
+        "cohorts",
         "coscheduling",
         "dominant-resource-fairness",
         "qossort",

@@ -11,7 +11,7 @@ from datetime import datetime
 from fractions import Fraction
 from functools import cache, lru_cache
 from types import GenericAlias
-from typing import Any, Final, get_args
+from typing import Any, Final, Self, get_args
 
 import msgspec
 
@@ -38,6 +38,19 @@ class _Amount(Fraction):
 
     def __reduce__(self) -> tuple[type[Fraction], tuple[int, int]]:
         return Fraction, (self.numerator, self.denominator)
+
+
+class _StatedZero(_Amount):
+    """An amount of 0 that an object states: other than one that is absent, it is a value."""
+
+    def __new__(cls) -> Self:
+        return super().__new__(cls, 0)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _StatedZero, ()
 
 
 class _Resources(dict[str, int]):
@@ -69,7 +82,8 @@ class BlankObject:
 @lru_cache(maxsize=65_536, typed=True)
 def _amount(text: model.Amount) -> _Amount:
     """Return an amount; a cluster's objects have the same few over and over."""
-    return _Amount(model.nanos(text), 1_000_000_000)
+    amount = model.nanos(text)
+    return _Amount(amount, 1_000_000_000) if amount else _StatedZero()
 
 
 def _decoded(kind: type, value: Any) -> Any:

@@ -124,3 +124,14 @@ def test_fields_of_two_policies_are_decoded_together() -> None:
     pod = msgspec.convert(plain, struct)
     assert object_of(pod, first).f_spec.f_containers[0].f_env[0].f_name == "A"
     assert object_of(pod, second).f_spec.f_containers[0].f_args == ("x",)
+
+
+def test_a_stated_quantity_of_zero_is_a_value() -> None:
+    """A borrowing limit of 0 could not be told from none, so the queue borrowed without limit."""
+    fields = (("most", types.QUANTITY), ("least", types.QUANTITY))
+    kind = types.ObjectType("inputs.x", fields, bare=True)
+    record = annotation_reader(kind).get('{"most": "0"}')
+    assert bool(record.f_most)
+    assert record.f_most == 0
+    assert not record.f_least
+    assert bool(pickle.loads(pickle.dumps(record.f_most)))
