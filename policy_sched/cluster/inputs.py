@@ -116,11 +116,17 @@ class Inputs:
 
     def problem_of(self, identity: str, key: str, why: str, code: str) -> InputProblem | None:
         """Return a problem of the object of a key; None where there is none."""
+        declared = self.holder(identity, key)
+        if declared is None:
+            return None
+        given, place = declared
+        return InputProblem(given.name, given.kind, place, why, code)
+
+    def holder(self, identity: str, key: str) -> tuple[DeclaredInput, Place] | None:
+        """Return the input, and the object that counts for a key; None where there is none."""
         declared = self._declared.get(identity)
         place = None if declared is None else declared.holder(key)
-        if declared is None or place is None:
-            return None
-        return InputProblem(declared.given.name, declared.given.kind, place, why, code)
+        return None if declared is None or place is None else (declared.given, place)
 
     def keys_of(self, item: ApiObject) -> InputChange | None:
         """Return the keys that an object has now in inputs; None if none reads its kind."""

@@ -28,7 +28,13 @@ from policy_sched.errors import Diagnostic, PolicySchedError
 from policy_sched.language import Input
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.profiles import models
-from policy_sched.profiles.build import declared_inputs, raise_errors, reads_pod_groups
+from policy_sched.profiles.build import (
+    CompiledPlan,
+    declared_inputs,
+    published_inputs,
+    raise_errors,
+    reads_pod_groups,
+)
 from policy_sched.profiles.load import files_below, kind_of, load_policies, read_documents
 from policy_sched.profiles.reload import PolicyFiles
 from policy_sched.profiles.resolve import lease_of
@@ -111,6 +117,8 @@ class Contents:
     """Whether a feature gate or a policy is about them."""
     inputs: tuple[kube.Right, ...] = ()
     """The rights to read what inputs of policies declare."""
+    published: tuple[kube.Right, ...] = ()
+    """The rights to write what quotas of policies publish."""
     folders: Mapping[str, str] = field(default_factory=dict)
     """Keys of ``policies`` that are mounted elsewhere than at their name, and where."""
 
@@ -151,6 +159,7 @@ def contents(options: Options, config: str | None, policies: tuple[str, ...]) ->
         compilation.problems,
         reads_pod_groups(compilation.plans),
         tuple(_reading(declared_inputs(compilation.plans))),
+        tuple(_publishing(compilation.plans)),
         {key: path for key, (path, _) in schemas.items() if path != key},
     )
 
@@ -163,6 +172,14 @@ def _reading(inputs: Iterable[Input]) -> Iterator[kube.Right]:
         verbs = ("get", "list") if given.poll else ("get", "list", "watch")
         for verb in verbs if given.kind else ():
             yield kube.Right(group, resource, verb, why="what inputs of policies declare")
+
+
+def _publishing(plans: Iterable[CompiledPlan]) -> Iterator[kube.Right]:
+    """Yield the rights to write what quotas publish."""
+    for given in published_inputs(plans):
+        resource = f"{given.plural or plural(given.kind)}/status"
+        group = given.api_version.rpartition("/")[0]
+        yield kube.Right(group, resource, "patch", why="what quotas of policies publish")
 
 
 def _schemas(paths: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -249,6 +266,7 @@ def access(
     *,
     pod_groups: bool = False,
     inputs: Iterable[kube.Right] = (),
+    published: Iterable[kube.Right] = (),
 ) -> Iterator[Plain]:
     """Yield service account, roles and bindings; what it may is bound to this account alone."""
     account = named("v1", "ServiceAccount", options.name, options.namespace)
@@ -257,6 +275,7 @@ def access(
     rights += tuple(inputs)
     if options.shadow is None:
         rights += (*kube.WRITING, *kube.GROUP_WRITING) if pod_groups else kube.WRITING
+        rights += tuple(published)
     yield named(f"{RBAC}/v1", "ClusterRole", options.name) | {"rules": rules(rights)}
     yield _binding(options, "ClusterRoleBinding", options.name, ("ClusterRole", options.name))
     # The API server reviews callers of /metrics: TokenReview and SubjectAccessReview.
@@ -510,7 +529,13 @@ def _objects(options: Options, files: Contents) -> Iterator[Plain]:
         namespace = named("v1", "Namespace", options.namespace)
         namespace["metadata"]["labels"] = dict(_RESTRICTED)
         yield namespace
-    yield from access(options, files.lease, pod_groups=files.pod_groups, inputs=files.inputs)
+    yield from access(
+        options,
+        files.lease,
+        pod_groups=files.pod_groups,
+        inputs=files.inputs,
+        published=files.published,
+    )
     yield from priority(options)
     yield from workload(options, files)
     if options.service_monitor:

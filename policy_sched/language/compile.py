@@ -250,7 +250,11 @@ class PolicyCompiler:
         for name, objects in zip(names, (given.objects, given.parents), strict=False):
             unit = None if objects is None else self._unit([*objects.rules.values()])
             if objects is not None and unit is not None:
-                kinds.append(CompiledQuotaObjects(name, tuple(objects.rules), unit))
+                publish = objects.publish
+                paths = tuple((n, check.path_of(rule.core)) for n, rule in publish.items())
+                shown = self._unit([*publish.values()]) if publish else None
+                rules = tuple(objects.rules)
+                kinds.append(CompiledQuotaObjects(name, rules, unit, paths, shown))
         if pods is None or len(kinds) < len(names):
             return None
         return CompiledQuotas(identity, pods, tuple(kinds), given.caps)

@@ -290,12 +290,15 @@ class CompiledAggregate(msgspec.Struct, frozen=True):
 class CompiledQuotaObjects(msgspec.Struct, frozen=True):
     """What objects say of quotas: ``unit`` computes what is named, in that order.
 
-    ``input``: the identity of the input.
+    ``input``: the identity of the input. ``publish``: numbers of the quota, each with the path in
+    the object that shows it; ``shown`` computes what the object shows, in that order.
     """
 
     input: str
     names: tuple[str, ...]
     unit: Unit
+    publish: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    shown: Unit | None = None
 
 
 class CompiledQuotas(msgspec.Struct, frozen=True):

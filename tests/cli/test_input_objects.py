@@ -147,7 +147,7 @@ def queue(name: str, parent: str, spec: str) -> str:
     return f"---\napiVersion: example.com/v1\nkind: Queue\nmetadata: {named}\nspec: {spec}\n"
 
 
-def test_check_tells_of_quotas_that_grant_too_much(
+def test_ps822_check_tells_of_quotas_that_grant_too_much(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A quota above its limit, and circles, showed when pods of the team waited for ever."""

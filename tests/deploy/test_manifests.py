@@ -23,6 +23,7 @@ from policy_sched.cli.main import run
 from policy_sched.deploy.manifests import Options, alert_rules, dashboard
 from policy_sched.manifests import load
 from policy_sched.profiles.reload.inputs import PolicyFiles
+from tests.instance.app import test_published_quotas
 from tests.instance.app.test_inputs import definition
 from tests.shown import page
 
@@ -506,3 +507,17 @@ def test_the_documentation_lists_each_alert() -> None:
     rows = [f"| `{rule['alert']}` | {rule['labels']['severity']} |" for rule in rules]
     assert [row for row in rows if row not in text] == []
     assert text.count("| `PolicySched") == len(rows)
+
+
+def test_published_quotas_bring_their_right(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The account could not write what a policy publishes; that of a shadow may not."""
+    (policy,) = test_published_quotas.written(tmp_path)
+    right = {"apiGroups": ["example.com"], "resources": ["budgets/status"], "verbs": ["patch"]}
+    manifests = documents(printed(capsys, "--policies", policy))
+    assert right in manifests["ClusterRole", "policy-sched"]["rules"]
+    shadow = documents(printed(capsys, "--policies", policy, "--shadow", "default-scheduler"))
+    assert all(
+        right not in item["rules"] for (kind, _), item in shadow.items() if kind == "ClusterRole"
+    )

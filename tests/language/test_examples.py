@@ -63,7 +63,8 @@ def shown(text: str) -> str:
 
 #: The object of a quota has the fields of an input, which an example lacks.
 WITHOUT_INPUTS = sorted(
-    policy_environment().sections.keys() - {"quotas.amounts", "queueOrder.by", "queueOrder.strict"}
+    policy_environment().sections.keys()
+    - {"quotas.amounts", "quotas.publish", "queueOrder.by", "queueOrder.strict"}
 )
 
 

@@ -22,6 +22,7 @@ RUNNING = HERE.parent / "instance" / "test_running_problems.py"
 ELSEWHERE = {
     **dict.fromkeys(("PS711", "PS712", "PS713"), RUNNING),
     **dict.fromkeys(("PS803", "PS805", "PS821"), HERE.parent / "policytest" / "test_inputs.py"),
+    "PS822": HERE.parent / "cli" / "test_input_objects.py",
     "PS807": HERE.parent / "instance" / "app" / "test_inputs.py",
     "PS714": HERE.parent / "experiments" / "test_reading.py",
 }

@@ -204,6 +204,24 @@ class KubeClient:
         """Record an event about anything."""
         self.events.say(EventKey(about, kind, reason, action, self._reporter, self._instance, note))
 
+    async def patch_status(
+        self, selection: rest.Selection, namespace: str, name: str, status: Plain
+    ) -> None:
+        """Merge a status into that of an object, beside the requests of decisions.
+
+        Raises ClusterError.
+        """
+        path = selection.object_path(namespace, name, "status")
+        await self._api.request(
+            "PATCH",
+            path,
+            {"status": status},
+            content_type=rest.MERGE_PATCH,
+            repeatable=True,
+            check=self._check_lead,
+            aside=True,
+        )
+
     def send(self, request: ObjectRequest, done: ObjectResponse | None = None) -> None:
         """Send a request about an object; ``done`` is called with the response.
 

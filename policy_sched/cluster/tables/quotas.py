@@ -405,11 +405,17 @@ class _Used(Aggregate):
 
 
 class QuotaKind(msgspec.Struct, frozen=True):
-    """Objects that are nodes: ``input`` is the identity of their input."""
+    """Objects that are nodes: ``input`` is the identity of their input.
+
+    ``publish``: numbers of the quota, each with the path in the object that shows it. ``shown``
+    returns what an object shows, in that order; None where that cannot be read.
+    """
 
     input: str
     objects: InputTable
     grant: Callable[[Any], Grant]
+    publish: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    shown: Callable[[Any], Sequence[Any]] = lambda _record: ()
 
 
 class Quotas:
@@ -693,6 +699,13 @@ class Quotas:
         counted = others or (apart is not None and apart.uid in self.used.counted)
         over = self._differences(apart, others) if counted else {}
         return QuotaState(self, node, over, apart, others)
+
+    def state_of(self, number: int, key: str) -> QuotaState:
+        """Return the quota of a key of the objects of that number in ``kinds``, as it is now."""
+        if self.used.stale:
+            self._carry()
+        node = self._nodes[number].get(key)
+        return NO_QUOTA if node is None or node.record is None else QuotaState(self, node)
 
     def total(self, apart: PodInfo | None = None, others: Iterable[OtherPod] = ()) -> QuotaState:
         """Return all quotas together; a resource has no limit."""

@@ -34,6 +34,7 @@ from policy_sched.instance.app.cache_debugger import Seen
 from policy_sched.instance.app.instance import Instance
 from policy_sched.instance.app.manifest_sync import ManifestFiles
 from policy_sched.instance.app.polled_inputs import PollFailed
+from policy_sched.instance.app.published_quotas import StatusPatch
 from policy_sched.instance.observability import healthz
 from policy_sched.language import Input
 from policy_sched.model import Kind, Node, Pod, PodInfo
@@ -110,10 +111,9 @@ class ClusterInstance(Instance):
     ) -> None:
         self.api = api
         log = observability.DecisionLog(write, api.environment.clocks.wall)
-        reporter = store.current.plans[0].plan.scheduler_name
         self.client = KubeClient(
             api,
-            reporter=reporter,
+            reporter=store.current.plans[0].plan.scheduler_name,
             instance=instance,
             by_profile=True,
             leads=lambda: self.leads,
@@ -126,6 +126,7 @@ class ClusterInstance(Instance):
         self.elector = None if candidacy is None else self._elector(candidacy)
         now = SteadyClock(api.environment.clocks)
         super().__init__(store, self.client, now, log, ManifestFiles(()), seed)
+        self.published.sleep = api.environment.sleep
         self.polls.sleep, self.polls.random = api.environment.sleep, api.environment.random
         self._watching = watching or cache.ReflectorSettings()
         self._served: dict[Kind, rest.Selection] = {}
@@ -459,9 +460,18 @@ class ClusterInstance(Instance):
 
     async def _follow(self, others: Collection[Coroutine[Any, Any, None]]) -> None:
         async with asyncio.TaskGroup() as tasks:
-            beside = (self.client.events.run(), self._look_for_inputs(), self.polls.run())
+            beside = [self.client.events.run(), self._look_for_inputs(), self.polls.run()]
+            if not self.api.settings.read_only:
+                beside.append(self.published.run())
             for work in (self.informers.run(), *beside, *others):
                 tasks.create_task(work)
+
+    async def _write_status(self, patch: StatusPatch) -> None:
+        """Write what a quota publishes. Raises ClusterError."""
+        selection = self._served.get(patch.input.kind)
+        if selection is not None:
+            where = selection, patch.namespace, patch.name
+            await self.client.patch_status(*where, dict(patch.status))
 
     def _handle(self, change: cache.Change[Any]) -> None:
         """Apply one change to the scheduler, and measure the time."""

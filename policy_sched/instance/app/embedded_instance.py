@@ -16,6 +16,7 @@ from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.instance.app import manifest_sync
 from policy_sched.instance.app.cache_debugger import Seen
 from policy_sched.instance.app.instance import Instance, Sources
+from policy_sched.instance.app.published_quotas import StatusPatch
 from policy_sched.instance.observability import (
     ERROR,
     INFO,
@@ -260,7 +261,13 @@ class EmbeddedInstance(Instance):
 
     def beside(self) -> list[Coroutine[None, None, None]]:
         """Return the tasks that run beside the steps."""
-        return [self.polls.run()]
+        return [self.polls.run(), self.published.run()]
+
+    async def _write_status(self, patch: StatusPatch) -> None:
+        """Write what a quota publishes. Raises ClusterError."""
+        kind = patch.input.kind
+        key = Key((_group(kind), kind[1]), patch.namespace, patch.name)
+        self.cluster.store.patch(key, {"status": dict(patch.status)}, subresource="status")
 
     def _polled_of(self, plans: Sequence[CompiledPlan]) -> list[Input]:
         """Return the inputs that are polled: the store lets watch all kinds."""

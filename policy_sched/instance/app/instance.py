@@ -29,12 +29,14 @@ import numpy.ma  # noqa: F401 - else the first pod for which np.unique runs impo
 
 from policy_sched.client import Client
 from policy_sched.cluster import InputProblem
+from policy_sched.cluster.tables import Quotas
 from policy_sched.errors import Diagnostic, Severity, TakesLong
 from policy_sched.instance import observability
 from policy_sched.instance.app import manifest_sync, polled_inputs
 from policy_sched.instance.app.cache_debugger import Comparer, Seen, dump
 from policy_sched.instance.app.gc_tuning import GcPauses
 from policy_sched.instance.app.polled_inputs import PolledInputs
+from policy_sched.instance.app.published_quotas import PublishedQuotas, StatusPatch
 from policy_sched.instance.app.worker import Worker, in_event_loop
 from policy_sched.instance.observability import healthz
 from policy_sched.language import Input
@@ -198,6 +200,11 @@ class Instance(ABC):
         self.inputs.problems.tell = self._input_problem
         self.polls = PolledInputs(self._ask, self._polled)
         self.polls.follow(self._polled_of(store.current.plans))
+        self.published = PublishedQuotas(
+            self.inputs, self._published_quotas, self._write_status, self._wrote_status
+        )
+        self._unpublished: set[str] = set()
+        """The inputs of whose objects the last one could not be written."""
         self.slice = inf
         """Seconds after which a step begins no further work; set by the run loop."""
         self.metrics.loaded(store.current, store.status)
@@ -557,6 +564,30 @@ class Instance(ABC):
         families.input_invalid_objects.replace(
             {(name,): invalid for name, (_, invalid) in counts.items()}
         )
+
+    async def _published_quotas(self) -> Sequence[Quotas] | None:
+        """Return the quotas once no decision is made; None while nothing may be written."""
+        await self.settled()
+        return [*self.scheduler.handle.nodes.quotas.values()] if self.may_begin else None
+
+    @abstractmethod
+    async def _write_status(self, patch: StatusPatch) -> None:
+        """Write what a quota publishes. Raises ClusterError."""
+
+    def _wrote_status(self, patch: StatusPatch, error: str) -> None:
+        """Count a write, and tell of the first failure of an input's objects."""
+        given = patch.input
+        result = "error" if error else "success"
+        self.metrics.policies.quota_status_writes_total.values[given.name, result] += 1
+        if not error:
+            self._unpublished.discard(given.identity)
+        elif given.identity not in self._unpublished:
+            self._unpublished.add(given.identity)
+            name = "/".join(filter(None, (patch.namespace, patch.name)))
+            what = f"{given.kind[1]} {name}: {error}"
+            text = "Failed to publish a quota"
+            self.log.write(observability.WARNING, text, input=given.name, error=what)
+            self._tell("Warning", "FailedPublish", "Publish", f"input {given.name}: {what}")
 
     def _polled_of(self, plans: Sequence[CompiledPlan]) -> list[Input]:
         """Return the inputs that are polled."""

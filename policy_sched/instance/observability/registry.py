@@ -53,6 +53,7 @@ class PolicyMetrics(Families, table="policies"):
     input_invalid_objects: NumberFamily
     input_polls_total: NumberFamily
     input_last_success_timestamp_seconds: NumberFamily
+    quota_status_writes_total: NumberFamily
     build_info: NumberFamily
 
     def __init__(self) -> None:

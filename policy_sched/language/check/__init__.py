@@ -18,4 +18,5 @@ from policy_sched.language.check.policy import (
     check_expression as check_expression,
     check_policy as check_policy,
     diagnostic as diagnostic,
+    path_of as path_of,
 )

@@ -61,7 +61,8 @@ class CheckedInput(msgspec.Struct, frozen=True):
     """An input whose objects have types; ``namespaced``: their kind has namespaces.
 
     ``identity`` names what a scheduler keeps of it: equal ones are kept once.
-    ``plural``: the resource of the kind, "" where the schema is no definition.
+    ``plural``: the resource of the kind, "" where the schema is no definition. ``subresource``:
+    whether the status may be written, as far as the schema says.
     """
 
     source: InputSource
@@ -69,6 +70,7 @@ class CheckedInput(msgspec.Struct, frozen=True):
     namespaced: bool = False
     identity: str = ""
     plural: str = ""
+    subresource: bool = False
 
     @property
     def name(self) -> str:
@@ -292,6 +294,16 @@ def _span(file: source.SourceFile, path: Path) -> tuple[int, int]:
     return documents[0].key_span(path) if documents else (0, 1)
 
 
+def _has_status(document: dict[str, Any], root: Path) -> bool:
+    """Return whether the status may be written; a schema that is no definition does not say."""
+    if document.get("kind") != CRD:
+        return True
+    version = document
+    for step in root[: root.index("schema")]:
+        version = version[step]  # type: ignore[index]  # the path leads through mappings
+    return "status" in (version.get("subresources") or {})
+
+
 def _by_schema(given: InputSource, document: dict[str, Any], add: Add) -> CheckedInput:
     """Return the input with the types of its schema. Raises _RefusedError."""
     name = f"inputs.{given.name.text}"
@@ -308,7 +320,9 @@ def _by_schema(given: InputSource, document: dict[str, Any], add: Add) -> Checke
         return _of_annotation(given, types_of, schema, root)
     if not given.url:
         record = types_of.object(schema, root, name, META)
-        return CheckedInput(given, types.InputType(name, record), namespaced, plural=plural)
+        kind = types.InputType(name, record)
+        writable = not given.poll and _has_status(document, root)
+        return CheckedInput(given, kind, namespaced, plural=plural, subresource=writable)
     whole = types_of.object(schema, root, f"{name}.root", {})
     item: types.Type = whole
     for step in given.items.split(".") if given.items else ():

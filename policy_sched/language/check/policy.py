@@ -639,7 +639,14 @@ def check_quotas(
         if pods is None or objects is None or (given.parents is not None and parents is None):
             continue
         kinds = [objects, *((parents,) if parents else ())]
-        rules = [[(name, rule.text.text) for name, rule in kind.rules.items()] for kind in kinds]
+        rules = [
+            [
+                (name, rule.text.text)
+                for of in (kind.rules, kind.publish)
+                for name, rule in of.items()
+            ]
+            for kind in kinds
+        ]
         names = "|".join(kind.of.text.removeprefix("inputs.") for kind in kinds)
         identity = f"{names}#{_digest(source, (given.pods.text, rules, given.caps))}"
         checked.append(QuotaRule(given.name, pods, objects, parents, given.caps, identity))
@@ -668,8 +675,64 @@ def _quota_objects(
         name: check.text(text, f"quotas.{OF_QUOTA_OBJECTS[name]}")
         for name, text in given.rules.items()
     }
-    known = {name: rule for name, rule in rules.items() if rule is not None}
-    return QuotaObjects(given.of, known) if len(known) == len(rules) else None
+    publish = {
+        number: _published(number, text, entry, check) for number, text in given.publish.items()
+    }
+    checked = {name: rule for name, rule in rules.items() if rule is not None}
+    shown = {number: rule for number, rule in publish.items() if rule is not None}
+    if len(checked) < len(rules) or len(shown) < len(publish):
+        return None
+    return QuotaObjects(given.of, checked, shown)
+
+
+def _published(number: str, text: Text, entry: CheckedInput, check: _Checker) -> Checked | None:
+    """Check the field of an object's status that shows a number of its quota."""
+    environment = check.definitions.environment
+    numbers = {
+        name: field.type
+        for name, field in environment.records["Quota"].fields.items()
+        if field.type in (types.RESOURCES, types.INT, types.DOUBLE)
+    }
+    whole, shown = (0, len(text.text)), None
+    if number not in numbers:
+        message = f"a quota has no number `{number}`{did_you_mean(number, numbers)}"
+        problem = Problem(*whole, "PS823", message, f"one of {', '.join(numbers)}")
+    elif not entry.subresource:
+        message = f"nothing can be published to objects of kind {entry.source.kind or 'none'}"
+        hint = "name a kind whose CustomResourceDefinition has subresources: {status: {}}"
+        problem = Problem(*whole, "PS823", message, hint)
+    else:
+        shown = check.text(text, "quotas.publish")
+        if shown is None:
+            return None
+        if not _in_status(shown.core):
+            message = "a number is published in a field of the object's status"
+            problem = Problem(*whole, "PS823", message, f"write object.status.{number}")
+        elif shown.core.type != numbers[number]:
+            message = (
+                f"`{number}` is of type {numbers[number]}, the field of type {shown.core.type}"
+            )
+            hint = "give the field that type in the schema, or name another field"
+            problem = Problem(*whole, "PS823", message, hint)
+        else:
+            return shown
+    check.report.add([problem], text)
+    return None
+
+
+def _in_status(core: ast.Core) -> bool:
+    """Return whether an expression is a field below the status of the object."""
+    path = path_of(core)
+    return len(path) > 1 and path[0] == "status"
+
+
+def path_of(core: ast.Core) -> tuple[str, ...]:
+    """Return the fields that lead to an expression from the object; () where it is no such."""
+    fields: list[str] = []
+    while isinstance(core, ast.Field):
+        fields.append(core.name)
+        core = core.operand
+    return tuple(reversed(fields)) if isinstance(core, ast.Var) and core.name == "object" else ()
 
 
 def _counted(

@@ -246,10 +246,14 @@ OF_QUOTA_OBJECTS: Final = {
 
 
 class QuotaObjects(msgspec.Struct, Generic[E], frozen=True):
-    """Objects that are quotas: their input, and by name what is read of them."""
+    """Objects that are quotas: their input, and by name what is read of them.
+
+    ``publish``: by number of the quota, the field of the object's status that shows it.
+    """
 
     of: Text
     rules: Mapping[str, E]
+    publish: Mapping[str, E] = {}
 
 
 class QuotaRule(msgspec.Struct, Generic[E], frozen=True):

@@ -531,7 +531,13 @@ def _quotas(given: CompiledQuotas, table: NodeTable, runtime: Runtime) -> Quotas
     quotas = Quotas(
         key_of,
         [
-            QuotaKind(kind.input, table.input_table(kind.input), _grants(kind, runtime))
+            QuotaKind(
+                kind.input,
+                table.input_table(kind.input),
+                _grants(kind, runtime),
+                kind.publish,
+                _shown(kind, runtime),
+            )
             for kind in given.kinds
         ],
         table.total_allocatable,
@@ -566,6 +572,20 @@ def _grants(kind: CompiledQuotaObjects, runtime: Runtime) -> Callable[[Any], Gra
         return Grant(**said, problem=problem)
 
     return grant
+
+
+def _shown(kind: CompiledQuotaObjects, runtime: Runtime) -> Callable[[Any], Sequence[Any]]:
+    """Return what reads the numbers that an object shows."""
+    if kind.shown is None:
+        return lambda _record: ()
+    unit = BoundUnit(kind.shown, runtime)
+
+    def shown(record: Any) -> Sequence[Any]:
+        out = unit.scalar(None, SimpleNamespace(object=record), 0)
+        values = [unit.one(root, out) for root in unit.unit.roots]
+        return [None if isinstance(value, Failure) else value for value in values]
+
+    return shown
 
 
 def bind(policy: CompiledPolicy, nodes: NodeTable, pods: PodTable | None = None) -> BoundPolicy:

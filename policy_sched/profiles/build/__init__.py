@@ -14,6 +14,7 @@ from policy_sched.profiles.build.pipeline import (
     decoded_kinds as decoded_kinds,
     foreign_problems as foreign_problems,
     kinds_read as kinds_read,
+    published_inputs as published_inputs,
     raise_errors as raise_errors,
     reads_pod_groups as reads_pod_groups,
     structs_read as structs_read,

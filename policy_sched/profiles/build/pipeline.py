@@ -573,6 +573,17 @@ def declared_inputs(plans: Iterable[CompiledPlan]) -> tuple[Input, ...]:
     return tuple({given.identity: given for given in inputs}.values())
 
 
+def published_inputs(plans: Iterable[CompiledPlan]) -> tuple[Input, ...]:
+    """Return the inputs whose objects show numbers of quotas, each once."""
+    published = {}
+    for policy in (policy for ready in plans for policy in ready.policies.values()):
+        inputs = {given.identity: given for given in policy.sections.inputs}
+        for objects in (kind for quotas in policy.sections.quotas for kind in quotas.kinds):
+            if objects.publish:
+                published[objects.input] = inputs[objects.input]
+    return tuple(published.values())
+
+
 def declared_kinds(plans: Iterable[CompiledPlan], *, polled: bool = False) -> dict[Kind, bool]:
     """Return the kinds that inputs follow, and whether each may be missing.
 

@@ -102,6 +102,7 @@ def _entry(key: str, item: Any, marked: Marked, rules: list[models.Path], path: 
     rule = rule or (key in _AGGREGATE_KEYS and path[-3:-2] == ("aggregates",))
     of_quota = path[:-1] if path[-2:-1] != ("parents",) else path[:-2]
     rule = rule or (key in _QUOTA_KEYS and of_quota[-2:-1] == ("quotas",))
+    rule = rule or path[-2:-1] == ("publish",)
     if key in _DURATION_KEYS and isinstance(item, str) and bare_duration(item):
         return item
     if not rule or isinstance(item, dict | list):

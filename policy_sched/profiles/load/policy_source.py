@@ -305,6 +305,7 @@ def _quota_objects(
             for name in diagnostics.OF_QUOTA_OBJECTS
             if getattr(given, name) is not None
         },
+        {number: text(*at, "publish", number) for number in given.publish},
     )
 
 

@@ -388,6 +388,8 @@ class QuotaObjects(Document):
     """Its part of what is shared beyond nominal amounts, against others: an int or a double."""
     priority: Expression | None = None
     """Whose turn it is first where such amounts are shared: greater ones."""
+    publish: dict[str, Expression] = Field(default_factory=dict)
+    """By number of the quota, such as used: the field of the object's status that shows it."""
 
 
 class Quota(QuotaObjects):

@@ -16,7 +16,14 @@ from policy_sched.language.check.inputs import (
     check_inputs,
 )
 from policy_sched.language.check.policy import check_policy
-from policy_sched.language.diagnostics import InputSource, PolicySource, Rule, Text
+from policy_sched.language.diagnostics import (
+    InputSource,
+    PolicySource,
+    QuotaObjects,
+    QuotaRule,
+    Rule,
+    Text,
+)
 from policy_sched.language.lint import unused_params
 
 QUANTITY = {"x-kubernetes-int-or-string": True, "anyOf": [], "pattern": "^x$"}
@@ -214,3 +221,49 @@ def test_a_policy_has_so_many_inputs() -> None:
     )
     assert len(entries) == MAX_INPUTS
     assert problems == [f"more than {MAX_INPUTS} inputs"] * 2
+
+
+@pytest.mark.parametrize(
+    ("number", "path", "status", "problem"),
+    [
+        ("used", "object.status.used", True, None),
+        ("share", "object.status.share", True, None),
+        ("used", "object.spec.min", True, ("PS823", "write object.status.used")),
+        ("used", "object.status.used + object.spec.min", True, ("PS823", "write object.status.us")),
+        ("used", "object.status.share", True, ("PS823", "give the field that type")),
+        ("used", "object.status.usde", True, ("PS802", "")),
+        ("used", "object.status.used", False, ("PS823", "subresources: {status: {}}")),
+        ("usde", "object.status.used", True, ("PS823", "one of used, ")),
+    ],
+)
+def test_a_quota_is_published_in_a_field_of_the_status(
+    number: str, path: str, status: bool, problem: tuple[str, str] | None
+) -> None:
+    """Without a check the API server would have dropped what it does not know, silently."""
+    amounts = {"type": "object", "additionalProperties": QUANTITY}
+    schema = record(
+        spec=record(min=amounts), status=record(used=amounts, share={"type": "integer"})
+    )
+    version = {"name": "v1", "served": True, "schema": {"openAPIV3Schema": schema}}
+    if status:
+        version["subresources"] = {"status": {}}
+    names = {"plural": "things", "kind": "Thing"}
+    spec = {"group": "example.com", "scope": "Cluster", "names": names, "versions": [version]}
+    given = of({"kind": "CustomResourceDefinition", "metadata": {"name": "t"}, "spec": spec})
+    objects = QuotaObjects(
+        Text("inputs.things"), {"nominal": Text("object.spec.min")}, {number: Text(path)}
+    )
+    source = PolicySource(
+        "P",
+        inputs=(given,),
+        quotas=(QuotaRule(Text("team"), Text("pod.namespace"), objects),),
+        filter=(Rule(Text("true")),),
+    )
+    _, problems = check_policy(source)
+    told = [(found.code, found.hint) for found in problems if found.code != "PS401"]
+    if problem is None:
+        assert told == []
+    else:
+        ((code, hint),) = told
+        assert code == problem[0]
+        assert problem[1] in hint

@@ -42,6 +42,14 @@ class Selection:
             return f"{version_path(self.kind[0])}/{self.plural}"
         return collection_path(self.kind, self.namespace)
 
+    def object_path(self, namespace: str, name: str, subresource: str = "") -> str:
+        """Return the path of an object of the kind, or of a subresource of it."""
+        if not self.plural:
+            return object_path(self.kind, namespace, name, subresource)
+        inside = f"namespaces/{quote(namespace, safe='')}/" if namespace else ""
+        path = f"{version_path(self.kind[0])}/{inside}{self.plural}/{quote(name, safe='')}"
+        return f"{path}/{subresource}" if subresource else path
+
     def query(self, **more: str) -> dict[str, str]:
         """Return the selectors as parameters of a request, with others."""
         given = {"fieldSelector": self.field_selector, "labelSelector": self.label_selector}
