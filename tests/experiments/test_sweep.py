@@ -283,3 +283,54 @@ def test_tables_do_not_depend_on_who_runs(tmp_path: Path) -> None:
         assert not outcome.failures
         texts.append([table.csv() for table in tables(sweep.spec, outcome.results)])
     assert texts[0] == texts[1]
+
+
+def test_quotas_may_depend_on_what_a_variant_changes(tmp_path: Path) -> None:
+    """What teams may borrow was in objects alone, which all variants have in common."""
+    amounts = '{"type": "object", "additionalProperties": {"type": "string", "format": "quantity"}}'
+    spec = f'{{"type": "object", "properties": {{"own": {amounts}}}}}'
+    schema = f'{{"type": "object", "properties": {{"spec": {spec}}}}}'
+    (tmp_path / "team.json").write_text(schema, encoding="utf-8")
+    (tmp_path / "teams.yaml").write_text(TEAM, encoding="utf-8")
+    (tmp_path / "policy.yaml").write_text(TEAMS, encoding="utf-8")
+    changes = {
+        "cluster": {"generate": ["4*cpu=8,memory=32Gi"], "files": ["teams.yaml"]},
+        "variants": None,
+        "base": {"policies": ["policy.yaml"]},
+        "matrix": [{"param": "Teams.limitTimes", "values": [1, 2, 9]}],
+        "curve": None,
+    }
+    assert run(["check", str(tmp_path / "policy.yaml")]) == 0
+    assert sweep_in(tmp_path / "r", tiny(tmp_path, changes)) == 0
+    cpu = {row["variant"]: float(row["cpu"]) for row in rows(tmp_path / "r", "runs")}
+    # 6 of 32 cores, twice that, and more than there is
+    assert cpu["Teams.limitTimes=1"] == pytest.approx(18.75)
+    assert cpu["Teams.limitTimes=2"] == pytest.approx(37.5)
+    assert cpu["Teams.limitTimes=9"] > 80
+
+
+TEAM = """\
+apiVersion: example.com/v1
+kind: Team
+metadata: {name: team, namespace: default}
+spec: {own: {cpu: 6}}
+"""
+TEAMS = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Teams}
+spec:
+  params: {limitTimes: 1}
+  inputs:
+  - {name: team, apiVersion: example.com/v1, kind: Team, schema: team.json, key: object.namespace}
+  quotas:
+  - name: team
+    of: inputs.team
+    pods: pod.namespace
+    nominal: object.spec.own
+    limit: object.spec.own * params.limitTimes
+  preFilter:
+    rules:
+    - expression: '!quota.exists || (quota.used + pod.requests).fitsIn(quota.limit, "unlimited")'
+      message: the limit is reached
+"""

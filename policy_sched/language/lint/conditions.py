@@ -163,6 +163,9 @@ def _inside(value: object, *, rule: bool) -> Iterator[tuple[Checked, bool]]:
     elif isinstance(value, tuple):
         for part in value:
             yield from _inside(part, rule=rule)
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _inside(part, rule=rule)
     else:
         condition = isinstance(value, Rule | StepRule)
         for name in field_names(type(value)):

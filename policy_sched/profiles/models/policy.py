@@ -518,7 +518,15 @@ class PolicySpec(Document):
     """Named sub-expressions; one may use those before it."""
     aggregates: Many[Aggregate] = ()
     """Numbers and sets of pods by key, kept by events."""
-    quotas: Annotated[Many[Quota], Field(max_length=1)] = ()
+    quotas: Annotated[
+        Many[Quota],
+        Field(
+            max_length=1,
+            json_schema_extra={
+                "errorMessage": "`quota` is the pod's own: write a second policy for a second one"
+            },
+        ),
+    ] = ()
     """What teams may use; at most one entry, as rules read the pod's quota by itself."""
     match_conditions: Many[Expression] = ()
     """Pods for which this policy counts: all must hold, or no section has any effect."""

@@ -125,7 +125,8 @@ def _explain(
             most = schema["maxItems"]
             items = "item" if most == 1 else "items"
             why = f"Too many: {len(instance)}: must have at most {most} {items}"
-            yield _with(models.problem_at(path, why), instance[:most])
+            hint = str(schema.get("errorMessage", ""))
+            yield _with(models.problem_at(path, why), instance[:most], hint)
         case "anyOf":
             branch = _closest(error)
             for inner_error in branch:

@@ -39,13 +39,18 @@ def test_records_refer_to_records() -> None:
     assert named <= set(RECORDS)
 
 
+#: Sections of objects that may depend on parameters; keys and parents are facts of an object.
+PARAMETRIC = {"quotas.amounts", "quotas.weight", "quotas.priority"}
+
+
 @pytest.mark.parametrize("name", SECTIONS)
 def test_sections_see_what_exists(name: str) -> None:
     """A section sees variables of the table, the parameters and the policy's variables."""
     visible = ENVIRONMENT.section(name).visible
     assert visible <= {*ENVIRONMENT.variables, "params", "variables", "inputs"}
     if name == "inputs.key" or (name.startswith("quotas.") and name != "quotas.pods"):
-        assert visible == {"object"}
+        assert visible - {"params"} == {"object"}
+        assert ("params" in visible) == (name in PARAMETRIC)
         return
     assert {"params", "variables"} <= visible
     without_pod = (
