@@ -155,6 +155,14 @@ MUTANTS: Final = (
         "                    pass\n",
         COUNTED,
     ),
+    Mutant(
+        AGGREGATES, "                self._spend(own, None, 0)\n", "                pass\n", COUNTED
+    ),
+    Mutant(
+        AGGREGATES, "            self._spend(before, own, began)\n", "            pass\n", COUNTED
+    ),
+    Mutant(AGGREGATES, "        aggregate.begins = True\n", "        pass\n", COUNTED),
+    Mutant(AGGREGATES, "        aggregate.begins = False\n", "        pass\n", COUNTED),
     Mutant(AGGREGATES, "aggregate.leave(other, pod.uid)", "()", COUNTED),
     Mutant(AGGREGATES, "aggregate.reads_queue or ", "", COUNTED),
     Mutant(

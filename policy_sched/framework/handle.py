@@ -50,6 +50,7 @@ class Handle:
         groups = PodGroups(self.cache, self.waiting_pods, self.objects)
         object.__setattr__(self, "groups", groups)
         aggregates, nominator = self.nodes.aggregates, self.nominator
+        aggregates.now = self.now
         aggregates.join(
             NOMINATED,
             lambda: [(pod, node) for node, pods in nominator.nominated() for pod in pods],

@@ -279,6 +279,7 @@ class PolicyCompiler:
             valued=given.value is not None,
             by_node=isinstance(counted, types.AggregateType) and counted.by_node,
             since=since,
+            half_life=given.half_life,
         )
 
     def _gate(
@@ -598,10 +599,9 @@ def _kind_of(given: diagnostics.AggregateRule[check.Checked]) -> str:
     """Return what the cluster calls the kind of an aggregate."""
     if given.kind not in ("count", "sum") or given.value is None:
         return "sum" if given.kind == "count" else given.kind
-    kind = given.value.core.type
-    if kind == types.RESOURCES:
+    if given.value.core.type == types.RESOURCES:
         return "sumOfResources"
-    return "sumOfDoubles" if kind == types.DOUBLE else "sum"
+    return "sumOfDoubles" if given.value.core.type == types.DOUBLE else "sum"
 
 
 def _invalid_every(checked: check.Checked, reason: object) -> str:

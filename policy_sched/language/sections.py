@@ -272,7 +272,7 @@ class CompiledAggregate(msgspec.Struct, frozen=True):
 
     ``unit`` computes, in this order, whether the pod counts (if ``conditional``), the ``keys``
     parts of its key, and its value (if ``valued``). ``by_node``: the key is the node's name.
-    ``since`` computes since when the pods of a key count.
+    ``since`` computes since when the pods of a key count. ``half_life``: in ns, 0 for none.
     """
 
     name: str
@@ -285,6 +285,7 @@ class CompiledAggregate(msgspec.Struct, frozen=True):
     valued: bool
     by_node: bool
     since: Unit | None = None
+    half_life: int = 0
 
 
 class CompiledQuotaObjects(msgspec.Struct, frozen=True):

@@ -10,6 +10,9 @@ the first of them in the order of `SOURCES`.
 Where an aggregate has a moment since when the pods of a key count, its pods are in order of the
 time at which they began: a moment that moves touches the pods that it passes, either way.
 
+With a half-life the value is amounts times hours, kept as a value and a moment: nothing ticks. It
+is of the past, so neither the pod that is decided nor a dry run changes it.
+
 Doubles are summed as fractions, and a greatest value is the top of a heap: what is kept does not
 depend on the order of events, and equals what is worked out anew from all pods.
 
@@ -21,6 +24,7 @@ value for each node, otherwise any.
 from __future__ import annotations
 
 import logging
+import math
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -59,6 +63,8 @@ MAX_KEYS: Final = 1_000_000
 MAX_RESOURCES: Final = 16
 """Resources of one key that rules read; a warning says that there are more."""
 _TOTAL: Final = object()
+SWEEP_FROM: Final = 1024
+"""Keys with a half-life before those are dropped of which all is forgotten."""
 NOT_BEGUN: Final = (1 << 63) - 1
 """The time of a pod that its kubelet has not begun with."""
 NEVER: Final = 1 << 63
@@ -272,6 +278,66 @@ class _Union:
         return sorted(text for text, count in counts.items() if count > 0)
 
 
+HOUR: Final = 3600 * 10**9
+NEGLIGIBLE: Final = 1e-6
+"""Less than this, of amounts times hours, is nothing; such a key is dropped some time."""
+
+
+class _Decaying:
+    """Amounts times hours, of which half is forgotten in each ``half_life`` (ns)."""
+
+    __slots__ = ("_half_life", "_moment", "_resources", "_spent", "_sum")
+
+    def __init__(self, make: Callable[[], _Cell], half_life: int, now: int) -> None:
+        self._sum = make()
+        self._resources = isinstance(self._sum, _SumOfResources)
+        self._half_life = half_life
+        self._moment = now
+        self._spent: dict[str, float] = {}
+        """By resource, or of "", at the moment."""
+
+    def _gained(self, amount: float, duration: int) -> float:
+        """Return what is left of an amount for a duration (ns), at its end."""
+        return amount * self._half_life / HOUR * -math.expm1(self._exponent(duration)) / _LN2
+
+    def _exponent(self, duration: int) -> float:
+        return -duration / self._half_life * _LN2
+
+    def _at(self, now: int) -> dict[str, float]:
+        """Return what is spent at a time; what is negligible is left out."""
+        duration = max(0, now - self._moment)
+        kept = math.exp(self._exponent(duration))
+        spent = {name: amount * kept for name, amount in self._spent.items()}
+        for name, amount in self._by_name(self._sum.read(())).items():
+            spent[name] = spent.get(name, 0.0) + self._gained(amount, duration)
+        return {name: amount for name, amount in spent.items() if abs(amount) >= NEGLIGIBLE}
+
+    def _by_name(self, value: Any) -> Mapping[str, Any]:
+        return value if self._resources else {"": value}
+
+    def change(self, sign: int, value: Any, now: int, began: int) -> None:
+        """Add what counts from now on (1), or did until now (-1); ``began``: now, or before."""
+        spent = self._at(now)
+        for name, amount in self._by_name(value).items() if began < now else ():
+            spent[name] = spent.get(name, 0.0) + self._gained(amount, now - began)
+        self._spent, self._moment = spent, max(now, self._moment)
+        self._sum.change(sign, value)
+
+    def read(self, now: int) -> Any:
+        """Return the value at a time (ns)."""
+        spent = self._at(now)
+        if not self._resources:
+            return spent.get("", 0.0)
+        whole = {name: round(min(amount, MAX_SUM)) for name, amount in spent.items()}
+        return {name: amount for name, amount in whole.items() if amount}
+
+    def negligible(self, now: int) -> bool:
+        """Whether nothing is left."""
+        return not self._at(now)
+
+
+_LN2: Final = math.log(2)
+
 CELLS: Final[Mapping[str, Callable[[], _Cell]]] = {
     "sum": _Sum,
     "sumOfDoubles": _SumOfDoubles,
@@ -295,8 +361,12 @@ class Aggregate(Watched):
     ``reads_nodes``: what a pod counts with depends on its node; ``reads_queue``: on its time in the
     queue; ``reads_namespaces``: on labels of its namespace; ``inputs``: on objects of inputs of
     these identities; ``roots``: on what a polled answer of these says beside its items. ``since``:
-    since when the pods of a key count.
+    since when the pods of a key count. ``half_life`` (ns): see `then`.
     """
+
+    begins = False
+    """Whether the pods that come are those that were there before it."""
+    _sweep_at = SWEEP_FROM
 
     def __init__(  # noqa: PLR0913  # what it counts, of which pods, and what that depends on
         self,
@@ -311,8 +381,14 @@ class Aggregate(Watched):
         inputs: frozenset[str] = frozenset(),
         roots: frozenset[str] = frozenset(),
         since: Since | None = None,
+        half_life: int = 0,
     ) -> None:
         super().__init__()
+        self.half_life = half_life
+        self.now: Callable[[], int] = lambda: 0
+        """Returns the time (ns), where there is a half-life; `Aggregates` sets it."""
+        self._decaying: dict[Any, _Decaying] = {}
+        """By key, what is spent, where there is a half-life; also of keys without pods."""
         self.sources = sources
         self.since = since
         self.by_node = by_node
@@ -341,7 +417,7 @@ class Aggregate(Watched):
         """How many changes there were."""
         self.by_row: NDArray[Any] | None = None
         """Of numbers by the node's name: the value of each row; to be read only."""
-        if by_node and kind in _DTYPES:
+        if by_node and kind in _DTYPES and not half_life:
             self.by_row = np.zeros(0, _DTYPES[kind])
         self._row_of: Mapping[str, int] = {}
         self._from: dict[str, dict[str, tuple[PodInfo, Contribution]]] = {}
@@ -354,6 +430,9 @@ class Aggregate(Watched):
 
     def start(self, row_of: Mapping[str, int], n: int) -> None:
         """Forget all pods; ``row_of`` are the rows of nodes, below ``n``."""
+        if self.half_life:  # what was spent stays
+            for own in self.counted.values():
+                self._spend(own, None, 0)
         self.counted.clear()
         self._from.clear()
         self._cells.clear()
@@ -440,6 +519,9 @@ class Aggregate(Watched):
         if own is not None:
             self.counted[uid] = own
             self._count(own, 1)
+        if self.half_life:
+            began = pod.start_time if pod is not None and self.begins else 0
+            self._spend(before, own, began)
         if before is None or own is None:
             one = before or own
             return () if one is None else (one.key,)
@@ -564,6 +646,40 @@ class Aggregate(Watched):
             self.by_row = values = np.concatenate([values, more])
         return values
 
+    def _spend(self, before: Contribution | None, own: Contribution | None, began: int) -> None:
+        """Let a pod's amounts run, from when it began, or end."""
+        now = self.now()
+        for sign, part in ((-1, before), (1, own)):
+            for key in () if part is None else (part.key, _TOTAL):
+                assert part is not None
+                cell = self._decaying.get(key)
+                if cell is None:
+                    if len(self._decaying) >= self._sweep_at:
+                        self._sweep(now)
+                    cell = self._decaying[key] = _Decaying(self._make, self.half_life, now)
+                cell.change(sign, part.value, now, (began or now) if sign > 0 else now)
+
+    def _sweep(self, now: int) -> None:
+        """Drop keys that no pod has, and of which all is forgotten, or of many the least."""
+        idle = [key for key in self._decaying if key is not _TOTAL and key not in self._cells]
+        for key in idle:
+            if self._decaying[key].negligible(now) or len(self._decaying) > MAX_KEYS:
+                del self._decaying[key]
+        self._sweep_at = max(SWEEP_FROM, 2 * len(self._decaying))
+
+    def then(self, key: Any, now: int) -> Any:
+        """Return amounts times hours of a key at a time (ns); half is forgotten in a half-life.
+
+        A pod's amounts run from when it comes; those of pods that were there before the aggregate,
+        from their start.
+        """
+        cell = self._decaying.get(key)
+        return (_Decaying(self._make, self.half_life, now) if cell is None else cell).read(now)
+
+    def total_then(self, now: int) -> Any:
+        """Return the value of all keys together; otherwise as `then`."""
+        return self.then(_TOTAL, now)
+
     def value(self, key: Any, apart: PodInfo | None = None, others: Iterable[OtherPod] = ()) -> Any:
         """Return the value of a key; without the pod ``apart``, and with changes of other pods."""
         changes: list[Change] = []
@@ -661,6 +777,8 @@ class Aggregates(Watched):
         self._connect: dict[str, Callable[[], None]] = {}
         self.waiting: Mapping[str, QueuedPod] = {}
         """The pods of the queue by UID; to be read only."""
+        self.now: Callable[[], int] = lambda: 0
+        """Returns the time in ns; whoever has a clock sets it."""
         self.used: list[Any] = []
         """References to those that exist; empty where nothing needs to be told."""
 
@@ -701,9 +819,12 @@ class Aggregates(Watched):
     def add(self, name: str, aggregate: Aggregate) -> None:
         """Count the pods that are there, and tell the aggregate of changes from now on."""
         self._by_name[name] = aggregate
+        aggregate.now = self.now
         self.used = self._by_name.valuerefs()
         self._use(aggregate)
+        aggregate.begins = True
         self._start(aggregate)
+        aggregate.begins = False
 
     def _use(self, aggregate: Aggregate) -> None:
         """Let the sources of an aggregate tell of changes."""

@@ -481,7 +481,8 @@ class _Checker:
             since = _Checker(own, self.report).counted(given.since, "aggregates.since", of)
             if since is None:
                 return None
-        return AggregateRule(given.name, keys, given.kind, value, given.of, where, since)
+        checked = AggregateRule(given.name, keys, given.kind, value, given.of, where, since)
+        return msgspec.structs.replace(checked, half_life=given.half_life)
 
     def counted(self, text: Text, section_name: str, of: Collection[str]) -> Checked | None:
         """Check a rule of an aggregate; one that uses another aggregate is an error, too."""
@@ -575,7 +576,8 @@ def _identity(source: PolicySource, given: AggregateRule[Text]) -> str:
     """Return a name of all that says what an aggregate counts."""
     parts = (*given.by, given.value, given.where, given.since)
     rules = [None if part is None else part.text for part in parts]
-    return f"{source.name}/{given.name.text}/{_digest(source, (rules, given.kind, given.of))}"
+    meaning = (rules, given.kind, given.of, given.half_life)
+    return f"{source.name}/{given.name.text}/{_digest(source, meaning)}"
 
 
 def _digest(source: PolicySource, meaning: object) -> str:
@@ -598,6 +600,12 @@ def _type_of_key(by: Sequence[Checked]) -> types.Type:
     return by[0].core.type if len(by) == 1 else types.list_of(types.STRING)
 
 
+def _type_of_value(given: AggregateRule[Checked]) -> types.Type:
+    """Return the type of what an aggregate has for a key; numbers times hours are doubles."""
+    kind = types.INT if given.value is None else given.value.core.type
+    return types.DOUBLE if given.half_life and kind == types.INT else kind
+
+
 def aggregates_type(aggregates: Iterable[AggregateRule[Checked]]) -> types.RecordType:
     """Return the type of `aggregates` in a policy that has these."""
     fields = []
@@ -605,12 +613,13 @@ def aggregates_type(aggregates: Iterable[AggregateRule[Checked]]) -> types.Recor
         kind = types.AggregateType(
             "aggregate",
             _type_of_key(given.by),
-            types.INT if given.value is None else given.value.core.type,
+            _type_of_value(given),
             given.identity,
             by_node=len(given.by) == 1 and _is_name_of_node(given.by[0].core),
-            counts=given.value is None,
-            sums=given.kind == "sum",
+            counts=given.value is None and not given.half_life,
+            sums=given.kind == "sum" and not given.half_life,
             parts=len(given.by),
+            decays=given.half_life > 0,
         )
         fields.append((given.name.text, kind))
     return types.RecordType("aggregates", tuple(fields))

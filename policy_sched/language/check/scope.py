@@ -65,6 +65,8 @@ class Definition(msgspec.Struct, frozen=True):
     depth: int = 0
 
 
+_NOW: Final = frozenset({"now"})
+_DECAYS: Final = "an aggregate with halfLife reads"
 _NO_INPUTS: Final = types.RecordType("inputs")
 
 
@@ -429,7 +431,9 @@ def select_from(operand: ast.Core, node: ast.Select, scope: Scope) -> ast.Core:
     if isinstance(kind, types.InputType):
         return _of_input(operand, kind, node, scope)
     if isinstance(kind, types.AggregateType) and node.name == "total":
-        return ast.Field(operand=operand, name=node.name, type=kind.value, span=node.span)
+        seen = not kind.decays or scope.read(_NOW, node.span, _DECAYS)
+        kind = kind.value if seen else types.ERROR
+        return ast.Field(operand=operand, name=node.name, type=kind, span=node.span)
     if isinstance(kind, types.QuotaType) and kind.object is not None and node.name == "object":
         tree = ast.Field(operand=operand, name=node.name, type=kind.object, span=node.span)
         return _present(tree, node) if node.optional else tree
@@ -645,14 +649,18 @@ def _value_type(
         case types.MapType():
             expected, value = kind.key, kind.value
         case types.AggregateType():
+            if kind.decays and not scope.read(_NOW, key.span, _DECAYS):
+                return None
             expected, value = kind.key, kind.value
             whole = not isinstance(key, ast.ListLit) or any(key.optional)
             if isinstance(key, ast.ListLit) and not whole and len(key.elements) != kind.parts > 1:
-                if len(key.elements) != kind.parts - 1:
+                if kind.decays or len(key.elements) != kind.parts - 1:
                     message = (
                         f"a key of the aggregate has {kind.parts} parts, not {len(key.elements)}"
                     )
                     hint = "the last part may be left out: that is a map by it"
+                    if kind.decays:
+                        hint = "with halfLife no part may be left out"
                     scope.report("PS201", key.span, message, hint)
                     return None
                 value = types.map_of(types.STRING, kind.value)

@@ -219,7 +219,7 @@ class AggregateRule(msgspec.Struct, Generic[E], frozen=True):
     """An entry of ``aggregates``: what a pod counts with, by which key, and which pods count.
 
     ``kind``: count, sum, max, min or union; ``value`` is None for a count. ``of`` are sources.
-    ``since``: the moment of a key since when its pods count.
+    ``since``: the moment of a key since when its pods count. ``half_life``: in ns, 0 for none.
     ``identity``, once checked: equal where an aggregate counts the same.
     """
 
@@ -231,6 +231,7 @@ class AggregateRule(msgspec.Struct, Generic[E], frozen=True):
     where: E | None = None
     since: E | None = None
     identity: str = ""
+    half_life: int = 0
 
 
 OF_QUOTA_OBJECTS: Final = {

@@ -65,6 +65,10 @@ def _aggregate(
 ) -> Value:
     """Lower the value of an aggregate for a key, or the map of those for a key left open."""
     by, pod, rep = low.val(key), low.op(ops.POD, rep="o"), rep_of(kind.value)
+    if kind.decays:
+        now = low.op(ops.OF_CTX, rep="i", data="now")
+        op = low.op(ops.AGGREGATE_THEN, low.plain(key).op, now, rep=rep, data=kind.identity)
+        return Value(op, by.err, kind.value, range_of(kind.value))
     if result != kind.value:
         op = low.op(
             ops.AGGREGATE_OPEN, low.plain(key).op, pod, rep=rep_of(result), data=kind.identity
@@ -96,8 +100,10 @@ def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: S
         pod = low.op(ops.POD, rep="o")
         return Value(low.op(ops.QUOTA_TOTAL, pod, rep="o", data=low.quotas(result)), None, result)
     if isinstance(value.type, types.AggregateType):
-        pod, whole = low.op(ops.POD, rep="o"), value.type
-        total = low.op(ops.AGGREGATE_TOTAL, pod, rep=rep_of(result), data=whole.identity)
+        whole, of, by = value.type, ops.AGGREGATE_TOTAL, low.op(ops.POD, rep="o")
+        if whole.decays:
+            of, by = ops.AGGREGATE_TOTAL_THEN, low.op(ops.OF_CTX, rep="i", data="now")
+        total = low.op(of, by, rep=rep_of(result), data=whole.identity)
         return Value(total, None, result, _range_of_aggregate(whole))
     if isinstance(result, types.InputType):
         assert isinstance(value, Constant)

@@ -113,6 +113,16 @@ class Runtime:
             key = tuple(key)
         return self.table.table.aggregates[name].value(key, pod, self._differences())
 
+    def aggregate_then(self, name: str, key: Any, now: int) -> Any:
+        """Return the value that an aggregate with a half-life has for a key at a time (ns)."""
+        if isinstance(key, list):
+            key = tuple(key)
+        return self.table.table.aggregates[name].then(key, now)
+
+    def aggregate_total_then(self, name: str, now: int) -> Any:
+        """Return the value of all keys together; otherwise as `aggregate_then`."""
+        return self.table.table.aggregates[name].total_then(now)
+
     def aggregate_open(self, name: str, key: Sequence[str], pod: model.PodInfo | None) -> Any:
         """Return the values of an aggregate by the last part of its key; else as `aggregate`."""
         return self.table.table.aggregates[name].values(tuple(key), pod, self._differences())

@@ -127,6 +127,7 @@ class AggregateType(Type, frozen=True):
 
     ``identity`` is the name that the cluster knows it by. ``by_node``: its key is the node's name.
     ``counts``: it is a number of pods; ``sums``: a sum. ``parts``: how many texts its key has.
+    ``decays``: it changes with time.
     """
 
     name: str
@@ -137,6 +138,7 @@ class AggregateType(Type, frozen=True):
     counts: bool = False
     sums: bool = False
     parts: int = 1
+    decays: bool = False
 
     def __str__(self) -> str:
         return f"aggregate({self.key}, {self.value})"

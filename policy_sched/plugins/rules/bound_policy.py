@@ -497,6 +497,7 @@ def _counted(given: CompiledAggregate, table: NodeTable, inputs: Iterable[Input]
         inputs=reads.objects | by_node,
         roots=reads.inputs,
         since=None if given.since is None else _since(given.since, table),
+        half_life=given.half_life,
     )
     if aggregate.inputs or aggregate.roots:
         aggregate.lookups = runtime.lookups

@@ -282,6 +282,9 @@ def check_policy_model(policy: models.Policy) -> Iterator[models.ModelProblem]:
             why = f"Forbidden: the aggregate has {kinds[0]}"
             hint = "write an aggregate of its own"
             yield models.problem_at(("spec", "aggregates", i, more), why, hint=hint, on_key=True)
+        if aggregate.half_life and ({*kinds[:1]} - {"count", "sum"} or aggregate.since):
+            why = "Forbidden: halfLife is for count and sum, and not beside since"
+            yield models.problem_at(("spec", "aggregates", i, "halfLife"), why, on_key=True)
     for i, entry in enumerate(spec.pre_filter.rules if spec.pre_filter else ()):
         yield from _one_message(entry, ("spec", "preFilter", "rules", i))
     for i, gate in enumerate(spec.pre_enqueue):

@@ -277,6 +277,7 @@ def _aggregate(
         of=given.of,
         where=None if given.where is None else text(*at, "where"),
         since=None if given.since is None else text(*at, "since"),
+        half_life=given.half_life or 0,
     )
 
 

@@ -357,6 +357,9 @@ class Aggregate(Document):
     """Does the pod count? Absent: all do."""
     since: Expression | None = None
     """Pods of a key count that began at this moment or later, and those that have not begun."""
+    half_life: Duration | None = None
+    """The value is amounts times hours: of what a pod counts with, for as long as it does. Half of
+    it is forgotten in this time. For count and sum."""
     count: Literal[True] | None = None
     """The number of pods."""
     sum: Expression | None = None

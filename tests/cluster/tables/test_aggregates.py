@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from fractions import Fraction
 from typing import Any
 
+import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -13,12 +15,14 @@ from policy_sched.cluster.cache import Cache, PodState
 from policy_sched.cluster.tables.aggregates import (
     BOUND,
     GATED,
+    HOUR,
     MAX_RESOURCES,
     NEVER,
     NOMINATED,
     QUEUED,
     ROOT,
     SOURCES,
+    SWEEP_FROM,
     Aggregate,
     Contribution,
     Since,
@@ -35,6 +39,10 @@ NODES = ("n0", "n1", "n2")
 UIDS = tuple(f"p{i}" for i in range(5))
 TEAMS = ("a", "b", "")
 ZONES = ("z1", "z2")
+
+
+HALF_LIFE = 600 * 10**9
+HALVED = ("sum", "sumOfDoubles", "sumOfResources")
 
 
 class Model:
@@ -213,6 +221,10 @@ class AggregateMachine(RuleBasedStateMachine):
                 *((QUEUED,), (QUEUED, GATED), (BOUND, QUEUED), SOURCES),
             )
         ]
+        nodes.aggregates.now = lambda: self.now
+        self.models += [Model(kind, frozenset({BOUND}), self.cache) for kind in HALVED]
+        self.spells: dict[tuple[int, str, Any], list[Any]] = {}
+        self.past: list[tuple[int, Any]] = []
         self.moments: dict[Any, int] = {}
         self.models += [
             Model(kind, frozenset(sources), self.cache, self.moments, since)
@@ -229,8 +241,56 @@ class AggregateMachine(RuleBasedStateMachine):
         """New policies come into force: their aggregates begin with the pods that are there."""
         self.aggregates = [aggregate_of(model) for model in self.models]
         for number, aggregate in enumerate(self.aggregates):
+            if number in self.halved:
+                aggregate.half_life = HALF_LIFE
             self.cache.nodes.aggregates.add(str(number), aggregate)
         self.seen = []
+        self.past.clear()
+        self.spells.clear()
+        for number in self.halved:
+            for pod, row in self.pods(self.models[number]):
+                self.begin(number, pod, row, pod.start_time or self.now)
+
+    @property
+    def halved(self) -> list[int]:
+        """Return the numbers of the aggregates with a half-life."""
+        return [n for n, model in enumerate(self.models) if model.sources == {BOUND}][6:9]
+
+    def begin(self, number: int, pod: PodInfo, row: int, began: int) -> None:
+        """Note that a pod counts from a time on."""
+        model = self.models[number]
+        key, value = model.key(pod, row), model.value(pod)
+        amounts = value if isinstance(value, dict) else {"": value}
+        self.spells[number, pod.uid, (key, repr(value))] = [key, amounts, began, None]
+
+    @invariant()
+    def spent_amounts_are_right(self) -> None:
+        """Amounts times hours equal what the spells of all pods come to, one by one."""
+        for number in self.halved:
+            model, aggregate, there = self.models[number], self.aggregates[number], set()
+            for pod, row in self.pods(model):
+                name = (number, pod.uid, (model.key(pod, row), repr(model.value(pod))))
+                there.add(name)
+                if name not in self.spells:
+                    self.begin(number, pod, row, self.now)
+            for name in [name for name in self.spells if name[0] == number and name not in there]:
+                spell = self.spells.pop(name)
+                self.past.append((number, [*spell[:3], self.now]))
+            spells = [spell for n, spell in self.past if n == number]
+            spells += [spell for name, spell in self.spells.items() if name[0] == number]
+            for key in {spell[0] for spell in spells}:
+                spent: dict[str, float] = defaultdict(float)
+                for _, amounts, began, ended in [each for each in spells if each[0] == key]:
+                    end = self.now if ended is None else ended
+                    far, near = ((began - self.now) / HALF_LIFE, (end - self.now) / HALF_LIFE)
+                    hours = (2**near - 2**far) / math.log(2) * HALF_LIFE / (3600 * 10**9)
+                    for resource, amount in amounts.items():
+                        spent[resource] += amount * hours
+                got = aggregate.then(key, self.now)
+                got = got if isinstance(got, dict) else {"": got}
+                for resource, amount in spent.items():
+                    within = 0.51 if resource else 1e-4
+                    assert abs(got.get(resource, 0) - amount) <= within
 
     @rule(
         key=st.sampled_from((*NODES, ROOT, ("a", "z1"), ("b", "z2"))),
@@ -537,3 +597,41 @@ def test_an_attempt_counts_where_attempts_are_read() -> None:
     queue.update(PodInfo.of(make_pod("q", labels={"team": "a"})))
     queue.update(PodInfo.of(make_pod("q", labels={"team": "b"})))
     assert aggregate.all_keys() == ["b"]
+
+
+def test_what_was_spent_stays_when_pods_are_counted_anew() -> None:
+    """A change of a namespace's labels would forget what a team used."""
+    cache, now = Cache(), [HOUR]
+    cache.nodes.aggregates.now = lambda: now[0]
+    cache.add_node(make_node("n0"))
+    cache.add_pod(_began(PodInfo.of(make_pod("p", node_name="n0")), 1))
+    aggregate = Aggregate(
+        "sum",
+        frozenset({BOUND}),
+        lambda _pod, _row: Contribution("a", 1),
+        reads_namespaces=True,
+        half_life=10**9 * HOUR,
+    )
+    cache.nodes.aggregates.add("a", aggregate)
+    assert aggregate.then("a", HOUR) == pytest.approx(1), "it ran for an hour before"
+    now[0] = 3 * HOUR
+    cache.set_namespace(Namespace(metadata=ObjectMeta(name="default", labels={"env": "x"})))
+    assert aggregate.then("a", 4 * HOUR) == pytest.approx(4)
+    pod = cache.pod("default/p")
+    assert pod is not None
+    cache.remove_pod(pod)
+    assert aggregate.then("a", 9 * HOUR) == aggregate.total_then(9 * HOUR) == pytest.approx(3)
+
+
+def test_keys_of_which_all_is_forgotten_are_dropped() -> None:
+    """Names that pods choose would stay for ever with what was spent under them."""
+    now = [0]
+    aggregate = Aggregate(
+        "sum", frozenset({BOUND}), lambda pod, _row: Contribution(pod.name, 1), half_life=HALF_LIFE
+    )
+    aggregate.now = lambda: now[0]
+    for number in range(3 * SWEEP_FROM):
+        aggregate.come(BOUND, PodInfo.of(make_pod(f"p{number}")), -1)
+        aggregate.leave(BOUND, f"default/p{number}")
+        now[0] += HALF_LIFE
+    assert len(aggregate._decaying) <= SWEEP_FROM

@@ -337,6 +337,7 @@ def test_a_mistake_in_an_aggregate_says_what_to_write(
 @pytest.mark.parametrize(
     ("entry", "code", "message"),
     [
+        ("{name: a, by: pod.namespace, max: pod.priority, halfLife: 1h}", "PS707", "count and sum"),
         ("{name: a, by: pod.namespace}", "PS704", "one of count, sum, max, min, union"),
         ("{name: a, by: pod.namespace, count: true, sum: '1'}", "PS707", "the aggregate has count"),
     ],
@@ -409,6 +410,52 @@ def test_a_key_with_another_number_of_parts_is_refused(tmp_path: Path) -> None:
         (9, "PS201", "a key of the aggregate has 3 parts, not 4"),
     ]
     assert found[0].hint == "the last part may be left out: that is a map by it"
+
+
+def test_what_was_spent_is_half_forgotten(tmp_path: Path) -> None:
+    """Who used much yesterday stood in a queue like anyone: rules saw only what runs now."""
+    policy = (
+        HEAD
+        + """  aggregates:
+  - {name: spent, by: pod.namespace, sum: pod.requests, halfLife: 24h}
+  - {name: hours, by: pod.namespace, count: true, halfLife: 24h}
+  preFilter:
+    rules:
+    - expression: aggregates.spent[pod.namespace]["cpu"] < quantity("40")
+      message: the team had its share
+  filter:
+  - {expression: aggregates.hours.total < 1000.0, message: no hours}
+"""
+    )
+    cluster = Cluster(tmp_path, policy)
+    clock = cluster.scheduler.handle.now
+    assert isinstance(clock, FakeClock)
+    hour = 3600 * 10**9
+    pod = cluster.run("a", "n1", cpu="4")
+    clock.ns += 10 * hour  # 34.8 core hours, since some of the first ones are forgotten
+    assert cluster.decide("b").node
+    clock.ns += 3 * hour
+    assert "had its share" in cluster.decide("c").message
+    event_handlers.pod_gone(cluster.scheduler, pod)
+    clock.ns += 24 * hour
+    assert cluster.decide("d").node
+    names = cluster.scheduler.handle.nodes.aggregates
+    spent, hours = (names[one] for one in names._by_name)
+    assert spent.then("default", clock.ns)["cpu"] == 21677
+    assert spent.then("default", clock.ns) == spent.total_then(clock.ns)
+    assert 69.2 < hours.then("default", clock.ns + 240 * hour) < 69.3, "two pods that run on"
+    assert spent.then("other", clock.ns) == {}
+
+
+def test_a_value_that_time_changes_is_no_sort_key(tmp_path: Path) -> None:
+    """A queue is not sorted anew as time goes by."""
+    path = tmp_path / "policy.yaml"
+    entry = "{name: spent, by: pod.namespace, count: true, halfLife: 24h}"
+    keys = "[{expression: aggregates.spent.total}, {expression: 'aggregates.spent[\"a\"]'}]"
+    path.write_text(HEAD + f"  aggregates:\n  - {entry}\n  queueSort: {keys}\n")
+    (loaded,), _ = load_policies([str(path)])
+    _, found = check_policy(policy_source(loaded))
+    assert [problem.code for problem in found] == ["PS313", "PS313"]
 
 
 def test_a_key_is_no_optional(tmp_path: Path) -> None:
