@@ -37,6 +37,7 @@ from policy_sched.policytest.expectations import (
     QuotaNumber,
     unknown_names,
 )
+from policy_sched.policytest.kueue import KueueRecord, load_kueue, run_kueue
 from policy_sched.policytest.life import Life, load_lives, run_life
 from policy_sched.policytest.objects import pod_name
 from policy_sched.policytest.observed import (
@@ -701,6 +702,10 @@ def run_files(paths: Sequence[str], run: ScenarioRun | None = None) -> FileResul
 
 
 def _run(path: str, run: ScenarioRun, results: FileResults) -> None:
+    cycles = load_kueue(path)
+    if cycles is not None:
+        _run_each(path, cycles, partial(run_kueue, path), run, results)
+        return
     sequences = sequence.load_sequences(path)
     if sequences is not None:
         _run_each(path, sequences, partial(sequence.run_sequence, path), run, results)
@@ -731,7 +736,7 @@ def _run(path: str, run: ScenarioRun, results: FileResults) -> None:
         results.problems.append(errors.Diagnostic(path, 1, 1, UNKNOWN_PLUGIN, text, hint))
 
 
-R = TypeVar("R", sequence.Sequence, Life)
+R = TypeVar("R", sequence.Sequence, Life, KueueRecord)
 
 
 def _run_each(

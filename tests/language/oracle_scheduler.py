@@ -244,6 +244,8 @@ CALLS: Final[dict[str, Callable[..., Any]]] = {
     "isExtendedResource_string": is_extended,
     "height_quota_resources": oracle_world.height,
     "lacking_quota_resources": oracle_world.lacking,
+    "reaches_quota_resources": oracle_world.reaches,
+    "without_quota_resources": oracle_world.without_request,
     "with_quota_resources": oracle_world.with_request,
     "conflicts_hostport_hostport": conflicts,
     "stableHash_string": stable_hash,

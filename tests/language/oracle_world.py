@@ -354,6 +354,19 @@ def lacking(record: QuotaRecord, request: Resources) -> Resources:
     return Resources({r: n for r, n in rest.items() if n > 0})
 
 
+def reaches(record: QuotaRecord, request: Resources) -> QuotaRecord:
+    """Return the quota, or the ancestor, that holds a request."""
+    if not record.exists:
+        return record
+    wanted = {r: n for r, n in request.items() if n > 0}
+    return replace(record, place=record.model.reaches(record.place, wanted))
+
+
+def without_request(record: QuotaRecord, request: Resources) -> QuotaRecord:
+    """Return a quota as if so much less were used."""
+    return with_request(record, Resources({r: -n for r, n in request.items()}))
+
+
 def with_request(record: QuotaRecord, request: Resources) -> QuotaRecord:
     """Return a quota as if a request counted, too."""
     if not record.exists:

@@ -324,19 +324,28 @@ class QuotaState(msgspec.Struct):
         Else the height of the lowest ancestor whose nominal amounts hold what those below have not
         free, or that of the root. The greatest of the resources counts.
         """
-        return max((self._height(name, amount) for name, amount in request.items()), default=0)
+        node = self._reached(request)
+        quotas: Quotas | None = self._quotas
+        return 0 if quotas is None or node is self._node else quotas.heights()[node]
 
-    def _height(self, name: str, amount: int) -> int:
-        if amount <= 0 or not self.exists:
-            return 0
-        quotas, tree, rest = self._quotas, self._tree(), amount
-        assert quotas is not None, "there are quotas where a quota exists"
-        for node in _up(self._node):
-            used = self._used(node, name)
-            if node.parent is None or used + rest <= tree.nominal(node, name):
-                return 0 if node is self._node else quotas.heights()[node]
-            rest -= max(0, tree.kept(node, name) - used)
-        return 0
+    def reaches(self, request: Resources) -> QuotaState:
+        """Return the node of that height: the quota itself, or that ancestor."""
+        return self._at(self._reached(request))
+
+    def _reached(self, request: Resources) -> _Node:
+        if not self.exists:
+            return self._node
+        tree, path = self._tree(), [*_up(self._node)]
+        highest = 0
+        for name, amount in request.items():
+            rest = amount
+            for level, node in enumerate(path):
+                used = self._used(node, name)
+                if rest <= 0 or node.parent is None or used + rest <= tree.nominal(node, name):
+                    highest = max(highest, level)
+                    break
+                rest -= max(0, tree.kept(node, name) - used)
+        return path[highest]
 
     def lacking(self, request: Resources) -> Resources:
         """Return what a request does not get, by resource."""
@@ -352,6 +361,10 @@ class QuotaState(msgspec.Struct):
         self._tree().overlay(over, self._node, request)
         demand = (*self._demand, (self._node, request))
         return QuotaState(self._quotas, self._node, over, self._apart, self._others, demand)
+
+    def without_request(self, request: Resources) -> QuotaState:
+        """Return the quota as if so much less were used."""
+        return self.with_request({name: -amount for name, amount in request.items()})
 
     @property
     def share(self) -> int:

@@ -141,7 +141,12 @@ class Model:
 
     def height(self, place: Place, request: Mapping[str, int]) -> int:
         """Return how far up a request borrows."""
-        heights = [0]
+        at = self.reaches(place, request)
+        return 0 if at == place else self._height(at)
+
+    def reaches(self, place: Place, request: Mapping[str, int]) -> Place:
+        """Return the place that holds a request, the highest of its resources."""
+        reached = [place]
         for name, amount in request.items():
             if not amount:
                 continue
@@ -149,8 +154,8 @@ class Model:
             while at in self.parents and self.used(at, name) + rest > self.nominal(at, name):
                 rest -= max(0, self.kept(at, name) - self.used(at, name))
                 at = self.parents[at]
-            heights.append(0 if at == place else self._height(at))
-        return max(heights)
+            reached.append(at)
+        return max(reached, key=self.up(place).index)
 
     def _height(self, place: Place) -> int:
         return max((1 + self._height(child) for child in self.children(place)), default=0)

@@ -148,6 +148,9 @@ def test_the_tree_is_what_all_objects_and_pods_give(seed: int) -> None:
             assert [node.name for node in state.path] == way
             request = _amounts(random, 9)
             assert state.height(request) == model.height(Place(0, key), request)
+            assert state.reaches(request).name == model.reaches(Place(0, key), request).key
+            with_it = state.with_request(request)
+            assert with_it.without_request(request).used == state.used
             lacking = {
                 name: amount - max(0, model.available(Place(0, key), name))
                 for name, amount in request.items()
