@@ -26,7 +26,9 @@ from policy_sched.explain.claims import explain_claims
 from policy_sched.explain.devices import rated_steps
 from policy_sched.framework.evaluate import Evaluation, Evaluator, skipped
 from policy_sched.framework.runtime import Hook, Pipeline, Runner
+from policy_sched.language import RuleError
 from policy_sched.model import PodInfo, QueuedPod
+from policy_sched.plugins import Preemption
 from policy_sched.plugins.dynamicresources import Allocations
 from policy_sched.scheduler import (
     Attempt,
@@ -349,6 +351,8 @@ def _explained(
             _add_devices(explanation, scheduler, pod, rows, rows)
         return explanation
     _add_victims(explanation, decision)
+    if not isinstance(decision, Bind):
+        explanation.not_victims = _not_victims(profile, pod)
     evaluation = (
         decision.evaluation if isinstance(decision, Bind) else profile.evaluator.evaluate(pod)
     )
@@ -442,6 +446,21 @@ def _add_together(
     late_by = f"placement by {', '.join(sorted(plan.plugins))}" if plan.plugins else OTHER_SOURCES
     _add_filters(explanation, table, evaluation, filter_parts(profile.runner, table, pod), late_by)
     _add_scores(explanation, table, evaluation, top)
+
+
+def _not_victims(profile: Profile, pod: PodInfo) -> list[report.NotVictims]:
+    """Return pods that a policy with quotas refuses as victims, by what refuses them."""
+    refused = []
+    for hook in profile.pipeline.at("post_filter"):
+        plugin = getattr(hook.function, "__self__", None)
+        try:
+            parts = plugin.refused(pod) if isinstance(plugin, Preemption) else {}
+        except RuleError:  # which the message tells
+            continue
+        for part, pods in parts.items():
+            keys = sorted(other.key for other in pods)
+            refused.append(report.NotVictims(hook.plugin, part, keys))
+    return refused
 
 
 def _add_victims(explanation: report.Explanation, decision: Decision) -> None:

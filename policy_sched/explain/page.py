@@ -48,6 +48,13 @@ def explanation_sections(
         sections += change
     if explanation.quotas:
         sections.append(web.Section("Quota", [_quota(quota) for quota in explanation.quotas]))
+    if explanation.not_victims:
+        columns = [web.Column(head) for head in ("Policy", "Pods", "False part of victim")]
+        kept: list[list[web.Value]] = [
+            [refused.policy, report.some(refused.pods), refused.part]
+            for refused in explanation.not_victims
+        ]
+        sections.append(web.Section("No victims", [web.Table("", columns, kept)]))
     if explanation.placements:
         heads, rows = report.placement_rows(explanation)
         columns = [web.Column(head, number=i > 0) for i, head in enumerate(heads)]

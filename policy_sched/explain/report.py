@@ -107,6 +107,14 @@ class QuotaStep(msgspec.Struct, frozen=True, rename="camel"):
     """Quotas of its tree, where there is one, that use more than their own, and how much more."""
 
 
+class NotVictims(msgspec.Struct, frozen=True, rename="camel"):
+    """Pods that may not be evicted for the pod, and the part of ``victim`` that is false."""
+
+    policy: str
+    part: str
+    pods: list[str]
+
+
 class Explanation(msgspec.Struct, rename="camel"):
     """The reasons for a pod's node, or for having none."""
 
@@ -148,6 +156,8 @@ class Explanation(msgspec.Struct, rename="camel"):
     """Pods ahead of it in the queue."""
     queue: QueuePosition | None = None
     """Its place among the pods of its queue, where there are several queues."""
+    not_victims: list[NotVictims] = []
+    """Pods that policies with quotas refuse as victims, where the pod has no room."""
     quotas: list[QuotaStep] = []
     """Those that the pod counts to: one for each policy that has quotas."""
     after_queue: bool = False
@@ -165,6 +175,8 @@ class Explanation(msgspec.Struct, rename="camel"):
         """Yield the explanation as text."""
         yield from head_lines(self)
         yield from (f"  {line}" for quota in self.quotas for line in quota_lines(quota))
+        for kept in self.not_victims:
+            yield f"  no victims for {kept.policy}: {some(kept.pods)}; this is false: {kept.part}"
         if self.placements:
             yield ""
             yield from _placements(self)

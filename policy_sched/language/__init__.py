@@ -16,6 +16,7 @@ from policy_sched.language.sections import (
     CompiledPolicy as CompiledPolicy,
     CompiledQuotaObjects as CompiledQuotaObjects,
     CompiledQuotas as CompiledQuotas,
+    ConditionPart as ConditionPart,
     FilterRule as FilterRule,
     GateRule as GateRule,
     Input as Input,

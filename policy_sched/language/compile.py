@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from policy_sched.errors import Diagnostic
 from policy_sched.language import check, codegen, diagnostics, ir, lower
 from policy_sched.language.cost_report import over_budget
@@ -19,6 +21,7 @@ from policy_sched.language.sections import (
     CompiledPolicy,
     CompiledQuotaObjects,
     CompiledQuotas,
+    ConditionPart,
     DeviceChoices,
     DeviceFilter,
     FilterRule,
@@ -36,6 +39,7 @@ from policy_sched.language.sections import (
     Step,
     Unit,
 )
+from policy_sched.language.syntax import ast
 from policy_sched.language.values import Interval, LimitError, one_evaluation, types
 
 _T = TypeVar("_T")
@@ -324,7 +328,26 @@ class PolicyCompiler:
         if eligible is None or victim is None:
             return None
         unit = None if section.unit is None else self._choice("unit", section.unit)
+        if self.policy.quotas:
+            condition = self._condition(section.victim.core, section.victim.text)
+            victim = replace(victim, condition=condition)
         return PreemptionChoices(eligible, victim, victim_order, node_order, unit)
+
+    def _condition(self, core: ast.Core, text: diagnostics.Text) -> ConditionPart | None:
+        """Return a condition with its parts."""
+        made = self._unit([check.Checked(core, text)])
+        match core:
+            case ast.And(args=inner):
+                pass
+            case ast.Cond():
+                inner = (core.test, core.then, core.otherwise)
+            case _:
+                inner = ()
+        parts = [part for arg in inner if (part := self._condition(arg, text)) is not None]
+        if made is None or len(parts) < len(inner):
+            return None
+        words = " ".join(text.text[core.span.start : core.span.end].split())
+        return ConditionPart(words, made, tuple(parts), isinstance(core, ast.Cond))
 
     def _queue_order(
         self, section: diagnostics.QueueOrderRule[check.Checked] | None

@@ -190,13 +190,29 @@ class LifeCycle(msgspec.Struct, frozen=True):
     every: int = 0
 
 
+class ConditionPart(msgspec.Struct, frozen=True):
+    """A condition with its text, and what it is made of.
+
+    ``parts``: the operands of ``a && b``; of ``c ? a : b``, where it ``branches``, c, a and b.
+    """
+
+    text: str
+    unit: Unit
+    parts: tuple[ConditionPart, ...] = ()
+    branches: bool = False
+
+
 class Choice(msgspec.Struct, frozen=True):
-    """One expression of ``preemption``: for one pod or node, and, where it can be, for many."""
+    """One expression of ``preemption``: for one pod or node, and, where it can be, for many.
+
+    ``condition``: the parts of a condition that reads quotas, to explain why it is false.
+    """
 
     name: str
     unit: Unit
     victims: codegen.VictimProgram | None
     descending: bool = False
+    condition: ConditionPart | None = None
 
 
 class PreemptionChoices(msgspec.Struct, frozen=True):

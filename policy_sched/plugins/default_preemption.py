@@ -42,6 +42,7 @@ from policy_sched.preemption import (
     Eviction,
     PreemptionAttempt,
     PreemptionSearch,
+    Taken,
     rules_of,
 )
 
@@ -78,6 +79,9 @@ NEVER: Final = "not eligible due to preemptionPolicy=Never."
 RULED_OUT: Final = "not eligible due to a rule of {}."
 TOO_LONG: Final = "the search for victims takes too long"
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
+
+ASKED: Final = 500
+"""Pods of which `refused` is told why they are no victims."""
 
 #: Condition of a pod to be disrupted, and its reason where a scheduler set it.
 DISRUPTION_TARGET: Final = "DisruptionTarget"
@@ -159,6 +163,31 @@ class Preemption:
         reasons = histogram({**result, rest: others} if others else result)
         text = f"0/{diagnosis.node_count} nodes are available: {reasons}."
         return PostFilterResult(_status(Code.UNSCHEDULABLE, text), nominated_node="")
+
+    def refused(self, pod: PodInfo) -> dict[str, list[PodInfo]]:
+        """Return pods that are no victims, by the part of ``victim`` that is false for them.
+
+        Those of one node after the other are asked, the least important first, at most `ASKED`.
+        """
+        refused: dict[str, list[PodInfo]] = {}
+        rules, nodes, asked = self._rules, self._handle.nodes, 0
+        if not rules.eligible(pod):
+            return refused
+        for node in range(nodes.n):
+            others = list(nodes.pods_on(node).values())
+            stored = [self._handle.cache.pod_row(other.uid) for other in others]
+            rows = np.array([row for row in stored if row is not None], np.intp)
+            order = np.lexsort(rules.victim_order(pod)(rows)[::-1])[::-1] if rows.size else rows
+            taken: list[Taken] = []
+            for place in order.tolist():
+                victim = self._handle.pods.infos[rows.item(place)]
+                if victim is None or asked >= ASKED:
+                    continue
+                asked += 1
+                part = rules.false_part(pod, (victim, node), taken)
+                if not rules.takes(pod, [(victim, node)], taken) and part:
+                    refused.setdefault(part, []).append(victim)
+        return refused
 
     def _elsewhere(self, attempt: PreemptionAttempt, best: int, node: str) -> NodeEviction | None:
         """Return what evicting on another node would be."""

@@ -13,6 +13,7 @@ from policy_sched.preemption.policy_section import (
     BoundPreemption as BoundPreemption,
     CandidateNodes as CandidateNodes,
     Case as Case,
+    Taken as Taken,
 )
 from policy_sched.preemption.rules import NodeKey as NodeKey, rules_of as rules_of
 from policy_sched.preemption.search import (

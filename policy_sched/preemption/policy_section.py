@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policy_sched.cluster.tables import NodeTable, PodRows, PodTable, Scope
-from policy_sched.language import BoundUnit, Choice, PreemptionChoices
+from policy_sched.language import BoundUnit, Choice, ConditionPart, PreemptionChoices
 from policy_sched.language.codegen import Rows, VictimScope
 from policy_sched.language.ir import Reads
 from policy_sched.language.runtime import Runtime
@@ -79,6 +79,7 @@ class BoundPreemption:
         self._victim_order = [bound(choice) for choice in choices.victim_order]
         self._node_order = [bound(choice) for choice in choices.node_order]
         self._unit = None if choices.unit is None else bound(choices.unit)
+        self._condition = choices.victim.condition
 
     def eligible(self, pod: PodInfo, now: int) -> bool:
         """Return whether the pod may evict others at all."""
@@ -134,6 +135,34 @@ class BoundPreemption:
         finally:
             self._runtime.taken = ()
         return True
+
+    def false_part(
+        self, pod: PodInfo, now: int, victim: tuple[PodInfo, int], taken: Sequence[Taken]
+    ) -> str:
+        """Return the part of the condition of victims that is false for one, or that fails.
+
+        ``victim``: it and the row of its node. ``taken``: the pods that go before it.
+        """
+        part = self._condition
+        if part is None:
+            return ""
+        case, row = Case(now, victim[0]), victim[1]
+
+        def holds(part: ConditionPart) -> bool:
+            value = BoundUnit(part.unit, self._runtime).evaluate(0, pod, case, row)
+            return not isinstance(value, Failure) and bool(value)
+
+        self._runtime.taken = taken
+        try:
+            while part.parts:
+                if part.branches:
+                    test, then, otherwise = part.parts
+                    part = then if holds(test) else otherwise
+                else:
+                    part = next((inner for inner in part.parts if not holds(inner)), part.parts[-1])
+        finally:
+            self._runtime.taken = ()
+        return part.text
 
     @property
     def units_are_groups(self) -> bool:

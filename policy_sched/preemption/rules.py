@@ -65,7 +65,7 @@ class PreemptionRules(msgspec.Struct, frozen=True):
 
     ``eligible``: whether the pod may evict at all. ``victim``: which of many pods it may evict, as
     bools of their shape; where there is no pod the value does not count. ``takes``, ``unit``,
-    ``units_are_groups``: see `BoundPreemption`. ``victim_order``: the most
+    ``false_part``, ``units_are_groups``: see `BoundPreemption`. ``victim_order``: the most
     important pod has the smallest key; it is the first to be reprieved; ``order_reads_pod``: it is
     another one for each pod that evicts. ``node_order``: keys of candidates, the deciding one
     first; a later one is computed only for those that share the smallest value so far;
@@ -78,6 +78,7 @@ class PreemptionRules(msgspec.Struct, frozen=True):
     victim: Callable[[PodInfo, PodRows], NDArray[np.bool_]]
     takes: Callable[[PodInfo, Sequence[tuple[PodInfo, int]], list[Taken]], bool]
     unit: Callable[[PodInfo, GroupCounts], str] | None
+    false_part: Callable[[PodInfo, tuple[PodInfo, int], Sequence[Taken]], str]
     units_are_groups: bool
     victim_order: Order
     order_reads_pod: bool
@@ -108,6 +109,7 @@ def rules_of(bound: BoundPreemption, pods: PodTable, now: Callable[[], int]) -> 
         victim=lambda pod, others: bound.victim(pod, now(), others),
         takes=lambda pod, unit, taken: bound.takes(pod, now(), unit, taken),
         unit=bound.unit,
+        false_part=lambda pod, victim, taken: bound.false_part(pod, now(), victim, taken),
         units_are_groups=bound.units_are_groups,
         victim_order=victim_order,
         order_reads_pod=bool(bound.order_reads.pod),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -170,3 +171,73 @@ spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 7}}}]}
     page = tmp_path / "page.html"
     run(["explain", "a/p", *arguments, "--report", str(page)])
     assert "beyond their own: b (cpu 500m)" in page.read_text(encoding="utf-8")
+
+
+def test_explain_tells_what_refused_a_victim(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pod within its quota waited, and nothing said why nobody was evicted for it."""
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    multiPoint: {enabled: [{name: CapacityScheduling}]}
+    postFilter: {disabled: [{name: DefaultPreemption}]}
+""",
+        encoding="utf-8",
+    )
+    (tmp_path / "cluster.yaml").write_text(
+        """\
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: 4, memory: 16Gi, pods: 10}}
+---
+apiVersion: scheduling.x-k8s.io/v1alpha1
+kind: ElasticQuota
+metadata: {name: a, namespace: a}
+spec: {min: {cpu: 2}, max: {cpu: 4}}
+---
+apiVersion: scheduling.x-k8s.io/v1alpha1
+kind: ElasticQuota
+metadata: {name: b, namespace: b}
+spec: {min: {cpu: 3}, max: {cpu: 4}}
+"""
+        + "".join(
+            f"""\
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: {space}}}
+spec: {{{node}containers: [{{name: c, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]}}
+"""
+            for space, name, node, cpu in (
+                ("b", "x", "nodeName: n1, ", 1),
+                ("b", "y", "nodeName: n1, ", 2),
+                ("a", "own", "nodeName: n1, ", 1),
+                ("a", "p", "", 1),
+            )
+        ),
+        encoding="utf-8",
+    )
+    cluster = str(tmp_path / "cluster.yaml")
+    arguments = ["explain", "a/p", "--cluster", cluster, "--config", str(config)]
+    run(arguments)
+    said = capsys.readouterr().out
+    policy = "  no victims for CapacityScheduling: "
+    own = "victim.namespace != pod.namespace"
+    assert f"{policy}a/own; this is false: {own}\n" in said, said
+    borrows = "!victimQuota.used.fitsIn(victimQuota.nominal)"
+    assert f"{policy}b/x, b/y; this is false: {borrows}\n" in said, said
+    run([*arguments, "-o", "json"])
+    refused = json.loads(capsys.readouterr().out)["notVictims"]
+    assert {entry["part"]: entry["pods"] for entry in refused} == {
+        own: ["a/own"],
+        borrows: ["b/x", "b/y"],
+    }
+    page = tmp_path / "page.html"
+    run([*arguments, "--report", str(page)])
+    assert "No victims</h2>" in page.read_text(encoding="utf-8")
