@@ -25,7 +25,7 @@ import numpy as np
 from policy_sched.cluster.cache import Cache
 from policy_sched.language.check.policy import check_expression
 from policy_sched.language.runtime.activation import Activation
-from policy_sched.language.check.definitions import params_type
+from policy_sched.language.values.types import params_type
 from policy_sched.language.expression import (compile_expression)
 from policy_sched.model.pod_info import PodInfo
 from policy_sched.testing import make_node, make_pod

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
 from policy_sched.errors import Severity
-from policy_sched.language.check.definitions import params_type
 from policy_sched.language.check.expressions import check_tree
 from policy_sched.language.check.scope import Counted, Definitions
 from policy_sched.language.diagnostics import Problem
@@ -23,6 +22,7 @@ from policy_sched.language.stdlib.environment import Overload, policy_environmen
 from policy_sched.language.syntax import ast, parse
 from policy_sched.language.values import types
 from policy_sched.language.values.limits import LimitError
+from policy_sched.language.values.types import params_type
 from policy_sched.model.pod_info import PodInfo
 from tests.examples import scaled
 
