@@ -254,7 +254,7 @@ class KueueCluster:
         info, queue = model.PodInfo.of(pod), self._scheduler.queue
         pod_gone(self._scheduler, info)
         if not info.node_name:  # as in Kueue a waiting workload that goes wakes its tree, too
-            trees = self._scheduler.handle.nodes.quotas.values()
+            trees = [*self._scheduler.handle.nodes.quotas.values()]
             parked = [
                 other.info.uid
                 for other in queue.unschedulable()
