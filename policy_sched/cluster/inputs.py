@@ -223,6 +223,8 @@ class _Input:
         self._nodes = nodes
         self._problems = problems
         self._bytes = 0
+        self._kept_bytes: dict[Place, int] = {}
+        """Of objects whose last version was refused for bytes: those of the one that stays."""
         self.keys: dict[Place, str] = {}
         """The key of each object."""
         self._holders: dict[str, tuple[tuple[Place, Any], ...]] = {}
@@ -236,12 +238,17 @@ class _Input:
 
     def changed(self, old: ApiObject | None, new: ApiObject | None) -> None:
         """Follow a change of an object."""
-        self._bytes += _size(new) - _size(old)
-        if isinstance(new, CustomObject) and self._bytes > MAX_BYTES:
-            self._bytes -= _size(new)
+        item = new or old
+        counted = None if item is None else self._kept_bytes.pop(_place(item), None)
+        before = _size(old) if counted is None else counted
+        if isinstance(new, CustomObject) and self._bytes - before + _size(new) > MAX_BYTES:
+            if before:
+                self._kept_bytes[_place(new)] = before
             new.content = None  # nothing holds it any more
             self._refuse(_place(new), f"the objects have more than {MAX_BYTES >> 20} MiB")
-        elif new is not None:
+            return
+        self._bytes += _size(new) - before
+        if new is not None:
             self.put(new, self._now())
         elif old is not None:
             self.remove(old)

@@ -281,7 +281,8 @@ def _head(explanation: Explanation) -> Iterator[str]:
         yield f"{pod} is not placed: the attempt fails, and is tried again after a backoff"
         yield f"  {explanation.message}"
     elif explanation.best and explanation.after_queue and not explanation.node:
-        yield f"{pod} is not placed, though {explanation.feasible} of {nodes} are feasible"
+        verb = "is" if explanation.nodes == 1 else "are"
+        yield f"{pod} is not placed, though {explanation.feasible} of {nodes} {verb} feasible"
         yield f"  {explanation.message}"
     elif explanation.best:
         best, feasible = explanation.best, explanation.feasible

@@ -299,7 +299,7 @@ def test_a_pod_that_a_strict_queue_holds(
     held = 'a/a1 was tried in vain and holds it in the strict queue "a"'
     assert run(["explain", "a/a3", *teams, "--after-queue"]) == 0
     assert capsys.readouterr().out.splitlines()[:2] == [
-        "a/a3 is not placed, though 1 of 1 node are feasible",
+        "a/a3 is not placed, though 1 of 1 node is feasible",
         f"  {held}",
     ]
     assert run(["explain", "a/a3", *teams, "--after-queue", "-o", "json"]) == 0

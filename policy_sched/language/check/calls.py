@@ -106,6 +106,8 @@ def _all_of_an_input(node: ast.MethodExpr, scope: Scope) -> ast.Core:
     """Check ``inputs.NAME.all()``."""
     receiver = scope.infer(node.target)
     kind = receiver.type
+    if kind == types.ERROR:  # it is told already
+        return receiver
     if not isinstance(kind, types.InputType) or kind.annotation:
         return macros.expand(node, scope)
     if not kind.most:

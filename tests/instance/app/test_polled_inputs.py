@@ -208,6 +208,8 @@ def _in_a_circle(_request: web.Request) -> web.StreamResponse:
         (_in_a_circle, "redirects more than 3 times"),
         (lambda _: web.Response(text="<html>"), "cannot be used: JSON is malformed"),
         (lambda _: web.Response(text="[" * 100_000), "cannot be used"),
+        (lambda _: web.Response(text='{"a": NaN}'), "cannot be used: JSON is malformed"),
+        (lambda _: web.Response(body=b'{"a": "\xff"}'), "cannot be used"),
         (lambda _: web.json_response([1]), "cannot be used: Expected `object`, got `array`"),
         (lambda _: web.json_response(answer("much")), "Expected `int`, got `str`"),
         (lambda _: web.Response(status=404), "answered 404 Not Found"),

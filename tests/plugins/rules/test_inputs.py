@@ -193,6 +193,21 @@ def test_objects_have_so_many_bytes_together(
     assert (told(scheduler), quotas(scheduler)) == ([], 1)
 
 
+def test_a_version_refused_for_bytes_leaves_those_of_the_one_that_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An object that grew too large made room for others, though its old version still counted."""
+    monkeypatch.setattr("policy_sched.cluster.inputs.MAX_BYTES", 3000)
+    scheduler = scheduler_of(tmp_path, preEnqueue=[{"expression": OPEN, "message": "closed"}])
+    seen(scheduler, json_quota("q0", 2000))
+    seen(scheduler, json_quota("q0", 4000))
+    seen(scheduler, json_quota("q1", 2000))
+    assert (len(told(scheduler)), quotas(scheduler)) == (2, 1)
+    seen(scheduler, json_quota("q0", 500))
+    seen(scheduler, json_quota("q1", 2000))
+    assert (told(scheduler), quotas(scheduler)) == ([], 2)
+
+
 def test_holders_of_a_key_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """100 of them; here 2. The oldest counts, the others are told, each for its reason."""
     monkeypatch.setattr("policy_sched.cluster.inputs.MAX_SHARED", 2)
