@@ -261,7 +261,7 @@ class PolicyCompiler:
                 kinds.append(CompiledQuotaObjects(name, rules, unit, paths, shown))
         if pods is None or len(kinds) < len(names):
             return None
-        return CompiledQuotas(identity, pods, tuple(kinds), given.caps)
+        return CompiledQuotas(identity, pods, tuple(kinds), given.caps, given.shares_cluster)
 
     def _aggregate(
         self, given: diagnostics.AggregateRule[check.Checked]

@@ -322,13 +322,15 @@ class CompiledQuotas(msgspec.Struct, frozen=True):
     """An entry of ``quotas``: ``identity`` is the name that the cluster knows it by.
 
     ``kinds``: the objects that pods count to, and those of parents where these have a kind of
-    their own. ``caps``: parents have no more than their own.
+    their own. ``caps``: parents have no more than their own. ``shares_cluster``: roots share
+    what the nodes have.
     """
 
     identity: str
     pods: Unit
     kinds: tuple[CompiledQuotaObjects, ...]
     caps: bool = False
+    shares_cluster: bool = False
 
 
 class QueueOrderUnits(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from typing import Final, TypeVar
 from msgspec import structs
 
 from policy_sched import errors, framework
+from policy_sched.cluster.tables import QUEUED
 from policy_sched.explain import filter_parts
 from policy_sched.framework.runtime import Runner
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
@@ -214,11 +215,17 @@ class _Course:
         self._pending = {pod_name(pod): pod for pod in scenario.pending}
         self._queued = {pod_name(pod): PodInfo.of(pod) for pod in scenario.pending}
         self._waits: dict[str, Observation] = {}
+        self._aggregates = self._scheduler.handle.nodes.aggregates
+        self._aggregates.join(
+            QUEUED, lambda: [(pod, "") for pod in self._queued.values()], lambda: None
+        )
 
     def delete(self, name: str) -> None:
         """Take a pod away."""
         pod_gone(self._scheduler, PodInfo.of(self._pod(name)))
-        self._queued.pop(name, None)
+        waited = self._queued.pop(name, None)
+        if waited is not None:
+            self._aggregates.leave(QUEUED, waited, -1)
         _end_waits(self._scheduler, self._waits)
 
     def queue(self) -> ExpectedOutcome:
@@ -239,6 +246,7 @@ class _Course:
         if scenario.plugin and times > 1:
             nominator.clear(info.uid)  # recorded decisions try no node first
         self._queued[name] = info
+        self._aggregates.come(QUEUED, info, -1)
         queue = self.queue().queue if expected is not None and expected.queue is not None else None
         outcome = self._groups.decide(info)
         if outcome is None:

@@ -72,6 +72,7 @@ def add_quotas(nodes: NodeTable) -> None:
     kind = QuotaKind("grants", objects, lambda grant: grant)
     quotas = Quotas(lambda pod: pod.namespace, [kind], nodes.total_allocatable)
     nodes.aggregates.add(QUOTA.identity, quotas.used)
+    quotas.count = lambda wanted: nodes.aggregates.add("demand", wanted)
     nodes.quotas = {QUOTA.identity: quotas}  # type: ignore[assignment] # no policy keeps them
 
 

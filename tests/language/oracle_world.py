@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, Final
 
 from policy_sched.cluster.tables.quotas import WHOLE, Grant
@@ -314,6 +315,10 @@ def quota_field(record: QuotaRecord, name: str) -> Any:
             return Resources(grant.limit)
         case "share":
             return model.share(place)
+        case "saturation":
+            fair = quota_field(record, "fair")
+            used = quota_field(record, "used").items()
+            return max((n / fair[r] if fair.get(r) else inf for r, n in used if n > 0), default=0.0)
         case "dominant":
             whole = cluster_field(ClusterRecord(record.world), "allocatable")
             used = quota_field(record, "used").items()
@@ -326,8 +331,8 @@ def _quota_amounts(record: QuotaRecord, model: Model, name: str) -> Resources:
     place, before = record.place, replace(record, requests=()).model
     names = model.names()
     match name:
-        case "used" | "nominal":
-            value = getattr(model, name)
+        case "used" | "nominal" | "demand" | "fair":  # no pod of a world is queued
+            value = model.used if name == "demand" else getattr(model, name)
             amounts = {r: value(place, r) for r in names}
             return Resources({r: n for r, n in amounts.items() if n})
         case "borrowed":

@@ -55,6 +55,7 @@ def test_policy_compiles_without_diagnostics(folder: Path) -> None:
         "cohorts",
         "coscheduling",
         "dominant-resource-fairness",
+        "proportion",
         "qossort",
         "topological-sort",
     )

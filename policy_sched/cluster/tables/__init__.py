@@ -8,6 +8,7 @@ from policy_sched.cluster.tables.aggregates import (
     BOUND as BOUND,
     NEVER as NEVER,
     NOMINATED as NOMINATED,
+    QUEUED as QUEUED,
     ROOT as ROOT,
     Aggregate as Aggregate,
     Aggregates as Aggregates,

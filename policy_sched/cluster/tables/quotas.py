@@ -11,19 +11,24 @@ Where parents add (``caps`` is False) the nominal amounts of a node are its own 
 children lend. Where they cap, the children share what the parent has; what a child keeps counts
 at the parent as if it were used.
 
+What the queued pods ask for besides counts in a second aggregate, once a rule reads it. Fair shares
+are worked out from the root down, for all nodes together.
+
 Pods that are counted besides, as in a dry run, are differences by node, which follow the same way
 up. Nothing is written for them.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from policy_sched.cluster.tables.aggregates import BOUND, Aggregate, Contribution, OtherPod
+from policy_sched.cluster.tables.aggregates import BOUND, QUEUED, Aggregate, Contribution, OtherPod
 from policy_sched.cluster.tables.dependencies import ANY
 from policy_sched.cluster.tables.inputs import InputTable
 from policy_sched.cluster.tables.schema import MAX_SUM
@@ -182,6 +187,103 @@ class _Tree:
         else:
             del parent.children[node]
             node.parent = None
+
+    def asked(self, node: _Node, name: str, own: _Amounts, out: dict[_Node, int]) -> int:
+        """Return what a node may use if all pods of ``own`` run; ``out`` has those below, too."""
+        below = [
+            self.carried(child, name, self.asked(child, name, own, out))[0]
+            for child in node.children
+        ]
+        total = own.get(node, {}).get(name, 0) + sum(below)
+        borrows, limit = node.grant.borrows.get(name), node.grant.limit.get(name)
+        if node.parent is not None and borrows is not None:
+            total = min(total, self.nominal(node, name) + borrows)
+        if limit is not None:
+            total = min(total, limit)
+        out[node] = max(0, total)
+        return out[node]
+
+    def demand(self, node: _Node, name: str, own: _Amounts) -> int:
+        """Return what counts at a node if all pods of ``own`` run, limits or no."""
+        below = (self.carried(c, name, self.demand(c, name, own))[0] for c in node.children)
+        return own.get(node, {}).get(name, 0) + sum(below)
+
+    def share_out(  # what there is, and of whom what is asked
+        self,
+        node: _Node,
+        name: str,
+        fair: int,
+        own: _Amounts,
+        asked: Mapping[_Node, int],
+        out: _Over,
+    ) -> None:
+        """Let a node have its fair share, and share it out below: its own pods come first."""
+        out.setdefault(node, {})[name] = fair
+        if not node.children:
+            return
+        rest = max(0, fair - own.get(node, {}).get(name, 0))
+        children = sorted(node.children, key=_order_of)
+        claims = [self.carried(child, name, asked[child])[0] for child in children]
+        granted = [min(self.nominal(child, name), asked[child]) for child in children]
+        sure = [
+            self.carried(child, name, amount)[0]
+            for child, amount in zip(children, granted, strict=True)
+        ]
+        for child, part in zip(children, _divided(rest, children, claims, sure), strict=True):
+            most = asked[child]
+            got = part if self.caps else part + min(self.kept(child, name), most)
+            self.share_out(child, name, min(got, most), own, asked, out)
+
+
+_Amounts: TypeAlias = Mapping[_Node, Resources]
+
+
+def _order_of(node: _Node) -> tuple[int, str]:
+    return node.kind, node.key
+
+
+def _divided(
+    amount: int, nodes: Sequence[_Node], claims: Sequence[int], sure: Sequence[int]
+) -> list[int]:
+    """Return the parts of nodes: what is surely theirs, then the rest by priority and weight.
+
+    Where the amount does not hold what is surely theirs, it is divided in proportion to that.
+    """
+    rest = amount - sum(sure)
+    if rest < 0:
+        return _filled(amount, sure, sure)
+    parts = [*sure]
+    for priority in sorted({node.grant.priority for node in nodes}, reverse=True):
+        here = [i for i, node in enumerate(nodes) if node.grant.priority == priority]
+        asked = [claims[i] - sure[i] for i in here]
+        more = _filled(rest, asked, [nodes[i].grant.weight for i in here])
+        rest -= sum(more)
+        for i, part in zip(here, more, strict=True):
+            parts[i] += part
+    return parts
+
+
+def _filled(amount: int, asked: Sequence[int], weights: Sequence[int]) -> list[int]:
+    """Divide an amount by weight; nobody has more than he asks for (water filling).
+
+    What is left over by rounding goes to the first of those who ask for more, one unit each.
+    """
+    parts = [0] * len(asked)
+    asking = [i for i, most in enumerate(asked) if most > 0 and weights[i] > 0]
+    asking.sort(key=lambda i: Fraction(asked[i], weights[i]))
+    total = sum(weights[i] for i in asking)
+    for position, i in enumerate(asking):
+        if asked[i] * total > amount * weights[i]:
+            others = sorted(asking[position:])
+            for j in others:
+                parts[j] = amount * weights[j] // total
+            for j in others[: amount - sum(parts[j] for j in others)]:
+                parts[j] += 1
+            break
+        parts[i] = asked[i]
+        amount -= asked[i]
+        total -= weights[i]
+    return parts
 
 
 def _up(node: _Node | None) -> Iterator[_Node]:
@@ -396,6 +498,50 @@ class QuotaState(msgspec.Struct):
         parts = ((used, capacity(name)) for name, used in self.used.items())
         return max((used / total for used, total in parts if total > 0), default=0.0)
 
+    def _own_demand(self) -> dict[_Node, Resources]:
+        assert self._quotas is not None, "there are quotas where a quota exists"
+        own: dict[_Node, Resources] = self._quotas.demanded(self._apart, self._others)
+        for node, request in self._demand:
+            own[node] = _sum(own.get(node, {}), request)
+        return own
+
+    @property
+    def demand(self) -> Resources:
+        """What counts here if all queued pods ran, too."""
+        if self._quotas is None:
+            return {}
+        own, tree = self._own_demand(), self._tree()
+        if self._node is self._quotas.whole:
+            total: Counter[str] = Counter()
+            for amounts in own.values():
+                total.update(amounts)
+            return {name: min(MAX_SUM, amount) for name, amount in total.items() if amount}
+        names = dict.fromkeys(name for amounts in own.values() for name in amounts)
+        if tree.caps:
+            names.update(dict.fromkeys(self._names()))
+        demand = {name: tree.demand(self._node, name, own) for name in names}
+        return {name: min(MAX_SUM, amount) for name, amount in demand.items() if amount}
+
+    @property
+    def fair(self) -> Resources:
+        """Its fair share: min(nominal, demand), then the rest by priority and weight."""
+        if self._quotas is None:
+            return {}
+        fair: Mapping[_Node, Resources] = self._quotas.fair(self._own_demand())
+        amounts = fair.get(self._node, {})
+        return {name: min(MAX_SUM, amount) for name, amount in amounts.items() if amount}
+
+    @property
+    def saturation(self) -> float:
+        """The greatest part of its fair share that it uses; infinite where it has none."""
+        used = {name: amount for name, amount in self.used.items() if amount > 0}
+        if not used:
+            return 0.0
+        fair = self.fair
+        return max(
+            amount / fair[name] if fair.get(name) else math.inf for name, amount in used.items()
+        )
+
 
 NO_QUOTA: Final = QuotaState()
 
@@ -436,7 +582,8 @@ class Quotas:
 
     ``key_of``: the key of a pod, "" for none. ``kinds``: the objects that pods count to, and those
     of parents where these have a kind of their own. ``capacity``: the sum of a resource over all
-    nodes of the cluster. ``caps``: see above. ``depends``: see `Aggregate`.
+    nodes of the cluster. ``caps``: see above. ``shares_cluster``: fair shares of roots are parts of
+    the capacity; else a root shares out its nominal amounts. ``depends``: see `Aggregate`.
     """
 
     def __init__(
@@ -446,6 +593,7 @@ class Quotas:
         capacity: Callable[[str], int],
         *,
         caps: bool = False,
+        shares_cluster: bool = False,
         **depends: Any,
     ) -> None:
         self.key_of = key_of
@@ -455,8 +603,14 @@ class Quotas:
         """Those that were read since they changed last."""
         self.tree = _Tree(caps=caps)
         self.used = _Used(frozenset({BOUND}), self._contribute, **depends)
+        self.shares_cluster = shares_cluster
+        self._wanted: Aggregate | None = None
+        self._depends = depends
+        self._fair: tuple[Any, _Over] | None = None
+        self.count: Callable[[Aggregate], None] = lambda _: None
+        """Called with the aggregate of what pods ask for when a rule first reads it."""
         self.version = 0
-        """How many objects changed."""
+        """How many objects or capacities changed."""
         self.tell: Callable[[str, str, str], None] = lambda _input, _key, _why: None
         """Called with input, key and reason where an object counts otherwise than it says; a reason
         "" says that it does so no longer."""
@@ -468,8 +622,9 @@ class Quotas:
         self._heights: dict[_Node, int] = {}
         self.nested = False
         """Whether an object named a parent, so that what one uses may change what others have."""
-        self._total = _Node()
-        self._total.record = self
+        self.whole = _Node()
+        """Stands for all quotas together."""
+        self.whole.record = self
         self._granted = -1
         """The version of what all grant together."""
         for number, given in enumerate(self.kinds):
@@ -557,6 +712,7 @@ class Quotas:
         """A node or namespace changed: the cache has those objects, by name."""
         if any(self._capacity(read) != total for read, total in self._capacities.items()):
             self._capacities.clear()
+            self.version += 1
             self.used.changed(ANY)
         for number, given in enumerate(self.kinds):
             if type(given.objects.by_key) is not dict:
@@ -670,7 +826,7 @@ class Quotas:
         for name, amount in before.items():
             more[name] = more.get(name, 0) - amount
         self.tree.carry(node, more, {})
-        self.tree.carry(self._total, more, {})
+        self.tree.carry(self.whole, more, {})
 
     def _carry(self) -> None:
         """Carry up what changed."""
@@ -685,7 +841,15 @@ class Quotas:
     ) -> _Over:
         """Return how nodes differ without a pod and with changes of others; see `Aggregate`."""
         over: _Over = {}
-        counted, uid = self.used.counted, "" if apart is None else apart.uid
+        for node, amounts in self._changes(self.used, apart, others):
+            self.tree.overlay(over, total or node, amounts)
+        return over
+
+    def _changes(
+        self, of: Aggregate, apart: PodInfo | None, others: Iterable[OtherPod]
+    ) -> Iterator[tuple[_Node, Resources]]:
+        """Yield nodes with what pods of their key differ by; see `_differences`."""
+        counted, uid = of.counted, "" if apart is None else apart.uid
         changes = [(-1, counted.get(uid))]
         for sign, pod, row in others:
             own = counted.get(pod.uid)
@@ -696,9 +860,54 @@ class Quotas:
         for sign, own in changes:
             node = None if own is None else self._nodes[0].get(str(own.key))
             if own is not None and node is not None and node.record is not None:
-                amounts = {name: sign * amount for name, amount in own.value.items()}
-                self.tree.overlay(over, total or node, amounts)
-        return over
+                yield node, {name: sign * amount for name, amount in own.value.items()}
+
+    # What is asked for.
+
+    @property
+    def wanted(self) -> Aggregate:
+        """What pods on nodes use and queued pods ask for, by key; counted from the first read."""
+        if self._wanted is None:
+            sources = frozenset({BOUND, QUEUED})
+            self._wanted = Aggregate("sumOfResources", sources, self._contribute, **self._depends)
+            self.count(self._wanted)
+        return self._wanted
+
+    def demanded(
+        self, apart: PodInfo | None = None, others: Iterable[OtherPod] = ()
+    ) -> dict[_Node, Resources]:
+        """Return by node what pods of its own key ask for, bound ones too."""
+        own: dict[_Node, Resources] = {}
+        wanted = self.wanted
+        for key in wanted.all_keys():
+            node = self._nodes[0].get(key)
+            if node is not None and node.record is not None:
+                own[node] = wanted.value(key)
+        for node, amounts in self._changes(wanted, apart, others):
+            own[node] = _sum(own.get(node, {}), amounts)
+        return own
+
+    def fair(self, own: _Amounts) -> _Over:
+        """Return the fair shares of all nodes where pods of their own keys ask for this."""
+        state = self.version, own
+        if self._fair is not None and self._fair[0] == state:
+            return self._fair[1]
+        fair: _Over = {}
+        names = sorted({name for amounts in own.values() for name in amounts})
+        nodes = (node for below in self._nodes for node in below.values())
+        roots = sorted((node for node in nodes if node.parent is None), key=_order_of)
+        for name in names:
+            asked: dict[_Node, int] = {}
+            claims = [self.tree.asked(root, name, own, asked) for root in roots]
+            granted = [self.tree.nominal(root, name) for root in roots]
+            parts = [min(amounts) for amounts in zip(claims, granted, strict=True)]
+            if self.shares_cluster:
+                parts = _divided(self.capacity(name), roots, claims, parts)
+            for root, part in zip(roots, parts, strict=True):
+                self.tree.share_out(root, name, part, own, asked, fair)
+            fair.setdefault(self.whole, {})[name] = sum(parts)
+        self._fair = (self.version, own), fair  # after capacities were read
+        return fair
 
     def state(
         self, key: str, apart: PodInfo | None = None, others: Iterable[OtherPod] = ()
@@ -730,11 +939,11 @@ class Quotas:
                 for node in nodes.values():
                     if not self.tree.caps or node.parent is None:
                         granted.update(node.grant.nominal)
-            self._total.grant = Grant(dict(granted))
+            self.whole.grant = Grant(dict(granted))
             self._granted = self.version
         counted = others or (apart is not None and apart.uid in self.used.counted)
-        over = self._differences(apart, others, self._total) if counted else {}
-        return QuotaState(self, self._total, over, apart, others)
+        over = self._differences(apart, others, self.whole) if counted else {}
+        return QuotaState(self, self.whole, over, apart, others)
 
 
 def _text(name: str, amounts: Resources) -> str:

@@ -657,8 +657,13 @@ def check_quotas(
             for kind in kinds
         ]
         names = "|".join(kind.of.text.removeprefix("inputs.") for kind in kinds)
-        identity = f"{names}#{_digest(source, (given.pods.text, rules, given.caps))}"
-        checked.append(QuotaRule(given.name, pods, objects, parents, given.caps, identity))
+        parts = given.pods.text, rules, given.caps, given.shares_cluster
+        identity = f"{names}#{_digest(source, parts)}"
+        checked.append(
+            QuotaRule(
+                given.name, pods, objects, parents, given.caps, given.shares_cluster, identity
+            )
+        )
     return tuple(checked)
 
 

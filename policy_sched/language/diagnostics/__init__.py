@@ -261,7 +261,8 @@ class QuotaRule(msgspec.Struct, Generic[E], frozen=True):
     """The entry of ``quotas``: whose objects they are, and what is read of pods and them.
 
     ``parents``: objects of a kind of their own that parents are. ``caps``: a parent has no more
-    than its own. ``identity``, once checked, names what the cluster keeps of it.
+    than its own. ``shares_cluster``: roots share what the nodes have. ``identity``, once
+    checked, names what the cluster keeps of it.
     """
 
     name: Text
@@ -269,6 +270,7 @@ class QuotaRule(msgspec.Struct, Generic[E], frozen=True):
     objects: QuotaObjects[E]
     parents: QuotaObjects[E] | None = None
     caps: bool = False
+    shares_cluster: bool = False
     identity: str = ""
 
 

@@ -50,6 +50,8 @@ _DYNAMIC: Final = frozenset(
 )
 _PATHS_OF_CTX: Final = {"queued": "queue", "pod_group": "podGroup", "key": "key"}
 _OF_INPUTS: Final = (ops.INPUT, ops.INPUT_ALL, ops.INPUT_ROOT)
+_OF_DEMAND: Final = frozenset({"demand", "fair", "saturation"})
+"""Fields of quotas that depend on pods that wait, and on all quotas."""
 _OF_QUOTAS: Final = (ops.QUOTA, ops.VICTIM_QUOTA, ops.QUOTA_TOTAL)
 """Their data is the identity of the input, and after a # more."""
 #: What of an attempt changes without any change of a node: the time, and how many wait.
@@ -243,6 +245,8 @@ def _read_of_node(op: graph.Op) -> str | None:
 def _attribute_read(op: graph.Op) -> str | None:
     """Return the field of a node, or of all nodes, that an attribute of an object is."""
     name = str(op.data)
+    if name in _OF_DEMAND:
+        return "demand"
     match op.args[0].kind:
         case ops.NODE_AT:
             path = name.rsplit(".", 1)[-1]
@@ -259,7 +263,16 @@ def _attribute_read(op: graph.Op) -> str | None:
 
 
 def _scope_of(name: str) -> Scope:
-    if name in ("domain", "domainNodes", "cluster", "aggregates", "quota", "quotas", "victimQuota"):
+    if name in (
+        "domain",
+        "domainNodes",
+        "cluster",
+        "aggregates",
+        "quota",
+        "quotas",
+        "victimQuota",
+        "demand",
+    ):
         return Scope.CLUSTER
     return Scope.NODE if name in _DYNAMIC else Scope.STATIC
 

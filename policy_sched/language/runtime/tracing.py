@@ -44,6 +44,7 @@ class TracedRuntime(Runtime):
         for kind in quotas.kinds:
             self._dependencies.read(kind.objects, tables.ANY)
         self._dependencies.read(quotas.used, tables.ANY)
+        self._dependencies.read(quotas.wanted, tables.ANY)
         return super().quota_total(name, pod)
 
     def input(self, identity: str) -> Mapping[str, Any]:
@@ -119,4 +120,7 @@ class _TracedQuota:
             for kind in quotas.kinds:
                 self._dependencies.read(kind.objects, tables.ANY)
             self._dependencies.read(quotas.used, tables.ANY if quotas.nested else key)
+        if attribute in ("demand", "fair", "saturation", "path", "with_request"):
+            self._dependencies.read(quotas.wanted, tables.ANY)
+            self._dependencies.read(quotas.used, tables.ANY)
         return getattr(self._quota(self._name, self._pod), attribute)

@@ -543,11 +543,14 @@ def _quotas(given: CompiledQuotas, table: NodeTable, runtime: Runtime) -> Quotas
         ],
         table.total_allocatable,
         caps=given.caps,
+        shares_cluster=given.shares_cluster,
         reads_namespaces=("namespaceObject",) in reads.pod,
         inputs=reads.objects,
         roots=reads.inputs,
     )
     quotas.tell = table.quota_problem
+    aggregates, name = table.aggregates, f"{given.identity}/demand"
+    quotas.count = lambda wanted: aggregates.add(name, wanted)
     for (identity, key), why in quotas.problems.items():
         quotas.tell(identity, key, why)
     table.quotas[given.identity] = quotas

@@ -71,6 +71,7 @@ _NODE_CHANGES: Final = {
     "aggregates": ActionType.UPDATE_NODE_LABEL | ActionType.DELETE,
     "quota": ActionType.UPDATE_NODE_ALLOCATABLE | ActionType.DELETE,
     "quotas": ActionType.UPDATE_NODE_ALLOCATABLE | ActionType.DELETE,
+    "demand": ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE | ActionType.DELETE,
     "aggregatesOfNode": ActionType(0),
     "deviceResources": ActionType(0),
     "deviceAllocatable": ActionType.UPDATE_NODE_LABEL,
@@ -97,6 +98,7 @@ _POD_CHANGES: Final = {
     "aggregatesOfNode": _GOES | _COMES,
     "quota": _GOES | ActionType.UPDATE_POD_LABEL,
     "quotas": _GOES | ActionType.UPDATE_POD_LABEL,
+    "demand": _GOES | ActionType.UPDATE_POD_LABEL,
 }
 #: What of a waiting pod can change, as PodInfo has it.
 _OWN_CHANGES: Final = {
@@ -229,7 +231,8 @@ def _events(
             hint = _asks_again(helps, _evicts_none) if alone else None
             yield ClusterEventWithHint(ASSIGNED_POD_ADD, hint, alike=alike)
     waiting = any({"queued", "gated"} & {*one.sources} for one in sections.aggregates)
-    if waiting and "aggregates" in reads.node | policy.gate_reads.node:
+    read = reads.node | policy.gate_reads.node
+    if (waiting and "aggregates" in read) or "demand" in read:
         yield ClusterEventWithHint(_WAITING_POD)
     if policy.sections.inputs:
         yield ClusterEventWithHint(_INPUT, _of_inputs(policy, reads, helps, may_evict), alike=alike)

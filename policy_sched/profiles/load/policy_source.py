@@ -292,6 +292,7 @@ def _quota(text: _Texts, i: int, given: models.Quota) -> diagnostics.QuotaRule[d
         if given.parents is None
         else _quota_objects(text, given.parents, *at, "parents"),
         caps=given.inner == "caps",
+        shares_cluster=given.shares == "cluster",
     )
 
 

@@ -406,6 +406,8 @@ class Quota(QuotaObjects):
     """Objects of a kind of their own that parents are, as cohorts of queues."""
     inner: Literal["adds", "caps"] = "adds"
     """What a parent has: its nominal amounts and what its children lend; or the former alone."""
+    shares: Literal["nominal", "cluster"] = "nominal"
+    """What `quota.fair` shares out: the nominal amounts of each root, or what all nodes have."""
 
 
 class PreFilter(Document):

@@ -124,6 +124,61 @@ class Model:
             most = min(most, nominal + grant.borrows.get(name, most))
         return min(most, grant.limit.get(name, most))
 
+    def _own(self, place: Place, name: str) -> int:
+        if place not in self.grants:
+            return 0
+        return sum(amounts.get(name, 0) for at, amounts in self.pods if at == place)
+
+    def _claim(self, place: Place, name: str, amount: int) -> int:
+        """Return what counts at the parent of what a node has."""
+        kept = self.kept(place, name)
+        return max(amount, kept) if self.caps else max(amount - kept, 0)
+
+    def asks(self, place: Place, name: str) -> int:
+        """Return what a node may use of what its pods ask for."""
+        below = (self._claim(c, name, self.asks(c, name)) for c in self.children(place))
+        asks, grant = self._own(place, name) + sum(below), self.grant(place)
+        if place in self.parents and name in grant.borrows:
+            asks = min(asks, self.nominal(place, name) + grant.borrows[name])
+        return max(0, min(asks, grant.limit.get(name, asks)))
+
+    def fair(self, place: Place, name: str, capacity: int | None = None) -> int:
+        """Return the fair share of a node; ``pods`` are those that ask."""
+        asks = self.asks(place, name)
+        granted = min(self.nominal(place, name), asks)
+        if place not in self.parents:
+            if capacity is None:
+                return granted
+            roots = sorted({*self.grants, *self.parents.values()} - {*self.parents})
+            claims = {root: self.asks(root, name) for root in roots}
+            sure = {root: min(claims[root], self.nominal(root, name)) for root in roots}
+            return self._parts(capacity, claims, sure)[place]
+        parent = self.parents[place]
+        rest = max(0, self.fair(parent, name, capacity) - self._own(parent, name))
+        children = sorted(self.children(parent))
+        asked = {child: self.asks(child, name) for child in children}
+        claims = {child: self._claim(child, name, asked[child]) for child in children}
+        sure = {
+            child: self._claim(child, name, min(self.nominal(child, name), asked[child]))
+            for child in children
+        }
+        part = self._parts(rest, claims, sure)[place]
+        return min(asks, part if self.caps else part + min(self.kept(place, name), asks))
+
+    def _parts(
+        self, amount: int, claims: dict[Place, int], sure: dict[Place, int]
+    ) -> dict[Place, int]:
+        if sum(sure.values()) > amount:
+            return _poured(amount, sure, sure)
+        parts = dict(sure)
+        for priority in sorted({self.grant(place).priority for place in claims})[::-1]:
+            here = [place for place in claims if self.grant(place).priority == priority]
+            more = {place: claims[place] - sure[place] for place in here}
+            weights = {place: self.grant(place).weight for place in here}
+            for place, part in _poured(amount - sum(parts.values()), more, weights).items():
+                parts[place] += part
+        return parts
+
     def share(self, place: Place) -> int:
         """Return Kueue's share."""
         over = {
@@ -159,3 +214,22 @@ class Model:
 
     def _height(self, place: Place) -> int:
         return max((1 + self._height(child) for child in self.children(place)), default=0)
+
+
+def _poured(
+    amount: int, asked: Mapping[Place, int], weights: Mapping[Place, int]
+) -> dict[Place, int]:
+    """Raise the level until nothing is left; vessels are as wide as their weights."""
+    parts = dict.fromkeys(asked, 0)
+    open_ones = [place for place in asked if asked[place] and weights[place]]
+    while open_ones:
+        level = Fraction(amount - sum(parts.values()), sum(weights[p] for p in open_ones))
+        full = [place for place in open_ones if asked[place] <= level * weights[place]]
+        if not full:
+            parts |= {place: int(level * weights[place]) for place in open_ones}
+            break
+        parts |= {place: asked[place] for place in full}
+        open_ones = [place for place in open_ones if place not in full]
+    for place in sorted(open_ones)[: amount - sum(parts.values())]:
+        parts[place] += 1
+    return parts

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from policy_sched.cluster.tables.aggregates import BOUND, OtherPod
+from policy_sched.cluster.tables.aggregates import BOUND, QUEUED, OtherPod
 from policy_sched.cluster.tables.inputs import InputTable
 from policy_sched.cluster.tables.quotas import MAX_DEPTH, Grant, QuotaKind, Quotas, QuotaState
 from policy_sched.model import PodInfo
@@ -17,6 +17,7 @@ from tests.examples import scaled
 from .quota_model import Model, Place
 
 RESOURCES = ("cpu", "memory")
+CAPACITY = 60
 
 
 def _amounts(random: Random, most: int, *, named: float = 0.8) -> dict[str, int]:
@@ -31,6 +32,7 @@ def _grant(random: Random, keys: tuple[str, ...]) -> Grant:
         _amounts(random, 8, named=0.3),
         random.choice((*keys, *keys, "", "nobody")),
         random.choice((0, 500, 1000, 3000)),
+        random.choice((0, 0, 1)),
     )
 
 
@@ -71,12 +73,18 @@ class Cluster:
         else:
             self.told.pop((identity, key), None)
 
-    def made(self) -> Quotas:
+    def made(self, *, shares_cluster: bool = False) -> Quotas:
         """Return quotas that begin with what is there, as after a reload."""
         kinds = [
             QuotaKind(str(i), table, lambda record: record) for i, table in enumerate(self.tables)
         ]
-        quotas = Quotas(lambda pod: pod.namespace, kinds, lambda _: 1000, caps=self.caps)
+        quotas = Quotas(
+            lambda pod: pod.namespace,
+            kinds,
+            lambda _: CAPACITY,
+            caps=self.caps,
+            shares_cluster=shares_cluster,
+        )
         quotas.used.start({}, 0)
         for pod in self.pods.values():
             quotas.used.come(BOUND, pod, -1)
@@ -193,6 +201,55 @@ def test_a_dry_run_counts_as_if_it_were_true(seed: int) -> None:
         counting = [p for p in model.grants if not cluster.caps or p not in model.parents]
         nominal = {n: sum(model.grant(p).nominal.get(n, 0) for p in counting) for n in RESOURCES}
         assert _without_zeros(total.nominal) == _without_zeros(nominal)
+
+
+@pytest.mark.parametrize("seed", range(scaled(60)))
+def test_fair_shares_are_those_of_the_water_that_is_poured(seed: int) -> None:
+    """Queues were shared by what they use alone; who asked for nothing had a share, too."""
+    cluster = Cluster(Random(seed))
+    random = cluster.random
+    for number in range(40):
+        cluster.step(number)
+    whole = random.random() < 0.5
+    quotas = cluster.made(shares_cluster=whole)
+    queued = {pod.uid: pod for pod in (cluster.new_pod(100 + i) for i in range(6))}
+    for source, pods in ((BOUND, cluster.pods), (QUEUED, queued)):
+        for pod in pods.values():
+            quotas.wanted.come(source, pod, -1)
+    for number in range(20):
+        gone = random.choice([*queued])
+        quotas.wanted.leave(QUEUED, gone)
+        del queued[gone]
+        comes = cluster.new_pod(200 + number)
+        queued[comes.uid] = comes
+        quotas.wanted.come(QUEUED, comes, -1)
+        pods = [*cluster.pods.values()]
+        apart = random.choice([*queued.values()])
+        others: list[OtherPod] = [(-1, pod, -1) for pod in random.sample(pods, min(len(pods), 2))]
+        others.append((1, random.choice([*queued.values()]), -1))
+        victims = {pod.uid for sign, pod, _ in others if sign < 0}
+        model = cluster.expected()
+        for key in cluster.keys:
+            state = quotas.state(key, apart, others)
+            if not state.exists:
+                continue
+            request = {"cpu": random.randrange(9)}
+            counted = [p for p in pods if p.uid not in victims]
+            counted += [p for p in queued.values() if p.uid != apart.uid]
+            model.pods = [(Place(0, p.namespace), p.requests) for p in counted]
+            model.pods.append((Place(0, key), request))
+            for i, node in enumerate(state.with_request(request).path):
+                place = Place(len(cluster.tables) - 1 if i else 0, node.name)
+                for name in RESOURCES:
+                    assert node.demand.get(name, 0) == model.used(place, name)
+                    fair = model.fair(place, name, CAPACITY if whole else None)
+                    assert node.fair.get(name, 0) == fair
+                parts = [
+                    amount / node.fair[name] if node.fair.get(name) else float("inf")
+                    for name, amount in node.used.items()
+                    if amount
+                ]
+                assert node.saturation == max(parts, default=0)
 
 
 def _quotas(grants: Mapping[str, Grant], told: dict[str, str], *, caps: bool = False) -> Quotas:
