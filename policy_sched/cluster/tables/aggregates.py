@@ -78,7 +78,7 @@ OtherPod: TypeAlias = tuple[int, PodInfo, int]
 """1 or -1, a pod that counts besides or does not count, and the row of its node (-1: none)."""
 
 
-class Contribution(msgspec.Struct, frozen=True):
+class Contribution(msgspec.Struct, frozen=True, gc=False):
     """What a pod counts with."""
 
     key: Hashable
@@ -457,8 +457,15 @@ class Aggregate(Watched):
             self._note_lookups(source, pod, row)
         if own is None:
             return self._drop(source, pod.uid)
-        self._from.setdefault(pod.uid, {})[source] = pod, own
-        return self._settle(pod.uid)
+        uid = pod.uid
+        if uid not in self._from and self.since is None and len(self._cells) <= MAX_KEYS:
+            # For speed: nearly each pod comes once, from one source.
+            self._from[uid] = {source: (pod, own)}
+            self.counted[uid] = own
+            self._count(own, 1)
+            return (own.key,)
+        self._from.setdefault(uid, {})[source] = pod, own
+        return self._settle(uid)
 
     def leave(self, source: str, uid: str) -> Keys:
         """A pod left a source; return whose values changed."""
@@ -853,9 +860,13 @@ class Aggregates(Watched):
 
     def come(self, source: str, pod: PodInfo, row: int) -> None:
         """A pod came from a source; ``row``: of its node, -1 where that is not known."""
-        for aggregate in self._live():
-            if source in aggregate.sources:
-                self._changed(aggregate, source, row, aggregate.come(source, pod, row))
+        noted = source == BOUND and row >= 0
+        for reference in self.used:  # for speed: not by `_live`, once for each decision
+            aggregate = reference()
+            if aggregate is not None and source in aggregate.sources:
+                keys = aggregate.come(source, pod, row)
+                if keys and (aggregate.by_node or not noted):
+                    self._changed(aggregate, source, row, keys)
 
     def leave(self, source: str, pod: PodInfo, row: int) -> None:
         """A pod left a source."""

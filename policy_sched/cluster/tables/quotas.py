@@ -4,8 +4,7 @@ Theory of operation. An object is a node of the tree. Pods count at the node of 
 aggregate; a key that has no object counts too, so that an object which comes later costs nothing.
 A node keeps what it does not lend: its nominal amounts less ``lends``. What it uses beyond that
 counts at its parent too. A change of a pod or an object is carried up from its node, in time
-proportional to the depth. It is carried when a rule reads the next number, so pods that come and
-go in between are carried together.
+proportional to the depth.
 
 Where parents add (``caps`` is False) the nominal amounts of a node are its own and what its
 children lend. Where they cap, the children share what the parent has; what a child keeps counts
@@ -28,7 +27,14 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from policy_sched.cluster.tables.aggregates import BOUND, QUEUED, Aggregate, Contribution, OtherPod
+from policy_sched.cluster.tables.aggregates import (
+    BOUND,
+    MAX_RESOURCES,
+    QUEUED,
+    Aggregate,
+    Contribution,
+    OtherPod,
+)
 from policy_sched.cluster.tables.dependencies import ANY
 from policy_sched.cluster.tables.inputs import InputTable
 from policy_sched.cluster.tables.schema import MAX_SUM
@@ -86,7 +92,7 @@ class _Node:
         self.grant = NOTHING_GRANTED
         self.parent: _Node | None = None
         self.children: dict[_Node, None] = {}
-        self.own: Resources = {}
+        self.own: dict[str, int] = {}
         """What pods of its own key use."""
         self.used: dict[str, int] = {}
         self.below: dict[str, int] = {}
@@ -547,20 +553,46 @@ NO_QUOTA: Final = QuotaState()
 
 
 class _Used(Aggregate):
-    """What pods use by key, and the keys whose sums changed since they were last carried up."""
+    """What pods use by key; ``carry`` takes a change of what is read of a key.
 
-    def __init__(self, sources: frozenset[str], contribute: Any, **depends: Any) -> None:
-        super().__init__("sumOfResources", sources, contribute, **depends)
+    Changes of keys of which not all is read are carried when a rule reads the next number.
+    """
+
+    def __init__(
+        self, contribute: Any, carry: Callable[[Any, Resources], None], **depends: Any
+    ) -> None:
+        super().__init__("sumOfResources", frozenset({BOUND}), contribute, **depends)
+        self._carry = carry
         self.stale: dict[Any, None] = {}
+        """Keys whose sums are to be carried."""
+        self._cut: set[Any] = set()
+        """Keys of which not all is read."""
 
     def start(self, row_of: Mapping[str, int], n: int) -> None:
         """Forget all pods."""
         self.stale.update(dict.fromkeys(self.all_keys()))
+        self._cut.clear()
         super().start(row_of, n)
 
     def _count(self, own: Contribution, sign: int) -> None:
-        self.stale[own.key] = None
-        super()._count(own, sign)
+        # For speed: the tree has what all keys use together, and a change is carried as it is.
+        key, value = own.key, own.value
+        self.version += 1
+        if self.readers:
+            self.changed(key)
+        cell = self._cells.get(key)
+        if cell is None:
+            cell = self._cells[key] = [0, self._make()]
+        cell[0] += sign
+        cell[1].change(sign, value)
+        if not cell[0]:
+            del self._cells[key]
+        sums = cell[1].amounts
+        if key in self._cut or len(sums) > MAX_RESOURCES or (sums and max(sums.values()) > MAX_SUM):
+            self._cut.add(key)
+            self.stale[key] = None
+        else:
+            self._carry(key, value if sign > 0 else {n: -amount for n, amount in value.items()})
 
 
 class QuotaKind(msgspec.Struct, frozen=True):
@@ -602,7 +634,7 @@ class Quotas:
         self._capacities: dict[str, int] = {}
         """Those that were read since they changed last."""
         self.tree = _Tree(caps=caps)
-        self.used = _Used(frozenset({BOUND}), self._contribute, **depends)
+        self.used = _Used(self._contribute, self._carry_change, **depends)
         self.shares_cluster = shares_cluster
         self._wanted: Aggregate | None = None
         self._depends = depends
@@ -819,7 +851,7 @@ class Quotas:
 
     # What is used.
 
-    def _count(self, node: _Node, own: Resources) -> None:
+    def _count(self, node: _Node, own: dict[str, int]) -> None:
         """Let what pods of a node's key use be this."""
         before, node.own = node.own, own
         more = dict(own)
@@ -828,8 +860,23 @@ class Quotas:
         self.tree.carry(node, more, {})
         self.tree.carry(self.whole, more, {})
 
+    def _carry_change(self, key: Any, more: Resources) -> None:
+        """Let pods of a key use more."""
+        node = self._nodes[0].get(key)
+        if node is None or node.record is None:
+            return
+        own, every = node.own, self.whole.used
+        for name, amount in more.items():
+            own[name] = at_node = own.get(name, 0) + amount
+            every[name] = in_all = every.get(name, 0) + amount
+            if not at_node:
+                del own[name]
+            if not in_all:
+                del every[name]
+        self.tree.carry(node, more, {})
+
     def _carry(self) -> None:
-        """Carry up what changed."""
+        """Carry up what could not be carried as it changed."""
         changed, self.used.stale = self.used.stale, {}
         for key in changed:
             node = self._nodes[0].get(key)

@@ -20,7 +20,7 @@ def key_getter(signature: Signature) -> Callable[[PodInfo], Key]:
     keys = [
         (key.function, attrgetter(key.attribute), key.unless)
         if isinstance(key, PodKey)
-        else (key, _always, ())
+        else (key, None, ())
         for key in signature.keys
     ]
     plain = [key for key in signature.keys if isinstance(key, PodKey)]
@@ -38,14 +38,11 @@ def key_getter(signature: Signature) -> Callable[[PodInfo], Key]:
             return of_fields(pod) + nones
         values = [*of_fields(pod)]
         for key, concerned, unless in keys:
-            values.append(key(pod) if concerned(pod) or any(unless) else None)
+            asked = concerned is None or concerned(pod) or any(unless)
+            values.append(key(pod) if asked else None)
         return tuple(values)
 
     return with_keys
-
-
-def _always(_pod: PodInfo) -> bool:
-    return True
 
 
 def _nothing(_pod: PodInfo) -> tuple[object, ...]:

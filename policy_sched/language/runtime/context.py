@@ -156,8 +156,10 @@ class Runtime:
 
     def quota(self, name: str, pod: model.PodInfo) -> tables.QuotaState:
         """Return the quota of the pod that is decided, without the pod."""
-        quotas = self._quotas_of(name)
-        return quotas.state(quotas.key_of(pod), pod, self._differences())
+        # For speed: what is asked once for each decision is looked up here.
+        quotas = self._quotas.get(name) or self._quotas_of(name)
+        others = self.others if self.table is self._nodes else self._differences()
+        return quotas.state(quotas.key_of(pod), pod, others)
 
     def victim_quota(self, name: str, victim: model.PodInfo) -> tables.QuotaState:
         """Return the quota of a possible victim, without the pods taken before it."""
@@ -166,7 +168,9 @@ class Runtime:
 
     def quota_total(self, name: str, pod: model.PodInfo) -> tables.QuotaState:
         """Return all quotas of an entry together, without the pod that is decided."""
-        return self._quotas_of(name).total(pod, self._differences())
+        quotas = self._quotas.get(name) or self._quotas_of(name)
+        others = self.others if self.table is self._nodes else self._differences()
+        return quotas.total(pod, others)
 
     def _quotas_of(self, name: str) -> tables.Quotas:
         """Return quotas, which exist for as long as the policy is bound."""

@@ -157,30 +157,28 @@ class BoundPodRules:
     def refusal(
         self, pod: PodInfo, cycle: Activation, nominated: Sequence[OtherPod]
     ) -> Refusal | None:
-        """Return why a rule rejects the pod; see `BoundPolicy.pre_filter`."""
-        runtime = self.runtime
-        for others in (tuple(nominated), ()) if nominated else ((),):
-            runtime.others = others
-            try:
-                found = None if self._all_hold(pod, cycle) else _refusal(self._gates, pod, cycle)
-            finally:
-                runtime.others = ()
-            if found is not None:
-                return found
-        return None
+        """Return why a rule rejects the pod, or None if none does.
 
-    def _all_hold(self, pod: PodInfo, cycle: Activation) -> bool:
-        """Return whether all rules surely hold: for speed, in one call."""
+        ``nominated``: pods that it gives way to; the rules hold with them and without them.
+        """
+        if nominated:
+            self.runtime.others = tuple(nominated)
+            try:
+                refusal = self.refusal(pod, cycle, ())
+            finally:
+                self.runtime.others = ()
+            if refusal is not None:
+                return refusal
+        # For speed: whether all rules surely hold is one call.
         bound = self._together
-        if bound is None:
-            return False
-        out = bound.scalar(pod, cycle, 0)
-        if isinstance(out, Failure):
-            return False
-        for root in bound.unit.roots:
-            if not out[root.value] or (root.error is not None and out[root.error]):
-                return False
-        return True
+        out = None if bound is None else bound.scalar(pod, cycle, 0)
+        if bound is not None and out is not None and not isinstance(out, Failure):
+            for root in bound.unit.roots:
+                if not out[root.value] or (root.error is not None and out[root.error]):
+                    break
+            else:
+                return None
+        return _refusal(self._gates, pod, cycle)
 
 
 class BoundPolicy:
@@ -217,7 +215,8 @@ class BoundPolicy:
             (BoundUnit(moment.unit, runtime), moment.signs, moment.after)
             for moment in sections.moments
         ]
-        self._before = BoundPodRules(sections, runtime)
+        self.before = BoundPodRules(sections, runtime)
+        """The rules of ``preFilter`` over the node table."""
         self._before_overlay: BoundPodRules | None = None
         self._keys = bound(sections.queue_sort)
         program = sections.sort_program
@@ -316,26 +315,15 @@ class BoundPolicy:
                     times.append(due)
         return min(times, default=0)
 
-    def pre_filter(
-        self,
-        pod: PodInfo,
-        cycle: Activation,
-        nominated: Sequence[OtherPod] = (),
-        nodes: NodeView | None = None,
-    ) -> Refusal | None:
-        """Return why a rule about the pod alone rejects it, or None if none does.
-
-        ``nominated``: pods that it gives way to; the rules hold with them and without them.
-        ``nodes``: a view of the nodes; without one the node table.
-        """
-        rules = self._before
-        if nodes is not None and nodes is not self._table:
-            known = self._before_overlay
-            if known is None or known.runtime.table is not nodes:
-                known = BoundPodRules(self._sections, Runtime(nodes, self._pods))
-                self._before_overlay = known
-            rules = known
-        return rules.refusal(pod, cycle, nominated)
+    def pod_rules(self, nodes: NodeView) -> BoundPodRules:
+        """Return the rules of ``preFilter`` over a view of the nodes, or over the node table."""
+        if nodes is self._table:
+            return self.before
+        rules = self._before_overlay
+        if rules is None or rules.runtime.table is not nodes:
+            rules = BoundPodRules(self._sections, Runtime(nodes, self._pods))
+            self._before_overlay = rules
+        return rules
 
     def queue_key(self, queued: QueuedPod, group: GroupCounts = NO_GROUP) -> tuple[Any, ...]:
         """Return the sort keys of a queued pod: less comes first.
@@ -525,10 +513,19 @@ def _quotas(given: CompiledQuotas, table: NodeTable, runtime: Runtime) -> Quotas
         return known
     pods, reads = BoundUnit(given.pods, runtime), given.pods.reads
 
+    scalar, at = pods.functions.scalar, given.pods.roots[0].value
+
     def key_of(pod: PodInfo) -> str:
         key = pods.evaluate(0, pod, _NO_CYCLE, 0)
         return "" if isinstance(key, Failure) else str(key)
 
+    def surely(pod: PodInfo) -> str:
+        # For speed: a rule that cannot fail, such as pod.namespace.
+        key: str = scalar(pod, _NO_CYCLE, 0)[at]
+        return key
+
+    if not (given.pods.can_fail or given.pods.program.metered):
+        key_of = surely
     quotas = Quotas(
         key_of,
         [

@@ -153,6 +153,7 @@ class _Rules:
         self._name = policy.name
         self._still = Activation(profile=profile, allocation=self._allocation)
         self._moves = policy.reads.scope is Scope.VOLATILE
+        self._pre_filter_moves = self._policy.pre_filter_reads.scope is Scope.VOLATILE
         self._asked: tuple[str, int, int] | None = None
         """The pod, and the versions of what rules of preFilter were asked about last."""
         self._answer: Refusal | None = None
@@ -399,19 +400,18 @@ class _Rules:
 
     def _refusal(self, pod: model.PodInfo, nodes: NodeView | None = None) -> Refusal | None:
         """Return why a rule of preFilter rejects the pod, None if none does."""
-        policy, handle = self._policy, self._handle
+        policy, handle, moves = self._policy, self._handle, self._pre_filter_moves
         if not policy.sections.pre_filter:
             return None
-        moves = policy.pre_filter_reads.scope is Scope.VOLATILE
         # For speed: PreFilter asks again what the signature asked. Whatever the rules count is
         # noted in the journal when it changes.
-        asked = pod.uid, handle.nodes.journal.version, handle.nominator.version
+        table, nominator = handle.cache.nodes, handle.nominator
+        asked = pod.uid, table.journal.version, nominator.version
         if nodes is None and not moves and self._asked == asked:
             return self._answer
         nominated: list[tuple[int, model.PodInfo, int]] = []
-        nominator = self._handle.nominator
-        if nominator and policy.pre_filter_reads_pods:
-            row_of = self._handle.nodes.row_of
+        if nominator.node_by_uid and policy.pre_filter_reads_pods:
+            row_of = table.row_of
             nominated = [
                 (1, other, row_of.get(node, -1))
                 for node, pods in nominator.nominated()
@@ -419,7 +419,8 @@ class _Rules:
                 if other.priority >= pod.priority and other.uid != pod.uid
             ]
         cycle = self._now(pod) if moves else self._still
-        answer = self._bound.pre_filter(pod, cycle, nominated, nodes)
+        before = self._bound.before if nodes is None else self._bound.pod_rules(nodes)
+        answer = before.refusal(pod, cycle, nominated)
         if nodes is None:
             self._asked, self._answer = asked, answer
         return answer

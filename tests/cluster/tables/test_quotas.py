@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from random import Random
 
 import pytest
 
-from policy_sched.cluster.tables.aggregates import BOUND, QUEUED, OtherPod
+from policy_sched.cluster.tables.aggregates import BOUND, MAX_RESOURCES, QUEUED, OtherPod
 from policy_sched.cluster.tables.inputs import InputTable
 from policy_sched.cluster.tables.quotas import MAX_DEPTH, Grant, QuotaKind, Quotas, QuotaState
+from policy_sched.cluster.tables.schema import MAX_SUM
 from policy_sched.model import PodInfo
 from policy_sched.testing import make_pod
 from tests.examples import scaled
@@ -325,3 +327,35 @@ def test_an_object_that_comes_counts_pods_that_were_there() -> None:
     assert not quotas.state("a").exists
     assert not quotas.total().used
     assert len(asked) == 5
+
+
+@pytest.mark.parametrize("parent", ["", "root"])
+def test_a_quota_and_its_parent_use_what_is_read(parent: str) -> None:
+    """Of more than 16 resources, and of sums that are cut off, no more is carried up."""
+    random, table = Random(7), InputTable()
+    table.put("root", Grant())
+    table.put("a", Grant(parent=parent))
+    kind = QuotaKind("0", table, lambda record: record)
+    quotas = Quotas(lambda _pod: "a", [kind], lambda _: 1000)
+    quotas.used.start({}, 0)
+    names = [f"example.com/r{i:02}" for i in range(MAX_RESOURCES + 3)]
+    pods: list[PodInfo] = []
+    most = 0
+    for number in range(200):
+        if pods and random.random() < 0.45:
+            quotas.used.leave(BOUND, pods.pop(random.randrange(len(pods))).uid)
+        else:
+            amounts = {name: str(random.randrange(1, 9)) for name in random.sample(names, 4)}
+            if random.random() < 0.1:
+                amounts["memory"] = str(MAX_SUM - random.randrange(9))
+            pods.append(PodInfo.of(make_pod(f"p{number}", requests=amounts)))
+            quotas.used.come(BOUND, pods[-1], -1)
+        sums: Counter[str] = Counter()
+        for pod in pods:
+            sums.update(pod.requests)
+        first = sorted(sums, key=lambda name: ("/" in name, name))[:MAX_RESOURCES]
+        wanted = _without_zeros({name: min(MAX_SUM, sums[name]) for name in first})
+        most = max(most, len(sums))
+        assert quotas.state("a").used == quotas.total().used == wanted
+        assert not parent or quotas.state(parent).used == wanted
+    assert most > MAX_RESOURCES
