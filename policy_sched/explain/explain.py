@@ -313,7 +313,7 @@ def _quotas(table: NodeTable, pod: PodInfo) -> list[report.QuotaStep]:
             if other.borrowed and (not quotas.nested or quotas.tree_of_key(key) == tree):
                 borrowers[key] = dict(other.borrowed)
         used, nominal, limit = dict(state.used), dict(state.nominal), dict(state.limit)
-        available = dict(state.available)
+        available = dict(state.available) if quotas.nested else {}
         steps.append(report.QuotaStep(state.name, used, nominal, limit, available, borrowers))
     return sorted(steps, key=lambda step: step.name)
 

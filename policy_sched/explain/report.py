@@ -103,6 +103,7 @@ class QuotaStep(msgspec.Struct, frozen=True, rename="camel"):
     nominal: dict[str, int]
     limit: dict[str, int]
     available: dict[str, int]
+    """In a tree, else empty."""
     borrowers: dict[str, dict[str, int]]
     """Quotas of its tree, where there is one, that use more than their own, and how much more."""
 
@@ -347,26 +348,28 @@ def quota_lines(quota: QuotaStep) -> Iterator[str]:
     for resource, *amounts in quota_rows(quota):
         used, nominal, limit, available = amounts
         most = f", limit {limit}" if limit else ""
-        parts.append(f"{resource} {used} used of {nominal}{most}, {available} available")
+        room = f", {available} available" if available else ""
+        parts.append(f"{resource} {used} used of {nominal}{most}{room}")
     yield f"quota {quota.name}: {'; '.join(parts) or 'it grants nothing'}"
     if quota.borrowers:
         yield f"beyond their own: {some(borrower_texts(quota))}"
 
 
 def quota_rows(quota: QuotaStep) -> list[list[str]]:
-    """Return a row for each resource: its name, used, nominal, limit ("": none), available."""
-    names = sorted({*quota.nominal, *quota.limit} or quota.used)
+    """Return a row for each resource: its name, used, nominal, limit, available ("": none)."""
+
+    def text(name: str, amounts: Mapping[str, int]) -> str:
+        return quantity_text(name, amounts[name]) if name in amounts else ""
+
     return [
         [
             name,
-            *(
-                quantity_text(name, amounts.get(name, 0))
-                if name in amounts or amounts is not quota.limit
-                else ""
-                for amounts in (quota.used, quota.nominal, quota.limit, quota.available)
-            ),
+            text(name, {name: 0, **quota.used}),
+            text(name, {name: 0, **quota.nominal}),
+            text(name, quota.limit),
+            text(name, quota.available),
         ]
-        for name in names
+        for name in sorted({*quota.nominal, *quota.limit} or quota.used)
     ]
 
 

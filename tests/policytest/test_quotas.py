@@ -165,7 +165,7 @@ spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 7}}}]}
     run(["explain", "a/p", *arguments])
     said = capsys.readouterr().out
     assert (
-        "  quota a: cpu 0 used of 2, limit 6, 2 available; memory 0 used of 8Gi, 8Gi available\n"
+        "  quota a: cpu 0 used of 2, limit 6; memory 0 used of 8Gi\n"
         "  beyond their own: b (cpu 500m)\n"
     ) in said, said
     page = tmp_path / "page.html"
