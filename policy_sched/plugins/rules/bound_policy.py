@@ -216,7 +216,6 @@ class BoundPolicy:
             for moment in sections.moments
         ]
         self.before = BoundPodRules(sections, runtime)
-        """The rules of ``preFilter`` over the node table."""
         self._before_overlay: BoundPodRules | None = None
         self._keys = bound(sections.queue_sort)
         program = sections.sort_program
