@@ -458,8 +458,9 @@ class Aggregate(Watched):
         if own is None:
             return self._drop(source, pod.uid)
         uid = pod.uid
-        if uid not in self._from and self.since is None and len(self._cells) <= MAX_KEYS:
-            # For speed: nearly each pod comes once, from one source.
+        # For speed: nearly each pod comes once, from one source.
+        timeless = self.since is None and not self.half_life
+        if uid not in self._from and timeless and len(self._cells) <= MAX_KEYS:
             self._from[uid] = {source: (pod, own)}
             self.counted[uid] = own
             self._count(own, 1)
