@@ -277,16 +277,19 @@ def object_key(decoded: model.ApiObject) -> tuple[str, str, str]:
 def quantities_valid(decoded: model.ApiObject) -> bool:
     """Return whether every quantity is valid, and none of resources negative or too large."""
     try:
-        for amounts in _amounts(decoded):
+        if isinstance(decoded, model.Pod):  # it has no devices, and comes most often
+            all_amounts: Iterable[Mapping[str, model.Amount]] = _pod_amounts(decoded)
+        else:
+            all_amounts = _amounts(decoded)
+            for amount in _device_amounts(decoded):
+                model.nanos(amount)
+        for amounts in all_amounts:
             for amount in amounts.values():
                 amount_in_nanos = model.nanos(amount)
                 if not 0 <= amount_in_nanos <= _ALL_FIT and (
                     amount_in_nanos < 0 or _exceeds(amounts)
                 ):
                     return False
-        if not isinstance(decoded, model.Pod):  # it has no devices, and comes most often
-            for amount in _device_amounts(decoded):
-                model.nanos(amount)
     except ValueError:
         return False
     return True
@@ -297,10 +300,8 @@ def _exceeds(amounts: Mapping[str, model.Amount]) -> bool:
 
 
 def _amounts(decoded: model.ApiObject) -> Iterable[Mapping[str, model.Amount]]:
-    """Return every map of quantities in an object."""
+    """Return every map of quantities in an object that is no pod."""
     match decoded:
-        case model.Pod():
-            return _pod_amounts(decoded)
         case model.Node():
             return decoded.status.allocatable, decoded.status.capacity
         case model.PersistentVolume():

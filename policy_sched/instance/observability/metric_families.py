@@ -128,8 +128,23 @@ class _Series:
         self.waiting: list[float] = []
 
 
+class _AllSeries(dict[Labels, _Series]):
+    """The series of a histogram by the values of its labels; each begins when it is asked for."""
+
+    def __init__(self, buckets: int) -> None:
+        super().__init__()
+        self._buckets = buckets
+
+    def __missing__(self, values: Labels) -> _Series:
+        series = self[values] = _Series(self._buckets)
+        return series
+
+
 class Histogram(MetricFamily):
-    """Histograms with the same buckets; ``ends`` are their upper ends, the last is infinity."""
+    """Histograms with the same buckets; ``ends`` are their upper ends, the last is infinity.
+
+    ``series[labels].waiting.append(value)`` records a value without a call, as several times a pod.
+    """
 
     def __init__(
         self, name: str, help_: str, ends: Sequence[float], labels: Iterable[str] = ()
@@ -137,29 +152,21 @@ class Histogram(MetricFamily):
         super().__init__(name, HISTOGRAM, help_, labels)
         self.ends = tuple(ends)
         self._bounds = np.array(self.ends, np.float64)
-        self._series: dict[Labels, _Series] = {}
+        self.series = _AllSeries(len(self.ends) + 1)
         if not self.labels:
-            self._of(())
+            self.series[()]  # it is shown without a value, too
 
     def taker(self, *values: str) -> Callable[[float], None]:
         """Return a function that records a value of one series in some 40 ns."""
-        return self._of(values).waiting.append
-
-    def record(self, values: Labels, value: float) -> None:
-        """Record one value of one series."""
-        try:  # a lookup without a call
-            series = self._series[values]
-        except KeyError:
-            series = self._of(values)
-        series.waiting.append(value)
+        return self.series[values].waiting.append
 
     def take(self, values: Labels, observed: Iterable[float]) -> None:
         """Record values of one series."""
-        self._of(values).waiting.extend(observed)
+        self.series[values].waiting.extend(observed)
 
     def fold(self) -> None:
         """Count the recorded values, which frees their list."""
-        for series in self._series.values():
+        for series in self.series.values():
             if series.waiting:
                 observed = np.array(series.waiting, np.float64)
                 series.waiting.clear()
@@ -171,22 +178,16 @@ class Histogram(MetricFamily):
     def count(self, *values: str) -> int:
         """Return the number of values of one series."""
         self.fold()
-        return sum(self._of(values).counts)
+        return sum(self.series[values].counts)
 
     def total(self, *values: str) -> float:
         """Return the sum of the values of one series."""
         self.fold()
-        return self._of(values).sum
-
-    def _of(self, values: Labels) -> _Series:
-        series = self._series.get(values)
-        if series is None:
-            series = self._series[values] = _Series(len(self.ends) + 1)
-        return series
+        return self.series[values].sum
 
     def _samples(self) -> Iterator[Sample]:
         self.fold()
-        for values, series in self._series.items():
+        for values, series in self.series.items():
             named = self._named(values)
             for end, total in cumulative(self.ends, series.counts):
                 yield Sample(f"{self.name}_bucket", {**named, "le": end}, total)

@@ -164,18 +164,22 @@ class AttemptMetrics:
     def requested(self, code: str, method: str, host: str, seconds: float) -> None:
         """Record a request to the API server."""
         self.families.rest_client_requests_total.values[code, method, host] += 1
-        self.families.rest_client_request_duration_seconds.record((method, host), seconds)
+        self.families.rest_client_request_duration_seconds.series[method, host].waiting.append(
+            seconds
+        )
         self._note()
 
     def throttled(self, verb: str, host: str, seconds: float) -> None:
         """Record a wait for the client's rate limit."""
-        self.families.rest_client_rate_limiter_duration_seconds.record((verb, host), seconds)
+        self.families.rest_client_rate_limiter_duration_seconds.series[verb, host].waiting.append(
+            seconds
+        )
 
     def sized(self, verb: str, host: str, sent: int | None, received: int) -> None:
         """Record the bytes of a request (None: no body) and of its response."""
         if sent is not None:
-            self.families.rest_client_request_size_bytes.record((verb, host), sent)
-        self.families.rest_client_response_size_bytes.record((verb, host), received)
+            self.families.rest_client_request_size_bytes.series[verb, host].waiting.append(sent)
+        self.families.rest_client_response_size_bytes.series[verb, host].waiting.append(received)
 
     # Metrics.
 

@@ -58,3 +58,22 @@ def test_sighup_ends_a_dashboard_whose_terminal_is_gone(gone: bool) -> None:
     finally:
         instance.close()
     assert ("Policies unchanged" in messages) is not gone
+
+
+def test_a_step_that_fails_ends_the_run() -> None:
+    """`run` raises what a step raises, the second one too; steps do not go on behind it."""
+    shown: list[int] = []
+
+    def show() -> None:
+        shown.append(len(shown))
+        if len(shown) == 2:
+            raise RuntimeError("broken")
+
+    instance = EmbeddedInstance(Sources(PolicyFiles(None, ())), time.time_ns, lambda _: None)
+    running = RunLoop(instance, show, 0.0)
+    try:
+        with pytest.raises(RuntimeError, match="broken"):
+            asyncio.run(running.run())
+    finally:
+        instance.close()
+    assert shown == [0, 1]

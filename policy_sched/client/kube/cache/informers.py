@@ -250,7 +250,12 @@ class Informers:
             if self._unlisted:
                 return False
             self._mark = self.mark()
-        return self.past(self._mark) and all(reflector.following for reflector in self._decisive)
+        if not self.past(self._mark):
+            return False
+        for reflector in self._decisive:  # noqa: SIM110 - asked for each pod, without a generator
+            if not reflector.following:
+                return False
+        return True
 
     @property
     def behind(self) -> bool:
