@@ -52,7 +52,7 @@ def moved(families: Families) -> set[str]:
     for family in families.all:
         if isinstance(family, Histogram):
             family.fold()
-            if any(sum(series.counts) for series in family._series.values()):
+            if any(sum(series.counts) for series in family.series.values()):
                 found.add(family.name)
         elif isinstance(family, NumberFamily) and any(family.values.values()):
             found.add(family.name)
@@ -171,4 +171,4 @@ def test_a_standby_does_not_accumulate_events() -> None:
         attempts.hint("Fit", "NodeAdd", "Queue", 0.001)
     for family in world.metrics.upstream.all:
         if isinstance(family, Histogram):
-            assert all(len(one.waiting) <= FOLDED_AFTER for one in family._series.values())
+            assert all(len(series.waiting) <= FOLDED_AFTER for series in family.series.values())
