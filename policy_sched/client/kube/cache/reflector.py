@@ -216,6 +216,10 @@ class Reflector(Generic[T]):
         pauses, relists = (
             BackoffState(self._settings.backoff, now, environment.random) for _ in range(2)
         )
+        if not self.synced.is_set():
+            # The run before may have taken something in between `decode_as` and its own end: from
+            # there this one would follow what it has not listed.
+            self._version = ""
         while True:
             self._progress = self._expired = False
             began = now()
