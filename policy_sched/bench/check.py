@@ -71,7 +71,9 @@ def write_policies(directory: Path, count: int) -> int:
         policy = yaml.safe_load(text)
         for entry in policy["spec"].get("inputs", ()):
             if "schema" in entry:
-                entry["schema"] = Path(shutil.copy(folder / entry["schema"], directory)).name
+                name = f"{folder.name}-{entry['schema']}"
+                shutil.copy(folder / entry["schema"], directory / name)
+                entry["schema"] = name
         policy["metadata"]["name"] += str(number)
         rules += _vary(policy["spec"], number)
         file = directory / f"policy-{number:04}.yaml"

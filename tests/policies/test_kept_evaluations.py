@@ -20,7 +20,14 @@ PATHS: Final = [
     path
     for path in sorted(POLICIES.glob("*/policy.yaml"))
     if path.parent.name
-    not in ("cohorts", "coscheduling", "dominant-resource-fairness", "qossort", "topological-sort")
+    not in (
+        "cohorts",
+        "coscheduling",
+        "dominant-resource-fairness",
+        "proportion",
+        "qossort",
+        "topological-sort",
+    )
 ]
 """The policies that need no configuration: one plugin sorts the queue."""
 KINDS: Final = [kind for rare in (2, 3) for kind in (rare, *[0] * 48, rare)]
