@@ -18,19 +18,21 @@ pytestmark = pytest.mark.skipif(
     not RECORDS.is_dir(), reason="the records lie beside the repository"
 )
 
-EQUAL_AT_LEAST = {"flat": 268, "fair": 197, "tree": 228, "flavors": 24, "preempt": 259}
-"""Scenarios of 300 of each family."""
-IN_TURN_AT_LEAST = {"flat": 250, "preempt": 183}
+EVERY = 20
+"""Of so many scenarios of a family the first is decided; the command decides them all."""
+EQUAL_AT_LEAST = {"flat": 15, "fair": 10, "tree": 12, "flavors": 2, "preempt": 13}
+"""Scenarios of the 15 of each family."""
+IN_TURN_AT_LEAST = {"flat": 14, "preempt": 9}
 """The same where each head sees what those before it got, as in a scheduler that runs."""
-MOST_UNEXPLAINED = 8
-"""Of 300 scenarios, those for which no set of rules that was tried explains the difference."""
+MOST_UNEXPLAINED = 1
+"""Of the 15, those for which no set of rules that was tried explains the difference."""
 
 
 @pytest.mark.parametrize("family", EQUAL_AT_LEAST)
 def test_the_policy_decides_as_kueue_but_for_rules_it_does_not_have(family: str) -> None:
     """Admissions and victims of all cycles; the others are attributed to a rule of Kueue."""
-    counts, unexplained = summary(str(RECORDS / f"kueue-{family}.jsonl.gz"))
-    assert counts.total() == 300
+    counts, unexplained = summary(str(RECORDS / f"kueue-{family}.jsonl.gz"), every=EVERY)
+    assert counts.total() == 300 / EVERY
     assert counts[EQUAL] >= EQUAL_AT_LEAST[family], counts
     assert counts[UNEXPLAINED] <= MOST_UNEXPLAINED, unexplained
 
@@ -38,7 +40,7 @@ def test_the_policy_decides_as_kueue_but_for_rules_it_does_not_have(family: str)
 @pytest.mark.parametrize("family", IN_TURN_AT_LEAST)
 def test_heads_that_are_decided_in_turn_mostly_come_out_the_same(family: str) -> None:
     """A scheduler that runs has no cycles: who is decided later sees what others got."""
-    counts, _ = summary(str(RECORDS / f"kueue-{family}.jsonl.gz"), rounds=False)
+    counts, _ = summary(str(RECORDS / f"kueue-{family}.jsonl.gz"), rounds=False, every=EVERY)
     assert counts[EQUAL] >= IN_TURN_AT_LEAST[family], counts
 
 
@@ -46,7 +48,7 @@ def test_heads_that_are_decided_in_turn_mostly_come_out_the_same(family: str) ->
 def test_the_model_of_kueue_decides_as_was_recorded(family: str) -> None:
     """What the attribution rests on: with all rules the model is Kueue."""
     with gzip.open(RECORDS / f"kueue-{family}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        records = [json.loads(line) for line in lines]
+        records = [json.loads(line) for line in itertools.islice(lines, 0, None, EVERY)]
     for record in records:
         recorded = [
             (
