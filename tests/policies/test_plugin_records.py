@@ -24,6 +24,8 @@ STEPS = {
     "lowrisk": 200,
     "networkoverhead": 200,
     "nodemetadata": 196,
+    "nrt": 240,
+    "nrt-cache": 240,
     "podstate": 200,
     "preemptiontoleration": 240,
     "qossort": 100,
@@ -60,20 +62,6 @@ def test_orders_of_groups_are_the_plugins_where_they_are_orders() -> None:
     report = ScenarioReport(results.results)
     assert not results.problems
     assert report.last_line() == "16 of 19 steps as expected, 81 skipped"
-
-
-@pytest.mark.parametrize(("family", "steps"), [("nrt", 240), ("nrt-cache", 112)])
-def test_numa_decisions_are_the_plugins(family: str, steps: int) -> None:
-    """Somebody who ran them was told that no policy ships for NodeResourceTopologyMatch.
-
-    Records of its cache, whose arguments the policy does not have, are refused by their names.
-    """
-    results = run_files([str(RECORDS / f"{family}.jsonl.gz")])
-    report = ScenarioReport(results.results)
-    assert report.last_line() == f"{steps} of {steps} steps as expected", report.text_lines()
-    assert {problem.code for problem in results.problems} == (
-        set() if family == "nrt" else {"PS702"}
-    )
 
 
 def first_record(family: str) -> dict[str, Any]:

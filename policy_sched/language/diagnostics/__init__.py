@@ -73,9 +73,9 @@ MAX_PATTERN_BYTES: Final = 512
 DEVICE_COST: Final = 20  # times what a rule may cost for a node, one may cost for a device
 MAX_RULE_COST: Final = 500  # units of one rule, see ir/code_motion.py; an annotation may raise it
 ANNOTATION: Final = "policysched.dev/cost-limit"  # of a policy, lets its rules cost more
-MAX_ANNOTATED_COST: Final = 20_000  # the most that the annotation may set
+MAX_ANNOTATED_COST: Final = 2_500_000  # the most that the annotation may set
 MAX_PROFILE_COST: Final = 5_000  # units of all rules of a profile
-MAX_ANNOTATED_PROFILE_COST: Final = 50_000  # the same with what annotations add
+MAX_ANNOTATED_PROFILE_COST: Final = 3_000_000  # the same with what annotations add
 MAX_PROBLEMS: Final = 100  # printed of one policy
 
 
