@@ -13,7 +13,7 @@ from hypothesis import assume, given, strategies as st
 from policy_sched.language.values.intervals import Interval
 from policy_sched.model.pod_info import PodInfo
 
-from .harness import Evaluation, agree, compiles, evaluate
+from .harness import Evaluation, agree, compiles, evaluate, rows_of
 from .oracle_world import World
 from .strategies import PARAMS, RESULTS, rules, scope_of, worlds, write
 
@@ -49,6 +49,16 @@ def test_a_subset_of_rows_is_taken_from_the_whole(
     rows = data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=9))
     for got, row in zip(result.vector(rows), rows, strict=True):
         assert agree(got, whole[row])
+
+
+@pytest.mark.parametrize("bound", ["-0.5", "0.0", "0.5", "1.0", "1.5"])
+@pytest.mark.parametrize("relation", ["<", "<=", ">", ">="])
+@given(situation=worlds())
+def test_a_double_bounds_an_int(relation: str, bound: str, situation: Situation) -> None:
+    """A count that is more than 0.5 may be 1: it was taken to be more, or divided by int(0.5)."""
+    rest = "node.podCount == 1 ? 5 : 10 / node.podCount"
+    rows_of(f"node.podCount {relation} {bound} ? ({rest}) : ({rest}) + 1", *situation)
+    rows_of(f"{bound} {relation} node.podCount ? ({rest}) : ({rest}) + 1", *situation)
 
 
 def within(value: float, interval: Interval) -> bool:

@@ -416,15 +416,22 @@ def _assume_comparison(intervals: dict[ir.Op, values.Interval], op: ir.Op, truth
         return
     if left.rep == "f" and not truth:
         return  # the opposite of a comparison also holds for NaN
-    bound, step = right.data, 1 if left.rep == "i" else 0
+    bound = right.data
+    if not math.isfinite(bound):
+        return
     low, high = -float("inf"), float("inf")
+    whole = left.rep == "i"  # beside an int a double stands between two of them
     match kind:
-        case ops.GT | ops.GE:
-            low = bound + (step if kind is ops.GT else 0)
-        case ops.LT | ops.LE:
-            high = bound - (step if kind is ops.LT else 0)
-        case ops.EQ:
-            low = high = bound
+        case ops.GT:
+            low = math.floor(bound) + 1 if whole else bound
+        case ops.GE:
+            low = math.ceil(bound) if whole else bound
+        case ops.LT:
+            high = math.ceil(bound) - 1 if whole else bound
+        case ops.LE:
+            high = math.floor(bound) if whole else bound
+        case ops.EQ if not whole or bound == math.floor(bound):
+            low = high = math.floor(bound) if whole else bound
         case _:
             return
     _narrow(intervals, left, values.Interval(low, high))
