@@ -147,6 +147,15 @@ def load_scenarios(path: str, roots: Sequence[str] = ()) -> list[Scenario]:
     text = source.decode_text(path, data)
     if isinstance(text, Diagnostic):
         raise PolicyError([text])
+    return scenarios_of(path, text, roots)
+
+
+def scenarios_of(path: str, text: str, roots: Sequence[str] = ()) -> list[Scenario]:
+    """Return the scenarios of a text as `load_scenarios` does, as if it were a file of that path.
+
+    Raises PolicyError with every problem of the text.
+    """
+    machine = path.removesuffix(".gz").endswith((".json", ".jsonl"))
     references = References(path, roots)
     scenarios_read = (
         _json_scenarios(references, text) if machine else _yaml_scenarios(references, text)

@@ -96,6 +96,7 @@ class OpKind(msgspec.Struct, frozen=True, eq=False):
     columns: bool = False
     pod_invariant: bool = True
     node_field: str = ""
+    smt: str = ""
 
     @property
     def is_name(self) -> bool:

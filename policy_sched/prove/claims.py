@@ -1,0 +1,212 @@
+"""The claims that `prove` makes of policies without a file: what every author would ask.
+
+A claim says that something never happens, or that it happens for some pod and node. What shows
+the contrary of the first, and what shows the second, is a pod and a node, which the scheduler has
+to confirm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+from policy_sched.language.diagnostics import Text
+from policy_sched.policytest import ExpectedOutcome
+from policy_sched.prove.rules import PolicyTerms, RuleTerm, ScoreTerm
+from policy_sched.prove.terms import Double, Term, conjunction, disjunction, negation, reals
+
+Confirm = Callable[[ExpectedOutcome], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim: ``term`` must hold for no pod and node, or for some.
+
+    ``refuted``: what it means if the claim is wrong. ``policies``: the names of those that are
+    enabled in a counterexample; ``plugin``: whose score is seen there.
+    """
+
+    name: str
+    term: Term
+    never: bool
+    refuted: str
+    text: Text
+    span: tuple[int, int]
+    policies: tuple[str, ...]
+    confirm: Confirm
+    plugin: str = ""
+    varies: Any = None
+    """A number that must not be the same for all pods and nodes that meet ``term``."""
+    rules: tuple[RuleTerm | ScoreTerm, ...] = field(default=())
+
+
+def claims_of(policies: Sequence[PolicyTerms]) -> Iterator[Claim]:
+    """Yield the claims of each policy, and of each two that filter."""
+    for policy in policies:
+        yield from _of_conditions(policy)
+        yield from _of_filters(policy)
+        if policy.score is not None:
+            yield from _of_score(policy, policy.score)
+    filtering = [policy for policy in policies if policy.filter]
+    for one, other in combinations(filtering, 2):
+        yield _together(one, other)
+
+
+def _place(rule: RuleTerm | ScoreTerm) -> dict[str, Any]:
+    return {"text": rule.text, "span": rule.span, "rules": (rule,)}
+
+
+def _of_conditions(policy: PolicyTerms) -> Iterator[Claim]:
+    if not policy.match:
+        return
+    rule, names = policy.match[0], (policy.name,)
+    if policy.filter or policy.score is not None:
+        yield Claim(
+            f"{policy.name}: matchConditions hold for some pod",
+            policy.matches,
+            False,
+            "the policy takes part for no pod",
+            policies=names,
+            confirm=lambda seen: seen.pre_filter is None,
+            **_place(rule) | {"rules": policy.match},
+        )
+    for rule in policy.match:
+        if rule.fails is not False:
+            yield Claim(
+                f"{policy.name}: {rule.name} never fails",
+                conjunction(rule.fails, policy.match_fails),
+                True,
+                "it fails",
+                policies=names,
+                confirm=lambda seen: not seen.feasible,
+                **_place(rule) | {"rules": policy.match},
+            )
+
+
+def _rejected_by(rule: str) -> Confirm:
+    """Return whether a rule of a policy, or its error, is why the node was rejected."""
+
+    def confirm(seen: ExpectedOutcome) -> bool:
+        reasons = [str(r) for why in (seen.rejected or {}).values() for r in why.reasons or ()]
+        return any(reason.startswith(f"rule {rule}: ") for reason in reasons)
+
+    return confirm
+
+
+def _rejected(seen: ExpectedOutcome) -> bool:
+    return bool(seen.rejected) and not seen.feasible
+
+
+def _of_filters(policy: PolicyTerms) -> Iterator[Claim]:
+    names = (policy.name,)
+    for i, rule in enumerate(policy.filter):
+        before = policy.filter[: i + 1]
+        if rule.fails is not False and not rule.handled:
+            yield Claim(
+                f"{policy.name}: {rule.name} never fails",
+                conjunction(policy.reaches(i), rule.fails),
+                True,
+                "it fails",
+                policies=names,
+                confirm=_rejected_by(f"{policy.name}.{rule.name}"),
+                **_place(rule) | {"rules": (*policy.match, *before)},
+            )
+        if rule.settled:
+            continue
+        yield Claim(
+            f"{policy.name}: {rule.name} rejects some node",
+            conjunction(policy.reaches(i), rule.rejects),
+            False,
+            "it rejects no node"
+            + (" that the rules before it and matchConditions let pass" if i else ""),
+            policies=names,
+            confirm=_rejected,
+            **_place(rule) | {"rules": (*policy.match, *before)},
+        )
+    if policy.filter:
+        yield Claim(
+            f"{policy.name}: some node passes",
+            conjunction(policy.matches, policy.passes),
+            False,
+            "the policy rejects every node",
+            policies=names,
+            confirm=lambda seen: bool(seen.feasible),
+            **_place(policy.filter[0]) | {"rules": (*policy.match, *policy.filter)},
+        )
+
+
+def _together(one: PolicyTerms, other: PolicyTerms) -> Claim:
+    first = one.filter[0]
+    return Claim(
+        f"{one.name} and {other.name}: some node passes both",
+        conjunction(one.passes, other.passes),
+        False,
+        "together they reject every node",
+        policies=(one.name, other.name),
+        confirm=lambda seen: bool(seen.feasible),
+        **_place(first) | {"rules": (*one.match, *one.filter, *other.match, *other.filter)},
+    )
+
+
+def _outside(number: Any) -> Term:
+    if isinstance(number, Double):
+        return disjunction(number.value < 0, number.value > 100)
+    return disjunction(number < 0, number > 100)
+
+
+def _of_score(policy: PolicyTerms, score: ScoreTerm) -> Iterator[Claim]:
+    names, plugin = (policy.name,), policy.name
+    rules = (*policy.match, *policy.filter, *policy.score_match, score)
+    place = _place(score) | {"rules": rules}
+    if score.fails is not False and not score.handled:
+        yield Claim(
+            f"{policy.name}: score never fails",
+            conjunction(policy.scores, score.fails),
+            True,
+            "it fails",
+            policies=names,
+            confirm=_score_failed(policy.name),
+            plugin=plugin,
+            **place,
+        )
+    fine = conjunction(policy.scores, negation(score.fails))
+    if not score.normalized:
+        yield Claim(
+            f"{policy.name}: score is within 0..100",
+            conjunction(fine, _outside(score.number)),
+            True,
+            "it is not",
+            policies=names,
+            confirm=lambda seen: any(not 0 <= n <= 100 for n in (seen.raw or {}).values()),
+            plugin=plugin,
+            **place,
+        )
+    yield Claim(
+        f"{policy.name}: score is not the same for all nodes",
+        fine,
+        False,
+        "every node has the same score",
+        policies=names,
+        confirm=lambda seen: bool(seen.raw),
+        plugin=plugin,
+        varies=score.number,
+        **place,
+    )
+
+
+def _score_failed(name: str) -> Confirm:
+    def confirm(seen: ExpectedOutcome) -> bool:
+        message = str(seen.message or "")
+        return f"{name}" in message or not (seen.raw or {})
+
+    return confirm
+
+
+def differs(number: Any, value: Any) -> Term:
+    """Return whether a score differs from a value."""
+    if isinstance(number, Double):
+        left, right = reals(number.value, value)
+        return left != right
+    return number != value

@@ -1,0 +1,276 @@
+"""Makes a PolicyTest of what the solver found, and runs it as `policy-sched test` does.
+
+What the solver gives is a value for each constant of the model. The test has the pod, the node and
+the pods on it that have these values, and only the policies of the claim are enabled, so that what
+is seen is theirs. What cannot be built, or what the scheduler does not confirm, is no counterexample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from policy_sched.errors import PolicySchedError
+from policy_sched.policytest import ExpectedOutcome, PluginOutcome, observe_scenario, scenarios_of
+
+Key = tuple[Any, ...]
+Plain = dict[str, Any]
+
+#: Pods that a node of a counterexample has at most.
+MAX_PODS: Final = 500
+_NODE, _POD, _SPACE = "node-1", "pod-1", "default"
+_IMAGE: Final = "registry.example/app:1"
+
+
+class NotBuiltError(PolicySchedError):
+    """The values that the solver found belong to no pod and node that can be written down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The value of each constant of the model; None is a text that is missing."""
+
+    leaves: Mapping[Key, Any]
+
+    def text(self, key: Key, default: str = "") -> str:
+        """Return a text, or the default where nothing read it."""
+        value = self.leaves.get(key)
+        return value if isinstance(value, str) else default
+
+    def texts(self, path: Key) -> dict[str, str]:
+        """Return the entries of a map of texts that are there."""
+        return {
+            key[-1]: value
+            for key, value in self.leaves.items()
+            if key[:-1] == path and isinstance(value, str)
+        }
+
+    def amounts(self, path: Key) -> dict[str, str]:
+        """Return the amounts of an object that are not 0."""
+        return {
+            key[-1]: _amount(key[-1], value)
+            for key, value in self.leaves.items()
+            if key[:-1] == path and value
+        }
+
+    def length(self, path: Key) -> int:
+        """Return the length of a list."""
+        return int(self.leaves.get((*path, "length"), 0))
+
+
+def _amount(resource: str, units: int) -> str:
+    if resource != "cpu":
+        return str(units)
+    return f"{units}m" if units % 1000 else str(units // 1000)
+
+
+def document(values: Values, policies: Sequence[str], names: Sequence[str]) -> Plain:
+    """Return the PolicyTest of values, without expectations.
+
+    ``policies``: files, relative to the test; ``names``: the policies that are enabled. Raises
+    NotBuiltError where no pod and node have the values.
+    """
+    pod = _pending(values)
+    needed = ("PrioritySort", *names, "DefaultBinder")
+    enabled = [{"name": name} for name in dict.fromkeys(needed)]
+    plugins = {"multiPoint": {"disabled": [{"name": "*"}], "enabled": enabled}}
+    return {
+        "apiVersion": "policysched.dev/v1alpha1",
+        "kind": "PolicyTest",
+        "name": "counterexample",
+        "policies": list(policies),
+        "config": {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [{"schedulerName": "default-scheduler", "plugins": plugins}],
+        },
+        "objects": [_node(values), *_running(values)],
+        "pending": [pod],
+        "expect": [{"pod": f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"}],
+    }
+
+
+def _node(values: Values) -> Plain:
+    name = values.text(("node", "name"), _NODE)
+    metadata: Plain = {"name": name}
+    for plural, family in (("labels", "label"), ("annotations", "annotation")):
+        entries = values.texts(("node", family))
+        if entries:
+            metadata[plural] = entries
+    spec: Plain = {}
+    if values.leaves.get(("node", "unschedulable")):
+        spec["unschedulable"] = True
+    taints = [
+        {part: values.text(("node", "taints", i, part), default) for part, default in _TAINT}
+        for i in range(values.length(("node", "taints")))
+    ]
+    if taints:
+        spec["taints"] = taints
+    capacity = values.amounts(("node", "capacity"))
+    allocatable = values.amounts(("node", "allocatable"))
+    for key, there in values.leaves.items():
+        if key[:2] == ("node", "allocatable?") and there:
+            allocatable.setdefault(key[2], "0")
+    ready = values.leaves.get(("node", "ready"), True)
+    status: Plain = {
+        "capacity": {**allocatable, **capacity},
+        "allocatable": allocatable,
+        "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+    }
+    info = {
+        _INFO[key[2]]: value
+        for key, value in values.leaves.items()
+        if key[:2] == ("node", "field") and key[2] in _INFO and value
+    }
+    if info:
+        status["nodeInfo"] = info
+    if provider := values.text(("node", "field", "providerID")):
+        spec["providerID"] = provider
+    found: Plain = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+    return {**found, **({"spec": spec} if spec else {}), "status": status}
+
+
+_TAINT: Final = (("key", "key"), ("value", ""), ("effect", "NoSchedule"))
+_INFO: Final = {
+    "architecture": "architecture",
+    "operatingSystem": "operatingSystem",
+    "osImage": "osImage",
+    "kernelVersion": "kernelVersion",
+    "kubeletVersion": "kubeletVersion",
+    "runtimeVersion": "containerRuntimeVersion",
+}
+
+
+def _pod(values: Values, path: Key, name: str, requests: Mapping[str, str]) -> Plain:
+    metadata: Plain = {
+        "name": values.text((*path, "name"), name) or name,
+        "namespace": values.text((*path, "namespace"), _SPACE) or _SPACE,
+    }
+    for part in ("labels", "annotations"):
+        entries = values.texts((*path, part))
+        if entries:
+            metadata[part] = entries
+    kind = values.text((*path, "owner_kind"))
+    if kind:
+        metadata["ownerReferences"] = [
+            {
+                "apiVersion": "apps/v1",
+                "kind": kind,
+                "name": values.text((*path, "owner_name"), "owner"),
+                "uid": values.text((*path, "owner_uid"), "owner"),
+                "controller": True,
+            }
+        ]
+    container: Plain = {"name": "main", "image": _IMAGE}
+    limits = values.amounts((*path, "limits"))
+    if requests or limits:
+        both = {"requests": dict(requests), "limits": limits}
+        container["resources"] = {part: amounts for part, amounts in both.items() if amounts}
+    spec: Plain = {"containers": [container]}
+    if (*path, "priority") in values.leaves:
+        spec["priority"] = values.leaves[*path, "priority"]
+    if values.leaves.get((*path, "host_network")):
+        spec["hostNetwork"] = True
+    if selector := values.texts((*path, "node_selector")):
+        spec["nodeSelector"] = selector
+    if account := values.text((*path, "service_account_name")):
+        spec["serviceAccountName"] = account
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _pending(values: Values) -> Plain:
+    requests = values.amounts(("pod", "requests"))
+    pod = _pod(values, ("pod",), _POD, requests)
+    tolerations = [
+        {
+            part: text
+            for part in ("key", "operator", "value", "effect")
+            if (text := values.text(("pod", "tolerations", i, part)))
+        }
+        for i in range(values.length(("pod", "tolerations")))
+    ]
+    for toleration in tolerations:
+        if "key" not in toleration:
+            toleration.setdefault("operator", "Exists")
+    if tolerations:
+        pod["spec"]["tolerations"] = tolerations
+    if node := values.text(("pod", "node_name")):
+        pod["spec"]["nodeName"] = node
+    return pod
+
+
+def _running(values: Values) -> Iterator[Plain]:
+    node = values.text(("node", "name"), _NODE)
+    listed = ("node", "pods", "length") in values.leaves
+    requested = values.amounts(("node", "requested"))
+    if not listed:
+        stated = values.leaves.get(("node", "podCount"))
+        count = int(bool(requested)) if stated is None else int(stated)
+    else:
+        count = values.length(("node", "pods"))
+    if count > MAX_PODS:
+        raise NotBuiltError(f"a node with {count} pods")
+    for i in range(count):
+        path = ("node", "pods", i)
+        of_pod = values.amounts((*path, "requests"))
+        if not any(key[:4] == (*path, "requests") for key in values.leaves):
+            of_pod = requested if i == 0 else {}
+        pod = _pod(values, path, f"running-{i + 1}", of_pod)
+        pod["metadata"]["uid"] = f"running-{i + 1}"
+        if values.leaves.get((*path, "terminating")):
+            pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        pod["spec"]["nodeName"] = node
+        yield pod
+
+
+def text_of(test: Plain) -> str:
+    """Return a test as YAML."""
+    return yaml.safe_dump(test, sort_keys=False, allow_unicode=True, width=100)
+
+
+def outcome(
+    test: Plain, folder: Path, plugin: str, roots: Sequence[str]
+) -> ExpectedOutcome:
+    """Return what the scheduler makes of a test that is in a folder.
+
+    ``plugin``: whose raw scores are seen. Raises PolicyError where the test cannot be read.
+    """
+    stated = {**test, **({"plugin": plugin} if plugin else {})}
+    path = str(folder / "counterexample.yaml")
+    (scenario,) = scenarios_of(path, text_of(stated), roots)
+    _, seen = observe_scenario(scenario)
+    return next(iter(seen.values()))
+
+
+def with_expectation(test: Plain, seen: ExpectedOutcome, plugin: str) -> Plain:
+    """Return a test that expects what was seen."""
+    expected = dict(test["expect"][0])
+    if seen.feasible:
+        expected["feasible"] = list(seen.feasible)
+        if seen.raw and plugin:
+            expected["raw"] = {node: _number(score) for node, score in seen.raw.items()}
+    else:
+        expected["chosen"] = None
+        if seen.pre_filter is not None:
+            expected["preFilter"] = _status(seen.pre_filter)
+        elif seen.rejected:
+            expected["rejected"] = {node: _status(why) for node, why in seen.rejected.items()}
+    whole = {**test, "expect": [expected]}
+    return {**whole, "plugin": plugin} if "raw" in expected else whole
+
+
+def _status(status: PluginOutcome) -> Plain:
+    return {
+        "code": status.code,
+        "plugin": status.plugin,
+        "reasons": [str(reason) for reason in status.reasons or ()],
+    }
+
+
+def _number(score: float) -> int | float:
+    return int(score) if Fraction(score).denominator == 1 else score

@@ -1,0 +1,704 @@
+"""Prints the operations of rules as terms of the solver: a third printer beside those for rows.
+
+Theory of operation. A column of ops.toml, ``smt``, has the text of each operation's term, over the
+functions below; what follows from an operation's data (columns, fields, calls, loops) is made
+here. An error is an int, the number of its site, 0 for none, as in the generated programs. Loops
+over lists of the model are unrolled. An operation without a term is `Opaque`: what is read of it is
+a fresh constant that may be anything, the same one for the same operation over the same arguments.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import cache
+from types import CodeType
+from typing import Any, Final
+
+import z3
+
+from policy_sched import model
+from policy_sched.language import ir
+from policy_sched.language.ir import ops
+from policy_sched.language.stdlib import (
+    BUILTINS,
+    amount,
+    element,
+    has_element,
+    has_key,
+    tolerates,
+    value_at,
+)
+from policy_sched.language.values import KINDS, Some
+from policy_sched.prove import terms
+from policy_sched.prove.terms import (
+    Choice,
+    Code,
+    Double,
+    Listing,
+    Mapping as MappingTerm,
+    Opaque,
+    Optional,
+    Record,
+    Term,
+    conjunction,
+    counted,
+    disjunction,
+    equal,
+    implies,
+    is_term,
+    ite,
+    negation,
+)
+from policy_sched.prove.world import World
+
+Environment = Mapping[int, Any]
+"""What loop variables stand for, by their serial number."""
+_TESTS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+_NAMES: Final = {builtin.function: name for name, builtin in BUILTINS.items()}
+#: Elements of a constant list over which a loop is unrolled.
+_LONGEST: Final = 200
+
+
+def _is_int(value: Any) -> bool:
+    return z3.is_int(value) if is_term(value) else type(value) is int
+
+
+_FORMS: Final[dict[str, Callable[[Any], bool]]] = {
+    "b": lambda value: z3.is_bool(value) if is_term(value) else type(value) is bool,
+    "i": _is_int,
+    "e": _is_int,
+    "s": lambda value: z3.is_string(value) if is_term(value) else isinstance(value, str),
+    "f": lambda value: isinstance(value, Double),
+    "c": lambda value: isinstance(value, Code),
+}
+"""Whether a value has the form of an operation."""
+
+
+@cache
+def _compiled(text: str) -> CodeType:
+    """Return the code of a text of the column ``smt``."""
+    plain = re.sub(r"\{(\d)\}", r"a[\1]", text).replace("{*}", "*a").replace("{s}", "op.data")
+    return compile(plain, "ops.toml", "eval")
+
+
+class Printer:
+    """Terms of the operations of one policy, over one pod and node."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.made = world.terms
+        self._kept: dict[tuple[Any, ...], Any] = {}
+        self._digests: dict[ir.Op, str] = {}
+        self._alive: list[object] = []
+        self._names: dict[str, Any] = {
+            "made": self.made, "conjunction": conjunction, "disjunction": disjunction, "ite": ite,
+            "negation": negation, "counted": counted, "failed": failed, "same": self.same,
+            "compare": self.compare, "extreme": self.extreme, "checked": checked,
+            "truncated": self._truncated, "to_int": self._to_int, "magnitude": self._magnitude,
+            "is_some": is_some, "opt_value": opt_value, "Optional": Optional,
+            "mean": self._mean, "weighted": self._weighted, "masked": masked,
+            "deviation_of_two": self._deviation_of_two, "table": table,
+        }  # fmt: skip
+
+    def term(self, op: ir.Op, env: Environment | None = None) -> Any:
+        """Return the value of an operation; ``env``: what its loop variables stand for."""
+        env = {} if env is None else env
+        own = tuple((p.serial, id(env.get(p.serial))) for p in op.params if p.serial in env)
+        key = (op, tuple(sorted(own)))
+        if key not in self._kept:
+            self._kept[key] = (self._made(op, env), env)
+        return self._kept[key][0]
+
+    def _made(self, op: ir.Op, env: Environment) -> Any:
+        kind = op.kind
+        if kind is ops.PARAM:
+            return env.get(op.serial, Opaque(("param", op.serial)))
+        if kind.smt == "leaf":
+            value = self._leaf(op, env)
+            return self._opaque(op, env) if value is None else self._read(op, value, env)
+        if not kind.smt:
+            return self._opaque(op, env)
+        arguments = [self.term(arg, env) for arg in op.args]
+        if op.kind is ops.WHERE and not is_term(arguments[0]):
+            return arguments[1] if arguments[0] else arguments[2]
+        try:
+            # The texts are those of ops.toml, which no user writes.
+            value = eval(  # noqa: S307
+                _compiled(kind.smt), {"__builtins__": {}}, {**self._names, "op": op, "a": arguments}
+            )
+        except (TypeError, AttributeError, z3.Z3Exception):
+            value = None  # an argument is opaque, or a choice of structures
+        return self._opaque(op, env) if value is None else self._read(op, value, env)
+
+    def _read(self, op: ir.Op, value: Any, env: Environment) -> Any:
+        """Return a value in the form of its operation: numbers of what is opaque are constants."""
+        if isinstance(value, Choice) and op.rep in "bisfce":
+            return ite(
+                value.test,
+                self._read(op, value.then, env),
+                self._read(op, value.otherwise, env),
+            )
+        if isinstance(value, Opaque) and op.rep != "o":
+            return self._constant(op, value.key)
+        if op.rep in _FORMS and not _FORMS[op.rep](value):
+            return self._opaque(op, env)  # a placeholder in a branch that is not taken
+        return value
+
+    # What has no term.
+
+    def _opaque(self, op: ir.Op, env: Environment) -> Any:
+        key = ("opaque", self._digest(op, env))
+        return Opaque(key) if op.rep == "o" else self._constant(op, key)
+
+    def _constant(self, op: ir.Op, key: tuple[Any, ...]) -> Any:
+        """Return what an operation without a term may be, once for equal ones."""
+        note = described(op)
+        if op.rep[0] == "t":
+            fails = self.made.once((*key, "fails"), lambda: self.made.fresh(z3.BoolSort(), note))
+            return self._of_rep(op.rep[1:], key, note), ite(fails, self._site(op), 0)
+        if op.rep == "e":
+            fails = self.made.once((*key, "fails"), lambda: self.made.fresh(z3.BoolSort(), note))
+            return ite(fails, 1, 0)
+        return self._of_rep(op.rep, key, note)
+
+    @staticmethod
+    def _site(op: ir.Op) -> int:
+        site = op.data.site if isinstance(op.data, ir.Call | ir.Loop) else op.data
+        return site if isinstance(site, int) and site > 0 else 1
+
+    def _of_rep(self, rep: str, key: tuple[Any, ...], note: str) -> Any:
+        def make() -> Any:
+            match rep:
+                case "b":
+                    return self.made.fresh(z3.BoolSort(), note)
+                case "s":
+                    return self.made.fresh(z3.StringSort(), note)
+                case "f":
+                    return self.made.any_double(note)
+                case "c":
+                    there, text = z3.BoolSort(), z3.StringSort()
+                    return Code(self.made.fresh(there, note), self.made.fresh(text, note))
+                case "i":
+                    number = self.made.fresh(z3.IntSort(), note)
+                    self.made.fact(terms.within_int64(number))
+                    return number
+            return Opaque(key)
+
+        return self.made.once((*key, rep), make)
+
+    def _digest(self, op: ir.Op, env: Environment) -> str:
+        """Return what operations have in common that are equal, of whichever policy."""
+        own = sorted(p.serial for p in op.params if p.serial in env)
+        return f"{self._shape(op)}{[(number, self._spelt(env[number])) for number in own]}"
+
+    def _spelt(self, value: Any) -> str:
+        """Return a text that two values have in common only if they are equal."""
+        if is_term(value) or not isinstance(value, bool | int | float | str | tuple | list | dict):
+            self._alive.append(value)
+            return f"term{value.get_id()}" if is_term(value) else f"object{id(value)}"
+        if isinstance(value, dict):
+            return f"map{[(repr(key), self._spelt(of)) for key, of in value.items()]}"
+        if isinstance(value, tuple | list):
+            return f"{type(value).__name__}{[self._spelt(part) for part in value]}"
+        return f"{type(value).__name__} {value!r}"
+
+    def _shape(self, op: ir.Op) -> str:
+        if op not in self._digests:
+            data = op.data
+            if isinstance(data, ir.Loop):
+                bound = (data.param, data.index)
+                data = (data.kind.name, *bound, data.errors, data.masked, bool(data.site))
+            elif isinstance(data, ir.Call):
+                data = (_NAMES.get(data.function, data.function), data.guards)
+            elif op.kind is ops.ERROR_IF or op.rep == "e":
+                data = None
+            inner = ",".join(self._shape(arg) for arg in op.args)
+            number = f"#{op.serial}" if op.kind is ops.PARAM else ""
+            self._digests[op] = f"{op.kind.name}:{self._spelt(data)}{number}({inner})"
+        return self._digests[op]
+
+    # Leaves.
+
+    def _leaf(self, op: ir.Op, env: Environment) -> Any:
+        match op.kind.name:
+            case "const":
+                return self._known(op.data, op.rep)
+            case "none":
+                return Optional(False, Opaque(("none",)))
+            case "pod":
+                return Record("Pod", ("pod",))
+            case "column":
+                family, argument = (*op.data, "")[:2]  # type: ignore[misc]  # a key is a tuple
+                return self.world.column(family, argument, op.rep)
+            case "pods_at":
+                return self.world.pods()
+            case "field_of_pod" | "attr":
+                return self.field(self.term(op.args[0], env), str(op.data), op.rep)
+            case "code" | "find":
+                return Code(True, self.term(op.args[0], env))
+            case "text":
+                code = self.term(op.args[0], env)
+                return ite(code.present, code.text, "") if isinstance(code, Code) else None
+            case "val" | "err":
+                pair = self.term(op.args[0], env)
+                return pair[op.kind is ops.ERR] if type(pair) is tuple else None
+            case "fits":
+                return self._fits(op, env)
+            case "call":
+                return self._call(op, env)
+            case "loop":
+                return self._loop(op, env)
+        return None
+
+    def _known(self, value: object, rep: str) -> Any:
+        if rep == "f" and isinstance(value, int | float):
+            return self.made.double(float(value))
+        if isinstance(value, Some):
+            return Optional(True, self._known(value.value, "o"))
+        if isinstance(value, Fraction):
+            return Opaque(("constant", value))
+        if isinstance(value, float):
+            return self.made.double(value)
+        if isinstance(value, list | tuple) and len(value) <= _LONGEST:
+            return Listing(tuple((True, self._known(item, "o")) for item in value))
+        return value
+
+    def field(self, value: Any, name: str, rep: str) -> Any:
+        """Return a field of an object."""
+        match value:
+            case Choice(test, then, otherwise):
+                return ite(test, self.field(then, name, rep), self.field(otherwise, name, rep))
+            case Record():
+                return self.world.attribute(value, name, rep)
+            case Opaque(key):
+                return Opaque((*key, name))
+            case model.Taint() | model.Toleration():
+                return getattr(value, name)
+        return None
+
+    def _fits(self, op: ir.Op, env: Environment) -> Any:
+        """Return whether requests fit: those of the resources that are named, and of all others."""
+        wanted = self.term(op.args[0], env)
+        if not isinstance(wanted, MappingTerm) or op.data not in ("free", "allocatable"):
+            return None
+        others = {
+            family: self.world.flag(("others", family)) for family in ("free", "allocatable")
+        }
+        self.made.fact(implies(others["free"], others["allocatable"]))
+        self.made.notes |= {str(flag): "fitsIn" for flag in others.values()}
+        parts = [others[str(op.data)]]
+        for resource in ("cpu", "memory"):
+            needs = self.world.amount(wanted, resource)
+            room = self.world.column(str(op.data), resource, "i")
+            parts.append(disjunction(needs <= 0, needs <= room))
+        return conjunction(*parts)
+
+    # Calls.
+
+    def _call(self, op: ir.Op, env: Environment) -> Any:
+        call = op.data
+        assert isinstance(call, ir.Call)
+        arguments = [self.term(arg, env) for arg in op.args]
+        guards, plain = arguments[: call.guards], arguments[call.guards :]
+        if op.rep[0] == "t":
+            return None
+        try:
+            value = self._called(call.function, plain)
+        except (TypeError, AttributeError, z3.Z3Exception):
+            return None
+        if value is None or not guards:
+            return value
+        wrong = disjunction(*map(failed, guards))
+        return ite(wrong, self._known(call.default, op.rep), value)
+
+    def _called(self, function: Callable[..., object], given: Sequence[Any]) -> Any:
+        if all(not is_term(value) and isinstance(value, bool | int | str) for value in given):
+            result = function(*given)
+            return result if isinstance(result, bool | int | str) else None
+        if function in (has_key, value_at):
+            return self._of_map(given, there=function is has_key)
+        if function is amount:
+            return self._amount(*given)
+        if function in (has_element, element):
+            return _of_list(given, there=function is has_element)
+        if function is len:
+            return _size(given[0])
+        if function is tolerates:
+            return self._tolerated(*given)
+        known = _CALLS.get(_NAMES.get(function, ""))
+        return None if known is None else known(*given)
+
+    def _of_map(self, given: Sequence[Any], *, there: bool) -> Any:
+        mapping, key = given[0], given[1]
+        default = given[2] if len(given) > 2 else False
+        if isinstance(mapping, Choice):
+            return ite(
+                mapping.test,
+                self._of_map((mapping.then, *given[1:]), there=there),
+                self._of_map((mapping.otherwise, *given[1:]), there=there),
+            )
+        if isinstance(mapping, MappingTerm) and isinstance(key, str):
+            if mapping.kind == "amounts":
+                return None
+            entry = self.world.entry(mapping, key)
+            return entry.present if there else ite(entry.present, entry.text, default)
+        if not isinstance(mapping, dict) or len(mapping) > _LONGEST:
+            return None
+        if not is_term(key):
+            return key in mapping if there else self._known(mapping.get(key, default), "o")
+        found = False if there else default
+        for name, value in mapping.items():
+            found = ite(equal(key, name), True if there else self._known(value, "o"), found)
+        return found
+
+    def _amount(self, mapping: Any, resource: Any) -> Any:
+        if isinstance(mapping, Choice):
+            then, otherwise = mapping.then, mapping.otherwise
+            return ite(mapping.test, self._amount(then, resource), self._amount(otherwise, resource))
+        if isinstance(mapping, dict) and isinstance(resource, str):
+            return mapping.get(resource, 0)
+        if isinstance(mapping, MappingTerm) and isinstance(resource, str):
+            return self.world.amount(mapping, resource)
+        return None
+
+    def _tolerated(self, tolerations: Any, taint: Any) -> Any:
+        """Return whether one of the tolerations tolerates a taint, as `Toleration.tolerates`."""
+        if not isinstance(tolerations, Listing):
+            return None
+        key, value, effect = (self.field(taint, name, "s") for name in ("key", "value", "effect"))
+        cases = []
+        for there, item in tolerations.items:
+            own = {n: self.field(item, n, "s") for n in ("key", "operator", "value", "effect")}
+            operator_is = [equal(own["operator"], word) for word in ("Exists", "", "Equal")]
+            cases.append(
+                conjunction(
+                    there,
+                    disjunction(equal(own["effect"], ""), equal(own["effect"], effect)),
+                    disjunction(equal(own["key"], ""), equal(own["key"], key)),
+                    disjunction(
+                        operator_is[0],
+                        conjunction(disjunction(*operator_is[1:]), equal(own["value"], value)),
+                    ),
+                )
+            )
+        return disjunction(*cases)
+
+    # Loops.
+
+    def _loop(self, op: ir.Op, env: Environment) -> Any:
+        loop = op.data
+        assert isinstance(loop, ir.Loop)
+        source = self.term(op.args[0], env)
+        if isinstance(source, dict):
+            source = self._known(list(source), "o")
+        if not isinstance(source, Listing) or len(source.items) > _LONGEST:
+            return None
+        return _Unrolled(self, op, loop, source, env).result()
+
+    # Numbers.
+
+    def same(self, a: Any, b: Any) -> Any:
+        """Return whether two values are equal; None where that has no term."""
+        match a, b:
+            case Code(), Code():
+                there = equal(a.present, b.present)
+                return conjunction(there, disjunction(negation(a.present), equal(a.text, b.text)))
+            case Code(), int():
+                return None if b else negation(a.present)
+            case int(), Code():
+                return None if a else negation(b.present)
+            case Double(), _:
+                return self.made.compared(a, self._as_double(b), operator.eq)
+            case _, Double():
+                return self.made.compared(self._as_double(a), b, operator.eq)
+        if isinstance(a, tuple | dict | list) or isinstance(b, tuple | dict | list):
+            return None
+        return equal(a, b)
+
+    def _as_double(self, value: Any) -> Double:
+        """Return a number as an exact real: a comparison of an int with a double is exact."""
+        if isinstance(value, Double):
+            return value
+        return Double(z3.ToReal(value) if is_term(value) else Fraction(value), True)
+
+    def compare(self, test: str, a: Any, b: Any) -> Any:
+        """Return whether two numbers or texts compare so."""
+        if isinstance(a, Double) or isinstance(b, Double):
+            return self.made.compared(self._as_double(a), self._as_double(b), _TESTS[test])
+        if isinstance(a, str) or isinstance(b, str):
+            a, b = terms.text_of(a), terms.text_of(b)
+        return _TESTS[test](a, b)
+
+    def extreme(self, test: str, a: Any, b: Any) -> Any:
+        """Return b where it compares so with a, else a."""
+        if isinstance(a, Double) or isinstance(b, Double):
+            return self.made.chosen(self._as_double(a), self._as_double(b), _TESTS[test])
+        return ite(_TESTS[test](b, a), b, a)
+
+    def _truncated(self, number: Double) -> Any:
+        size = number.most < 2.0**63
+        inside = True if size else conjunction(
+            terms.reals(number.value, -(2**63))[0] >= -(2**63), terms.reals(number.value, 0)[0] < 2**63
+        )
+        return ite(conjunction(number.finite, inside), self.made.truncated(number), 0)
+
+    def _to_int(self, number: Double, site: int) -> tuple[Any, Any]:
+        value = terms.reals(number.value, 0)[0]
+        inside = True if number.most < 2.0**63 else conjunction(value > -(2**63), value < 2**63)
+        whole = ite(conjunction(number.finite, inside), self.made.truncated(number), 0)
+        return whole, ite(number.finite, ite(inside, 0, site), site + 4)
+
+    def _magnitude(self, number: Double) -> Double:
+        value = number.value
+        return number._replace(value=ite(value < 0, -value, value) if is_term(value) else abs(value))
+
+    def _mean(self, *pairs: Any) -> Double:
+        masks, values = pairs[::2], pairs[1::2]
+        summed = self.made.double(0.0)
+        for mask, value in zip(masks, values, strict=True):
+            summed = self.made.add(summed, ite(mask, value, self.made.double(0.0)))
+        count, mean = counted(masks), self.made.double(0.0)
+        for number in range(1, len(masks) + 1):
+            share = self.made.divide(summed, self.made.double(float(number)))
+            mean = ite(equal(count, number), share, mean)
+        return mean
+
+    def _deviation_of_two(self, there: Any, a: Double, also: Any, b: Double) -> Double:
+        off = self._magnitude(self.made.subtract(a, b))
+        half = self.made.divide(off, self.made.double(2.0))
+        return ite(conjunction(there, also), half, self.made.double(0.0))  # type: ignore[no-any-return]
+
+    def _weighted(self, *triples: Any) -> Any:
+        parts = [triples[i : i + 3] for i in range(0, len(triples), 3)]
+        upper = terms.total(ite(mask, value * weight, 0) for mask, value, weight in parts)
+        whole = terms.total(ite(mask, weight, 0) for mask, _, weight in parts)
+        if is_term(whole) and all(not is_term(weight) for _, _, weight in parts):
+            return self._by_each_weight(upper, [(m, w) for m, _, w in parts], whole)
+        return ite(equal(whole, 0), 0, self.made.quotient(upper, whole))
+
+    def _by_each_weight(
+        self, upper: Any, parts: Sequence[tuple[Any, int]], whole: Any
+    ) -> Any:
+        """Return a weighted mean where weights are known: a division by a known number each."""
+        sums = {0}
+        for _, weight in parts:
+            sums |= {number + weight for number in sums}
+        found: Any = 0
+        for number in sorted(sums - {0}):
+            found = ite(equal(whole, number), self.made.quotient(upper, number), found)
+        return found
+
+
+class _Unrolled:
+    """A loop over the elements of a list, one after the other."""
+
+    def __init__(
+        self, printer: Printer, op: ir.Op, loop: ir.Loop, source: Listing, env: Environment
+    ) -> None:
+        self._printer, self._loop = printer, loop
+        self._source, self._env = source, env
+        rest = list(op.args[1:])
+        self._stages = [rest.pop(0) for _ in range(loop.errors)]
+        self._first = rest.pop() if loop.kind is ir.LoopKind.FOLD else None
+        self._mask = rest.pop(0) if loop.masked else None
+        self._value = rest[0]
+        self._error = rest[1] if len(rest) > 1 else None
+        self._stage_errors: list[Term] = [0] * loop.errors
+
+    def _elements(self) -> Iterator[tuple[Term, Any, dict[int, Any]]]:
+        """Yield when each element takes part, itself, and the variables with it."""
+        position: Term = 0
+        for there, item in self._source.items:
+            if there is False:
+                continue
+            env = {**self._env, self._loop.param: item}
+            if self._loop.index is not None and self._first is None:
+                env[self._loop.index] = position
+            for i, stage in enumerate(self._stages):
+                error = ite(there, self._printer.term(stage, env), 0)
+                so_far = self._stage_errors[i]
+                self._stage_errors[i] = ite(failed(so_far), so_far, error)
+            taken = there
+            if self._mask is not None:
+                taken = conjunction(there, self._printer.term(self._mask, env))
+            yield taken, item, env
+            position = position + ite(there, 1, 0)
+
+    def result(self) -> Any:
+        """Return (value, error), or None where the loop has no term."""
+        match self._loop.kind:
+            case ir.LoopKind.ALL | ir.LoopKind.EXISTS:
+                found = self._quantifier(every=self._loop.kind is ir.LoopKind.ALL)
+            case ir.LoopKind.COUNT:
+                found = counted([taken for taken, _, _ in self._elements()]), 0
+            case ir.LoopKind.SUM_INT:
+                found = self._sum()
+            case ir.LoopKind.SUM_DOUBLE:
+                found = self._sum_of_doubles()
+            case ir.LoopKind.LIST:
+                items = [(t, self._printer.term(self._value, e)) for t, _, e in self._elements()]
+                found = Listing(tuple(items)), 0
+            case ir.LoopKind.FOLD if self._first is not None:
+                found = self._fold(self._first)
+            case _:
+                return None
+        value, error = found
+        for stage in reversed(self._stage_errors):
+            error = ite(failed(stage), stage, error)
+        return value, error
+
+    def _quantifier(self, *, every: bool) -> tuple[Any, Any]:
+        decided, errors = [], []
+        for taken, _, env in self._elements():
+            value = self._printer.term(self._value, env)
+            error = 0 if self._error is None else self._printer.term(self._error, env)
+            decides = negation(value) if every else value
+            decided.append(conjunction(taken, negation(failed(error)), decides))
+            errors.append(ite(taken, error, 0))
+        settled, first = disjunction(*decided), 0
+        for error in reversed(errors):
+            first = ite(failed(error), error, first)
+        return (negation(settled) if every else settled), ite(settled, 0, first)
+
+    def _sum(self) -> tuple[Any, Any]:
+        so_far: Any = 0
+        error: Any = 0
+        for taken, _, env in self._elements():
+            so_far = so_far + ite(taken, self._printer.term(self._value, env), 0)
+            if self._loop.site:
+                so_far, own = checked(so_far, self._loop.site)
+                error = ite(failed(error), error, own)
+        return so_far, error
+
+    def _sum_of_doubles(self) -> tuple[Any, Any]:
+        made = self._printer.made
+        so_far = made.double(0.0)
+        for taken, _, env in self._elements():
+            added = made.add(so_far, self._printer.term(self._value, env))
+            so_far = ite(taken, added, so_far)
+        return so_far, 0
+
+    def _fold(self, first: ir.Op) -> tuple[Any, Any]:
+        so_far, error = self._printer.term(first, self._env), 0
+        for there, item in self._source.items:
+            env = {**self._env, self._loop.param: item, self._loop.index or 0: so_far}
+            if self._error is not None:
+                own = ite(there, self._printer.term(self._error, env), 0)
+                error = ite(failed(error), error, own)
+            so_far = ite(there, self._printer.term(self._value, env), so_far)
+        return so_far, error
+
+
+def failed(error: Any) -> Any:
+    """Return whether an error is one."""
+    return error != 0
+
+
+def checked(number: Any, site: int) -> tuple[Any, Any]:
+    """Return (number, 0), or (0, site) outside of int64."""
+    inside = terms.within_int64(number)
+    return ite(inside, number, 0), ite(inside, 0, site)
+
+
+def table(position: Any, entries: ir.graph.Table) -> Any:
+    """Return the entry of a table at a position; the nearest one outside of it."""
+    found: Any = entries.entries[-1]
+    for i, entry in reversed(list(enumerate(entries.entries[:-1]))):
+        found = ite(position - entries.first <= i, entry, found)
+    return found
+
+
+def is_some(value: Any) -> Any:
+    """Return whether an optional has a value; None where that has no term."""
+    match value:
+        case Optional():
+            return value.present
+        case None:
+            return False
+        case Choice(test, then, otherwise):
+            a, b = is_some(then), is_some(otherwise)
+            return None if a is None or b is None else ite(test, a, b)
+    return None
+
+
+def opt_value(value: Any, default: Any) -> Any:
+    """Return the value of an optional, or a default."""
+    if isinstance(value, Optional):
+        return ite(value.present, value.value, default)
+    return default if value is None else None
+
+
+def masked(*pairs: Any) -> Listing:
+    """Return the list of values whose mask is true."""
+    return Listing(tuple(zip(pairs[::2], pairs[1::2], strict=True)))
+
+
+def _of_list(given: Sequence[Any], *, there: bool) -> Any:
+    """Return whether a list has an element at a position, or that element."""
+    items, position = given[0], given[1]
+    if not isinstance(items, Listing):
+        return None
+    if there:
+        return conjunction(position >= 0, position < counted(t for t, _ in items.items))
+    found, before = given[2], 0
+    cases = []
+    for taken, item in items.items:
+        cases.append((conjunction(taken, equal(before, position)), item))
+        before = before + ite(taken, 1, 0)
+    for test, item in reversed(cases):
+        found = ite(test, item, found)
+    return found
+
+
+def _size(items: Any) -> Any:
+    if isinstance(items, Listing):
+        return counted(there for there, _ in items.items)
+    return z3.Length(items) if is_term(items) and z3.is_string(items) else None
+
+
+def _in(value: Any, items: Any) -> Any:
+    if not isinstance(items, Listing):
+        return None
+    parts = []
+    for there, item in items.items:
+        if isinstance(item, tuple | dict | list | float) or isinstance(value, tuple | dict | list):
+            return None
+        parts.append(conjunction(there, equal(value, item)))
+    return disjunction(*parts)
+
+
+def _texts(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, b: function(terms.text_of(a), terms.text_of(b))
+
+
+_CALLS: Final[dict[str, Callable[..., Any]]] = {
+    "contains_string_string": _texts(z3.Contains),
+    "startsWith_string_string": _texts(lambda a, b: z3.PrefixOf(b, a)),
+    "endsWith_string_string": _texts(lambda a, b: z3.SuffixOf(b, a)),
+    "indexOf_string_string": _texts(lambda a, b: z3.IndexOf(a, b, 0)),
+    "add_string_string": _texts(z3.Concat),
+    "in_any_list": lambda value, items: _in(value, items),
+    "add_list_list": lambda a, b: Listing(a.items + b.items),
+}
+
+
+def described(op: ir.Op) -> str:
+    """Return how an operation without a term is called in a reason."""
+    if isinstance(op.data, ir.Call):
+        name = _NAMES.get(op.data.function, "")
+        return name.partition("_")[0] or getattr(op.data.function, "__name__", "a function")
+    if isinstance(op.data, ir.Loop):
+        return "a loop"
+    if op.kind in (ops.ATTR, ops.FIELD_OF_POD):
+        return str(op.data)
+    if op.kind is ops.COLUMN and isinstance(op.data, tuple):
+        return str(op.data[0])
+    return op.kind.name

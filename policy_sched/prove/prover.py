@@ -1,0 +1,264 @@
+"""Decides claims: proven, refuted by a counterexample that the scheduler confirms, or unknown.
+
+Theory of operation. Each claim is decided in a process with limits of time and memory, since a
+solver may take any time. The process reads the policies itself, makes the terms of all of them,
+and answers one claim after the other; what is sent is plain data.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from threading import local
+from typing import Any, Final
+
+import msgspec
+
+from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError, Severity
+from policy_sched.language import check, problems_of
+from policy_sched.profiles.load import policy_source, read_policies
+from policy_sched.profiles.reload import LimitedProcess, NoResultError, ProcessLimits
+from policy_sched.prove import counterexample
+from policy_sched.prove.claims import Claim, claims_of, differs
+from policy_sched.prove.rules import PolicyPrinter
+from policy_sched.prove.solving import Answer, Question, texts_in
+from policy_sched.prove.terms import Double, Terms, conjunction
+from policy_sched.prove.world import World
+
+PROVEN, BOUNDED, REFUTED, UNKNOWN = "proven", "proven up to", "refuted", "unknown"
+
+#: Seconds of processor time beside the solver's: reading policies, running a counterexample.
+_BESIDE: Final = 30
+#: Bytes that a process may take beyond those at its start.
+_MEMORY: Final = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What claims are about, and how long a claim may take (seconds).
+
+    ``bound``: elements that a list of the model has at most.
+    """
+
+    paths: tuple[str, ...]
+    bound: int
+    timeout: float
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What is known of one claim, and where the rule stands that it is about.
+
+    ``lists``: those that were looked at up to ``bound`` elements. ``test``: the PolicyTest that
+    shows a counterexample, or that what is claimed happens. ``internal``: the scheduler disagrees
+    with the solver.
+    """
+
+    claim: str
+    file: str
+    line: int
+    column: int
+    width: int
+    source_line: str
+    answer: str = UNKNOWN
+    reason: str = ""
+    lists: tuple[str, ...] = ()
+    bound: int = 0
+    test: dict[str, Any] | None = None
+    internal: bool = False
+    seconds: float = 0.0
+
+    @property
+    def fine(self) -> bool:
+        """Whether the claim is proven, if only up to a bound."""
+        return self.answer in (PROVEN, BOUNDED)
+
+    def diagnostic(self) -> Diagnostic | None:
+        """Return the verdict as a problem at its rule; None if it is proven."""
+        if self.fine:
+            return None
+        code, severity = "PS901", Severity.ERROR
+        if self.answer == UNKNOWN:
+            code, severity = "PS902", Severity.WARNING
+        message = f"{self.claim}: {self.answer}: {self.reason}"
+        hint = ""
+        if self.test is not None:
+            hint = "policy-sched prove --write FILE writes a test that shows it"
+        place = (self.file, self.line, self.column)
+        return Diagnostic(
+            *place, code, message, hint, "", severity, self.width, self.source_line
+        )
+
+
+def read(paths: Sequence[str]) -> list[check.CheckedPolicy]:
+    """Return the policies of files. Raises PolicyError with the errors of all of them."""
+    policies, problems = read_policies(paths)
+    checked: list[check.CheckedPolicy] = []
+    for policy in policies:
+        found, wrong = check.check_policy(policy_source(policy))
+        problems += wrong
+        if found is not None and policy.sound:
+            problems += problems_of(found)
+            checked.append(found)
+    errors = [problem for problem in problems if problem.severity is Severity.ERROR]
+    if errors:
+        raise PolicyError(sorted(set(errors)))
+    return checked
+
+
+class Prover:
+    """The claims of some policies, over one model."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._terms = Terms()
+        self._world = World(self._terms, settings.bound)
+        checked = read(settings.paths)
+        self._variables = [core for policy in checked for core in _shared(policy)]
+        policies = [PolicyPrinter(policy, self._world).terms() for policy in checked]
+        self.claims = list(claims_of(policies))
+        self._world.finish()
+
+    def blank(self, claim: Claim) -> Verdict:
+        """Return a claim of which nothing is known."""
+        line, column, source_line = claim.text.position(claim.span[0])
+        shown = claim.text.text[claim.span[0] : claim.span[1]].partition("\n")[0]
+        place = (claim.text.file, line, column, max(1, len(shown)), source_line)
+        return Verdict(claim.name, *place, bound=self._settings.bound)
+
+    def verdict(self, number: int) -> Verdict:
+        """Decide a claim."""
+        claim, started = self.claims[number], time.perf_counter()
+        verdict = self._decided(claim, self.blank(claim))
+        return msgspec.structs.replace(verdict, seconds=round(time.perf_counter() - started, 3))
+
+    def _decided(self, claim: Claim, blank: Verdict) -> Verdict:
+        replace = msgspec.structs.replace
+        question, answer = self._asked(claim, claim.term)
+        if answer.found is not None and claim.varies is not None:
+            other = conjunction(claim.term, differs(claim.varies, answer.number))
+            question, answer = self._asked(claim, other)
+        lists = tuple(
+            name for name in self._world.unrolled if f"{name}.length" in question.constants
+        )
+        if answer.why:
+            return replace(blank, reason=answer.why + self._resting_on(claim, question))
+        if answer.impossible:
+            if claim.never:
+                return replace(blank, answer=BOUNDED if lists else PROVEN, lists=lists)
+            if lists:
+                words = f"no example with up to {self._settings.bound} elements of a list"
+                return replace(blank, reason=words, lists=lists)
+            return replace(blank, answer=REFUTED, reason=claim.refuted)
+        return self._shown(claim, blank, question, answer)
+
+    def _asked(self, claim: Claim, condition: Any) -> tuple[Question, Answer]:
+        question = Question(self._terms.facts, condition, self._settings.timeout)
+        number = claim.varies.value if isinstance(claim.varies, Double) else claim.varies
+        nice = texts_in([condition])
+        return question, question.answer(self._world.leaves, nice, number)
+
+    def _shown(
+        self, claim: Claim, blank: Verdict, question: Question, answer: Answer
+    ) -> Verdict:
+        """Return the verdict that what the solver found brings, once the scheduler confirms it."""
+        replace = msgspec.structs.replace
+        assert answer.found is not None
+        values = counterexample.Values(answer.found)
+        folder = Path(self._settings.paths[0])
+        folder = folder if folder.is_dir() else folder.parent
+        files = [str(Path(path).resolve()) for path in self._settings.paths]
+        try:
+            test = counterexample.document(values, files, claim.policies)
+            seen = counterexample.outcome(test, folder, claim.plugin, self._settings.paths)
+        except PolicySchedError as error:
+            seen, why = None, str(error)
+        if seen is not None and claim.confirm(seen):
+            found = counterexample.with_expectation(test, seen, claim.plugin)
+            answered = REFUTED if claim.never else PROVEN
+            reason = claim.refuted if claim.never else ""
+            return replace(blank, answer=answered, reason=reason, test=found)
+        resting = self._resting_on(claim, question)
+        if resting:
+            return replace(blank, reason=f"no example was confirmed{resting}")
+        why = "the scheduler does not do what the solver says" if seen is not None else why
+        return replace(blank, reason=why, internal=True)
+
+    def _resting_on(self, claim: Claim, question: Question) -> str:
+        """Return what a claim depends on that has no exact term, with the lines."""
+        notes = {n for name, n in self._terms.notes.items() if name in question.constants}
+        if not notes:
+            return ""
+        named = sorted(f"{note}{self._line(claim, note)}" for note in notes)
+        return f"; there is no exact encoding of {', '.join(named)}"
+
+    def _line(self, claim: Claim, note: str) -> str:
+        """Return where the rules of a claim, or variables that they may read, call a function."""
+        for rule in claim.rules:
+            core, text = rule.core, rule.text
+            for of_core, of_text in [(core, text), *self._variables]:
+                for part in [] if of_core is None else check.walk(of_core):
+                    overload = getattr(part, "overload", "") or getattr(part, "name", "")
+                    if str(overload).partition("_")[0] == note:
+                        line, _, _ = of_text.position(part.span.start)
+                        return f" (line {line})"
+        return ""
+
+
+def _shared(policy: check.CheckedPolicy) -> Iterator[tuple[Any, Any]]:
+    """Yield the variables of a policy, which its rules may read."""
+    for _, variable in policy.variables:
+        yield variable.core, variable.text
+
+
+@cache
+def _prover(settings: Settings) -> Prover:
+    return Prover(settings)
+
+
+def answered(asked: tuple[Settings, int]) -> Verdict | list[Verdict]:
+    """Return the verdict on a claim by its number; all claims, undecided, for -1."""
+    settings, number = asked
+    prover = _prover(settings)
+    if number < 0:
+        return [prover.blank(claim) for claim in prover.claims]
+    return prover.verdict(number)
+
+
+def prove(settings: Settings, jobs: int, advance: Callable[[int], None]) -> list[Verdict]:
+    """Decide all claims, ``jobs`` at a time; ``advance`` is called after each one.
+
+    Raises PolicyError with the errors of the policies, and NoResultError where their claims
+    cannot be made within the limits.
+    """
+    read(settings.paths)
+    limits = ProcessLimits(int(settings.timeout) * 2 + _BESIDE, _MEMORY)
+    own = local()
+    made: list[LimitedProcess[Any, Any]] = []
+
+    def asked(number: int) -> Any:
+        if not hasattr(own, "process"):
+            own.process = LimitedProcess(answered, limits)
+            made.append(own.process)
+        own.process.begin((settings, number))
+        return own.process.result()
+
+    def decided(pair: tuple[int, Verdict]) -> Verdict:
+        number, blank = pair
+        try:
+            verdict: Verdict = asked(number)
+        except NoResultError as error:
+            verdict = msgspec.structs.replace(blank, reason=str(error))
+        advance(1)
+        return verdict
+
+    try:
+        with ThreadPoolExecutor(jobs) as pool:
+            blanks: list[Verdict] = pool.submit(asked, -1).result()
+            return list(pool.map(decided, enumerate(blanks)))
+    finally:
+        for process in made:
+            process.__exit__()

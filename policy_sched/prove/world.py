@@ -1,0 +1,307 @@
+"""The pod and the node of a claim: what rules read of them as constants of the solver.
+
+Each constant is made when it is first read, under the assumptions of what the API lets it be.
+`ASSUMPTIONS` says them in words, as `--assumptions` prints them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import z3
+
+from policy_sched.cluster.tables import MAX_SUM, NODE_COLUMNS
+from policy_sched.model import MAX_UNITS
+from policy_sched.prove import terms
+from policy_sched.prove.terms import Code, Listing, Mapping, Opaque, Record, Term, Terms
+
+ASSUMPTIONS: Final = {
+    "characters": "A text has no character beyond U+2FFFF.",
+    "names": "Names of pods, nodes, namespaces, owners and classes, and uids, are made of a-z, 0-9, - "
+    "and .; an owner's name, uid and kind are all there or all missing.",
+    "labels": "The value of a label is empty, or up to 63 of A-Z, a-z, 0-9, -, _ and ., with a "
+    "letter or digit at both ends.",
+    "amounts": "Amounts of resources that are allocatable, requested or limits are not negative, "
+    "and below 2**62 of the scheduler's units.",
+    "free": "What is free of a resource is what is allocatable less what is requested.",
+    "requested": "What is requested on a node is the sum of its pods' requests; "
+    "nonZeroRequested is at least as much. A node without pods has nothing requested.",
+    "limits": "A limit that is set is at least the request.",
+    "priority": "A pod's priority is from -2147483648 to 2000001000.",
+    "pending": "The pod is pending: it has neither a deletion time nor a start time.",
+    "taints": "A taint has a key, its effect is NoSchedule, PreferNoSchedule or NoExecute, and "
+    "no two taints of a node have the same key and effect.",
+    "tolerations": "A toleration's operator is empty, Equal or Exists; without a key it is Exists, "
+    "and with Exists it has no value.",
+    "ranges": "Other numbers are within the ranges that the reference of columns states.",
+}
+"""What is assumed of every pod and node, by name."""
+
+#: The greatest priority: that of system-node-critical.
+MAX_PRIORITY: Final = 2_000_001_000
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_MAPS: Final = {"labels": "label", "annotations": "annotation", "node_selector": "label"}
+_AMOUNTS: Final = frozenset({"requests", "limits", "non_zero_requests"})
+#: Texts of a pod whose values are names, or empty where there is none.
+_NAMES: Final = frozenset({"name", "namespace", "owner_name", "owner_uid"})
+_TEXTS: Final = {
+    "effect": _EFFECTS,
+}
+
+
+def _ranges(*bounds: str) -> Term:
+    return z3.Union(*[z3.Range(low, high) for low, high in bounds])
+
+
+_ALNUM: Final = _ranges("az", "AZ", "09")
+_WORD: Final = z3.Union(_ALNUM, *map(z3.Re, "-_."))
+_KEY: Final = z3.Plus(z3.Union(_WORD, z3.Re("/")))
+_NAME: Final = z3.Plus(z3.Union(_ranges("az", "09"), z3.Re("-"), z3.Re(".")))
+_LABEL: Final = z3.Union(
+    z3.Re(""),
+    _ALNUM,
+    z3.Concat(_ALNUM, z3.Loop(_WORD, 0, 61), _ALNUM),
+)
+
+
+class World:
+    """A pending pod and a node; ``bound``: elements that a list has at most."""
+
+    def __init__(self, made: Terms, bound: int) -> None:
+        self.terms = made
+        self.bound = bound
+        self.leaves: dict[tuple[Any, ...], Any] = {}
+        """The constants, by what they stand for, in the order in which they were read."""
+        self.unrolled: dict[str, int] = {}
+        """By list that was unrolled, how many elements it has at most."""
+        self._lists: dict[tuple[Any, ...], Listing] = {}
+
+    def constant(self, key: tuple[Any, ...], sort: Term) -> Term:
+        """Return the constant for a key; a new one has no facts yet."""
+        return z3.Const(".".join(map(str, key)), sort)
+
+    def text(self, key: tuple[Any, ...], kind: str = "") -> Term:
+        """Return a text; ``kind``: the form that its values have."""
+        if key not in self.leaves:
+            leaf = self.leaves[key] = self.constant(key, z3.StringSort())
+            self.terms.fact(*_form(leaf, kind))
+        return self.leaves[key]
+
+    def code(self, key: tuple[Any, ...], kind: str) -> Code:
+        """Return a text that may be missing."""
+        if key not in self.leaves:
+            present = self.constant((*key, "present"), z3.BoolSort())
+            text = self.constant(key, z3.StringSort())
+            self.leaves[key] = Code(present, text)
+            self.terms.fact(*(terms.implies(present, fact) for fact in _form(text, kind)))
+        return self.leaves[key]  # type: ignore[no-any-return]
+
+    def number(self, key: tuple[Any, ...], least: int, most: int) -> Term:
+        """Return an int within limits."""
+        if key not in self.leaves:
+            leaf = self.leaves[key] = self.constant(key, z3.IntSort())
+            self.terms.most_is(leaf, float(max(abs(least), abs(most))))
+            self.terms.fact(leaf >= least, leaf <= most)
+        return self.leaves[key]
+
+    def flag(self, key: tuple[Any, ...]) -> Term:
+        """Return a bool."""
+        if key not in self.leaves:
+            self.leaves[key] = self.constant(key, z3.BoolSort())
+        return self.leaves[key]
+
+    # The node.
+
+    def column(self, family: str, argument: str, rep: str) -> Any:
+        """Return a column of the node; None if it has no term."""
+        match family:
+            case "label" | "annotation":
+                return self.code(("node", family, argument), family)
+            case "name":
+                return Code(True, self.text(("node", "name"), "name"))
+            case "field":
+                return Code(True, self.text(("node", "field", argument)))
+            case "unschedulable" | "ready":
+                return self.flag(("node", family))
+            case "taints":
+                return self.taints()
+            case "free":
+                return self._free(argument)
+            case "allocatable" | "capacity" | "requested" | "nonZeroRequested":
+                return self._amount(family, argument)
+            case "allocatable?":
+                there = self.flag(("node", family, argument))
+                some = self._amount("allocatable", argument) > 0
+                self.terms.fact(terms.implies(some, there))
+                return there
+            case "podCount":
+                return self.number(("node", family), 0, 2**31 - 1)
+            case "creationTime" if rep == "i":
+                stated = NODE_COLUMNS[family]
+                self.terms.notes["node.creationTime"] = "creationTime"
+                return self.number(("node", family), stated.minimum, stated.maximum)
+        return None
+
+    def _free(self, resource: str) -> Term:
+        free = self._amount("allocatable", resource) - self._amount("requested", resource)
+        return self.terms.most_is(free, float(MAX_SUM))
+
+    def _amount(self, family: str, resource: str) -> Term:
+        key = ("node", family, resource)
+        new = key not in self.leaves
+        most = MAX_UNITS if family in ("allocatable", "capacity") else MAX_SUM
+        leaf = self.number(key, 0, most)
+        if new and family == "nonZeroRequested":
+            self.terms.notes[str(leaf)] = "nonZeroRequested"
+            self.terms.fact(leaf >= self._amount("requested", resource))
+        if new and family == "requested":
+            pods = self.number(("node", "podCount"), 0, 2**31 - 1)
+            self.terms.fact(terms.implies(leaf > 0, pods > 0))
+        return leaf
+
+    def list_of(self, key: tuple[Any, ...], kind: str) -> Listing:
+        """Return a list of objects of a kind, unrolled up to the bound."""
+        if key not in self._lists:
+            length = self.number((*key, "length"), 0, self.bound)
+            self.unrolled[".".join(map(str, key))] = self.bound
+            items = tuple(
+                (length > i, Record(kind, (*key, i))) for i in range(self.bound)
+            )
+            self._lists[key] = Listing(items)
+        return self._lists[key]
+
+    def taints(self) -> Listing:
+        """Return the taints of the node."""
+        key = ("node", "taints")
+        new = key not in self._lists
+        listing = self.list_of(key, "Taint")
+        if new:
+            for i, (there, item) in enumerate(listing.items):
+                for _, other in listing.items[:i]:
+                    same = [
+                        self.attribute(item, name, "s") == self.attribute(other, name, "s")
+                        for name in ("key", "effect")
+                    ]
+                    self.terms.fact(terms.implies(there, z3.Not(z3.And(*same))))
+        return listing
+
+    def pods(self) -> Listing:
+        """Return the pods on the node."""
+        key = ("node", "pods")
+        new = key not in self._lists
+        listing = self.list_of(key, "RunningPod")
+        if new:
+            count = self.number(("node", "podCount"), 0, 2**31 - 1)
+            self.terms.fact(count == self.leaves[*key, "length"])
+        return listing
+
+    # Records.
+
+    def attribute(self, record: Record, name: str, rep: str) -> Any:
+        """Return a field of an object: a constant, a structure, or `Opaque`."""
+        key = (*record.path, name)
+        if record.kind == "Pod" and name == "tolerations":
+            return self.list_of(("pod", "tolerations"), "Toleration")
+        if name in _MAPS and rep == "o":
+            return Mapping(_MAPS[name], key)
+        if name in _AMOUNTS and rep == "o":
+            return Mapping("amounts", key)
+        if record.kind in ("Taint", "Toleration") and rep == "s":
+            return self._of_taint(record, name)
+        if record.kind not in ("Pod", "RunningPod"):
+            return Opaque(key)
+        if rep == "s":
+            return self._pod_text(record, name)
+        if rep == "b" and name in ("host_network", "terminating"):
+            if name == "terminating" and record.kind == "Pod":
+                return False
+            return self.flag(key)
+        if rep == "i" and name == "priority":
+            return self.number(key, -(2**31), MAX_PRIORITY)
+        if rep == "i" and name in ("start_time", "deletion_time") and record.kind == "Pod":
+            return 0
+        return Opaque(key)
+
+    def _pod_text(self, record: Record, name: str) -> Any:
+        key = (*record.path, name)
+        if name in _NAMES or name == "owner_kind":
+            new = key not in self.leaves
+            needed = name in ("name", "namespace")
+            kind = "name" if needed else "name?" if name in _NAMES else name
+            leaf = self.text(key, kind)
+            if new and name.startswith("owner_"):
+                kinds = self.text((*record.path, "owner_kind"), "owner_kind")
+                self.terms.fact((leaf == "") == (kinds == ""))
+            return leaf
+        if name == "node_name" and record.kind == "Pod":
+            return self.text(key, "name?")
+        return self.text(key, "name?") if name == "service_account_name" else Opaque(key)
+
+    def _of_taint(self, record: Record, name: str) -> Any:
+        key = (*record.path, name)
+        new = key not in self.leaves
+        if record.kind == "Taint":
+            return self.text(key, {"key": "key", "effect": "effect"}.get(name, "label"))
+        forms = {"effect": "effect?", "operator": "operator", "key": "key?"}
+        leaf = self.text(key, forms.get(name, "label"))
+        if new and name in ("key", "operator", "value"):
+            operator = self.text((*record.path, "operator"), "operator")
+            if name == "key":
+                self.terms.fact(z3.Implies(leaf == "", operator == "Exists"))
+            if name == "value":
+                self.terms.fact(z3.Implies(operator == "Exists", leaf == ""))
+        return leaf
+
+    def finish(self) -> None:
+        """Note what ties constants of the node to those of its pods, when all are made."""
+        pods = self._lists.get(("node", "pods"))
+        resources = [key[2] for key in self.leaves if key[:2] == ("node", "requested")]
+        for resource in resources if pods is not None else ():
+            assert pods is not None
+            requests = (
+                terms.ite(there, self.amount(Mapping("amounts", (*pod.path, "requests")), resource), 0)
+                for there, pod in pods.items
+            )
+            requested = self.leaves["node", "requested", resource]
+            self.terms.fact(requested == terms.total(requests))
+
+    # Maps.
+
+    def entry(self, mapping: Mapping, key: str) -> Code:
+        """Return the value of a map of texts for a known key."""
+        return self.code((*mapping.path, key), mapping.kind)
+
+    def amount(self, mapping: Mapping, resource: str) -> Term:
+        """Return an amount of a known resource."""
+        key = (*mapping.path, resource)
+        new = key not in self.leaves
+        leaf = self.number(key, 0, MAX_UNITS)
+        name = mapping.path[-1]
+        if new and name in ("limits", "non_zero_requests"):
+            self.terms.notes[str(leaf)] = {"limits": name}.get(name, "nonZeroRequests")
+            request = self.amount(Mapping("amounts", (*mapping.path[:-1], "requests")), resource)
+            fact = leaf >= request
+            self.terms.fact(terms.disjunction(leaf == 0, fact) if name == "limits" else fact)
+        return leaf
+
+
+def _form(text: Term, kind: str) -> list[Term]:
+    """Return what holds of a text of a kind."""
+    match kind:
+        case "name":
+            return [z3.InRe(text, _NAME)]
+        case "name?":
+            return [z3.Or(text == "", z3.InRe(text, _NAME))]
+        case "key":
+            return [z3.InRe(text, _KEY)]
+        case "key?":
+            return [z3.Or(text == "", z3.InRe(text, _KEY))]
+        case "label":
+            return [z3.InRe(text, _LABEL)]
+        case "operator":
+            return [z3.Or(*[text == word for word in ("", "Equal", "Exists")])]
+        case "effect?":
+            return [z3.Or(*[text == word for word in ("", *_EFFECTS)])]
+    if kind in _TEXTS:
+        return [z3.Or(*[text == word for word in _TEXTS[kind]])]
+    return []
