@@ -21,6 +21,7 @@ LAYERS = (
     "cli",
     "console",
     "bench lsp deploy snapshot",
+    "prove",
     "diff policytest",
     "experiments",
     "simulate",

@@ -30,6 +30,10 @@ VERBS: Final = {
         "policy_sched.cli.test:run_scenarios",
         "Run tests of policies and print every difference from what they expect.",
     ),
+    "prove": (
+        "policy_sched.cli.prove:prove",
+        "Say what holds of policies for every pod and every node.",
+    ),
     "check": (
         "policy_sched.cli.check:check",
         "Check policies and scheduler configurations; print every problem with its place.",

@@ -15,7 +15,15 @@ from typing import Any
 from policy_sched.language.diagnostics import Text
 from policy_sched.policytest import ExpectedOutcome
 from policy_sched.prove.rules import PolicyTerms, RuleTerm, ScoreTerm
-from policy_sched.prove.terms import Double, Term, conjunction, disjunction, negation, reals
+from policy_sched.prove.terms import (
+    Double,
+    Term,
+    conjunction,
+    disjunction,
+    is_term,
+    negation,
+    reals,
+)
 
 Confirm = Callable[[ExpectedOutcome], bool]
 
@@ -175,7 +183,7 @@ def _of_score(policy: PolicyTerms, score: ScoreTerm) -> Iterator[Claim]:
     if not score.normalized:
         yield Claim(
             f"{policy.name}: score is within 0..100",
-            conjunction(fine, _outside(score.number)),
+            False if score.bounded else conjunction(fine, _outside(score.number)),
             True,
             "it is not",
             policies=names,
@@ -183,6 +191,9 @@ def _of_score(policy: PolicyTerms, score: ScoreTerm) -> Iterator[Claim]:
             plugin=plugin,
             **place,
         )
+    number = score.number.value if isinstance(score.number, Double) else score.number
+    if not is_term(number):
+        return  # a number that is written down, or follows from parameters, is meant
     yield Claim(
         f"{policy.name}: score is not the same for all nodes",
         fine,

@@ -2,7 +2,7 @@
 
 What the solver gives is a value for each constant of the model. The test has the pod, the node and
 the pods on it that have these values, and only the policies of the claim are enabled, so that what
-is seen is theirs. What cannot be built, or what the scheduler does not confirm, is no counterexample.
+is seen is theirs. What cannot be built, or is not confirmed by the scheduler, is no counterexample.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
+from pathlib import Path as FilePath
 from typing import Any, Final
 
 import yaml
@@ -233,14 +233,13 @@ def text_of(test: Plain) -> str:
     return yaml.safe_dump(test, sort_keys=False, allow_unicode=True, width=100)
 
 
-def outcome(
-    test: Plain, folder: Path, plugin: str, roots: Sequence[str]
-) -> ExpectedOutcome:
+def outcome(test: Plain, folder: FilePath, plugin: str, roots: Sequence[str]) -> ExpectedOutcome:
     """Return what the scheduler makes of a test that is in a folder.
 
     ``plugin``: whose raw scores are seen. Raises PolicyError where the test cannot be read.
     """
-    stated = {**test, **({"plugin": plugin} if plugin else {})}
+    files = [str(FilePath(file).resolve()) for file in test["policies"]]
+    stated = {**test, "policies": files, **({"plugin": plugin} if plugin else {})}
     path = str(folder / "counterexample.yaml")
     (scenario,) = scenarios_of(path, text_of(stated), roots)
     _, seen = observe_scenario(scenario)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 from types import CodeType
@@ -31,8 +31,9 @@ from policy_sched.language.stdlib import (
     tolerates,
     value_at,
 )
-from policy_sched.language.values import KINDS, Some
+from policy_sched.language.values import Some
 from policy_sched.prove import terms
+from policy_sched.prove.loops import Environment, Unrolled
 from policy_sched.prove.terms import (
     Choice,
     Code,
@@ -42,11 +43,12 @@ from policy_sched.prove.terms import (
     Opaque,
     Optional,
     Record,
-    Term,
+    checked,
     conjunction,
     counted,
     disjunction,
     equal,
+    failed,
     implies,
     is_term,
     ite,
@@ -54,8 +56,6 @@ from policy_sched.prove.terms import (
 )
 from policy_sched.prove.world import World
 
-Environment = Mapping[int, Any]
-"""What loop variables stand for, by their serial number."""
 _TESTS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "lt": operator.lt,
     "le": operator.le,
@@ -98,7 +98,7 @@ class Printer:
         self._kept: dict[tuple[Any, ...], Any] = {}
         self._digests: dict[ir.Op, str] = {}
         self._alive: list[object] = []
-        self._names: dict[str, Any] = {
+        self.names: dict[str, Any] = {
             "made": self.made, "conjunction": conjunction, "disjunction": disjunction, "ite": ite,
             "negation": negation, "counted": counted, "failed": failed, "same": self.same,
             "compare": self.compare, "extreme": self.extreme, "checked": checked,
@@ -107,6 +107,11 @@ class Printer:
             "mean": self._mean, "weighted": self._weighted, "masked": masked,
             "deviation_of_two": self._deviation_of_two, "table": table,
         }  # fmt: skip
+
+    @staticmethod
+    def code_of(kind: ir.OpKind) -> CodeType:
+        """Return the code of the text that an operation's kind has for its term."""
+        return _compiled(kind.smt)
 
     def term(self, op: ir.Op, env: Environment | None = None) -> Any:
         """Return the value of an operation; ``env``: what its loop variables stand for."""
@@ -132,7 +137,7 @@ class Printer:
         try:
             # The texts are those of ops.toml, which no user writes.
             value = eval(  # noqa: S307
-                _compiled(kind.smt), {"__builtins__": {}}, {**self._names, "op": op, "a": arguments}
+                self.code_of(kind), {"__builtins__": {}}, {**self.names, "op": op, "a": arguments}
             )
         except (TypeError, AttributeError, z3.Z3Exception):
             value = None  # an argument is opaque, or a choice of structures
@@ -228,13 +233,17 @@ class Printer:
     # Leaves.
 
     def _leaf(self, op: ir.Op, env: Environment) -> Any:
+        if op.kind is ops.CONST:
+            return self._known(op.data, op.rep)
+        if op.kind is ops.NONE:
+            return Optional(False, Opaque(("none",)))
+        if op.kind is ops.POD:
+            return Record("Pod", ("pod",))
+        return self._read_or_called(op, env)
+
+    def _read_or_called(self, op: ir.Op, env: Environment) -> Any:
+        """Return what is read of the model, or what a call or a loop makes."""
         match op.kind.name:
-            case "const":
-                return self._known(op.data, op.rep)
-            case "none":
-                return Optional(False, Opaque(("none",)))
-            case "pod":
-                return Record("Pod", ("pod",))
             case "column":
                 family, argument = (*op.data, "")[:2]  # type: ignore[misc]  # a key is a tuple
                 return self.world.column(family, argument, op.rep)
@@ -289,9 +298,7 @@ class Printer:
         wanted = self.term(op.args[0], env)
         if not isinstance(wanted, MappingTerm) or op.data not in ("free", "allocatable"):
             return None
-        others = {
-            family: self.world.flag(("others", family)) for family in ("free", "allocatable")
-        }
+        others = {family: self.world.flag(("others", family)) for family in ("free", "allocatable")}
         self.made.fact(implies(others["free"], others["allocatable"]))
         self.made.notes |= {str(flag): "fitsIn" for flag in others.values()}
         parts = [others[str(op.data)]]
@@ -362,7 +369,9 @@ class Printer:
     def _amount(self, mapping: Any, resource: Any) -> Any:
         if isinstance(mapping, Choice):
             then, otherwise = mapping.then, mapping.otherwise
-            return ite(mapping.test, self._amount(then, resource), self._amount(otherwise, resource))
+            return ite(
+                mapping.test, self._amount(then, resource), self._amount(otherwise, resource)
+            )
         if isinstance(mapping, dict) and isinstance(resource, str):
             return mapping.get(resource, 0)
         if isinstance(mapping, MappingTerm) and isinstance(resource, str):
@@ -401,7 +410,7 @@ class Printer:
             source = self._known(list(source), "o")
         if not isinstance(source, Listing) or len(source.items) > _LONGEST:
             return None
-        return _Unrolled(self, op, loop, source, env).result()
+        return Unrolled(self, op, loop, source, env).result()
 
     # Numbers.
 
@@ -445,8 +454,13 @@ class Printer:
 
     def _truncated(self, number: Double) -> Any:
         size = number.most < 2.0**63
-        inside = True if size else conjunction(
-            terms.reals(number.value, -(2**63))[0] >= -(2**63), terms.reals(number.value, 0)[0] < 2**63
+        inside = (
+            True
+            if size
+            else conjunction(
+                terms.reals(number.value, -(2**63))[0] >= -(2**63),
+                terms.reals(number.value, 0)[0] < 2**63,
+            )
         )
         return ite(conjunction(number.finite, inside), self.made.truncated(number), 0)
 
@@ -458,7 +472,9 @@ class Printer:
 
     def _magnitude(self, number: Double) -> Double:
         value = number.value
-        return number._replace(value=ite(value < 0, -value, value) if is_term(value) else abs(value))
+        return number._replace(
+            value=ite(value < 0, -value, value) if is_term(value) else abs(value)
+        )
 
     def _mean(self, *pairs: Any) -> Double:
         masks, values = pairs[::2], pairs[1::2]
@@ -484,9 +500,7 @@ class Printer:
             return self._by_each_weight(upper, [(m, w) for m, _, w in parts], whole)
         return ite(equal(whole, 0), 0, self.made.quotient(upper, whole))
 
-    def _by_each_weight(
-        self, upper: Any, parts: Sequence[tuple[Any, int]], whole: Any
-    ) -> Any:
+    def _by_each_weight(self, upper: Any, parts: Sequence[tuple[Any, int]], whole: Any) -> Any:
         """Return a weighted mean where weights are known: a division by a known number each."""
         sums = {0}
         for _, weight in parts:
@@ -495,117 +509,6 @@ class Printer:
         for number in sorted(sums - {0}):
             found = ite(equal(whole, number), self.made.quotient(upper, number), found)
         return found
-
-
-class _Unrolled:
-    """A loop over the elements of a list, one after the other."""
-
-    def __init__(
-        self, printer: Printer, op: ir.Op, loop: ir.Loop, source: Listing, env: Environment
-    ) -> None:
-        self._printer, self._loop = printer, loop
-        self._source, self._env = source, env
-        rest = list(op.args[1:])
-        self._stages = [rest.pop(0) for _ in range(loop.errors)]
-        self._first = rest.pop() if loop.kind is ir.LoopKind.FOLD else None
-        self._mask = rest.pop(0) if loop.masked else None
-        self._value = rest[0]
-        self._error = rest[1] if len(rest) > 1 else None
-        self._stage_errors: list[Term] = [0] * loop.errors
-
-    def _elements(self) -> Iterator[tuple[Term, Any, dict[int, Any]]]:
-        """Yield when each element takes part, itself, and the variables with it."""
-        position: Term = 0
-        for there, item in self._source.items:
-            if there is False:
-                continue
-            env = {**self._env, self._loop.param: item}
-            if self._loop.index is not None and self._first is None:
-                env[self._loop.index] = position
-            for i, stage in enumerate(self._stages):
-                error = ite(there, self._printer.term(stage, env), 0)
-                so_far = self._stage_errors[i]
-                self._stage_errors[i] = ite(failed(so_far), so_far, error)
-            taken = there
-            if self._mask is not None:
-                taken = conjunction(there, self._printer.term(self._mask, env))
-            yield taken, item, env
-            position = position + ite(there, 1, 0)
-
-    def result(self) -> Any:
-        """Return (value, error), or None where the loop has no term."""
-        match self._loop.kind:
-            case ir.LoopKind.ALL | ir.LoopKind.EXISTS:
-                found = self._quantifier(every=self._loop.kind is ir.LoopKind.ALL)
-            case ir.LoopKind.COUNT:
-                found = counted([taken for taken, _, _ in self._elements()]), 0
-            case ir.LoopKind.SUM_INT:
-                found = self._sum()
-            case ir.LoopKind.SUM_DOUBLE:
-                found = self._sum_of_doubles()
-            case ir.LoopKind.LIST:
-                items = [(t, self._printer.term(self._value, e)) for t, _, e in self._elements()]
-                found = Listing(tuple(items)), 0
-            case ir.LoopKind.FOLD if self._first is not None:
-                found = self._fold(self._first)
-            case _:
-                return None
-        value, error = found
-        for stage in reversed(self._stage_errors):
-            error = ite(failed(stage), stage, error)
-        return value, error
-
-    def _quantifier(self, *, every: bool) -> tuple[Any, Any]:
-        decided, errors = [], []
-        for taken, _, env in self._elements():
-            value = self._printer.term(self._value, env)
-            error = 0 if self._error is None else self._printer.term(self._error, env)
-            decides = negation(value) if every else value
-            decided.append(conjunction(taken, negation(failed(error)), decides))
-            errors.append(ite(taken, error, 0))
-        settled, first = disjunction(*decided), 0
-        for error in reversed(errors):
-            first = ite(failed(error), error, first)
-        return (negation(settled) if every else settled), ite(settled, 0, first)
-
-    def _sum(self) -> tuple[Any, Any]:
-        so_far: Any = 0
-        error: Any = 0
-        for taken, _, env in self._elements():
-            so_far = so_far + ite(taken, self._printer.term(self._value, env), 0)
-            if self._loop.site:
-                so_far, own = checked(so_far, self._loop.site)
-                error = ite(failed(error), error, own)
-        return so_far, error
-
-    def _sum_of_doubles(self) -> tuple[Any, Any]:
-        made = self._printer.made
-        so_far = made.double(0.0)
-        for taken, _, env in self._elements():
-            added = made.add(so_far, self._printer.term(self._value, env))
-            so_far = ite(taken, added, so_far)
-        return so_far, 0
-
-    def _fold(self, first: ir.Op) -> tuple[Any, Any]:
-        so_far, error = self._printer.term(first, self._env), 0
-        for there, item in self._source.items:
-            env = {**self._env, self._loop.param: item, self._loop.index or 0: so_far}
-            if self._error is not None:
-                own = ite(there, self._printer.term(self._error, env), 0)
-                error = ite(failed(error), error, own)
-            so_far = ite(there, self._printer.term(self._value, env), so_far)
-        return so_far, error
-
-
-def failed(error: Any) -> Any:
-    """Return whether an error is one."""
-    return error != 0
-
-
-def checked(number: Any, site: int) -> tuple[Any, Any]:
-    """Return (number, 0), or (0, site) outside of int64."""
-    inside = terms.within_int64(number)
-    return ite(inside, number, 0), ite(inside, 0, site)
 
 
 def table(position: Any, entries: ir.graph.Table) -> Any:
@@ -685,7 +588,7 @@ _CALLS: Final[dict[str, Callable[..., Any]]] = {
     "endsWith_string_string": _texts(lambda a, b: z3.SuffixOf(b, a)),
     "indexOf_string_string": _texts(lambda a, b: z3.IndexOf(a, b, 0)),
     "add_string_string": _texts(z3.Concat),
-    "in_any_list": lambda value, items: _in(value, items),
+    "in_any_list": _in,
     "add_list_list": lambda a, b: Listing(a.items + b.items),
 }
 

@@ -88,9 +88,7 @@ class Verdict(msgspec.Struct, frozen=True):
         if self.test is not None:
             hint = "policy-sched prove --write FILE writes a test that shows it"
         place = (self.file, self.line, self.column)
-        return Diagnostic(
-            *place, code, message, hint, "", severity, self.width, self.source_line
-        )
+        return Diagnostic(*place, code, message, hint, "", severity, self.width, self.source_line)
 
 
 def read(paths: Sequence[str]) -> list[check.CheckedPolicy]:
@@ -145,7 +143,7 @@ class Prover:
             name for name in self._world.unrolled if f"{name}.length" in question.constants
         )
         if answer.why:
-            return replace(blank, reason=answer.why + self._resting_on(claim, question))
+            return replace(blank, reason=answer.why)
         if answer.impossible:
             if claim.never:
                 return replace(blank, answer=BOUNDED if lists else PROVEN, lists=lists)
@@ -156,21 +154,21 @@ class Prover:
         return self._shown(claim, blank, question, answer)
 
     def _asked(self, claim: Claim, condition: Any) -> tuple[Question, Answer]:
-        question = Question(self._terms.facts, condition, self._settings.timeout)
+        question = Question(
+            [*self._terms.facts, *self._terms.assumed], condition, self._settings.timeout
+        )
         number = claim.varies.value if isinstance(claim.varies, Double) else claim.varies
         nice = texts_in([condition])
         return question, question.answer(self._world.leaves, nice, number)
 
-    def _shown(
-        self, claim: Claim, blank: Verdict, question: Question, answer: Answer
-    ) -> Verdict:
+    def _shown(self, claim: Claim, blank: Verdict, question: Question, answer: Answer) -> Verdict:
         """Return the verdict that what the solver found brings, once the scheduler confirms it."""
         replace = msgspec.structs.replace
         assert answer.found is not None
         values = counterexample.Values(answer.found)
         folder = Path(self._settings.paths[0])
         folder = folder if folder.is_dir() else folder.parent
-        files = [str(Path(path).resolve()) for path in self._settings.paths]
+        files = list(self._settings.paths)
         try:
             test = counterexample.document(values, files, claim.policies)
             seen = counterexample.outcome(test, folder, claim.plugin, self._settings.paths)

@@ -14,8 +14,8 @@ from policy_sched.language import check, lower
 from policy_sched.language.diagnostics import Text
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
-from policy_sched.prove.printer import Printer, failed
-from policy_sched.prove.terms import Double, Term, conjunction, disjunction, negation
+from policy_sched.prove.printer import Printer
+from policy_sched.prove.terms import Double, Term, conjunction, disjunction, failed, negation
 from policy_sched.prove.world import World
 
 #: Normalisers, under which a raw score may leave 0..100.
@@ -62,6 +62,8 @@ class ScoreTerm:
     fails: Term
     normalized: bool
     handled: bool
+    bounded: bool
+    """Whether the compiler has proved that it is within 0..100."""
     core: ast.Core
 
 
@@ -136,7 +138,9 @@ class PolicyPrinter:
                 for i, rule in enumerate(policy.filter)
             ),
             None if score is None else self._score(score),
-            () if score is None else self._conditions(score.match_conditions, "score.matchConditions"),
+            ()
+            if score is None
+            else self._conditions(score.match_conditions, "score.matchConditions"),
         )
 
     def _conditions(self, given: Sequence[check.Checked], name: str) -> tuple[RuleTerm, ...]:
@@ -145,15 +149,11 @@ class PolicyPrinter:
     def value(self, core: ast.Core) -> tuple[Any, Term]:
         """Return the term of an expression, and whether it fails."""
         lowered = self.low.lower(core, {})
-        value = (
-            self.low.val(lowered) if isinstance(lowered, lower.Opt) else self.low.plain(lowered)
-        )
+        value = self.low.val(lowered) if isinstance(lowered, lower.Opt) else self.low.plain(lowered)
         error = False if value.err is None else failed(self._printer.term(value.err))
         return self._printer.term(value.op), error
 
-    def rule(
-        self, checked: check.Checked, name: str, *, on_error: str = ""
-    ) -> RuleTerm:
+    def rule(self, checked: check.Checked, name: str, *, on_error: str = "") -> RuleTerm:
         """Return a rule that is a bool."""
         holds, fails = self.value(checked.core)
         span = checked.core.span
@@ -191,12 +191,21 @@ class PolicyPrinter:
         value = self.low.val(self.low.lower(checked.core, {}))
         if value.type == types.DOUBLE:
             whole = lower.to_int(self.low, value, checked.core.span)
-            value = whole if not keeps else lower.Value(value.op, whole.err, value.type, value.range)
+            value = (
+                whole if not keeps else lower.Value(value.op, whole.err, value.type, value.range)
+            )
         number = self._printer.term(value.op)
         fails = False if value.err is None else failed(self._printer.term(value.err))
         span = checked.core.span
         return ScoreTerm(
-            checked.text, (span.start, span.end), number, fails, keeps, score.on_error is not None, checked.core
+            checked.text,
+            (span.start, span.end),
+            number,
+            fails,
+            keeps,
+            score.on_error is not None,
+            self.low.range(value).within(0, 100),
+            checked.core,
         )
 
 

@@ -132,7 +132,7 @@ def _identical(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-def ite(test: Term, then: Any, otherwise: Any) -> Any:  # noqa: PLR0911  # one for each form
+def ite(test: Term, then: Any, otherwise: Any) -> Any:  # one for each form
     """Return one of two values of the same type."""
     if not is_term(test):
         return then if test else otherwise
@@ -159,7 +159,11 @@ def ite(test: Term, then: Any, otherwise: Any) -> Any:  # noqa: PLR0911  # one f
             return Choice(test, then, otherwise)
     if _identical(then, otherwise):
         return then
-    if not is_term(then) and not is_term(otherwise) and not isinstance(then, bool | int | str | Fraction):
+    if (
+        not is_term(then)
+        and not is_term(otherwise)
+        and not isinstance(then, bool | int | str | Fraction)
+    ):
         return Choice(test, then, otherwise)
     if isinstance(then, bool) and isinstance(otherwise, bool):
         return test if then else z3.Not(test)
@@ -214,6 +218,17 @@ def within_int64(number: Term) -> Term:
     return conjunction(number >= INT_MIN, number <= INT_MAX)
 
 
+def failed(error: Any) -> Any:
+    """Return whether an error is one."""
+    return error != 0
+
+
+def checked(number: Any, site: int) -> tuple[Any, Any]:
+    """Return (number, 0), or (0, site) outside of int64."""
+    inside = within_int64(number)
+    return ite(inside, number, 0), ite(inside, 0, site)
+
+
 class Terms:
     """Makes terms that need a definition, and keeps the definitions.
 
@@ -222,6 +237,7 @@ class Terms:
 
     def __init__(self) -> None:
         self.facts: list[Term] = []
+        self.assumed: list[Term] = []
         self.notes: dict[str, str] = {}
         self._kept: dict[tuple[Any, ...], Any] = {}
         self._number = 0
@@ -236,8 +252,12 @@ class Terms:
         return self._kept[key]
 
     def fact(self, *facts: Term) -> None:
-        """Note what holds of every pod and node."""
+        """Note what holds whatever pods and nodes there are: what a constant is defined as."""
         self.facts += [fact for fact in facts if fact is not True]
+
+    def assume(self, *facts: Term) -> None:
+        """Note what is assumed of every pod and node."""
+        self.assumed += [fact for fact in facts if fact is not True]
 
     def fresh(self, sort: Term, note: str = "") -> Term:
         """Return a constant that may be anything; ``note``: what it stands for."""
@@ -250,7 +270,7 @@ class Terms:
     # Ints.
 
     def most_is(self, number: Term, most: float) -> Term:
-        """Note how far an int can be from 0, so that the doubles made of it are exact; return it."""
+        """Note how far an int can be from 0, for the doubles made of it, and return it."""
         if is_term(number):
             self._most[number.get_id()] = (number, most)
         return number
@@ -291,7 +311,9 @@ class Terms:
         """Return a / b truncated towards zero; 0 where b is 0."""
         size = self.divided(absolute(a), absolute(b))
         signed = ite(equal(ite(a < 0, True, False), ite(b < 0, True, False)), size, -size)
-        return ite(disjunction(equal(b, 0), conjunction(equal(b, -1), equal(a, INT_MIN))), 0, signed)
+        return ite(
+            disjunction(equal(b, 0), conjunction(equal(b, -1), equal(a, INT_MIN))), 0, signed
+        )
 
     def remainder(self, a: Term, b: Term) -> Term:
         """Return a % b with the sign of a; 0 where b is 0."""
@@ -415,11 +437,14 @@ class Terms:
         both, found = conjunction(a.finite, b.finite), test(*reals(a.value, b.value))
         if both is True:
             return found
-        return ite(both, found, self.fresh(z3.BoolSort(), "a comparison with infinity or no number"))
+        return ite(
+            both, found, self.fresh(z3.BoolSort(), "a comparison with infinity or no number")
+        )
 
     def chosen(self, a: Double, b: Double, test: Callable[[Any, Any], Any]) -> Double:
         """Return b where ``test`` of b and a holds, else a."""
-        return ite(self.compared(b, a, test), b, a)  # type: ignore[no-any-return]
+        found: Double = ite(self.compared(b, a, test), b, a)
+        return found
 
     def truncated(self, number: Double) -> Term:
         """Return the whole part of a finite double."""

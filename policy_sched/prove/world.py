@@ -17,8 +17,8 @@ from policy_sched.prove.terms import Code, Listing, Mapping, Opaque, Record, Ter
 
 ASSUMPTIONS: Final = {
     "characters": "A text has no character beyond U+2FFFF.",
-    "names": "Names of pods, nodes, namespaces, owners and classes, and uids, are made of a-z, 0-9, - "
-    "and .; an owner's name, uid and kind are all there or all missing.",
+    "names": "Names of pods, nodes, namespaces and owners, and uids, are of a-z, 0-9, - and .; "
+    "an owner's name, uid and kind are all there or all missing.",
     "labels": "The value of a label is empty, or up to 63 of A-Z, a-z, 0-9, -, _ and ., with a "
     "letter or digit at both ends.",
     "amounts": "Amounts of resources that are allocatable, requested or limits are not negative, "
@@ -49,14 +49,11 @@ _TEXTS: Final = {
 }
 
 
-def _ranges(*bounds: str) -> Term:
-    return z3.Union(*[z3.Range(low, high) for low, high in bounds])
-
-
-_ALNUM: Final = _ranges("az", "AZ", "09")
+_LOWER: Final = z3.Union(z3.Range("a", "z"), z3.Range("0", "9"))
+_ALNUM: Final = z3.Union(_LOWER, z3.Range("A", "Z"))
 _WORD: Final = z3.Union(_ALNUM, *map(z3.Re, "-_."))
 _KEY: Final = z3.Plus(z3.Union(_WORD, z3.Re("/")))
-_NAME: Final = z3.Plus(z3.Union(_ranges("az", "09"), z3.Re("-"), z3.Re(".")))
+_NAME: Final = z3.Plus(z3.Union(_LOWER, z3.Re("-"), z3.Re(".")))
 _LABEL: Final = z3.Union(
     z3.Re(""),
     _ALNUM,
@@ -84,7 +81,7 @@ class World:
         """Return a text; ``kind``: the form that its values have."""
         if key not in self.leaves:
             leaf = self.leaves[key] = self.constant(key, z3.StringSort())
-            self.terms.fact(*_form(leaf, kind))
+            self.terms.assume(*_form(leaf, kind))
         return self.leaves[key]
 
     def code(self, key: tuple[Any, ...], kind: str) -> Code:
@@ -93,7 +90,7 @@ class World:
             present = self.constant((*key, "present"), z3.BoolSort())
             text = self.constant(key, z3.StringSort())
             self.leaves[key] = Code(present, text)
-            self.terms.fact(*(terms.implies(present, fact) for fact in _form(text, kind)))
+            self.terms.assume(*(terms.implies(present, fact) for fact in _form(text, kind)))
         return self.leaves[key]  # type: ignore[no-any-return]
 
     def number(self, key: tuple[Any, ...], least: int, most: int) -> Term:
@@ -101,7 +98,7 @@ class World:
         if key not in self.leaves:
             leaf = self.leaves[key] = self.constant(key, z3.IntSort())
             self.terms.most_is(leaf, float(max(abs(least), abs(most))))
-            self.terms.fact(leaf >= least, leaf <= most)
+            self.terms.assume(leaf >= least, leaf <= most)
         return self.leaves[key]
 
     def flag(self, key: tuple[Any, ...]) -> Term:
@@ -132,7 +129,7 @@ class World:
             case "allocatable?":
                 there = self.flag(("node", family, argument))
                 some = self._amount("allocatable", argument) > 0
-                self.terms.fact(terms.implies(some, there))
+                self.terms.assume(terms.implies(some, there))
                 return there
             case "podCount":
                 return self.number(("node", family), 0, 2**31 - 1)
@@ -153,10 +150,10 @@ class World:
         leaf = self.number(key, 0, most)
         if new and family == "nonZeroRequested":
             self.terms.notes[str(leaf)] = "nonZeroRequested"
-            self.terms.fact(leaf >= self._amount("requested", resource))
+            self.terms.assume(leaf >= self._amount("requested", resource))
         if new and family == "requested":
             pods = self.number(("node", "podCount"), 0, 2**31 - 1)
-            self.terms.fact(terms.implies(leaf > 0, pods > 0))
+            self.terms.assume(terms.implies(leaf > 0, pods > 0))
         return leaf
 
     def list_of(self, key: tuple[Any, ...], kind: str) -> Listing:
@@ -164,9 +161,7 @@ class World:
         if key not in self._lists:
             length = self.number((*key, "length"), 0, self.bound)
             self.unrolled[".".join(map(str, key))] = self.bound
-            items = tuple(
-                (length > i, Record(kind, (*key, i))) for i in range(self.bound)
-            )
+            items = tuple((length > i, Record(kind, (*key, i))) for i in range(self.bound))
             self._lists[key] = Listing(items)
         return self._lists[key]
 
@@ -182,7 +177,7 @@ class World:
                         self.attribute(item, name, "s") == self.attribute(other, name, "s")
                         for name in ("key", "effect")
                     ]
-                    self.terms.fact(terms.implies(there, z3.Not(z3.And(*same))))
+                    self.terms.assume(terms.implies(there, z3.Not(z3.And(*same))))
         return listing
 
     def pods(self) -> Listing:
@@ -192,7 +187,7 @@ class World:
         listing = self.list_of(key, "RunningPod")
         if new:
             count = self.number(("node", "podCount"), 0, 2**31 - 1)
-            self.terms.fact(count == self.leaves[*key, "length"])
+            self.terms.assume(count == self.leaves[*key, "length"])
         return listing
 
     # Records.
@@ -231,7 +226,7 @@ class World:
             leaf = self.text(key, kind)
             if new and name.startswith("owner_"):
                 kinds = self.text((*record.path, "owner_kind"), "owner_kind")
-                self.terms.fact((leaf == "") == (kinds == ""))
+                self.terms.assume((leaf == "") == (kinds == ""))
             return leaf
         if name == "node_name" and record.kind == "Pod":
             return self.text(key, "name?")
@@ -247,9 +242,9 @@ class World:
         if new and name in ("key", "operator", "value"):
             operator = self.text((*record.path, "operator"), "operator")
             if name == "key":
-                self.terms.fact(z3.Implies(leaf == "", operator == "Exists"))
+                self.terms.assume(z3.Implies(leaf == "", operator == "Exists"))
             if name == "value":
-                self.terms.fact(z3.Implies(operator == "Exists", leaf == ""))
+                self.terms.assume(z3.Implies(operator == "Exists", leaf == ""))
         return leaf
 
     def finish(self) -> None:
@@ -259,11 +254,13 @@ class World:
         for resource in resources if pods is not None else ():
             assert pods is not None
             requests = (
-                terms.ite(there, self.amount(Mapping("amounts", (*pod.path, "requests")), resource), 0)
+                terms.ite(
+                    there, self.amount(Mapping("amounts", (*pod.path, "requests")), resource), 0
+                )
                 for there, pod in pods.items
             )
             requested = self.leaves["node", "requested", resource]
-            self.terms.fact(requested == terms.total(requests))
+            self.terms.assume(requested == terms.total(requests))
 
     # Maps.
 
@@ -281,7 +278,7 @@ class World:
             self.terms.notes[str(leaf)] = {"limits": name}.get(name, "nonZeroRequests")
             request = self.amount(Mapping("amounts", (*mapping.path[:-1], "requests")), resource)
             fact = leaf >= request
-            self.terms.fact(terms.disjunction(leaf == 0, fact) if name == "limits" else fact)
+            self.terms.assume(terms.disjunction(leaf == 0, fact) if name == "limits" else fact)
         return leaf
 
 

@@ -1,0 +1,10 @@
+"""`policy-sched prove`: what holds of policies for every pod and every node (extra `[prove]`).
+
+Rules become terms of a solver (`printer`), over a model of a pod and a node (`world`). What the
+solver finds is run through the scheduler before it is shown.
+"""
+
+from policy_sched.prove.counterexample import text_of as text_of
+from policy_sched.prove.prover import Settings as Settings, Verdict as Verdict, prove as prove
+from policy_sched.prove.report import ProofReport as ProofReport
+from policy_sched.prove.world import ASSUMPTIONS as ASSUMPTIONS
