@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from policy_sched.language.diagnostics import Text
+from policy_sched.language.runtime import FAILED
 from policy_sched.policytest import ExpectedOutcome
 from policy_sched.prove.rules import PolicyTerms, RuleTerm, ScoreTerm
 from policy_sched.prove.terms import (
@@ -175,7 +176,7 @@ def _of_score(policy: PolicyTerms, score: ScoreTerm) -> Iterator[Claim]:
             True,
             "it fails",
             policies=names,
-            confirm=_score_failed(policy.name),
+            confirm=_score_failed,
             plugin=plugin,
             **place,
         )
@@ -207,12 +208,9 @@ def _of_score(policy: PolicyTerms, score: ScoreTerm) -> Iterator[Claim]:
     )
 
 
-def _score_failed(name: str) -> Confirm:
-    def confirm(seen: ExpectedOutcome) -> bool:
-        message = str(seen.message or "")
-        return f"{name}" in message or not (seen.raw or {})
-
-    return confirm
+def _score_failed(seen: ExpectedOutcome) -> bool:
+    """Return whether the node's score may be one that failed: marked, or counted as 0."""
+    return bool(seen.feasible) and all(n in (0, FAILED) for n in (seen.raw or {"": 1}).values())
 
 
 def differs(number: Any, value: Any) -> Term:

@@ -31,8 +31,18 @@ from policy_sched.language.stdlib import (
     tolerates,
     value_at,
 )
-from policy_sched.language.values import Some
+from policy_sched.language.values import CONVERSION, Some
 from policy_sched.prove import terms
+from policy_sched.prove.calls import (
+    CALLS,
+    FALLIBLE,
+    is_some,
+    masked,
+    of_list,
+    opt_value,
+    size,
+    table,
+)
 from policy_sched.prove.loops import Environment, Unrolled
 from policy_sched.prove.terms import (
     Choice,
@@ -315,9 +325,9 @@ class Printer:
         assert isinstance(call, ir.Call)
         arguments = [self.term(arg, env) for arg in op.args]
         guards, plain = arguments[: call.guards], arguments[call.guards :]
-        if op.rep[0] == "t":
-            return None
         try:
+            if op.rep[0] == "t":
+                return self._fallible(call, guards, plain, op.rep[1:])
             value = self._called(call.function, plain)
         except (TypeError, AttributeError, z3.Z3Exception):
             return None
@@ -325,6 +335,19 @@ class Printer:
             return value
         wrong = disjunction(*map(failed, guards))
         return ite(wrong, self._known(call.default, op.rep), value)
+
+    def _fallible(
+        self, call: ir.Call, guards: Sequence[Any], given: Sequence[Any], rep: str
+    ) -> Any:
+        """Return the (value, error) of a call that may fail."""
+        known = FALLIBLE.get(_NAMES.get(call.function, ""))
+        if known is None or any(isinstance(value, tuple) for value in given):
+            return None
+        value, fails = known(*given)
+        wrong = disjunction(*map(failed, guards))
+        default, site = self._known(call.default, rep), (call.site or 1) + CONVERSION - 1
+        error = ite(conjunction(negation(wrong), fails), site, 0)
+        return ite(disjunction(wrong, fails), default, value), error
 
     def _called(self, function: Callable[..., object], given: Sequence[Any]) -> Any:
         if all(not is_term(value) and isinstance(value, bool | int | str) for value in given):
@@ -335,12 +358,12 @@ class Printer:
         if function is amount:
             return self._amount(*given)
         if function in (has_element, element):
-            return _of_list(given, there=function is has_element)
+            return of_list(given, there=function is has_element)
         if function is len:
-            return _size(given[0])
+            return size(given[0])
         if function is tolerates:
             return self._tolerated(*given)
-        known = _CALLS.get(_NAMES.get(function, ""))
+        known = CALLS.get(_NAMES.get(function, ""))
         return None if known is None else known(*given)
 
     def _of_map(self, given: Sequence[Any], *, there: bool) -> Any:
@@ -509,88 +532,6 @@ class Printer:
         for number in sorted(sums - {0}):
             found = ite(equal(whole, number), self.made.quotient(upper, number), found)
         return found
-
-
-def table(position: Any, entries: ir.graph.Table) -> Any:
-    """Return the entry of a table at a position; the nearest one outside of it."""
-    found: Any = entries.entries[-1]
-    for i, entry in reversed(list(enumerate(entries.entries[:-1]))):
-        found = ite(position - entries.first <= i, entry, found)
-    return found
-
-
-def is_some(value: Any) -> Any:
-    """Return whether an optional has a value; None where that has no term."""
-    match value:
-        case Optional():
-            return value.present
-        case None:
-            return False
-        case Choice(test, then, otherwise):
-            a, b = is_some(then), is_some(otherwise)
-            return None if a is None or b is None else ite(test, a, b)
-    return None
-
-
-def opt_value(value: Any, default: Any) -> Any:
-    """Return the value of an optional, or a default."""
-    if isinstance(value, Optional):
-        return ite(value.present, value.value, default)
-    return default if value is None else None
-
-
-def masked(*pairs: Any) -> Listing:
-    """Return the list of values whose mask is true."""
-    return Listing(tuple(zip(pairs[::2], pairs[1::2], strict=True)))
-
-
-def _of_list(given: Sequence[Any], *, there: bool) -> Any:
-    """Return whether a list has an element at a position, or that element."""
-    items, position = given[0], given[1]
-    if not isinstance(items, Listing):
-        return None
-    if there:
-        return conjunction(position >= 0, position < counted(t for t, _ in items.items))
-    found, before = given[2], 0
-    cases = []
-    for taken, item in items.items:
-        cases.append((conjunction(taken, equal(before, position)), item))
-        before = before + ite(taken, 1, 0)
-    for test, item in reversed(cases):
-        found = ite(test, item, found)
-    return found
-
-
-def _size(items: Any) -> Any:
-    if isinstance(items, Listing):
-        return counted(there for there, _ in items.items)
-    return z3.Length(items) if is_term(items) and z3.is_string(items) else None
-
-
-def _in(value: Any, items: Any) -> Any:
-    if not isinstance(items, Listing):
-        return None
-    parts = []
-    for there, item in items.items:
-        if isinstance(item, tuple | dict | list | float) or isinstance(value, tuple | dict | list):
-            return None
-        parts.append(conjunction(there, equal(value, item)))
-    return disjunction(*parts)
-
-
-def _texts(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda a, b: function(terms.text_of(a), terms.text_of(b))
-
-
-_CALLS: Final[dict[str, Callable[..., Any]]] = {
-    "contains_string_string": _texts(z3.Contains),
-    "startsWith_string_string": _texts(lambda a, b: z3.PrefixOf(b, a)),
-    "endsWith_string_string": _texts(lambda a, b: z3.SuffixOf(b, a)),
-    "indexOf_string_string": _texts(lambda a, b: z3.IndexOf(a, b, 0)),
-    "add_string_string": _texts(z3.Concat),
-    "in_any_list": _in,
-    "add_list_list": lambda a, b: Listing(a.items + b.items),
-}
 
 
 def described(op: ir.Op) -> str:

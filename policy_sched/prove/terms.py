@@ -430,7 +430,9 @@ class Terms:
         result = self.rounded(quotient, conjunction(a.finite, negation(nothing)), most, whole=False)
         if b.finite is True:
             return result
-        return ite(b.finite, result, self.any_double("a division by infinity or by no number"))
+        other = self.any_double("a division by infinity or by no number")
+        chosen: Double = ite(b.finite, result, other)
+        return chosen
 
     def compared(self, a: Double, b: Double, test: Callable[[Any, Any], Any]) -> Term:
         """Return whether two doubles compare so; of what is not finite, nothing is known."""

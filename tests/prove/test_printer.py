@@ -182,7 +182,7 @@ def agrees_with_program(
         if isinstance(term, Code):
             term = term.text
         same = is_the(term, outcome)
-        if same is None or isinstance(term, tuple) and not isinstance(term, Double):
+        if same is None or (isinstance(term, tuple) and not isinstance(term, Double)):
             return
         right = z3.And(right, same) if is_term(right) or is_term(same) else right and same
     right = right if is_term(right) else z3.BoolVal(bool(right))

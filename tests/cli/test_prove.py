@@ -1,0 +1,173 @@
+"""The verb `prove`: what people and build servers read, and what becomes of counterexamples."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from policy_sched.cli.main import run
+
+POLICY = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Tiers}
+spec:
+  filter:
+  - expression: int(node.labels["rank"]) < 1000
+    message: rank
+  - expression: pod.priority >= 100 || node.labels[?"tier"].orValue("") != "gold"
+    message: gold
+  - expression: pod.priority >= 50 || node.labels[?"tier"].orValue("") != "gold"
+    message: gold again
+  score: {expression: 'percent(node.podCount, 110)'}
+"""
+TEXT = """\
+{file}
+  6: Tiers: filter[0] never fails: refuted: it fails
+      objects:
+      - apiVersion: v1
+        kind: Node
+        metadata:
+          name: node-1
+      pending:
+      - apiVersion: v1
+        kind: Pod
+        metadata:
+          name: pod-1
+          namespace: default
+        spec:
+          containers:
+          - name: main
+            image: registry.example/app:1
+      expect:
+      - pod: default/pod-1
+        chosen: null
+        rejected:
+          node-1:
+            code: UnschedulableAndUnresolvable
+            plugin: Tiers
+            reasons:
+            - 'rule Tiers.filter[0]: no such key ''rank'''
+  6: Tiers: filter[0] rejects some node: proven
+  8: Tiers: filter[1] rejects some node: proven
+  10: Tiers: filter[2] rejects some node: refuted: it rejects no node that the rules before it and \
+matchConditions let pass
+  6: Tiers: some node passes: proven
+  12: Tiers: score is within 0..100: proven
+  12: Tiers: score is not the same for all nodes: proven
+7 claims: 5 proven, 2 refuted, 0 unknown
+"""
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> str:
+    """Return the path of a policy with a rule that can fail, and one that never rejects."""
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    return str(tmp_path / "policy.yaml")
+
+
+def test_the_text_says_each_answer_and_shows_what_refutes(
+    policy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line for each claim; the smallest pod and node that refute it; the numbers at the end."""
+    assert run(["prove", policy]) == 1
+    assert capsys.readouterr().out == TEXT.replace("{file}", policy)
+
+
+def test_counterexamples_are_tests(policy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is written runs as a test of the policy, and is as expected."""
+    tests = Path(policy).parent / "more" / "tests.yaml"
+    assert run(["prove", policy, "--write", str(tests), "-j", "1"]) == 1
+    assert "- ../policy.yaml" in tests.read_text()
+    capsys.readouterr()
+    assert run(["test", str(tests), "--root", str(tests.parents[1])]) == 0
+    assert "1 of 1 steps as expected" in capsys.readouterr().out
+
+
+def test_every_form_names_the_refuted_claims(
+    policy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """JSON, JUnit, SARIF, GitHub, GitLab and Markdown have the same two refuted claims."""
+    for form, count in (
+        ("json", '"answer": "refuted"'),
+        ("junit", "<failure "),
+        ("sarif", '"ruleId": "PS901"'),
+        ("github", "title=PS901::"),
+        ("gitlab", '"check_name": "PS901"'),
+        ("markdown", "| refuted: "),
+    ):
+        assert run(["prove", policy, "-o", form]) == 1
+        out = capsys.readouterr().out
+        assert out.count(count) == 2, (form, out)
+        if form in ("json", "sarif", "gitlab"):
+            json.loads(out)
+
+
+def test_problems_of_a_policy_come_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A policy that check refuses is not proved; its problems are reported at their places."""
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY.replace("node.podCount", "node.podCont").replace("int(", "itn("))
+    assert run(["prove", str(file)]) == 1
+    shown = capsys.readouterr().err
+    assert f"{file}:6:17: error PS101" in shown
+    assert f"{file}:12:" in shown
+
+
+def test_what_cannot_be_encoded_is_named_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An answer that depends on a function without a term is unknown, which is no failure."""
+    file = tmp_path / "policy.yaml"
+    rules = "spec: {filter: [{expression: 'node.name.lowerAscii() == pod.name', message: name}]}\n"
+    file.write_text(POLICY.partition("spec:")[0] + rules)
+    assert run(["prove", str(file)]) == 0
+    out = capsys.readouterr().out
+    reason = "unknown: no example was confirmed; there is no exact encoding of lowerAscii (line 4)"
+    assert f"Tiers: some node passes: {reason}" in out
+
+
+def test_two_policies_that_reject_every_node_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Policies that leave nothing over are told, although each lets nodes pass."""
+    for name, rule in (("A", "node.podCount > 10"), ("B", "node.podCount < 10")):
+        head = f"apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {{name: {name}}}\n"
+        filters = f"spec: {{filter: [{{expression: {rule}, message: full}}]}}\n"
+        (tmp_path / f"{name}.yaml").write_text(head + filters)
+    assert run(["prove", str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert "A and B: some node passes both: refuted: together they reject every node" in out
+    assert "5 claims: 4 proven, 1 refuted, 0 unknown" in out
+
+
+def test_assumptions_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is taken for granted of pods and nodes, one line each."""
+    assert run(["prove", "--assumptions"]) == 0
+    assert "free: What is free of a resource is what is allocatable" in capsys.readouterr().out
+
+
+def test_without_policies_there_is_nothing_to_prove(capsys: pytest.CaptureFixture[str]) -> None:
+    """Wrong usage, said in one line."""
+    assert run(["prove"]) == 2
+    assert "name policies, or use --assumptions" in capsys.readouterr().err
+
+
+def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    """No traceback where z3 is not installed."""
+    (tmp_path / "z3.py").write_text("raise ModuleNotFoundError('no z3', name='z3')\n")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from policy_sched.cli.main import run\n"
+        "sys.exit(run(['prove', '--assumptions']))\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 2
+    assert "prove needs z3-solver: pip install 'z3-solver>=4.13'" in found.stderr
