@@ -29,14 +29,14 @@ Output = Literal["text", "json", "junit", "sarif", "github", "gitlab", "markdown
 
 
 def prove(  # noqa: PLR0913  # one parameter for each option
-    policies: Annotated[tuple[str, ...], Parameter(name="POLICY", negative="")] = (),
+    policies: Annotated[tuple[str, ...], Parameter(name="POLICY", negative="", show_default=False)] = (),
     /,
     *,
     write: Annotated[str, Parameter(show_default=False)] = "",
     bound: Annotated[int, Parameter(validator=Number(gte=1, lte=8))] = 3,
     timeout: PositiveFloat = 10.0,
     jobs: Annotated[PositiveInt | None, Parameter(name=["--jobs", "-j"])] = None,
-    assumptions: Annotated[bool, Parameter(negative="")] = False,
+    assumptions: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "text",
 ) -> int:
     """Say what holds of policies for every pod and every node, or show one for which it does not.
