@@ -48,7 +48,7 @@ def test_every_page_with_commands_is_typed() -> None:
     }
     verbs = {example.values[0].command.split()[1] for example in EXAMPLES}
     assert verbs == {
-        *("check", "diff", "eval", "explain", "fit", "simulate", "sweep", "test", "tune"),
+        *("check", "diff", "eval", "explain", "fit", "prove", "simulate", "sweep", "test", "tune"),
     }
 
 

@@ -29,7 +29,9 @@ Output = Literal["text", "json", "junit", "sarif", "github", "gitlab", "markdown
 
 
 def prove(  # noqa: PLR0913  # one parameter for each option
-    policies: Annotated[tuple[str, ...], Parameter(name="POLICY", negative="", show_default=False)] = (),
+    policies: Annotated[
+        tuple[str, ...], Parameter(name="POLICY", negative="", show_default=False)
+    ] = (),
     /,
     *,
     write: Annotated[str, Parameter(show_default=False)] = "",
