@@ -34,6 +34,7 @@ def prove(  # noqa: PLR0913  # one parameter for each option
     ] = (),
     /,
     *,
+    diff: Annotated[tuple[str, str] | None, Parameter(show_default=False)] = None,
     write: Annotated[str, Parameter(show_default=False)] = "",
     bound: Annotated[int, Parameter(validator=Number(gte=1, lte=8))] = 3,
     timeout: PositiveFloat = 10.0,
@@ -53,6 +54,9 @@ def prove(  # noqa: PLR0913  # one parameter for each option
     ----------
     policies
         Policy files, directories of them, or names of shipped policies.
+    diff
+        Two policy sets, as OLD NEW: say that the filters, reasons and scores of policies of one
+        name are the same for every pod and node, or show a pod and a node on which they differ.
     write
         Write the pods and nodes that refute claims to this file, as tests that
         policy-sched test runs.
@@ -72,10 +76,11 @@ def prove(  # noqa: PLR0913  # one parameter for each option
     if assumptions:
         diagnostics.write_lines(f"{name}: {text}" for name, text in package.ASSUMPTIONS.items())
         return diagnostics.OK
-    if not policies:
-        raise PolicySchedError("name policies, or use --assumptions")
-    paths = policy_paths(policies)
-    settings = package.Settings(paths, bound, timeout)
+    if bool(policies) == (diff is not None):
+        raise PolicySchedError("name policies, or two sets with --diff OLD NEW")
+    paths = policy_paths(policies if diff is None else diff[:1])
+    new = () if diff is None else policy_paths(diff[1:])
+    settings = package.Settings(paths, bound, timeout, new)
     with progress("proving") as advance:
         verdicts = package.prove(settings, jobs or cores(), advance)
     if write:

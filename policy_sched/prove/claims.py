@@ -19,8 +19,10 @@ from policy_sched.prove.rules import PolicyTerms, RuleTerm, ScoreTerm
 from policy_sched.prove.terms import (
     Double,
     Term,
+    as_real,
     conjunction,
     disjunction,
+    equal,
     is_term,
     negation,
     reals,
@@ -46,6 +48,10 @@ class Claim:
     policies: tuple[str, ...]
     confirm: Confirm
     plugin: str = ""
+    rivals: tuple[str, ...] = ()
+    """The names of the policies that are enabled on the other side of a comparison."""
+    differ: Callable[[ExpectedOutcome, ExpectedOutcome], bool] | None = None
+    """In a comparison: whether what is seen of both sides is what the claim denies."""
     varies: Any = None
     """A number that must not be the same for all pods and nodes that meet ``term``."""
     rules: tuple[RuleTerm | ScoreTerm, ...] = field(default=())
@@ -219,3 +225,97 @@ def differs(number: Any, value: Any) -> Term:
         left, right = reals(number.value, value)
         return left != right
     return number != value
+
+
+def comparisons(old: Sequence[PolicyTerms], new: Sequence[PolicyTerms]) -> Iterator[Claim]:
+    """Yield that policies of two sets decide alike, each with the one of its name."""
+    by_name = {policy.name: policy for policy in new}
+    for before in old:
+        after = by_name.pop(before.name, PolicyTerms(before.name, (), (), None, ()))
+        yield from _alike(before, after, [*_rules_of(before), *_rules_of(after)])
+    for after in by_name.values():
+        yield from _alike(PolicyTerms(after.name, (), (), None, ()), after, _rules_of(after))
+
+
+def _rules_of(policy: PolicyTerms) -> list[RuleTerm | ScoreTerm]:
+    score = [] if policy.score is None else [policy.score]
+    return [*policy.match, *policy.filter, *policy.score_match, *score]
+
+
+def _alike(
+    old: PolicyTerms, new: PolicyTerms, rules: Sequence[RuleTerm | ScoreTerm]
+) -> Iterator[Claim]:
+    if not rules:
+        return
+    given: dict[str, Any] = {
+        "never": True,
+        "policies": (old.name,) if _rules_of(old) else (),
+        "rivals": (new.name,) if _rules_of(new) else (),
+        "confirm": lambda _seen: True,
+        "rules": tuple(rules),
+    }
+    filters = [*old.filter, *new.filter]
+    if filters:
+        place = {"text": filters[-1].text, "span": filters[-1].span}
+        yield Claim(
+            f"{old.name}: the same nodes pass",
+            unlike(old.passes, new.passes),
+            refuted="a node passes one and not the other",
+            differ=lambda a, b: bool(a.feasible) != bool(b.feasible),
+            **given | place,
+        )
+        rejected = conjunction(negation(old.passes), negation(new.passes))
+        matched = conjunction(negation(old.match_fails), negation(new.match_fails))
+        yield Claim(
+            f"{old.name}: the reasons are the same",
+            conjunction(rejected, matched, unlike(old.reason, new.reason)),
+            refuted="a node is rejected for another reason",
+            differ=lambda a, b: _reasons(a) != _reasons(b),
+            **given | place,
+        )
+    scores = [score for score in (old.score, new.score) if score is not None]
+    if scores:
+        place = {"text": scores[-1].text, "span": scores[-1].span}
+        yield Claim(
+            f"{old.name}: the raw scores are the same",
+            conjunction(old.passes, new.passes, _unlike_scores(old, new)),
+            refuted="a node has another score",
+            differ=lambda a, b: a.raw != b.raw,
+            plugin=old.name,
+            **given | place,
+        )
+
+
+def unlike(a: Term, b: Term) -> Term:
+    """Return whether two bools, ints or texts differ."""
+    return negation(equal(a, b))
+
+
+def _reasons(seen: ExpectedOutcome) -> list[tuple[object, ...]]:
+    return [(why.code, *map(str, why.reasons or ())) for why in (seen.rejected or {}).values()]
+
+
+def _unlike_scores(old: PolicyTerms, new: PolicyTerms) -> Term:
+    """Return whether one side scores or fails and the other does not, or the numbers differ."""
+    if old.score is None or new.score is None:
+        return disjunction(
+            conjunction(old.score is not None, old.scores),
+            conjunction(new.score is not None, new.scores),
+        )
+    a, b = old.score, new.score
+    fine = conjunction(negation(a.fails), negation(b.fails))
+    numbers = unlike_numbers(a.number, b.number)
+    inside = disjunction(unlike(a.fails, b.fails), conjunction(fine, numbers))
+    return disjunction(unlike(old.scores, new.scores), conjunction(old.scores, inside))
+
+
+def unlike_numbers(a: Any, b: Any) -> Term:
+    """Return whether two scores differ, doubles or ints."""
+    if not isinstance(a, Double) and not isinstance(b, Double):
+        return unlike(a, b)
+    left = a if isinstance(a, Double) else Double(as_real(a), True)
+    right = b if isinstance(b, Double) else Double(as_real(b), True)
+    x, y = reals(left.value, right.value)
+    return disjunction(
+        unlike(left.finite, right.finite), conjunction(left.finite, negation(x == y))
+    )

@@ -132,6 +132,15 @@ class Printer:
             self._kept[key] = (self._made(op, env), env)
         return self._kept[key][0]
 
+    def text(self, op: ir.Op) -> Any:
+        """Return the value of an operation that is a text, or stands for one."""
+        value = self.term(op)
+        if isinstance(value, Code):
+            return ite(value.present, value.text, "")
+        if _FORMS["s"](value):
+            return value
+        return self._of_rep("s", ("text", self._digest(op, {})), described(op))
+
     def _made(self, op: ir.Op, env: Environment) -> Any:
         kind = op.kind
         if kind is ops.PARAM:

@@ -20,11 +20,12 @@ import msgspec
 
 from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError, Severity
 from policy_sched.language import check, problems_of
+from policy_sched.policytest import ExpectedOutcome
 from policy_sched.profiles.load import policy_source, read_policies
 from policy_sched.profiles.reload import LimitedProcess, NoResultError, ProcessLimits
 from policy_sched.prove import counterexample
-from policy_sched.prove.claims import Claim, claims_of, differs
-from policy_sched.prove.rules import PolicyPrinter
+from policy_sched.prove.claims import Claim, claims_of, comparisons, differs
+from policy_sched.prove.rules import PolicyPrinter, PolicyTerms
 from policy_sched.prove.solving import Answer, Question, texts_in
 from policy_sched.prove.terms import Double, Terms, conjunction
 from policy_sched.prove.world import World
@@ -41,12 +42,14 @@ _MEMORY: Final = 2 << 30
 class Settings:
     """What claims are about, and how long a claim may take (seconds).
 
-    ``bound``: elements that a list of the model has at most.
+    ``bound``: elements that a list of the model has at most. ``new``: the policies with which
+    those of ``paths`` are compared, if any.
     """
 
     paths: tuple[str, ...]
     bound: int
     timeout: float
+    new: tuple[str, ...] = ()
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -114,11 +117,19 @@ class Prover:
         self._settings = settings
         self._terms = Terms()
         self._world = World(self._terms, settings.bound)
-        checked = read(settings.paths)
-        self._variables = [core for policy in checked for core in _shared(policy)]
-        policies = [PolicyPrinter(policy, self._world).terms() for policy in checked]
-        self.claims = list(claims_of(policies))
+        self._variables: list[tuple[Any, Any]] = []
+        policies = self._policies(settings.paths)
+        self.claims = list(
+            comparisons(policies, self._policies(settings.new))
+            if settings.new
+            else claims_of(policies)
+        )
         self._world.finish()
+
+    def _policies(self, paths: Sequence[str]) -> list[PolicyTerms]:
+        checked = read(paths)
+        self._variables += [core for policy in checked for core in _shared(policy)]
+        return [PolicyPrinter(policy, self._world).terms() for policy in checked]
 
     def blank(self, claim: Claim) -> Verdict:
         """Return a claim of which nothing is known."""
@@ -165,16 +176,19 @@ class Prover:
         """Return the verdict that what the solver found brings, once the scheduler confirms it."""
         replace = msgspec.structs.replace
         assert answer.found is not None
-        values = counterexample.Values(answer.found)
-        folder = Path(self._settings.paths[0])
-        folder = folder if folder.is_dir() else folder.parent
-        files = list(self._settings.paths)
+        values, rival = counterexample.Values(answer.found), None
         try:
-            test = counterexample.document(values, files, claim.policies)
-            seen = counterexample.outcome(test, folder, claim.plugin, self._settings.paths)
+            test, seen = self._run(values, self._settings.paths, claim.policies, claim.plugin)
+            if claim.differ is not None:
+                _, rival = self._run(values, self._settings.new, claim.rivals, claim.plugin)
         except PolicySchedError as error:
             seen, why = None, str(error)
-        if seen is not None and claim.confirm(seen):
+        if seen is not None and rival is not None and claim.differ is not None:
+            if claim.differ(seen, rival):
+                both = f"{_shown_outcome(seen)} before, {_shown_outcome(rival)} now"
+                found = counterexample.with_expectation(test, seen, claim.plugin)
+                return replace(blank, answer=REFUTED, reason=f"{claim.refuted}: {both}", test=found)
+        elif seen is not None and claim.confirm(seen):
             found = counterexample.with_expectation(test, seen, claim.plugin)
             answered = REFUTED if claim.never else PROVEN
             reason = claim.refuted if claim.never else ""
@@ -184,6 +198,17 @@ class Prover:
             return replace(blank, reason=f"no example was confirmed{resting}")
         why = "the scheduler does not do what the solver says" if seen is not None else why
         return replace(blank, reason=why, internal=True)
+
+    @staticmethod
+    def _run(
+        values: counterexample.Values, paths: tuple[str, ...], names: tuple[str, ...], plugin: str
+    ) -> tuple[dict[str, Any], ExpectedOutcome]:
+        """Return the test of values with some policies enabled, and what the scheduler does."""
+        folder = Path(paths[0])
+        folder = folder if folder.is_dir() else folder.parent
+        test = counterexample.document(values, paths, names)
+        seen = counterexample.outcome(test, folder, plugin if plugin in names else "", paths)
+        return test, seen
 
     def _resting_on(self, claim: Claim, question: Question) -> str:
         """Return what a claim depends on that has no exact term, with the lines."""
@@ -204,6 +229,15 @@ class Prover:
                         line, _, _ = of_text.position(part.span.start)
                         return f" (line {line})"
         return ""
+
+
+def _shown_outcome(seen: ExpectedOutcome) -> str:
+    """Return what became of the node, in a few words."""
+    if seen.feasible:
+        scores = [str(score) for score in (seen.raw or {}).values()]
+        return f"it passes with score {scores[0]}" if scores else "it passes"
+    reasons = [str(r) for why in (seen.rejected or {}).values() for r in why.reasons or ()]
+    return f"it is rejected ({'; '.join(reasons)})" if reasons else "the pod is rejected"
 
 
 def _shared(policy: check.CheckedPolicy) -> Iterator[tuple[Any, Any]]:
@@ -232,7 +266,8 @@ def prove(settings: Settings, jobs: int, advance: Callable[[int], None]) -> list
     Raises PolicyError with the errors of the policies, and NoResultError where their claims
     cannot be made within the limits.
     """
-    read(settings.paths)
+    for paths in (settings.paths, settings.new):
+        read(paths)
     limits = ProcessLimits(int(settings.timeout) * 2 + _BESIDE, _MEMORY)
     own = local()
     made: list[LimitedProcess[Any, Any]] = []

@@ -10,12 +10,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from policy_sched.language import check, lower
+from policy_sched.language import check, diagnostics, lower
 from policy_sched.language.diagnostics import Text
 from policy_sched.language.syntax import ast
 from policy_sched.language.values import types
 from policy_sched.prove.printer import Printer
-from policy_sched.prove.terms import Double, Term, conjunction, disjunction, failed, negation
+from policy_sched.prove.terms import (
+    Double,
+    Term,
+    conjunction,
+    disjunction,
+    failed,
+    ite,
+    joined,
+    negation,
+)
 from policy_sched.prove.world import World
 
 #: Normalisers, under which a raw score may leave 0..100.
@@ -38,6 +47,8 @@ class RuleTerm:
     core: ast.Core | None = None
     settled: bool = False
     """Whether the policy's parameters alone make it true."""
+    reason: Term = ""
+    """Why it rejects, a text."""
 
     @property
     def passes(self) -> Term:
@@ -97,6 +108,15 @@ class PolicyTerms:
         idle = conjunction(negation(self.matches), negation(self.match_fails))
         return disjunction(idle, conjunction(self.matches, inside))
 
+    @property
+    def reason(self) -> Term:
+        """Why the node does not pass; "" where it does."""
+        found: Term = ""
+        for rule in reversed(self.filter):
+            wrong = ite(rule.fails, f"rule {self.name}.{rule.name}", found)
+            found = ite(rule.rejects, rule.reason, found if rule.allows else wrong)
+        return ite(self.matches, found, "")
+
     def reaches(self, number: int) -> Term:
         """Whether filter rule ``number`` is asked, as those before it let the node pass."""
         return conjunction(self.matches, *(rule.passes for rule in self.filter[:number]))
@@ -134,6 +154,7 @@ class PolicyPrinter:
                     rule.expression,
                     f"filter[{i}]",
                     on_error=rule.on_error or "",
+                    reason=self._reason(rule),
                 )
                 for i, rule in enumerate(policy.filter)
             ),
@@ -153,7 +174,9 @@ class PolicyPrinter:
         error = False if value.err is None else failed(self._printer.term(value.err))
         return self._printer.term(value.op), error
 
-    def rule(self, checked: check.Checked, name: str, *, on_error: str = "") -> RuleTerm:
+    def rule(
+        self, checked: check.Checked, name: str, *, on_error: str = "", reason: Term = ""
+    ) -> RuleTerm:
         """Return a rule that is a bool."""
         holds, fails = self.value(checked.core)
         span = checked.core.span
@@ -167,7 +190,26 @@ class PolicyPrinter:
             bool(on_error),
             checked.core,
             holds is True and self._reads_params(checked.core),
+            reason,
         )
+
+    def _reason(self, rule: diagnostics.Rule[check.Checked]) -> Term:
+        """Return why a rule rejects, and whether preemption may help, as one text.
+
+        It may be any text where that has no term; how an error is worded is not told apart.
+        """
+        words, helps = rule.reasons or rule.message_expression, rule.resolvable
+        text: Term = rule.message
+        if words is not None:
+            value = self.low.plain(self.low.lower(words.core, {}))
+            text = self._printer.text(value.op)
+            if value.err is not None:
+                text = ite(failed(self._printer.term(value.err)), f"{rule.message} fails", text)
+        if isinstance(helps, check.Checked):
+            holds, fails = self.value(helps.core)
+            helps = conjunction(negation(fails), holds)
+        mark = ite(helps, "resolvable: ", "unresolvable: ")
+        return joined(mark, text)
 
     def _reads_params(self, core: ast.Core) -> bool:
         """Return whether an expression, or a variable or function of the policy, reads params."""

@@ -193,6 +193,11 @@ def text_of(text: Term) -> Term:
     return text if is_term(text) else z3.StringVal(escaped(text))
 
 
+def joined(a: Term, b: Term) -> Term:
+    """Return one text after the other."""
+    return z3.Concat(text_of(a), text_of(b)) if is_term(a) or is_term(b) else a + b
+
+
 def equal(a: Any, b: Any) -> Term:
     """Return whether two texts, ints or bools are equal."""
     if is_term(a) or is_term(b):
@@ -474,6 +479,11 @@ def _key(value: Any) -> Any:
 def lifted_real(value: Any) -> Term:
     """Return a real as an expression."""
     return value if is_term(value) else z3.RealVal(str(Fraction(value)))
+
+
+def as_real(number: Any) -> Any:
+    """Return an int as a real."""
+    return z3.ToReal(number) if is_term(number) else Fraction(number)
 
 
 def reals(a: Any, b: Any) -> tuple[Any, Any]:

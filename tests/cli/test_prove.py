@@ -146,6 +146,39 @@ def test_two_policies_that_reject_every_node_together(
     assert "5 claims: 4 proven, 1 refuted, 0 unknown" in out
 
 
+def test_a_rewrite_that_decides_alike_is_proven(
+    policy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A clause turned around and a score written anew change no decision, and are told so."""
+    new = Path(policy).with_name("new.yaml")
+    text = POLICY.replace(
+        'pod.priority >= 50 || node.labels[?"tier"].orValue("") != "gold"',
+        'true && !(pod.priority < 50 && "tier" in node.labels && node.labels["tier"] == "gold")',
+    )
+    new.write_text(text.replace("percent(node.podCount, 110)", "percent(2 * node.podCount, 220)"))
+    assert run(["prove", "--diff", policy, str(new), "--timeout", "60"]) == 0
+    out = capsys.readouterr().out
+    assert "Tiers: the same nodes pass: proven\n" in out
+    assert "Tiers: the reasons are the same: proven\n" in out
+
+
+def test_a_difference_is_shown_with_both_outcomes(
+    policy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The smallest node on which two versions differ, and what each of them says of it."""
+    new = Path(policy).with_name("new.yaml")
+    new.write_text(POLICY.replace("< 1000", "<= 1000").replace("message: rank", "message: order"))
+    assert run(["prove", "--diff", policy, str(new)]) == 1
+    out = capsys.readouterr().out
+    said = "it is rejected (rank) before, it passes now"
+    assert f"the same nodes pass: refuted: a node passes one and not the other: {said}" in out
+    said = "it is rejected (rank) before, it is rejected (order) now"
+    assert (
+        f"the reasons are the same: refuted: a node is rejected for another reason: {said}" in out
+    )
+    assert "Tiers: the raw scores are the same: proven" in out
+
+
 def test_assumptions_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """What is taken for granted of pods and nodes, one line each."""
     assert run(["prove", "--assumptions"]) == 0
@@ -155,7 +188,7 @@ def test_assumptions_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_without_policies_there_is_nothing_to_prove(capsys: pytest.CaptureFixture[str]) -> None:
     """Wrong usage, said in one line."""
     assert run(["prove"]) == 2
-    assert "name policies, or use --assumptions" in capsys.readouterr().err
+    assert "name policies, or two sets with --diff OLD NEW" in capsys.readouterr().err
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
