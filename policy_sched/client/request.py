@@ -13,7 +13,10 @@ from policy_sched.model import KINDS, ApiObject, Kind
 
 
 class ObjectRequest(msgspec.Struct, frozen=True):
-    """Get, create, patch or delete an object."""
+    """Get, create, patch or delete an object.
+
+    A deletion with the subresource ``eviction`` is refused where a disruption budget forbids it.
+    """
 
     verb: Literal["get", "create", "patch", "delete"]
     kind: type[ApiObject]
@@ -48,7 +51,8 @@ class ObjectRequest(msgspec.Struct, frozen=True):
     def call(self) -> str:
         """Verb and kind, as RBAC has them: ``patch pods/status``."""
         part = f"/{self.subresource}" if self.subresource else ""
-        return f"{self.verb} {self.kind.__name__.lower()}s{part}"
+        verb = "create" if self.subresource == "eviction" else self.verb
+        return f"{verb} {self.kind.__name__.lower()}s{part}"
 
     @property
     def key(self) -> str:

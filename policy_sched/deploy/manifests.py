@@ -118,7 +118,7 @@ class Contents:
     inputs: tuple[kube.Right, ...] = ()
     """The rights to read what inputs of policies declare."""
     published: tuple[kube.Right, ...] = ()
-    """The rights to write what quotas of policies publish."""
+    """The rights to write what quotas of policies publish, and to evict what policies evict."""
     folders: Mapping[str, str] = field(default_factory=dict)
     """Keys of ``policies`` that are mounted elsewhere than at their name, and where."""
 
@@ -159,7 +159,7 @@ def contents(options: Options, config: str | None, policies: tuple[str, ...]) ->
         compilation.problems,
         reads_pod_groups(compilation.plans),
         tuple(_reading(declared_inputs(compilation.plans))),
-        tuple(_publishing(compilation.plans)),
+        (*_publishing(compilation.plans), *_evicting(compilation.plans)),
         {key: path for key, (path, _) in schemas.items() if path != key},
     )
 
@@ -172,6 +172,12 @@ def _reading(inputs: Iterable[Input]) -> Iterator[kube.Right]:
         verbs = ("get", "list") if given.poll else ("get", "list", "watch")
         for verb in verbs if given.kind else ():
             yield kube.Right(group, resource, verb, why="what inputs of policies declare")
+
+
+def _evicting(plans: Iterable[CompiledPlan]) -> Iterator[kube.Right]:
+    """Yield the right to evict, where a policy does."""
+    if any(policy.sections.evict for plan in plans for policy in plan.policies.values()):
+        yield kube.Right("", "pods/eviction", "create", why="pods that a policy evicts")
 
 
 def _publishing(plans: Iterable[CompiledPlan]) -> Iterator[kube.Right]:

@@ -11,7 +11,7 @@ from policy_sched.client import Done, ObjectRequest, ObjectResponse
 from policy_sched.client.apimachinery import Key, Stored, is_gone
 from policy_sched.embedded.cluster import EmbeddedCluster
 from policy_sched.embedded.events import NOTE_LIMIT, Occurrence
-from policy_sched.embedded.store import MERGE, STRATEGIC, DeleteOptions
+from policy_sched.embedded.store import MERGE, STRATEGIC, DeleteOptions, evict
 from policy_sched.errors import ClusterError
 from policy_sched.manifests import Plain
 from policy_sched.model import PodInfo
@@ -121,6 +121,8 @@ class EmbeddedClient:
         key = Key(request.api_kind, request.namespace, request.name)
         if request.verb == "get":
             return self._store.get(key.kind, key.namespace, key.name)
+        if request.subresource == "eviction":
+            return evict(self._store, key, DeleteOptions(uid=request.uid))
         if request.verb == "delete":
             return self._store.delete(key, DeleteOptions(uid=request.uid))
         body: Plain = msgspec.to_builtins(request.body)

@@ -99,6 +99,7 @@ _TABLE: Final = (
         config="postFilter",
         proceeds=frozenset({Code.SKIP, Code.UNSCHEDULABLE, Code.PENDING, Code.WAIT}),
     ),
+    Point("evictions", "Evictions", Combine.UNION, along_with="post_filter", measured=False),
     Point(
         "pre_score",
         "PreScore",

@@ -153,6 +153,11 @@ class SchedulerHooks:
         raise NotImplementedError
 
     @hookspec
+    def evictions(self) -> results.Evictions | None:
+        """Say which running pods are evicted from time to time, or None for none."""
+        raise NotImplementedError
+
+    @hookspec
     def sign_pod(self) -> Signature:
         """Name the pod fields that filter and score read; unsigned, every pod is looked at anew."""
         raise NotImplementedError

@@ -109,6 +109,26 @@ class PostFilterResult(msgspec.Struct, frozen=True):
     elsewhere: Elsewhere | None = None
 
 
+class PodToEvict(msgspec.Struct, frozen=True):
+    """A running pod that a plugin evicts, and why; of several the least ``key`` goes first."""
+
+    pod: PodInfo
+    key: tuple[Any, ...] = ()
+    note: str = ""
+
+
+class Evictions(msgspec.Struct, frozen=True):
+    """Which running pods a plugin evicts: every so many ns, and ``most`` of them each time.
+
+    ``judge`` is given a pod and the name of its node, and returns None for a pod that stays. It
+    raises RuleError where it cannot tell.
+    """
+
+    every: int
+    most: int
+    judge: Callable[[PodInfo, str], PodToEvict | None]
+
+
 class PermitResult(msgspec.Struct, frozen=True):
     """Status of a Permit plugin; the rest counts where the code is Wait.
 

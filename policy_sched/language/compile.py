@@ -24,6 +24,7 @@ from policy_sched.language.sections import (
     ConditionPart,
     DeviceChoices,
     DeviceFilter,
+    Eviction,
     FilterRule,
     GateRule,
     Input,
@@ -158,6 +159,7 @@ class PolicyCompiler:
             life=self._life_cycle(),
             moments=tuple(self._moments()) if self._code else (),
             preemption=self._preemption(policy.preemption),
+            evict=None if policy.evict is None else self._eviction(policy.evict),
             placement=self._placement(policy.placement),
             devices=self._devices(policy.devices),
         )
@@ -348,6 +350,21 @@ class PolicyCompiler:
             return None
         words = " ".join(text.text[core.span.start : core.span.end].split())
         return ConditionPart(words, made, tuple(parts), isinstance(core, ast.Cond))
+
+    def _eviction(self, section: diagnostics.EvictRule[check.Checked]) -> Eviction | None:
+        unit, words = self._unit([section.victim]), section.message_expression
+        if unit is None:
+            return None
+        return Eviction(
+            f"{self.policy.name}.evict",
+            section.every,
+            section.most,
+            unit,
+            self._unit([key.expression for key in section.order]),
+            tuple([key.order == "Descending" for key in section.order]),
+            section.message,
+            None if words is None else self._unit([words]),
+        )
 
     def _queue_order(
         self, section: diagnostics.QueueOrderRule[check.Checked] | None

@@ -225,6 +225,22 @@ class PreemptionChoices(msgspec.Struct, frozen=True):
     unit: Choice | None = None
 
 
+class Eviction(msgspec.Struct, frozen=True):
+    """The ``evict`` section: ``unit`` says whether a pod goes, ``order`` who goes first.
+
+    ``every`` is in ns; of the pods of one look ``most`` go.
+    """
+
+    name: str
+    every: int
+    most: int
+    unit: Unit
+    order: Unit | None = None
+    descending: tuple[bool, ...] = ()
+    message: str = ""
+    explain: Unit | None = None
+
+
 class PlacementRules(msgspec.Struct, frozen=True):
     """The ``placement`` section; a domain is the code of a string, the narrowest is first."""
 
@@ -372,6 +388,7 @@ class Sections(msgspec.Struct, frozen=True):
     moments: tuple[Moment, ...] = ()
     """When the time that passes may help a pod that the policy rejected."""
     preemption: PreemptionChoices | None = None
+    evict: Eviction | None = None
     placement: PlacementRules | None = None
     devices: DeviceChoices | None = None
 

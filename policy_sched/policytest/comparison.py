@@ -84,6 +84,8 @@ def _differences(
     complete = rules.complete
     if expected.queue is not None:
         yield from _queue(expected.queue, got.queue or ())
+    if expected.evicted is not None:
+        yield from _sets("evicted", expected.evicted, got.evicted)
     yield from _plugin_outcomes("preEnqueue", expected.pre_enqueue, got.pre_enqueue, complete)
     yield from _plugin_outcomes("preFilter", expected.pre_filter, got.pre_filter, complete)
     if expected.feasible is not None:

@@ -129,6 +129,8 @@ class ExpectedOutcome:
     """The pod that is decided (namespace/name); empty where the queue is looked at."""
     queue: tuple[tuple[str, ...], ...] | None = None
     """Pods in the order of the queue, equal ones in one tuple."""
+    evicted: tuple[str, ...] | None = None
+    """Running pods that policies evict, where these are looked at."""
     pre_enqueue: PluginOutcome | None = None
     pre_filter: PluginOutcome | None = None
     rejected: Mapping[str, PluginOutcome] | None = None
@@ -186,6 +188,8 @@ class ExpectedOutcome:
     """Why nothing can be compared with a recorded step, empty where it can."""
 
 
+EVICTION: Final = "evict"
+"""The step at which policies look at the running pods; no pod has such a name."""
 KEYS: Final = models.keys_of(models.Expectation)
 CODES: Final = get_args(models.StatusCode)
 
@@ -195,6 +199,8 @@ def read_outcome(reader: Reader, value: object, path: FieldPath) -> ExpectedOutc
     stated = reader.mapping(value, path, KEYS)
     if stated.get("op") == "order":
         return _queue_step(reader, stated, path)
+    if "evicted" in stated and "pod" not in stated:
+        return _eviction_step(reader, stated, path)
     pod = _pod(reader, stated, path)
 
     def outcome(key: str) -> PluginOutcome | None:
@@ -255,9 +261,7 @@ def _pod(reader: Reader, stated: Plain, path: FieldPath) -> str:
         if reader.require(stated, "pod", path):
             return full_name(reader.text(stated["pod"], (*path, "pod")))
         return ""
-    for key in sorted(stated.keys() - {"queue"}):
-        problem = f'"{key}" is stated of no pod'
-        reader.problem((*path, key), WRONG_VALUE, problem, hint="add pod: NAME", key=True)
+    _stated_alone(reader, stated, "queue", path)
     return ""
 
 
@@ -278,6 +282,20 @@ def _scores(reader: Reader, stated: Plain, path: FieldPath) -> dict[str, Expecte
     at = (*path, "scores")
     nodes = reader.mapping(stated["scores"], at)
     return {node: _score(reader, entry, (*at, node)) for node, entry in nodes.items()}
+
+
+def _eviction_step(reader: Reader, stated: Plain, path: FieldPath) -> ExpectedOutcome:
+    """Return the running pods that policies evict."""
+    _stated_alone(reader, stated, "evicted", path)
+    evicted = reader.texts(stated["evicted"], (*path, "evicted"))
+    return ExpectedOutcome(EVICTION, evicted=_full_names(evicted))
+
+
+def _stated_alone(reader: Reader, stated: Plain, key: str, path: FieldPath) -> None:
+    """Report what an entry without a pod states besides a key."""
+    for other in sorted(stated.keys() - {key}):
+        problem = f'"{other}" is stated of no pod'
+        reader.problem((*path, other), WRONG_VALUE, problem, hint="add pod: NAME", key=True)
 
 
 def _queue_step(reader: Reader, stated: Plain, path: FieldPath) -> ExpectedOutcome:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from random import Random
 from typing import Final, TypeVar
 
@@ -23,7 +24,9 @@ from msgspec import structs
 from policy_sched import errors, framework
 from policy_sched.cluster.tables import QUEUED
 from policy_sched.explain import filter_parts
+from policy_sched.framework import PodToEvict
 from policy_sched.framework.runtime import Runner
+from policy_sched.language import RuleError
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST
 from policy_sched.manifests import set_creation_times
 from policy_sched.model import Pod, PodInfo, QueuedPod
@@ -33,6 +36,7 @@ from policy_sched.policytest import sequence
 from policy_sched.policytest.comparison import Strictness, compare
 from policy_sched.policytest.coverage import CoverageWatch, RuleCoverage
 from policy_sched.policytest.expectations import (
+    EVICTION,
     ExpectedOutcome,
     PluginOutcome,
     QuotaNumber,
@@ -62,9 +66,12 @@ from policy_sched.scheduler import (
     GroupPlan,
     Preempt,
     Scheduler,
+    candidates,
     clear_lower_nominations,
     decide,
     dry_run_group,
+    eviction_rounds,
+    in_turn,
     member_decision,
     note_group_failure,
     object_seen,
@@ -136,7 +143,7 @@ def observe_scenario(
                 results.append(StepResult(scenario.file, scenario.name, name, (), skipped=reason))
             continue
         started = time.perf_counter()
-        outcome = course.decide(op.pod, expected, times[op.pod]) if op.pod else course.queue()
+        outcome = course.step(op.pod, expected, times[op.pod])
         if (op.pod or QUEUE) not in wanted:
             continue
         seen[name] = outcome
@@ -227,6 +234,28 @@ class _Course:
         if waited is not None:
             self._aggregates.leave(QUEUED, waited, -1)
         _end_waits(self._scheduler, self._waits)
+
+    def step(self, name: str, expected: ExpectedOutcome | None, times: int) -> ExpectedOutcome:
+        """Decide a pod, or look at the queue or the running pods."""
+        if not name:
+            return self.queue()
+        return self.evict() if name == EVICTION else self.decide(name, expected, times)
+
+    def evict(self) -> ExpectedOutcome:
+        """Evict the pods that policies evict; they are gone then. Raises PolicySchedError."""
+        handle, evicted = self._scheduler.handle, list[str]()
+        for look in eviction_rounds(self._scheduler.profiles):
+            running = [pod for pod in handle.pods.infos if pod is not None]
+            judged = list(candidates(look, running, handle))
+            for error in judged:
+                if isinstance(error, RuleError):
+                    raise errors.PolicySchedError(str(error))
+            victims = [victim for victim in judged if isinstance(victim, PodToEvict)]
+            for victim in islice(in_turn(victims, handle), look.rules.most):
+                pod_gone(self._scheduler, victim.pod)
+                evicted.append(victim.pod.key)
+        _end_waits(self._scheduler, self._waits)
+        return ExpectedOutcome(EVICTION, evicted=tuple(evicted))
 
     def queue(self) -> ExpectedOutcome:
         """Return the order of the queue; records have pods that PreEnqueue rejects in it."""

@@ -21,6 +21,7 @@ from policy_sched.errors import Diagnostic, PolicyError, Severity
 from policy_sched.manifests import ApiObject
 from policy_sched.model import SECOND, Kind, Node, Pod, nanoseconds
 from policy_sched.policytest.expectations import (
+    EVICTION,
     ExpectedOutcome,
     PlanMention,
     mentions,
@@ -70,7 +71,7 @@ RECORDED_GATES: Final[Mapping[str, Mapping[str, bool]]] = {
 class ScenarioEvent:
     """One event of a scenario: the pod (namespace/name) is decided, or it is gone.
 
-    Without a pod the order of the queue is looked at.
+    Without a pod the order of the queue is looked at; `EVICTION` looks at the running pods.
     """
 
     pod: str
@@ -426,7 +427,8 @@ def _operations(reader: Reader, fields: Plain, stated: TestObjects) -> tuple[Sce
         at = ("ops", i)
         operation = reader.mapping(value, at, models.keys_of(models.Operation))
         if isinstance(value, dict) and len(value) != 1:
-            reader.problem(at, WRONG_VALUE, "an operation has one key: decide, delete or order")
+            text = "an operation has one key: decide, delete, order or evict"
+            reader.problem(at, WRONG_VALUE, text)
         if len(operation) != 1:
             continue
         ((key, pod),) = operation.items()
@@ -434,6 +436,12 @@ def _operations(reader: Reader, fields: Plain, stated: TestObjects) -> tuple[Sce
             if pod is not True:
                 reader.problem((*at, key), WRONG_VALUE, "order: true looks at the queue")
             operations.append(ScenarioEvent(""))
+            continue
+        if key == "evict":
+            if pod is not True:
+                text = "evict: true looks at the running pods"
+                reader.problem((*at, key), WRONG_VALUE, text)
+            operations.append(ScenarioEvent(EVICTION))
             continue
         name = full_name(reader.text(pod, (*at, key)))
         if stated.hides(name):
@@ -466,6 +474,11 @@ def _expectations(
                 text = "the order of the queue is stated more often than it is looked at"
                 hint = "an operation {order: true} looks at it"
                 reader.problem((*at, "queue"), WRONG_VALUE, text, hint=hint, key=True)
+        elif outcome.pod == EVICTION:
+            if times_expected > most:
+                text = "evictions are stated more often than the running pods are looked at"
+                hint = "an operation {evict: true} looks at them"
+                reader.problem((*at, "evicted"), WRONG_VALUE, text, hint=hint, key=True)
         elif outcome.pod and times_expected > max(most, 1):
             problem = f"expected {'twice' if times_expected == 2 else f'{times_expected} times'}"
             hint = f"decisions in ops: {most}" if "ops" in fields else ""

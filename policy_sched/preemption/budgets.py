@@ -131,7 +131,7 @@ class Budgets:
     def _refresh(self) -> None:
         if self._version != self._objects.version:
             self._version = self._objects.version
-            every = map(_budget, self._objects.of(PodDisruptionBudget))
+            every = map(budget_of, self._objects.of(PodDisruptionBudget))
             budgets = tuple(budget for budget in every if budget is not None)
             if budgets != self._budgets:
                 self._budgets = budgets
@@ -192,7 +192,7 @@ def running_count(flags: NDArray[np.bool_]) -> NDArray[np.integer[Any]]:
     return counts
 
 
-def _budget(budget: PodDisruptionBudget) -> Budget | None:
+def budget_of(budget: PodDisruptionBudget) -> Budget | None:
     """Return a budget that can select something; an empty or broken selector selects nothing."""
     try:
         selector = label_selector(budget.spec.selector)

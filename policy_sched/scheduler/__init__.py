@@ -46,6 +46,14 @@ from policy_sched.scheduler.pod_group_cycle import (
     member_decisions as member_decisions,
     schedule_group as schedule_group,
 )
+from policy_sched.scheduler.policy_evictions import (
+    EvictionRound as EvictionRound,
+    EvictionTimes as EvictionTimes,
+    candidates as candidates,
+    evict as evict,
+    eviction_rounds as eviction_rounds,
+    in_turn as in_turn,
+)
 from policy_sched.scheduler.queueing_hints import (
     NO_PROFILE as NO_PROFILE,
     Events as Events,

@@ -64,6 +64,14 @@ def pod_deletion(pod: PodInfo) -> ObjectRequest:
     return ObjectRequest("delete", Pod, pod.namespace, pod.name, uid=pod.uid, ignore_not_found=True)
 
 
+def pod_eviction(pod: PodInfo) -> ObjectRequest:
+    """Return the request that deletes a pod gracefully if its disruption budgets allow it."""
+    where = pod.namespace, pod.name
+    return ObjectRequest(
+        "delete", Pod, *where, subresource="eviction", uid=pod.uid, ignore_not_found=True
+    )
+
+
 def group_scheduled(
     group: PodGroup, reason: str, message: str, now: int, *, scheduled: bool
 ) -> ObjectRequest:

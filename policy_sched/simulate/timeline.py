@@ -22,23 +22,28 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
+from itertools import islice
 from random import Random
 from typing import Any, Final, Literal, TypeAlias
 
 from policy_sched import model
 from policy_sched.client import VirtualClient
 from policy_sched.errors import PolicySchedError
+from policy_sched.framework import PodToEvict
 from policy_sched.model import ASSIGNED_POD_ADD, ClusterEvent, QueuedPod, QueueState
 from policy_sched.profiles.build import CompiledPlan
 from policy_sched.queue import SECOND, HintTable, Rejection, SortKey, Timing
 from policy_sched.report import Advance, unshown
 from policy_sched.scheduler import (
     Bind,
+    EvictionTimes,
     Outcome,
     Preempt,
     Reject,
     Scheduler,
+    candidates,
     free_claims,
+    in_turn,
     make_claims,
     node_seen,
     pod_ended,
@@ -224,6 +229,7 @@ class Timeline:
         self._lives: dict[str, timeline_result.PodTimeline] = {}
         self._arrived: list[model.PodInfo] = []
         self._infos = model.PodInfos()
+        self._evictions_due = EvictionTimes()
         self._application = Application(self._scheduler, plans)
         self._running: dict[str, model.PodInfo] = {}
         self._again: Counter[str] = Counter()
@@ -305,7 +311,8 @@ class Timeline:
             FutureEventKind.NODE: self._joins,
             FutureEventKind.POD: self._arrives,
         }
-        while (at := self._next()) is not None:
+        self._evictions_due.take(self._scheduler.profiles, self._clock.ns)
+        while (at := self._next(until)) is not None:
             if until is not None and at > self._start + until:
                 self._last = self._start + until
                 return
@@ -314,6 +321,7 @@ class Timeline:
             for _, kind, _, what in events.due(at):
                 self._last = at
                 happens[kind](what)
+            self._evict_what_is_due()
             if self._retries is not None:
                 self._retries.begin()
             # A pod that is decided or bound is still in the queue: without any nothing is due.
@@ -323,8 +331,32 @@ class Timeline:
             if stops is not None and stops(self):
                 return
 
-    def _next(self) -> int | None:
-        """Return the time of the next event; None at the end."""
+    def _next(self, until: int | None) -> int | None:
+        """Return the time of the next event; None at the end.
+
+        Looks at the running pods, to evict some, prolong nothing: they happen while something else
+        is ahead, or up to ``until``.
+        """
+        event, look = self._next_event(), self._evictions_due.next
+        if look is None or not self._running:
+            return event
+        if event is None:
+            return look if until is not None and look <= self._start + until else None
+        return min(event, look)
+
+    def _evict_what_is_due(self) -> None:
+        scheduler, now = self._scheduler, self._clock.ns
+        look_at = self._evictions_due.next
+        if look_at is None or look_at > now:
+            return
+        for look in self._evictions_due.take(scheduler.profiles, now):
+            judged = candidates(look, list(self._running.values()), scheduler.handle)
+            victims = [victim for victim in judged if isinstance(victim, PodToEvict)]
+            for victim in islice(in_turn(victims, scheduler.handle), look.rules.most):
+                self._last = now
+                self._leaves(victim.pod.uid)
+
+    def _next_event(self) -> int | None:
         scheduler, event = self._scheduler, self._events.next_time()
         if not scheduler.queue.by_uid:
             return event

@@ -297,7 +297,7 @@ expect: [{pod: small}, {pod: small}, {pod: high}]
     assert found == [
         (6, 16, "default/low is not pending"),
         (6, 31, "there is no pod default/nobody"),
-        (6, 40, "an operation has one key: decide, delete or order"),
+        (6, 40, "an operation has one key: decide, delete, order or evict"),
         (6, 87, 'unknown key "again"'),
         (7, 30, "default/small is expected twice"),
         (7, 44, "default/high is expected and never decided"),
@@ -494,3 +494,51 @@ expect:
     first, second, third = run(tmp_path, text)
     assert first.differences == (Deviation("activates", ["default/b"], ["default/b", "default/c"]),)
     assert second.differences == third.differences == ()
+
+
+EVICTING = """\
+name: turns
+policies: [turns.yaml]
+config:
+  apiVersion: kubescheduler.config.k8s.io/v1
+  kind: KubeSchedulerConfiguration
+  profiles: [{plugins: {multiPoint: {enabled: [{name: Turns}]}}}]
+objects: [{node: n1, cpu: 4}, {pod: a/x, node: n1}, {pod: a/y, node: n1}, {pod: b/z, node: n1}]
+pending: [{pod: a/late, cpu: 1}]
+"""
+TURNS = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Turns}
+spec: {evict: {every: 1m, victim: pod.namespace == "a", most: 2}}
+"""
+
+
+def test_running_pods_that_a_policy_evicts(tmp_path: Path) -> None:
+    """They are gone at the next step, and a pod that was placed since counts."""
+    (tmp_path / "turns.yaml").write_text(TURNS, encoding="utf-8")
+    text = """\
+ops: [{evict: true}, {decide: a/late}, {evict: true}, {evict: true}]
+expect: [{evicted: [a/x]}, {pod: a/late, chosen: n1}, {evicted: [a/late]}, {evicted: []}]
+"""
+    found = run(tmp_path, EVICTING + text)
+    assert [[(d.field, d.expected, d.got) for d in one.differences] for one in found] == [
+        [("evicted", ["a/x"], ["a/x", "a/y"])],
+        [],
+        [],
+        [],
+    ]
+
+
+def test_evictions_that_cannot_be_stated(tmp_path: Path) -> None:
+    """All at once, each where it stands."""
+    (tmp_path / "turns.yaml").write_text(TURNS, encoding="utf-8")
+    text = "ops: [{evict: 3}]\nexpect: [{evicted: [], chosen: n1}, {evicted: []}]\n"
+    with pytest.raises(PolicyError) as raised:
+        run(tmp_path, EVICTING + text)
+    said = [d.message for d in raised.value.diagnostics]
+    assert said == [
+        "evict: true looks at the running pods",
+        '"chosen" is stated of no pod',
+        "evictions are stated more often than the running pods are looked at",
+    ]

@@ -329,3 +329,18 @@ def test_events_come_by_time_kind_and_age(
     assert events.due(until) == []
     left = [item for item in expected if item[0] > until]
     assert events.next_time() == (left[0][0] if left else None)
+
+
+def test_pods_that_a_policy_evicts_leave_while_others_are_to_come(tmp_path: Path) -> None:
+    """A look at the running pods every 10 s: one pod goes, and a simulation ends all the same."""
+    file = tmp_path / "evict.yaml"
+    file.write_text(
+        "apiVersion: policysched.dev/v1alpha1\nkind: Policy\nmetadata: {name: Turns}\n"
+        "spec: {evict: {every: 10s, victim: 'pod.name.startsWith(\"old\")'}}\n",
+        encoding="utf-8",
+    )
+    things = [node(), pod("old", 0), pod("young", 1), pod("last", 60)]
+    found = played(things, [str(file)])
+    assert lives_of(found)["old"].evicted
+    assert not lives_of(found)["young"].evicted
+    assert bound_at(found, "young") == 40.0  # 30 s of grace after the look

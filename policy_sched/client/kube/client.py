@@ -349,6 +349,11 @@ def _http_request(request: ObjectRequest) -> tuple[str, str, Plain | None, str]:
     content_type = rest.JSON
     if request.verb == "create":
         path = rest.collection_path(kind, namespace)
+    elif request.subresource == "eviction":
+        meta = {"name": request.name, "namespace": namespace}
+        options = {"preconditions": {"uid": request.uid}}
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
+        return "POST", path, {**body, "deleteOptions": options}, content_type
     elif request.verb == "delete" and request.uid:
         uid = {"uid": request.uid}
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": uid}

@@ -11,6 +11,7 @@ from policy_sched.embedded.store.deletion import (
     DeleteOptions as DeleteOptions,
     awaits_finalize as awaits_finalize,
 )
+from policy_sched.embedded.store.evictions import evict as evict
 from policy_sched.embedded.store.patch import (
     JSON as JSON,
     LAST_APPLIED as LAST_APPLIED,

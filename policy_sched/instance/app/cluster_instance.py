@@ -126,7 +126,7 @@ class ClusterInstance(Instance):
         self.elector = None if candidacy is None else self._elector(candidacy)
         now = SteadyClock(api.environment.clocks)
         super().__init__(store, self.client, now, log, ManifestFiles(()), seed)
-        self.published.sleep = api.environment.sleep
+        self.published.sleep = self.evictions.sleep = api.environment.sleep
         self.polls.sleep, self.polls.random = api.environment.sleep, api.environment.random
         self._watching = watching or cache.ReflectorSettings()
         self._served: dict[Kind, rest.Selection] = {}
@@ -462,7 +462,7 @@ class ClusterInstance(Instance):
         async with asyncio.TaskGroup() as tasks:
             beside = [self.client.events.run(), self._look_for_inputs(), self.polls.run()]
             if not self.api.settings.read_only:
-                beside.append(self.published.run())
+                beside += [self.published.run(), self.evictions.run()]
             for work in (self.informers.run(), *beside, *others):
                 tasks.create_task(work)
 

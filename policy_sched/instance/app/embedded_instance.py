@@ -261,7 +261,7 @@ class EmbeddedInstance(Instance):
 
     def beside(self) -> list[Coroutine[None, None, None]]:
         """Return the tasks that run beside the steps."""
-        return [self.polls.run(), self.published.run()]
+        return [self.polls.run(), self.published.run(), self.evictions.run()]
 
     async def _write_status(self, patch: StatusPatch) -> None:
         """Write what a quota publishes. Raises ClusterError."""

@@ -34,6 +34,7 @@ from policy_sched.errors import Diagnostic, Severity, TakesLong
 from policy_sched.instance import observability
 from policy_sched.instance.app import manifest_sync, polled_inputs
 from policy_sched.instance.app.cache_debugger import Comparer, Seen, dump
+from policy_sched.instance.app.evictions import PolicyEvictions
 from policy_sched.instance.app.gc_tuning import GcPauses
 from policy_sched.instance.app.polled_inputs import PolledInputs
 from policy_sched.instance.app.published_quotas import PublishedQuotas, StatusPatch
@@ -203,6 +204,7 @@ class Instance(ABC):
         self.published = PublishedQuotas(
             self.inputs, self._published_quotas, self._write_status, self._wrote_status
         )
+        self.evictions = PolicyEvictions(self.scheduler, self._may_evict, self._evicted)
         self._unpublished: set[str] = set()
         """The inputs of whose objects the last one could not be written."""
         self.slice = inf
@@ -588,6 +590,18 @@ class Instance(ABC):
             text = "Failed to publish a quota"
             self.log.write(observability.WARNING, text, input=given.name, error=what)
             self._tell("Warning", "FailedPublish", "Publish", f"input {given.name}: {what}")
+
+    async def _may_evict(self) -> bool:
+        """Return whether pods may be evicted, once no decision is made."""
+        await self.settled()
+        return self.may_begin and self.leads
+
+    def _evicted(self, policy: str, result: str, error: str) -> None:
+        """Count an eviction, and tell of what went wrong."""
+        self.metrics.policies.evictions_total.values[policy, result] += 1
+        if error:
+            text = "Failed to evict"
+            self.log.write(observability.WARNING, text, policy=policy, error=error)
 
     def _polled_of(self, plans: Sequence[CompiledPlan]) -> list[Input]:
         """Return the inputs that are polled."""

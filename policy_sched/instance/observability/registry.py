@@ -54,6 +54,7 @@ class PolicyMetrics(Families, table="policies"):
     input_polls_total: NumberFamily
     input_last_success_timestamp_seconds: NumberFamily
     quota_status_writes_total: NumberFamily
+    evictions_total: NumberFamily
     build_info: NumberFamily
 
     def __init__(self) -> None:

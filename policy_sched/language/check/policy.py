@@ -35,6 +35,7 @@ from policy_sched.language.diagnostics import (
     DeviceRule,
     DeviceRules,
     EventRule,
+    EvictRule,
     OrderKey,
     PlacementRule,
     PolicySource,
@@ -92,6 +93,7 @@ class CheckedPolicy(msgspec.Struct, frozen=True):
     post_bind: StepRule[Checked] | None = None
     requeue: RequeueRule[Checked] | None = None
     preemption: PreemptionRules[Checked] | None = None
+    evict: EvictRule[Checked] | None = None
     placement: PlacementRule[Checked] | None = None
     measures: tuple[Checked, ...] = ()
     devices: DeviceRules[Checked] | None = None
@@ -174,14 +176,9 @@ def _check_policy(
         bind=check.step(source.bind, "bind", "bind"),
         post_bind=check.step(source.post_bind, "postBind", "postBind"),
         preemption=None if source.preemption is None else check.preemption(source.preemption),
+        evict=check.evict(source.evict),
         requeue=None if source.requeue is None else check.requeue(source.requeue),
-        placement=None
-        if source.placement is None
-        else PlacementRule(
-            check.texts(source.placement.domain, "placement.domain"),
-            check.optional(source.placement.score, "placement.score"),
-            source.placement.on_error,
-        ),
+        placement=check.placement(source.placement),
         measures=check.texts(tuple(measure.expression for measure in source.measures), "measures"),
         devices=None if source.devices is None else check.devices(source.devices),
         cost_limit=source.cost_limit,
@@ -379,6 +376,22 @@ class _Checker:
             return None
         unit = self.optional(preemption.unit, "preemption.unit")
         return PreemptionRules(eligible, victim, victim_order, node_order, unit)
+
+    def placement(self, given: PlacementRule[Text] | None) -> PlacementRule[Checked] | None:
+        if given is None:
+            return None
+        domain = self.texts(given.domain, "placement.domain")
+        return PlacementRule(domain, self.optional(given.score, "placement.score"), given.on_error)
+
+    def evict(self, evict: EvictRule[Text] | None) -> EvictRule[Checked] | None:
+        if evict is None:
+            return None
+        victim = self.text(evict.victim, "evict.victim")
+        order = self.keys(evict.order, "evict.order")
+        words = self.optional(evict.message_expression, "evict.messageExpression")
+        if victim is None:
+            return None
+        return EvictRule(evict.every, victim, order, evict.most, evict.message, words)
 
     def devices(self, devices: DeviceRules[Text]) -> DeviceRules[Checked]:
         section = "devices.filter"

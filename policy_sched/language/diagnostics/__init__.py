@@ -326,6 +326,17 @@ class PreemptionRules(msgspec.Struct, Generic[E], frozen=True):
     unit: E | None = None
 
 
+class EvictRule(msgspec.Struct, Generic[E], frozen=True):
+    """The ``evict`` section: which running pods go, how many of them, every so many ns."""
+
+    every: int
+    victim: E
+    order: tuple[OrderKey[E], ...] = ()
+    most: int = 1
+    message: str = ""
+    message_expression: E | None = None
+
+
 class PlacementRule(msgspec.Struct, Generic[E], frozen=True):
     """The ``placement`` section: the domains of a node, and how good a domain is for a group.
 
@@ -404,6 +415,7 @@ class PolicySource(msgspec.Struct, frozen=True):
     post_bind: StepRule[Text] | None = None
     requeue: RequeueRule[Text] | None = None
     preemption: PreemptionRules[Text] | None = None
+    evict: EvictRule[Text] | None = None
     placement: PlacementRule[Text] | None = None
     measures: tuple[VariableSource, ...] = ()
     devices: DeviceRules[Text] | None = None

@@ -27,14 +27,17 @@ from policy_sched.cluster.tables import (
     Since,
     weight_in_thousandths,
 )
+from policy_sched.framework import PodToEvict
 from policy_sched.language import (
     BoundUnit,
     CompiledAggregate,
     CompiledPolicy,
     CompiledQuotaObjects,
     CompiledQuotas,
+    Eviction,
     GateRule,
     Input,
+    Out,
     Sections,
     Unit,
 )
@@ -90,6 +93,11 @@ def sort_key(
     if keys is None:
         return ()
     out = keys.scalar(queued.info, Activation(queued=queued, pod_group=group), 0)
+    return order_key(keys, descending, out)
+
+
+def order_key(keys: BoundUnit, descending: Sequence[bool], out: Out) -> tuple[Any, ...]:
+    """Return the values of keys that can be compared: less comes first; as `sort_key`."""
     values = []
     for root, falls in zip(keys.unit.roots, descending, strict=True):
         value: Any
@@ -103,6 +111,35 @@ def sort_key(
             value = Reversed(value) if isinstance(value, str) else -value
         values.append(value)
     return tuple(values)
+
+
+class BoundEviction:
+    """The ``evict`` section over one cluster's tables."""
+
+    def __init__(self, section: Eviction, runtime: Runtime) -> None:
+        self._section = section
+        self._unit = BoundUnit(section.unit, runtime)
+        self._order = None if section.order is None else BoundUnit(section.order, runtime)
+        self._explain = None if section.explain is None else BoundUnit(section.explain, runtime)
+
+    def judge(self, pod: PodInfo, cycle: Activation, row: int) -> PodToEvict | None:
+        """Return a pod that is to be evicted, None for one that stays. Raises RuleError."""
+        section = self._section
+        victim = self._unit.evaluate(0, pod, cycle, row)
+        if isinstance(victim, Failure):
+            raise RuleError(f"rule {section.name}: {victim.message}")
+        if not victim:
+            return None
+        key: tuple[Any, ...] = ()
+        if self._order is not None:
+            out = self._order.scalar(pod, cycle, row)
+            key = order_key(self._order, section.descending, out)
+        note: Any = section.message
+        if self._explain is not None:
+            note = self._explain.evaluate(0, pod, cycle, row)
+        if isinstance(note, Failure):
+            note = f"rule {section.name}: {note.message}"
+        return PodToEvict(pod, key, str(note))
 
 
 class Refusal(NamedTuple):
@@ -240,12 +277,11 @@ class BoundPolicy:
             else BoundPreemption(sections.preemption, table, pods)
         )
         """Which pods may preempt, which pods are victims, and which nodes are preferred."""
-        self.placement = (
-            None
-            if sections.placement is None
-            else BoundPlacement(sections.name, sections.placement, table)
-        )
+        placed = sections.placement
+        self.placement = placed if placed is None else BoundPlacement(sections.name, placed, table)
         """Which domain a node belongs to, and how good a domain is for a group."""
+        self.evict = None if sections.evict is None else BoundEviction(sections.evict, runtime)
+        """Which running pods are evicted from time to time."""
         self.life = BoundLifeCycle(sections.life, table)
         """What follows the choice of a node."""
 

@@ -25,12 +25,14 @@ from policy_sched.framework import (
     CycleState,
     Diagnosis,
     DryRunMarker,
+    Evictions,
     GroupFailure,
     Handle,
     PendingStatus,
     PermitCondition,
     PermitResult,
     PodsToActivate,
+    PodToEvict,
     PostFilterResult,
     Scope,
     Status,
@@ -64,6 +66,9 @@ def life_cycle_hooks(
     hooks: dict[str, Callable[..., object]] = {}
     if life.post_filter is not None or (life.permit and life.permit.reject):
         hooks["post_filter"] = rules.post_filter
+    if policy.sections.evict is not None:
+        hooks.setdefault("post_filter", rules.post_filter)  # where it counts
+        hooks["evictions"] = rules.evictions
     if life.reserve is not None or life.permit is not None:
         hooks["reserve"] = rules.reserve
     if life.permit is not None:
@@ -201,6 +206,21 @@ class _LifeCycle:
         note = section.text(pod, cycle, self._row(node))
         if note:
             self._handle.client.record_event(pod, "Normal", self._name, "Binding", note)
+
+    @hookimpl
+    def evictions(self) -> Evictions | None:
+        """Return which running pods the policy evicts."""
+        section, rules = self._policy.sections.evict, self._bound.evict
+        if section is None or rules is None:
+            return None
+
+        def judge(pod: PodInfo, node: str) -> PodToEvict | None:
+            cycle = self._cycle(pod)
+            if not self._bound.matches(pod, cycle):
+                return None
+            return rules.judge(pod, cycle, self._row(node))
+
+        return Evictions(section.every, section.most, judge)
 
     def _evaluate(
         self, section: BoundStep | None, pod: PodInfo, node: str, *, apart: bool = False

@@ -104,6 +104,7 @@ def policy_hash(source: PolicySource) -> PluginHash:
         score=None,
         queue_sort=(),
         queue_order=None,
+        evict=None,
         placement=placement,
         devices=devices,
     )

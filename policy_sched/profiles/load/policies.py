@@ -140,6 +140,8 @@ TOO_MUCH_RULE_TEXT: Final = models.ModelProblem(
     "divide it",
     on_key=True,
 )
+LEAST_EVERY: Final = 10 * models.SECOND
+"""How often running pods are looked at, at most, to evict some of them, in ns."""
 _SECTIONS: Final = (
     "preEnqueue",
     "queueSort",
@@ -149,6 +151,7 @@ _SECTIONS: Final = (
     "score",
     "weights",
     "preemption",
+    "evict",
     "postFilter",
     "reserve",
     "permit",
@@ -296,6 +299,16 @@ def check_policy_model(policy: models.Policy) -> Iterator[models.ModelProblem]:
         if isinstance(step, models.VetoRule | models.Permit):
             yield from _one_message(step, ("spec", section))
     yield from _messages_of_reject(spec.permit)
+    yield from _eviction_problems(spec.evict)
+
+
+def _eviction_problems(evict: models.Evict | None) -> Iterator[models.ModelProblem]:
+    """Yield what is wrong with the evict section."""
+    if evict is None:
+        return
+    yield from _one_message(evict, ("spec", "evict"))
+    if evict.every < LEAST_EVERY:
+        yield models.problem_at(("spec", "evict", "every"), "Invalid value: must be at least 10s")
 
 
 def _input_problems(given: models.Input, path: models.Path) -> Iterator[models.ModelProblem]:
@@ -370,7 +383,8 @@ def _one_message(
     | models.PreEnqueueRule
     | models.PreFilterRuleEntry
     | models.VetoRule
-    | models.Permit,
+    | models.Permit
+    | models.Evict,
     path: models.Path,
 ) -> Iterator[models.ModelProblem]:
     """Yield every message of a rule beyond the first."""

@@ -149,6 +149,7 @@ def _source_of(
             for i, weight in enumerate(spec.weights)
         ),
         preemption=None if spec.preemption is None else _preemption(text, spec.preemption),
+        evict=text.section(diagnostics.EvictRule[diagnostics.Text], spec.evict, "evict"),
         cost_limit=cost_limit(loaded.model.metadata.annotations) or diagnostics.MAX_RULE_COST,
         post_filter=text.section(
             diagnostics.StepRule[diagnostics.Text], spec.post_filter, "postFilter"

@@ -73,6 +73,7 @@ from policy_sched.profiles.models.policy import (
     TEST_KINDS as TEST_KINDS,
     Aggregate as Aggregate,
     Devices as Devices,
+    Evict as Evict,
     FilterRule as FilterRule,
     Input as Input,
     NormalizeExpression as NormalizeExpression,

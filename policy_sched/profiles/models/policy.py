@@ -68,6 +68,24 @@ class Preemption(Document):
     or without one, whose texts are equal go together, or none of them. Empty: the pod alone."""
 
 
+class Evict(Document):
+    """Running pods that are evicted although no pod needs their room."""
+
+    every: Duration
+    """How often the pods that run are looked at, at least 10s."""
+    victim: Expression
+    """Is this pod to be evicted?"""
+    order: Many[SortKey] = ()
+    """Order of the pods to be evicted: the first ones go first. Among equals the least priority
+    goes first, then what began last."""
+    most: Annotated[int, Field(ge=1, le=1000)] = 1
+    """How many pods are evicted each time, at most."""
+    message: str = ""
+    """Why, as constant text; the event about the pod says it."""
+    message_expression: Expression | None = None
+    """Why, as a string expression."""
+
+
 EventKind = Literal[
     "Pod",
     "Node",
@@ -553,6 +571,8 @@ class PolicySpec(Document):
     """Which devices the pod's claims get on a node."""
     preemption: Preemption | None = None
     """How room is made for a pod that fits nowhere."""
+    evict: Evict | None = None
+    """Running pods that are evicted from time to time."""
     post_filter: Expression | PostFilterRule | None = None
     """What a pod that found no node is told besides, where no victim made room."""
     reserve: Expression | VetoRule | None = None

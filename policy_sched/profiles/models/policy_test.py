@@ -144,8 +144,10 @@ class Expectation(Document):
     ``pod`` before it is decided, else at the start, or at the next ``order`` of ``ops``."""
     op: Literal["order"] | None = None
     """In records: the step is the order of the queue, which is skipped where it is none."""
+    evicted: Many[str] = ()
+    """Without ``pod``: the running pods that policies evict at the next ``evict`` of ``ops``."""
     pod: Annotated[str, Field(validate_default=True)] = ""
-    """Name of the pod, or namespace/name; without it ``queue`` is stated."""
+    """Name of the pod, or namespace/name; without it ``queue`` or ``evicted`` is stated."""
     chosen: str | None = None
     """The node that is among the best; null: the pod fits nowhere."""
     not_on: Many[str] = ()
@@ -362,6 +364,9 @@ class Operation(Document):
     """The pod that is gone now, pending or running."""
     order: bool = False
     """The order of the queue is looked at now; an entry of ``expect`` without a pod states it."""
+    evict: bool = False
+    """Policies with ``evict`` look at the running pods now; ``evicted`` of an entry of ``expect``
+    without a pod states which of them go. They are gone from then on."""
 
 
 class TestMetadata(Document):

@@ -168,7 +168,7 @@ def policy_points(spec: models.PolicySpec) -> frozenset[str]:
     if spec.weights:
         points.add("preScore")
     rejects = spec.permit is not None and spec.permit.reject is not None
-    if spec.preemption is not None or spec.post_filter is not None or rejects:
+    if rejects or (spec.preemption, spec.post_filter, spec.evict) != (None, None, None):
         points.add("postFilter")
     if spec.devices is not None and spec.devices.filter:
         points.add("filter")

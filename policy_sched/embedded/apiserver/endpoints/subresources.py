@@ -2,9 +2,6 @@
 
 Logs, commands in containers and ports need a kubelet, and there is none. Such requests are checked
 as the API server checks them, and then fail as on a cluster without a reachable kubelet.
-
-Evictions are deletions of pods within disruption budgets, as in the API server's eviction
-subresource (canIgnorePDB, checkAndDecrement).
 """
 
 from __future__ import annotations
@@ -12,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from policy_sched.client.apimachinery import BUDGET, POD, ApiError, Stored, bad_request, timestamp
-from policy_sched.embedded.admission import forbidden, invalid, set_condition
+from policy_sched.client.apimachinery import ApiError, Stored, bad_request
+from policy_sched.embedded.admission import invalid
 from policy_sched.embedded.apiserver.endpoints.negotiation import object_of_kind
 from policy_sched.embedded.apiserver.endpoints.write import Writing, patch_of, patched
 from policy_sched.embedded.apiserver.printers import selector_text, values_at
 from policy_sched.embedded.apiserver.request import RequestTarget, Sent
 from policy_sched.embedded.apiserver.security import TOKEN_REQUEST, AccountTokens, token_for
 from policy_sched.embedded.schema import CustomVersion, typed
-from policy_sched.embedded.store import ENDED, DeleteOptions, Key, ObjectStore
+from policy_sched.embedded.store import DeleteOptions, Key, ObjectStore, evict
 from policy_sched.manifests import Plain
-from policy_sched.model import Pod, PodDisruptionBudget, label_selector
+from policy_sched.model import Pod
 
 PATHS: Final = {
     "attach": "attach",
@@ -59,21 +56,6 @@ def refusal(target: RequestTarget, stored: Stored, query: Mapping[str, str]) -> 
     return ApiError(500, "", message)
 
 
-MOST_DISRUPTED: Final = 2000
-"""Evictions that a budget may not have seen the end of."""
-_VIOLATES: Final = "Cannot evict pod as it would violate the pod's disruption budget."
-_TWO: Final = (
-    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not"
-    " support."
-)
-_CONDITION: Final = {
-    "type": "DisruptionTarget",
-    "status": "True",
-    "reason": "EvictionByEvictionAPI",
-    "message": "Eviction API: evicting",
-}
-
-
 class Evictions:
     """Evicts the pods of a store."""
 
@@ -86,80 +68,12 @@ class Evictions:
         target, eviction = sent.target, object_of_kind(sent.body, sent.content_type, "Eviction")
         given = eviction.get("deleteOptions") or {}
         before = given.get("preconditions") or {}
-        stored = self._store.get(POD, target.namespace, target.name)
-        typed = stored.typed
-        assert isinstance(typed, Pod)
         dry = sent.options.dry_run or given.get("dryRun") == ["All"]
-        waits = typed.status.phase in ("", "Pending") or typed.status.phase in ENDED
         deletion = DeleteOptions(
             given.get("gracePeriodSeconds"), before.get("uid"), before.get("resourceVersion")
         )
         with self._writing.committing(dry=dry):
-            if not waits and not stored.deleting:
-                self._ask_budget(stored, typed)
-                data = stored.data
-                set_condition(data.setdefault("status", {}), _CONDITION, self._store.now())
-                self._store.revise(stored, data)
-            self._store.delete(target.key, deletion)
-
-    def _ask_budget(self, pod: Stored, typed: Pod) -> None:
-        """Count a pod's disruption if it matters to a budget. Raises ApiError if it is too many."""
-        budgets = [b for b in self._store.select(BUDGET, pod.namespace) if _covers(b, pod)]
-        if len(budgets) > 1:
-            raise ApiError(500, "InternalError", _TWO)
-        for budget in budgets:
-            if _ready(typed) or not _may_go_unready(budget):
-                self._take(budget, pod)
-
-    def _take(self, budget: Stored, pod: Stored) -> None:
-        """Count a disruption. Raises ApiError if no more are allowed."""
-        data = budget.data
-        status: Plain = data["status"]
-        name, disrupted = budget.name, status.setdefault("disruptedPods", {})
-        if status.get("observedGeneration", 0) < data["metadata"].get("generation", 0):
-            raise _refusal(f"The disruption budget {name} is still being processed by the server.")
-        allowed = status.get("disruptionsAllowed", 0)
-        if allowed < 0:
-            raise forbidden(budget.resource, name, "pdb disruptions allowed is negative")
-        if len(disrupted) > MOST_DISRUPTED:
-            why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
-            raise forbidden(budget.resource, name, why)
-        if allowed == 0:
-            needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
-            why = f"The disruption budget {name} needs {needs} healthy pods and has {has} currently"
-            raise _refusal(why)
-        status["disruptionsAllowed"] = allowed - 1
-        disrupted[pod.name] = timestamp(self._store.now())
-        self._store.revise(budget, data)
-
-
-def _ready(pod: Pod) -> bool:
-    return any(
-        condition.type == "Ready" and condition.status == "True"
-        for condition in pod.status.conditions
-    )
-
-
-def _may_go_unready(budget: Stored) -> bool:
-    """Return whether a pod may be evicted while it is not ready (canIgnorePDB)."""
-    data: Any = budget.data
-    if (data.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
-        return True
-    typed = budget.typed
-    assert isinstance(typed, PodDisruptionBudget)
-    return typed.status.current_healthy >= typed.status.desired_healthy > 0
-
-
-def _covers(budget: Stored, pod: Stored) -> bool:
-    typed = budget.typed
-    assert isinstance(typed, PodDisruptionBudget)
-    selector = label_selector(typed.spec.selector)
-    return selector is not None and selector.matches(pod.labels)
-
-
-def _refusal(why: str) -> ApiError:
-    causes = [{"reason": "DisruptionBudget", "message": why}]
-    return ApiError(429, "TooManyRequests", _VIOLATES, {"causes": causes})
+            evict(self._store, target.key, deletion)
 
 
 DONE: Final[Plain] = {
