@@ -68,6 +68,9 @@ class PolicyCompiler:
         """Return the compiled sections; of no use where there are diagnostics."""
         with one_evaluation():
             sections = self._sections()
+            # One that is read only where a parameter says otherwise costs nothing.
+            read = [one for one in sections.aggregates if one.identity in self._low.aggregates]
+            sections = replace(sections, aggregates=tuple(read))
             self._limit_cost(sections)
         return sections
 

@@ -104,6 +104,8 @@ class Lowering:
         """Loop variables of the loops that exist: another loop needs others."""
         self.loops: dict[Hashable, ir.Op] = {}
         """The loops that exist, by what they run over and what they make."""
+        self.aggregates: set[str] = set()
+        """Identities of the aggregates that are read."""
         self.totals: dict[Hashable, ir.Op] = {}
         """Counts over all pods of the cluster, by their condition."""
 

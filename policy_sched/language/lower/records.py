@@ -64,6 +64,7 @@ def _aggregate(
     low: Lowering, kind: types.AggregateType, key: Abstract, result: types.Type
 ) -> Value:
     """Lower the value of an aggregate for a key, or the map of those for a key left open."""
+    low.aggregates.add(kind.identity)
     by, pod, rep = low.val(key), low.op(ops.POD, rep="o"), rep_of(kind.value)
     if kind.decays:
         now = low.op(ops.OF_CTX, rep="i", data="now")
@@ -100,6 +101,7 @@ def field(low: Lowering, value: Abstract, name: str, result: types.Type, span: S
         pod = low.op(ops.POD, rep="o")
         return Value(low.op(ops.QUOTA_TOTAL, pod, rep="o", data=low.quotas(result)), None, result)
     if isinstance(value.type, types.AggregateType):
+        low.aggregates.add(value.type.identity)
         whole, of, by = value.type, ops.AGGREGATE_TOTAL, low.op(ops.POD, rep="o")
         if whole.decays:
             of, by = ops.AGGREGATE_TOTAL_THEN, low.op(ops.OF_CTX, rep="i", data="now")

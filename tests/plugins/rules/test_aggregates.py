@@ -217,6 +217,10 @@ WAITING = """  aggregates:
   - {name: tried, of: [queued, gated], where: queue.attempts > 0, by: pod.namespace, count: true}
   - {name: oldest, of: [queued, gated], by: pod.namespace, min: queue.enqueuedAt}
   - {name: demand, of: [bound, queued], by: pod.namespace, sum: pod.requests}
+  reserve: |-
+    aggregates.waiting[pod.namespace] == aggregates.demand[pod.namespace] ||
+    aggregates.failed[pod.podGroup] > aggregates.oldest[pod.namespace] ||
+    aggregates.held[pod.namespace] + aggregates.tried[pod.namespace] >= 0
 """
 
 
@@ -499,3 +503,18 @@ def test_keys_beyond_the_limit_do_not_count(
     loaded, _ = load_policies([str(path)])
     _, found = check_policy(policy_source(loaded[0]))
     assert [(one.code, one.message) for one in found] == [("PS501", "more than 50 aggregates")]
+
+
+@pytest.mark.parametrize("limit", [0, 3])
+def test_an_aggregate_that_no_rule_reads_is_not_kept(tmp_path: Path, limit: int) -> None:
+    """One that is for a parameter's other value cost each pod as much as one that is read."""
+    cluster = Cluster(
+        tmp_path,
+        HEAD
+        + f"""  params: {{limit: {limit}}}
+  aggregates: [{{name: used, by: pod.namespace, count: true}}]
+  reserve: params.limit == 0 || aggregates.used[pod.namespace] < params.limit
+""",
+    )
+    kept = cluster.scheduler.handle.nodes.aggregates._by_name
+    assert len(kept) == (limit > 0)

@@ -254,7 +254,8 @@ def test_an_object_that_changes_counts_those_pods_anew_that_read_it(tmp_path: Pa
         },
     ]
     rule = {"expression": "aggregates.high[node.name] < 1", "message": "high"}
-    scheduler = scheduler_of(tmp_path, aggregates=aggregates, filter=[rule])
+    others = "aggregates.open[pod.namespace] + aggregates.every[pod.namespace] >= 0"
+    scheduler = scheduler_of(tmp_path, aggregates=aggregates, filter=[rule], reserve=others)
     table = scheduler.handle.nodes.aggregates
     counted = {one.split("/")[1]: table[one] for one in table._by_name}
     calls: Counter[str] = Counter()
