@@ -78,7 +78,7 @@ PUBLIC = {"testing": {"model", "cluster", "source", "errors"}}
 WRITERS = {
     "source/writing.py": "the one place",
     "embedded/store/sqlite.py": "a database, and a number beside it, change where they are",
-    "instance/shadow/log.py": "a log grows at its end",
+    "instance/observability/rotated_log.py": "a log grows at its end",
     "instance/http/listener.py": "OpenSSL reads keys from files: a private one, deleted at once",
     "client/kube/auth/credentials.py": "as above",
     "plugins/extenders/http_extender.py": "as above, in a private directory",

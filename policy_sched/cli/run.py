@@ -31,6 +31,7 @@ from policy_sched.cli.options.kube_scheduler_flags import ClientFlags, LeaderFla
 from policy_sched.cli.options.kubeconfig import ShadowFlags, chosen, connected, shadow_options
 from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output.diagnostics import FAILED, OK, require_files
+from policy_sched.errors import ClusterError
 from policy_sched.instance import app, observability
 from policy_sched.instance.observability import Write, measured_loop
 from policy_sched.profiles.reload import CompilerProcess
@@ -40,6 +41,48 @@ if TYPE_CHECKING:
     from policy_sched.instance.shadow import ShadowOptions
 
 Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class DecisionLogFlags:
+    """Flags of ``run`` about the decision log.
+
+    Parameters
+    ----------
+    decision_log
+        A file to append a line of JSON to for each decision, or - for standard output. It may be
+        moved while it is written; at 256 MiB it is renamed to FILE.1.
+    decision_log_mask
+        What the decision log leaves out, and names as masked: labels.KEY for a label of the pod,
+        message, node, pod, reasons, scores, uid or victims. May be given several times.
+    """
+
+    decision_log: str | None = None
+    decision_log_mask: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+
+    @property
+    def masked(self) -> tuple[str, ...]:
+        """What is left out."""
+        return self.decision_log_mask
+
+    def checked(self, *, shadow: bool) -> DecisionLogFlags:
+        """Return these flags. Raises ClusterError if they do not fit together."""
+        problems = []
+        if self.decision_log is None and self.decision_log_mask:
+            problems.append("--decision-log-mask is for --decision-log")
+        if self.decision_log is not None and shadow:
+            problems.append(
+                "--decision-log is for decisions that are carried out: use --shadow-log"
+            )
+        maskable = observability.MASKABLE
+        for name in self.decision_log_mask:
+            if name not in maskable and name.removeprefix("labels.") in ("", name):
+                listed = ", ".join(("labels.KEY", *sorted(maskable)))
+                problems.append(f"--decision-log-mask {name}: unknown; one of {listed}")
+        if problems:
+            raise ClusterError("; ".join(problems))
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +96,7 @@ class RunOptions:
     kubeconfig: str | None = None
     shadow: ShadowOptions | None = None
     console: Listen | None = None
+    decisions: DecisionLogFlags = DecisionLogFlags()
 
 
 def run(  # noqa: PLR0913  # the options of the verb
@@ -68,6 +112,7 @@ def run(  # noqa: PLR0913  # the options of the verb
     client: ClientFlags | None = None,
     shadow: ShadowFlags | None = None,
     pages: ConsoleFlags | None = None,
+    decisions: DecisionLogFlags | None = None,
 ) -> int:
     """Schedule continuously, on an embedded cluster or on that of a kubeconfig.
 
@@ -115,6 +160,7 @@ def run(  # noqa: PLR0913  # the options of the verb
         kubeconfig,
         watching,
         (pages or ConsoleFlags()).listen(),
+        (decisions or DecisionLogFlags()).checked(shadow=watching is not None),
     )
     return _ended(options)
 
@@ -163,6 +209,8 @@ def _instance(options: RunOptions, write: Write) -> EmbeddedInstance | app.Clust
         instance = connected(
             sources.policies, named, sources.seed, write, options.shadow, overrides
         )
+    if options.decisions.decision_log is not None:
+        instance.record_decisions(options.decisions.decision_log, options.decisions.masked)
     instance.log.verbosity.set(overrides.client.v)
     queue = instance.scheduler.queue
     queue.timing = replace(queue.timing, unschedulable_timeout=longest)

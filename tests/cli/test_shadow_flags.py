@@ -1,4 +1,4 @@
-"""The options --shadow and --shadow-log of run: whose shadow, and what does not go together."""
+"""The options --shadow, --shadow-log and --decision-log of run: what does not go together."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from policy_sched.cli.options.kubeconfig import ShadowFlags, shadow_options
         (["--shadow"], "--shadow needs a cluster with another scheduler: name a --kubeconfig"),
         (["--shadow", "a", "b", "--kubeconfig", "k"], "--shadow takes one scheduler's name, not 2"),
         (["--shadow-log", "x"], "--shadow-log is for --shadow"),
+        (["--decision-log-mask", "uid"], "--decision-log-mask is for --decision-log"),
+        (["--decision-log", "x", "--decision-log-mask", "labels."], "labels.: unknown; one of"),
+        (["--decision-log", "/dev/null/x"], "/dev/null/x: Not a directory"),
+        (["--shadow", "--kubeconfig", "k", "--decision-log", "x"], "use --shadow-log"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
     capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
-    """Exit code 2, before anything is read."""
+    """Exit code 2, before anything runs."""
     assert run(["run", *arguments]) == 2
     assert words in capsys.readouterr().err
 

@@ -205,6 +205,7 @@ class Instance(ABC):
             self.inputs, self._published_quotas, self._write_status, self._wrote_status
         )
         self.evictions = PolicyEvictions(self.scheduler, self._may_evict, self._evicted)
+        self._decisions: observability.DecisionRecorder | None = None
         self._unpublished: set[str] = set()
         """The inputs of whose objects the last one could not be written."""
         self.slice = inf
@@ -298,8 +299,20 @@ class Instance(ABC):
         """
         return manifest_sync.AppliedManifests(problems=contents.problems)
 
+    def record_decisions(self, path: str, masked: Sequence[str]) -> None:
+        """Write a record of each decision to a file, from now on. Raises OSError."""
+
+        def trouble(reason: str) -> None:
+            text = "Failed to write the decision log"
+            self.log.write(observability.WARNING, text, error=reason)
+
+        log = observability.RotatedLog(path, None, trouble)
+        self._decisions = observability.DecisionRecorder(self.scheduler, log, masked, self.now)
+
     def close(self) -> None:
-        """Close the cluster and the connections to extenders."""
+        """Close the cluster, the connections to extenders, and the decision log."""
+        if self._decisions is not None:
+            self._decisions.close()
         for extender in self.scheduler.handle.extenders:
             extender.close()
 
@@ -562,6 +575,8 @@ class Instance(ABC):
         """Set the gauges of inputs."""
         counts = self.inputs.counts()
         families = self.metrics.policies
+        if self._decisions is not None:
+            families.decision_log_lost_lines.values[()] = self._decisions.lost
         families.input_objects.replace({(name,): there for name, (there, _) in counts.items()})
         families.input_invalid_objects.replace(
             {(name,): invalid for name, (_, invalid) in counts.items()}

@@ -4,6 +4,11 @@ Names, labels and buckets of metrics are kube-scheduler's where it has them.
 """
 
 from policy_sched.instance.observability import healthz as healthz
+from policy_sched.instance.observability.decision_records import (
+    MASKABLE as MASKABLE,
+    DecisionRecord as DecisionRecord,
+    DecisionRecorder as DecisionRecorder,
+)
 from policy_sched.instance.observability.event_loop_latency import (
     EventLoopLatency as EventLoopLatency,
     measured_loop as measured_loop,
@@ -42,4 +47,5 @@ from policy_sched.instance.observability.resource_metrics import (
     ClusterMetrics as ClusterMetrics,
     resource_pieces as resource_pieces,
 )
+from policy_sched.instance.observability.rotated_log import RotatedLog as RotatedLog
 from policy_sched.instance.observability.scheduling_metrics import AttemptMetrics as AttemptMetrics

@@ -20,7 +20,7 @@ from policy_sched.client.kube.rest import Api
 from policy_sched.cluster.tables import NodeTable
 from policy_sched.errors import ClusterError, PolicySchedError
 from policy_sched.instance.app import ClusterInstance, in_event_loop
-from policy_sched.instance.observability import ERROR, INFO, Decided, Write
+from policy_sched.instance.observability import ERROR, INFO, Decided, RotatedLog, Write
 from policy_sched.instance.shadow.comparison import PATIENCE, Shadow
 from policy_sched.instance.shadow.log import (
     Agreement,
@@ -29,7 +29,6 @@ from policy_sched.instance.shadow.log import (
     NodeSeen,
     PodGone,
     PodPlaced,
-    ShadowLog,
     ShadowMetrics,
     ShadowRecord,
     Start,
@@ -82,7 +81,7 @@ class ShadowInstance(ClusterInstance):
         self._comparing: Future[None] | None = None
         self._file = None
         if options.log:
-            self._file = ShadowLog(options.log, self._start, self._log_trouble)
+            self._file = RotatedLog(options.log, self._start, self._log_trouble)
         self.shadow_metrics = ShadowMetrics(
             self.metrics.registry, self.shadow.__len__, lambda: self._file.lost if self._file else 0
         )

@@ -1,19 +1,11 @@
-"""Records of shadow mode, their file, and their metrics.
+"""Records of shadow mode, and their metrics.
 
 Records are lines of JSON; ``record`` is their kind. Amounts are in scheduler units (thousandths of
 a CPU, bytes, pieces). A file can be read from any ``start`` on: it has the usage of the nodes.
-
-Theory of operation. A line is one write to a file that is opened for appending, so readers
-see complete lines, and the end of the process loses none. When the file was moved away
-(logrotate), a new one is started with the nodes as they are: each file can be read by
-itself. A large file that was not rotated replaces FILE.1, which bounds the space. A full disk does
-not stop the shadow: lines are dropped and counted.
 """
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -133,115 +125,6 @@ class PodGone(msgspec.Struct, rename="camel", frozen=True, tag_field="record", t
 
 
 ShadowRecord: TypeAlias = Start | Comparison | NodeSeen | PodPlaced | PodGone
-
-
-LARGEST: Final = 256 << 20
-"""Bytes of a file at which the next is started; some million decisions."""
-_MODE: Final = 0o640
-"""File mode: names of pods and nodes are not public."""
-
-
-class ShadowLog:
-    """Appends records to the file at ``path``.
-
-    ``begin`` returns the first record of a file; its argument is whether the file continues
-    another one. ``trouble`` is called with the reason when writing begins to fail. The constructor
-    raises OSError if the file is not writable.
-    """
-
-    def __init__(
-        self,
-        path: str,
-        begin: Callable[[bool], Start],
-        trouble: Callable[[str], None],
-        largest: int = LARGEST,
-    ) -> None:
-        self.path = path
-        self._largest = largest
-        self.lost = 0
-        """Lines that were dropped."""
-        self._begin = begin
-        self._trouble = trouble
-        self._encode = msgspec.json.Encoder().encode
-        self._begun = False
-        self._whole = False
-        """Whether every record since the first is in the file."""
-        self._failing = False
-        self._file = self._open()
-
-    def begin(self) -> None:
-        """Write the first record of the file."""
-        self._try(None)
-
-    def write(self, record: ShadowRecord) -> None:
-        """Append a record, after the file's first one if it has none yet."""
-        self._try(record)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-    # Writing.
-
-    def _try(self, record: ShadowRecord | None) -> None:
-        try:
-            self._write(record)
-        except OSError as error:
-            self.lost += 1
-            self._whole = False
-            if not self._failing:
-                self._trouble(f"{self.path}: {error.strerror}")
-            self._failing = True
-            return
-        self._failing = False
-
-    def _write(self, record: ShadowRecord | None) -> None:
-        if self._moved():
-            os.close(self._file)
-            self._file = -1
-        if self._file < 0:
-            self._begun, self._file = False, self._open()
-        if not self._begun:
-            self._append(self._begin(self._whole))
-            self._begun = self._whole = True
-        if record is not None:
-            self._append(record)
-
-    def _open(self) -> int:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        return os.open(self.path, flags, _MODE)
-
-    def _moved(self) -> bool:
-        """Return whether the name is another file's or gone; rotate a large file."""
-        if self._file < 0:
-            return False
-        ours = os.fstat(self._file)
-        try:
-            there = os.stat(self.path)
-        except FileNotFoundError:
-            return True
-        if (ours.st_ino, ours.st_dev) != (there.st_ino, there.st_dev):
-            return True
-        if ours.st_size < self._largest or not stat.S_ISREG(ours.st_mode):
-            return False
-        os.replace(self.path, f"{self.path}.1")
-        return True
-
-    def _append(self, record: ShadowRecord) -> None:
-        line = self._encode(record) + b"\n"
-        if not self._begun and self._broken_off():
-            line = b"\n" + line
-        written = os.write(self._file, line)
-        if written < len(line):  # the disk is full: the next write starts anew
-            self._begun = False
-            raise OSError(28, "No space left on device")
-
-    def _broken_off(self) -> bool:
-        """Return whether the file ends within a line, after a process that was killed."""
-        size = os.fstat(self._file).st_size
-        return size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
 
 
 BUCKETS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)

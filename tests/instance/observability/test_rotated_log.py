@@ -1,4 +1,4 @@
-"""The file of a shadow: whole lines, each file readable by itself, and a full disk."""
+"""A log in files that are rotated: whole lines, each file readable by itself, and a full disk."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from policy_sched.instance.shadow.log import LARGEST, NodeSeen, ShadowLog, ShadowRecord, Start
+from policy_sched.instance.observability.rotated_log import LARGEST, RotatedLog
+from policy_sched.instance.shadow.log import NodeSeen, ShadowRecord, Start
 
 DECODER = msgspec.json.Decoder(ShadowRecord)
 
 
-def log_of(path: Path, troubles: list[str] | None = None, largest: int = LARGEST) -> ShadowLog:
+def log_of(path: Path, troubles: list[str] | None = None, largest: int = LARGEST) -> RotatedLog:
     """Return a log whose first record is always the same."""
 
     def begin(continues: bool) -> Start:
         return Start(1.0, "other", "ours", (), continues)
 
-    return ShadowLog(str(path), begin, (troubles if troubles is not None else []).append, largest)
+    return RotatedLog(str(path), begin, (troubles if troubles is not None else []).append, largest)
 
 
 def read(path: Path) -> list[ShadowRecord]:
