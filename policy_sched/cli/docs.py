@@ -109,17 +109,20 @@ FILES = {
     "configuration": models.CONFIGURATION_FILE,
     "test": models.TEST_FILE,
     "experiment": models.EXPERIMENT_FILE,
+    "proof": models.PROOF_FILE,
 }
 
 
-def schema(kind: Literal["policy", "configuration", "test", "experiment"] = "policy", /) -> int:
+def schema(
+    kind: Literal["policy", "configuration", "test", "experiment", "proof"] = "policy", /
+) -> int:
     """Print a JSON Schema (draft-07).
 
     Parameters
     ----------
     kind
         policy: Policy; configuration: KubeSchedulerConfiguration; test: PolicyTest;
-        experiment: Experiment.
+        experiment: Experiment; proof: PolicyProof.
     """
     sys.stdout.write((models.schemas_directory() / FILES[kind]).read_text(encoding="utf-8"))
     return OK

@@ -53,7 +53,8 @@ def prove(  # noqa: PLR0913  # one parameter for each option
     Parameters
     ----------
     policies
-        Policy files, directories of them, or names of shipped policies.
+        Policy files, PolicyProof files, directories of them, or names of shipped policies. In a
+        directory claims are in the files named claims.yaml.
     diff
         Two policy sets, as OLD NEW: say that the filters, reasons and scores of policies of one
         name are the same for every pod and node, or show a pod and a node on which they differ.
@@ -80,9 +81,9 @@ def prove(  # noqa: PLR0913  # one parameter for each option
         raise PolicySchedError("name policies, or two sets with --diff OLD NEW")
     paths = policy_paths(policies if diff is None else diff[:1])
     new = () if diff is None else policy_paths(diff[1:])
-    settings = package.Settings(paths, bound, timeout, new)
+    parts = package.parts_of(paths, new, bound, timeout)
     with progress("proving") as advance:
-        verdicts = package.prove(settings, jobs or cores(), advance)
+        verdicts = package.prove(parts, jobs or cores(), advance)
     if write:
         _write_tests(package, write, verdicts)
     report = package.ProofReport(verdicts)

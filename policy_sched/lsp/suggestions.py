@@ -49,6 +49,7 @@ _FILES: Final = {
     "KubeSchedulerConfiguration": models.CONFIGURATION_FILE,
     "PolicyTest": models.TEST_FILE,
     "Experiment": models.EXPERIMENT_FILE,
+    "PolicyProof": models.PROOF_FILE,
 }
 
 

@@ -5,6 +5,12 @@ solver finds is run through the scheduler before it is shown.
 """
 
 from policy_sched.prove.counterexample import text_of as text_of
-from policy_sched.prove.prover import Settings as Settings, Verdict as Verdict, prove as prove
+from policy_sched.prove.prover import (
+    Prover as Prover,
+    Settings as Settings,
+    Verdict as Verdict,
+    parts_of as parts_of,
+    prove as prove,
+)
 from policy_sched.prove.report import ProofReport as ProofReport
 from policy_sched.prove.world import ASSUMPTIONS as ASSUMPTIONS

@@ -8,7 +8,7 @@ to confirm.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -29,6 +29,11 @@ from policy_sched.prove.terms import (
 )
 
 Confirm = Callable[[ExpectedOutcome], bool]
+Run = Callable[[tuple[str, ...], str, bool], tuple[dict[str, Any], ExpectedOutcome]]
+"""Runs a test of the pod and the node with some policies enabled, and returns it and what is seen.
+
+Its arguments: the policies, the one whose raw score is seen, and whether the one number is changed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +57,19 @@ class Claim:
     """The names of the policies that are enabled on the other side of a comparison."""
     differ: Callable[[ExpectedOutcome, ExpectedOutcome], bool] | None = None
     """In a comparison: whether what is seen of both sides is what the claim denies."""
+    judge: Callable[[Run], bool] | None = None
+    """Whether a pod and a node refute the claim, given what runs policies on them."""
+    sides: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    """The files of both sides of a comparison, where they are not those of all claims."""
+    caution: str = ""
+    """Why what the solver finds may not be what the scheduler does, though all is exact."""
     varies: Any = None
     """A number that must not be the same for all pods and nodes that meet ``term``."""
     rules: tuple[RuleTerm | ScoreTerm, ...] = field(default=())
+
+    def of_document(self, name: str, sides: tuple[tuple[str, ...], tuple[str, ...]]) -> Claim:
+        """Return the claim as a part of one that a document states of two sides."""
+        return replace(self, name=f"{name}: {self.name}", sides=sides)
 
 
 def claims_of(policies: Sequence[PolicyTerms]) -> Iterator[Claim]:

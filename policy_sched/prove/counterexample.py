@@ -32,6 +32,11 @@ class NotBuiltError(PolicySchedError):
     """The values that the solver found belong to no pod and node that can be written down."""
 
 
+def changed(leaves: Mapping[Key, Any]) -> dict[Key, Any]:
+    """Return the values of a model in which one number is another."""
+    return {**leaves, **{key[1:]: value for key, value in leaves.items() if key[0] == "changed"}}
+
+
 @dataclass(frozen=True, slots=True)
 class Values:
     """The value of each constant of the model; None is a text that is missing."""

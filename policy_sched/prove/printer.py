@@ -102,7 +102,9 @@ def _compiled(text: str) -> CodeType:
 class Printer:
     """Terms of the operations of one policy, over one pod and node."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, salt: str = "") -> None:
+        """``salt`` tells what has no term from the same in another world."""
+        self._salt = salt
         self.world = world
         self.made = world.terms
         self._kept: dict[tuple[Any, ...], Any] = {}
@@ -221,7 +223,9 @@ class Printer:
     def _digest(self, op: ir.Op, env: Environment) -> str:
         """Return what operations have in common that are equal, of whichever policy."""
         own = sorted(p.serial for p in op.params if p.serial in env)
-        return f"{self._shape(op)}{[(number, self._spelt(env[number])) for number in own]}"
+        return (
+            f"{self._salt}{self._shape(op)}{[(number, self._spelt(env[number])) for number in own]}"
+        )
 
     def _spelt(self, value: Any) -> str:
         """Return a text that two values have in common only if they are equal."""

@@ -18,13 +18,16 @@ from typing import Any, Final
 
 import msgspec
 
-from policy_sched.errors import Diagnostic, PolicyError, PolicySchedError, Severity
-from policy_sched.language import check, problems_of
+from policy_sched.errors import Diagnostic, PolicySchedError, Severity
+from policy_sched.language import check
 from policy_sched.policytest import ExpectedOutcome
-from policy_sched.profiles.load import policy_source, read_policies
+from policy_sched.profiles.check import is_proof
+from policy_sched.profiles.load import load_file
 from policy_sched.profiles.reload import LimitedProcess, NoResultError, ProcessLimits
 from policy_sched.prove import counterexample
 from policy_sched.prove.claims import Claim, claims_of, comparisons, differs
+from policy_sched.prove.proofs import ProofClaims
+from policy_sched.prove.reading import proofs_in, read
 from policy_sched.prove.rules import PolicyPrinter, PolicyTerms
 from policy_sched.prove.solving import Answer, Question, texts_in
 from policy_sched.prove.terms import Double, Terms, conjunction
@@ -43,13 +46,16 @@ class Settings:
     """What claims are about, and how long a claim may take (seconds).
 
     ``bound``: elements that a list of the model has at most. ``new``: the policies with which
-    those of ``paths`` are compared, if any.
+    those of ``paths`` are compared, if any. ``proof``: the file of a PolicyProof, whose claims
+    are decided instead; ``number``: which one of the file it is.
     """
 
     paths: tuple[str, ...]
     bound: int
     timeout: float
     new: tuple[str, ...] = ()
+    proof: str = ""
+    number: int = 0
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -94,22 +100,6 @@ class Verdict(msgspec.Struct, frozen=True):
         return Diagnostic(*place, code, message, hint, "", severity, self.width, self.source_line)
 
 
-def read(paths: Sequence[str]) -> list[check.CheckedPolicy]:
-    """Return the policies of files. Raises PolicyError with the errors of all of them."""
-    policies, problems = read_policies(paths)
-    checked: list[check.CheckedPolicy] = []
-    for policy in policies:
-        found, wrong = check.check_policy(policy_source(policy))
-        problems += wrong
-        if found is not None and policy.sound:
-            problems += problems_of(found)
-            checked.append(found)
-    errors = [problem for problem in problems if problem.severity is Severity.ERROR]
-    if errors:
-        raise PolicyError(sorted(set(errors)))
-    return checked
-
-
 class Prover:
     """The claims of some policies, over one model."""
 
@@ -118,13 +108,19 @@ class Prover:
         self._terms = Terms()
         self._world = World(self._terms, settings.bound)
         self._variables: list[tuple[Any, Any]] = []
-        policies = self._policies(settings.paths)
-        self.claims = list(
-            comparisons(policies, self._policies(settings.new))
-            if settings.new
-            else claims_of(policies)
-        )
+        self.claims = list(self._claims())
         self._world.finish()
+
+    def _claims(self) -> Iterator[Claim]:
+        settings = self._settings
+        if settings.proof:
+            proof = proofs_in(settings.proof)[settings.number]
+            self._variables += [core for policy in proof.policies for core in _shared(policy)]
+            return ProofClaims(proof, self._world).claims()
+        policies = self._policies(settings.paths)
+        if settings.new:
+            return comparisons(policies, self._policies(settings.new))
+        return claims_of(policies)
 
     def _policies(self, paths: Sequence[str]) -> list[PolicyTerms]:
         checked = read(paths)
@@ -146,6 +142,8 @@ class Prover:
 
     def _decided(self, claim: Claim, blank: Verdict) -> Verdict:
         replace = msgspec.structs.replace
+        if claim.caution:
+            return replace(blank, reason=claim.caution)
         question, answer = self._asked(claim, claim.term)
         if answer.found is not None and claim.varies is not None:
             other = conjunction(claim.term, differs(claim.varies, answer.number))
@@ -176,39 +174,44 @@ class Prover:
         """Return the verdict that what the solver found brings, once the scheduler confirms it."""
         replace = msgspec.structs.replace
         assert answer.found is not None
-        values, rival = counterexample.Values(answer.found), None
+        found, why = answer.found, "the scheduler does not do what the solver says"
+        old, new = claim.sides or (self._settings.paths, self._settings.new)
+
+        def run(
+            names: tuple[str, ...], plugin: str, changed: bool, paths: tuple[str, ...] = old
+        ) -> tuple[dict[str, Any], ExpectedOutcome]:
+            leaves = counterexample.changed(found) if changed else found
+            return _run(counterexample.Values(leaves), paths, names, plugin)
+
         try:
-            test, seen = self._run(values, self._settings.paths, claim.policies, claim.plugin)
-            if claim.differ is not None:
-                _, rival = self._run(values, self._settings.new, claim.rivals, claim.plugin)
+            test, seen = run(claim.policies, claim.plugin, False)
+            reason = self._refutation(claim, run, seen, new)
         except PolicySchedError as error:
-            seen, why = None, str(error)
-        if seen is not None and rival is not None and claim.differ is not None:
-            if claim.differ(seen, rival):
-                both = f"{_shown_outcome(seen)} before, {_shown_outcome(rival)} now"
-                found = counterexample.with_expectation(test, seen, claim.plugin)
-                return replace(blank, answer=REFUTED, reason=f"{claim.refuted}: {both}", test=found)
-        elif seen is not None and claim.confirm(seen):
-            found = counterexample.with_expectation(test, seen, claim.plugin)
+            reason, why = None, str(error)
+        if reason is not None:
+            shown = counterexample.with_expectation(test, seen, claim.plugin)
             answered = REFUTED if claim.never else PROVEN
-            reason = claim.refuted if claim.never else ""
-            return replace(blank, answer=answered, reason=reason, test=found)
+            return replace(blank, answer=answered, reason=reason, test=shown)
         resting = self._resting_on(claim, question)
         if resting:
             return replace(blank, reason=f"no example was confirmed{resting}")
-        why = "the scheduler does not do what the solver says" if seen is not None else why
         return replace(blank, reason=why, internal=True)
 
     @staticmethod
-    def _run(
-        values: counterexample.Values, paths: tuple[str, ...], names: tuple[str, ...], plugin: str
-    ) -> tuple[dict[str, Any], ExpectedOutcome]:
-        """Return the test of values with some policies enabled, and what the scheduler does."""
-        folder = Path(paths[0])
-        folder = folder if folder.is_dir() else folder.parent
-        test = counterexample.document(values, paths, names)
-        seen = counterexample.outcome(test, folder, plugin if plugin in names else "", paths)
-        return test, seen
+    def _refutation(
+        claim: Claim, run: Any, seen: ExpectedOutcome, new: tuple[str, ...]
+    ) -> str | None:
+        """Return what the scheduler confirms of what the solver found, "" for an example."""
+        if claim.differ is not None:
+            _, rival = run(claim.rivals, claim.plugin, False, new)
+            if not claim.differ(seen, rival):
+                return None
+            both = f"{_shown_outcome(seen)} before, {_shown_outcome(rival)} now"
+            return f"{claim.refuted}: {both}"
+        confirmed = claim.confirm(seen) if claim.judge is None else claim.judge(run)
+        if not confirmed:
+            return None
+        return claim.refuted if claim.never else ""
 
     def _resting_on(self, claim: Claim, question: Question) -> str:
         """Return what a claim depends on that has no exact term, with the lines."""
@@ -229,6 +232,17 @@ class Prover:
                         line, _, _ = of_text.position(part.span.start)
                         return f" (line {line})"
         return ""
+
+
+def _run(
+    values: counterexample.Values, paths: tuple[str, ...], names: tuple[str, ...], plugin: str
+) -> tuple[dict[str, Any], ExpectedOutcome]:
+    """Return the test of values with some policies enabled, and what the scheduler does."""
+    folder = Path(paths[0])
+    folder = folder if folder.is_dir() else folder.parent
+    test = counterexample.document(values, paths, names)
+    seen = counterexample.outcome(test, folder, plugin if plugin in names else "", paths)
+    return test, seen
 
 
 def _shown_outcome(seen: ExpectedOutcome) -> str:
@@ -260,29 +274,27 @@ def answered(asked: tuple[Settings, int]) -> Verdict | list[Verdict]:
     return prover.verdict(number)
 
 
-def prove(settings: Settings, jobs: int, advance: Callable[[int], None]) -> list[Verdict]:
-    """Decide all claims, ``jobs`` at a time; ``advance`` is called after each one.
+def prove(parts: Sequence[Settings], jobs: int, advance: Callable[[int], None]) -> list[Verdict]:
+    """Decide the claims of all parts, ``jobs`` at a time; ``advance`` is called after each one.
 
-    Raises PolicyError with the errors of the policies, and NoResultError where their claims
-    cannot be made within the limits.
+    Raises NoResultError where the claims of a part cannot be made within the limits.
     """
-    for paths in (settings.paths, settings.new):
-        read(paths)
-    limits = ProcessLimits(int(settings.timeout) * 2 + _BESIDE, _MEMORY)
+    longest = max(int(settings.timeout) for settings in parts)
+    limits = ProcessLimits(longest * 2 + _BESIDE, _MEMORY)
     own = local()
     made: list[LimitedProcess[Any, Any]] = []
 
-    def asked(number: int) -> Any:
+    def asked(settings: Settings, number: int) -> Any:
         if not hasattr(own, "process"):
             own.process = LimitedProcess(answered, limits)
             made.append(own.process)
         own.process.begin((settings, number))
         return own.process.result()
 
-    def decided(pair: tuple[int, Verdict]) -> Verdict:
-        number, blank = pair
+    def decided(question: tuple[Settings, int, Verdict]) -> Verdict:
+        settings, number, blank = question
         try:
-            verdict: Verdict = asked(number)
+            verdict: Verdict = asked(settings, number)
         except NoResultError as error:
             verdict = msgspec.structs.replace(blank, reason=str(error))
         advance(1)
@@ -290,8 +302,45 @@ def prove(settings: Settings, jobs: int, advance: Callable[[int], None]) -> list
 
     try:
         with ThreadPoolExecutor(jobs) as pool:
-            blanks: list[Verdict] = pool.submit(asked, -1).result()
-            return list(pool.map(decided, enumerate(blanks)))
+            blanks = list(pool.map(lambda settings: asked(settings, -1), parts))
+            questions = [
+                (settings, number, blank)
+                for settings, of_part in zip(parts, blanks, strict=True)
+                for number, blank in enumerate(of_part)
+            ]
+            return list(pool.map(decided, questions))
     finally:
         for process in made:
             process.__exit__()
+
+
+def parts_of(
+    paths: Sequence[str], new: Sequence[str], bound: int, timeout: float
+) -> list[Settings]:
+    """Return what is to be proved: policies, and the PolicyProofs among the files of ``paths``.
+
+    Of a directory these are the files named claims.yaml. Raises PolicyError with the errors of
+    all policies and claims.
+    """
+    proofs = [file for path in paths for file in _proof_files(path)]
+    policies = tuple(path for path in paths if path not in proofs)
+    parts = []
+    if policies:
+        read(policies)
+        read(new)
+        parts.append(Settings(policies, bound, timeout, tuple(new)))
+    for file in () if new else proofs:
+        for number, proof in enumerate(proofs_in(file)):
+            parts.append(Settings(proof.paths, bound, timeout, (), file, number))
+    return parts
+
+
+def _proof_files(path: str) -> list[str]:
+    if Path(path).is_dir():
+        return [str(file) for file in sorted(Path(path).rglob(CLAIMS_FILE))]
+    documents = load_file(Path(path)).documents
+    return [path] if any(is_proof(document.marked) for document in documents) else []
+
+
+CLAIMS_FILE: Final = "claims.yaml"
+"""What files with claims are called in a directory."""

@@ -132,9 +132,9 @@ class PolicyTerms:
 class PolicyPrinter:
     """Lowers the rules of one checked policy and makes terms of them."""
 
-    def __init__(self, policy: check.CheckedPolicy, world: World) -> None:
+    def __init__(self, policy: check.CheckedPolicy, world: World, salt: str = "") -> None:
         self._policy = policy
-        self._printer = Printer(world)
+        self._printer = Printer(world, salt)
         self.low = lower.make_lowering(policy.params, policy.params_type, policy.functions)
         self.low.objects = {kind.name: kind for kind in policy.objects}
         if policy.inputs:

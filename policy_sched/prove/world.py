@@ -71,7 +71,9 @@ class World:
         """The constants, by what they stand for, in the order in which they were read."""
         self.unrolled: dict[str, int] = {}
         """By list that was unrolled, how many elements it has at most."""
-        self._lists: dict[tuple[Any, ...], Listing] = {}
+        self.given: dict[str, Any] = {}
+        """Terms that stand for names of claims: what a policy makes of the pod and the node."""
+        self.lists: dict[tuple[Any, ...], Listing] = {}
 
     def constant(self, key: tuple[Any, ...], sort: Term) -> Term:
         """Return the constant for a key; a new one has no facts yet."""
@@ -158,17 +160,17 @@ class World:
 
     def list_of(self, key: tuple[Any, ...], kind: str) -> Listing:
         """Return a list of objects of a kind, unrolled up to the bound."""
-        if key not in self._lists:
+        if key not in self.lists:
             length = self.number((*key, "length"), 0, self.bound)
             self.unrolled[".".join(map(str, key))] = self.bound
             items = tuple((length > i, Record(kind, (*key, i))) for i in range(self.bound))
-            self._lists[key] = Listing(items)
-        return self._lists[key]
+            self.lists[key] = Listing(items)
+        return self.lists[key]
 
     def taints(self) -> Listing:
         """Return the taints of the node."""
         key = ("node", "taints")
-        new = key not in self._lists
+        new = key not in self.lists
         listing = self.list_of(key, "Taint")
         if new:
             for i, (there, item) in enumerate(listing.items):
@@ -183,7 +185,7 @@ class World:
     def pods(self) -> Listing:
         """Return the pods on the node."""
         key = ("node", "pods")
-        new = key not in self._lists
+        new = key not in self.lists
         listing = self.list_of(key, "RunningPod")
         if new:
             count = self.number(("node", "podCount"), 0, 2**31 - 1)
@@ -195,6 +197,8 @@ class World:
     def attribute(self, record: Record, name: str, rep: str) -> Any:
         """Return a field of an object: a constant, a structure, or `Opaque`."""
         key = (*record.path, name)
+        if name in self.given:
+            return self.given[name]
         if record.kind == "Pod" and name == "tolerations":
             return self.list_of(("pod", "tolerations"), "Toleration")
         if name in _MAPS and rep == "o":
@@ -249,7 +253,7 @@ class World:
 
     def finish(self) -> None:
         """Note what ties constants of the node to those of its pods, when all are made."""
-        pods = self._lists.get(("node", "pods"))
+        pods = self.lists.get(("node", "pods"))
         resources = [key[2] for key in self.leaves if key[:2] == ("node", "requested")]
         for resource in resources if pods is not None else ():
             assert pods is not None
@@ -279,6 +283,27 @@ class World:
             request = self.amount(Mapping("amounts", (*mapping.path[:-1], "requests")), resource)
             fact = leaf >= request
             self.terms.assume(terms.disjunction(leaf == 0, fact) if name == "limits" else fact)
+        return leaf
+
+
+class ChangedWorld(World):
+    """The same pod and node, but for one number, which may be any other."""
+
+    def __init__(self, world: World, changed: tuple[Any, ...]) -> None:
+        """``changed``: what the number is called in ``world``."""
+        super().__init__(world.terms, world.bound)
+        self.leaves, self.lists = world.leaves, world.lists
+        self.unrolled = world.unrolled
+        self._changed = changed
+
+    def number(self, key: tuple[Any, ...], least: int, most: int) -> Term:
+        """Return an int within limits."""
+        if key != self._changed:
+            return super().number(key, least, most)
+        leaf = super().number(("changed", *key), least, most)
+        if key[:2] == ("node", "requested"):
+            pods = super().number(("node", "podCount"), 0, 2**31 - 1)
+            self.terms.assume(terms.implies(leaf > 0, pods > 0))
         return leaf
 
 

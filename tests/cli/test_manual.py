@@ -93,5 +93,6 @@ def test_the_examples_load_without_a_problem(tmp_path: Path) -> None:
     blocks = yaml_blocks()
     assert len(blocks) >= 12
     for number, block in enumerate(blocks):
-        (tmp_path / f"{number}.yaml").write_text(block)
+        named = re.match(r"# example/(\S+)\n", block)
+        (tmp_path / (named[1] if named else f"{number}.yaml")).write_text(block)
     assert check_files([str(tmp_path)]) == []

@@ -15,6 +15,15 @@ from policy_sched.profiles.check.check import (
     config_errors as config_errors,
     rule_errors as rule_errors,
 )
+from policy_sched.profiles.check.proofs import (
+    PASSES as PASSES,
+    SCORE as SCORE,
+    CheckedProof as CheckedProof,
+    ClaimRule as ClaimRule,
+    check_proof as check_proof,
+    is_proof as is_proof,
+    resolved as resolved,
+)
 
 if TYPE_CHECKING:
     from policy_sched.profiles.check.cost_report import cost_report as cost_report

@@ -18,6 +18,7 @@ from policy_sched.language.cel import DeviceNames, check_selector, unknown_attri
 from policy_sched.language.check import CheckedPolicy, check_policy, diagnostic
 from policy_sched.language.diagnostics import MAX_ANNOTATED_COST, PolicySource
 from policy_sched.profiles.check.lint import lint_policy, without_suppressed
+from policy_sched.profiles.check.proofs import proof_problems
 from policy_sched.profiles.load import (
     SUFFIXES,
     DeviceSelectorText,
@@ -191,6 +192,7 @@ class _Check:
             self.diagnostics += file.all_problems
             for document in file.documents:
                 self.diagnostics += selector_problems(document.selectors, self.devices)
+                self.diagnostics += proof_problems(document.marked)
                 if document.experiment:
                     self.diagnostics += self.experiments(document.marked)
         self.diagnostics += duplicate_names(policies)

@@ -51,6 +51,7 @@ from policy_sched.profiles.load.policies import (
     merge_params as merge_params,
     problems_of_config as problems_of_config,
     read_experiment as read_experiment,
+    read_proof as read_proof,
     rule_text as rule_text,
     too_many_params as too_many_params,
     with_rule_texts as with_rule_texts,

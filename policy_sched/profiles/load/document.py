@@ -27,6 +27,7 @@ from policy_sched.language.diagnostics import Locate, nearest
 from policy_sched.profiles.models import (
     EXPERIMENT_KIND,
     POLICY_KIND as KIND,
+    PROOF_KIND,
     TEST_KINDS,
     TOO_LARGE,
     Document,
@@ -337,7 +338,7 @@ def kind_problem(value: object, expected: Sequence[tuple[str, str]]) -> ModelPro
 
 
 STDIN: Final = "-"
-_KINDS: Final = frozenset({KIND, EXPERIMENT_KIND, *TEST_KINDS, models.KIND})
+_KINDS: Final = frozenset({KIND, EXPERIMENT_KIND, PROOF_KIND, *TEST_KINDS, models.KIND})
 _STATED: Final = re.compile(
     rf"""^["']?apiVersion["']?\s*:\s*["']?(?:{"|".join(map(re.escape, GROUPS))})""", re.MULTILINE
 )

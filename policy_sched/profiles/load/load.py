@@ -28,6 +28,7 @@ from policy_sched.profiles.load.policies import (
     LoadedPolicy,
     duplicate_names,
     load_policy_document,
+    read_proof,
     test_problems,
     too_much_rule_text,
 )
@@ -150,6 +151,9 @@ def _document(marked: Marked, kinds: Kinds, *, named: bool) -> LoadedDocument:
     )
     if kind in models.TEST_KINDS and Kinds.POLICIES in kinds:
         problems = test_problems(marked, _inputs_of_test(marked)) if everything else []
+        return LoadedDocument(marked, tuple(problems))
+    if kind == models.PROOF_KIND and Kinds.POLICIES in kinds:
+        problems = read_proof(marked)[1] if everything else []
         return LoadedDocument(marked, tuple(problems))
     if kind == models.EXPERIMENT_KIND and Kinds.POLICIES in kinds and named:
         return LoadedDocument(marked, experiment=True)

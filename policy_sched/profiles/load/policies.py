@@ -36,7 +36,7 @@ from policy_sched.profiles.load.configuration import load_config_document
 from policy_sched.source import Marked
 
 if TYPE_CHECKING:
-    from policy_sched.profiles.models import Experiment
+    from policy_sched.profiles.models import Experiment, PolicyProof
 
 HIDING_COMMENT: Final = "PS407"
 _RULE_KEYS: Final = frozenset(
@@ -456,6 +456,27 @@ def _of_input(value: Any, inputs: Collection[str]) -> Any:
     """Return the short form of an input's object as a manifest, of which any shape will do."""
     word = next(iter(value), None) if isinstance(value, dict) else None
     return {"kind": word} if word in inputs else value
+
+
+def read_proof(marked: Marked) -> tuple[PolicyProof | None, list[Diagnostic]]:
+    """Read a document as a PolicyProof, and return every problem of its shape.
+
+    None if it has problems.
+    """
+    from policy_sched.profiles.models import CLAIM_FORMS, PolicyProof  # noqa: PLC0415  few read it
+
+    position = document.DocumentPosition(marked.file.path, marked)
+    if document.kind_of(marked.value) != (models.POLICY_API_VERSION, models.PROOF_KIND):
+        kinds = ((models.POLICY_API_VERSION, models.PROOF_KIND),)
+        return None, [position.diagnostic(document.kind_problem(marked.value, kinds))]
+    proof, problems, _ = document.read_model(marked.value, PolicyProof, models.PROOF_FILE)
+    for i, claim in enumerate(() if proof is None or problems else proof.claims):
+        forms = [form for form in CLAIM_FORMS if getattr(claim, form)]
+        if len(forms) != 1:
+            why = f"Required value: one of {', '.join(CLAIM_FORMS)}"
+            path: models.Path = ("claims", i)
+            problems.append(models.problem_at(path, why, models.MISSING_KEY, on_key=True))
+    return (None if problems else proof), position.diagnostics(problems)
 
 
 def read_experiment(

@@ -23,6 +23,7 @@ from policy_sched.profiles.models.defaults import (
     POINT_TYPES as POINT_TYPES,
     POINTS as POINTS,
     POLICY_FILE as POLICY_FILE,
+    PROOF_FILE as PROOF_FILE,
     REMOVED_PLUGINS as REMOVED_PLUGINS,
     TEST_FILE as TEST_FILE,
     default_plugins as default_plugins,
@@ -70,6 +71,7 @@ from policy_sched.profiles.models.policy import (
     GROUP as GROUP,
     POLICY_API_VERSION as POLICY_API_VERSION,
     POLICY_KIND as POLICY_KIND,
+    PROOF_KIND as PROOF_KIND,
     TEST_KINDS as TEST_KINDS,
     Aggregate as Aggregate,
     Devices as Devices,
@@ -127,6 +129,14 @@ if TYPE_CHECKING:
         SearchAxis as SearchAxis,
         Variant as Variant,
     )
+    from policy_sched.profiles.models.policy_proof import (
+        CLAIM_FORMS as CLAIM_FORMS,
+        EquivalentClaim as EquivalentClaim,
+        ImpliesClaim as ImpliesClaim,
+        MonotoneClaim as MonotoneClaim,
+        PolicyProof as PolicyProof,
+        ProofClaim as ProofClaim,
+    )
     from policy_sched.profiles.models.policy_test import (
         ClaimEntry as ClaimEntry,
         ConditionEntry as ConditionEntry,
@@ -160,6 +170,14 @@ _LATER: Final = {
         "Measure",
         "SearchAxis",
         "Variant",
+    ],
+    "policy_proof": [
+        "CLAIM_FORMS",
+        "EquivalentClaim",
+        "ImpliesClaim",
+        "MonotoneClaim",
+        "PolicyProof",
+        "ProofClaim",
     ],
     "policy_test": [
         "ClaimEntry",

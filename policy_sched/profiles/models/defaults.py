@@ -47,6 +47,7 @@ CONFIGURATION_FILE: Final = "kubeschedulerconfiguration.schema.json"
 POLICY_FILE: Final = "policy.schema.json"
 TEST_FILE: Final = "policytest.schema.json"
 EXPERIMENT_FILE: Final = "experiment.schema.json"
+PROOF_FILE: Final = "policyproof.schema.json"
 """Names of the schema files."""
 
 

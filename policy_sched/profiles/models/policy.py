@@ -230,6 +230,8 @@ GROUP: Final = "policysched.dev/"
 POLICY_KIND: Final = "Policy"
 TEST_KINDS: Final = frozenset({"PolicyTest", "Scenario"})
 """Kinds of the same group that ``policy-sched test`` reads; policies skip them."""
+PROOF_KIND: Final = "PolicyProof"
+"""The kind that ``policy-sched prove`` reads beside policies; they skip it, too."""
 EXPERIMENT_KIND: Final = "Experiment"
 """The kind that ``policy-sched sweep`` reads; policies skip it, too."""
 

@@ -19,6 +19,7 @@ from policy_sched.profiles.models.defaults import TEST_FILE
 from policy_sched.profiles.models.experiment import Experiment
 from policy_sched.profiles.models.plugin_args import ARGS
 from policy_sched.profiles.models.policy import Policy
+from policy_sched.profiles.models.policy_proof import PolicyProof
 from policy_sched.profiles.models.policy_test import NamespaceEntry, PolicyTest, keys_of
 from policy_sched.profiles.models.types import DURATION_PATTERN, Document
 from policy_sched.source import write_file
@@ -170,6 +171,11 @@ def experiment_schema() -> Schema:
     return _print(Experiment)
 
 
+def proof_schema() -> Schema:
+    """Return the schema of a PolicyProof document."""
+    return _print(PolicyProof)
+
+
 def schemas() -> dict[str, str]:
     """Return the text of every schema file by its name."""
     printed = {
@@ -177,6 +183,7 @@ def schemas() -> dict[str, str]:
         defaults.POLICY_FILE: policy_schema(),
         TEST_FILE: test_schema(),
         defaults.EXPERIMENT_FILE: experiment_schema(),
+        defaults.PROOF_FILE: proof_schema(),
     }
     return {
         name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

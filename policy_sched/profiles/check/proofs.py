@@ -1,0 +1,244 @@
+"""Checks PolicyProofs: the policies that they name, and the types of their claims.
+
+A claim is a rule over pod and node in which `passes` says whether the filters of all policies let
+the node pass, `passes("POLICY")` those of one, and `score("POLICY")` is the raw score of one. The
+checker knows these as functions; what they return is for `prove` to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.language import check
+from policy_sched.language.diagnostics import FunctionSource, PolicySource, Problem, Text
+from policy_sched.language.syntax import ast
+from policy_sched.language.values import types
+from policy_sched.profiles import models
+from policy_sched.profiles.load import (
+    DocumentPosition,
+    kind_of,
+    locator,
+    policy_source,
+    read_policies,
+    read_proof,
+)
+from policy_sched.source import Marked, leads_out, root_of, shortened
+
+PASSES, SCORE = "passes", "score"
+_UNKNOWN: Final = "PS705"
+_BARE: Final = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|(?<![\w.])passes\b(?!\s*\()")
+_ALL: Final = '("")'
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRule:
+    """A rule of a claim: typed, with the places of its text."""
+
+    core: ast.Core
+    text: Text
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedProof:
+    """A PolicyProof without problems: its model, the files of its policies, and its rules.
+
+    ``rules``: by their path in the document, such as ("claims", 0, "always").
+    """
+
+    model: models.PolicyProof
+    file: str
+    paths: tuple[str, ...]
+    policies: tuple[check.CheckedPolicy, ...]
+    rules: dict[models.Path, ClaimRule] = field(default_factory=dict)
+
+    def files(self, named: str | Sequence[str]) -> tuple[str, ...]:
+        """Return the paths of files that the document names."""
+        names = (named,) if isinstance(named, str) else tuple(named)
+        return tuple(str(Path(self.file).parent / name) for name in names)
+
+
+def is_proof(marked: Marked) -> bool:
+    """Return whether a document is a PolicyProof."""
+    return kind_of(marked.value)[1] == models.PROOF_KIND
+
+
+def proof_problems(marked: Marked) -> list[Diagnostic]:
+    """Return every problem of a PolicyProof beyond its shape, and none of another document."""
+    if not is_proof(marked) or read_proof(marked)[0] is None:
+        return []
+    return check_proof(marked)[1]
+
+
+def check_proof(marked: Marked) -> tuple[CheckedProof | None, list[Diagnostic]]:
+    """Return a PolicyProof with its rules checked, or None with every problem of it."""
+    model, problems = read_proof(marked)
+    if model is None:
+        return None, problems
+    file = marked.file.path
+    proof = CheckedProof(model, file, (), ())
+    policies: list[check.CheckedPolicy] = []
+    position = DocumentPosition(file, marked)
+    for path, named in _files_of(model):
+        found, wrong = _named_policies(proof, position, path, named)
+        problems += wrong
+        policies += found if path == ("policies",) else []
+    proof = CheckedProof(model, file, proof.files(model.policies), tuple(policies))
+    if problems:
+        return None, sorted(problems)
+    for path, section in _rules_of(model):
+        text = _text(marked, path)
+        core, wrong = _checked(text, section, proof.policies)
+        problems += wrong
+        if core is not None:
+            proof.rules[path] = ClaimRule(core, text)
+    names = {policy.name for policy in policies if policy.score is not None}
+    for i, claim in enumerate(model.claims):
+        if claim.monotone is not None and claim.monotone.score not in names:
+            why = f"no policy with a score is called {claim.monotone.score}"
+            at: models.Path = ("claims", i, "monotone", "score")
+            problems.append(position.diagnostic(models.ModelProblem(at, _UNKNOWN, why)))
+    return (None if problems else proof), sorted(problems)
+
+
+def _files_of(model: models.PolicyProof) -> Iterator[tuple[models.Path, str | Sequence[str]]]:
+    yield ("policies",), model.policies
+    for i, claim in enumerate(model.claims):
+        if claim.equivalent is not None:
+            yield ("claims", i, "equivalent", "old"), claim.equivalent.old
+            yield ("claims", i, "equivalent", "new"), claim.equivalent.new
+
+
+def _named_policies(
+    proof: CheckedProof, position: DocumentPosition, path: models.Path, named: str | Sequence[str]
+) -> tuple[list[check.CheckedPolicy], list[Diagnostic]]:
+    """Return the policies of files that a document names, or what is wrong with that."""
+    found: list[check.CheckedPolicy] = []
+    for file in proof.files(named):
+        roots = (root_of(proof.file), Path(proof.file).parent)
+        if leads_out(Path(file), roots) or not Path(file).exists():
+            why = f"{shortened(file)} is not there, or leads out of the repository"
+            return [], [position.diagnostic(models.ModelProblem(path, models.BAD_VALUE, why))]
+    policies, problems = read_policies(proof.files(named))
+    for policy in policies:
+        checked, wrong = check.check_policy(policy_source(policy))
+        problems += wrong
+        found += [] if checked is None or not policy.sound else [checked]
+    return found, [problem for problem in problems if problem.severity is Severity.ERROR]
+
+
+def _rules_of(model: models.PolicyProof) -> Iterator[tuple[models.Path, str]]:
+    """Yield the paths of the rules of a document, each with the section whose type it has."""
+    for i in range(len(model.assume)):
+        yield ("assume", i), "filter"
+    for i, claim in enumerate(model.claims):
+        at: models.Path = ("claims", i)
+        for key in ("always", "never"):
+            if getattr(claim, key) is not None:
+                yield (*at, key), "filter"
+        if claim.implies is not None:
+            yield (*at, "implies", "if"), "filter"
+            yield (*at, "implies", "then"), "filter"
+        for j in range(len(claim.disjoint)):
+            yield (*at, "disjoint", j), "filter"
+        if claim.monotone is not None:
+            yield (*at, "monotone", "in"), "any"
+
+
+def _text(marked: Marked, path: models.Path) -> Text:
+    value: Any = marked.value
+    for step in path:
+        value = value[step]
+    return Text(str(value), marked.file.path, locator(marked, path), models.path_text(path))
+
+
+def _written_out(text: Text) -> Text:
+    """Return a text in which ``passes`` alone is a call; places are those of the text before."""
+    parts: list[str] = []
+    moved: list[int] = []
+    last = 0
+    for found in _BARE.finditer(text.text):
+        if found[0] == PASSES:
+            parts += [text.text[last : found.end()], _ALL]
+            moved.append(found.end() + len(_ALL) * len(moved))
+            last = found.end()
+    parts.append(text.text[last:])
+
+    def locate(offset: int) -> tuple[int, int, str]:
+        for place in reversed(moved):
+            if offset > place:
+                offset -= min(len(_ALL), offset - place)
+        return text.position(offset)
+
+    return Text("".join(parts), text.file, locate, text.path)
+
+
+def _checked(
+    text: Text, section: str, policies: Sequence[check.CheckedPolicy]
+) -> tuple[ast.Core | None, list[Diagnostic]]:
+    """Return the tree of a rule of a claim, or its problems."""
+    written = _written_out(text)
+    scores = [policy.score for policy in policies if policy.score is not None]
+    doubles = any(score.expression.core.type == types.DOUBLE for score in scores)
+    number = "double(policy.size())" if doubles else "policy.size()"
+    functions = (
+        FunctionSource(PASSES, (("policy", "string"),), Text('policy == ""')),
+        FunctionSource(SCORE, (("policy", "string"),), Text(number)),
+    )
+    source = PolicySource("", {}, functions=functions)
+    found, problems = check.check_beside(written, section, source)
+    problems = [replace_context(problem, text.path) for problem in problems]
+    if found is None:
+        return None, [problem for problem in problems if problem.severity is Severity.ERROR]
+    (checked,) = found.match_conditions
+    wrong = [
+        check.diagnostic(problem, written, text.path)
+        for problem in _wrong_names(checked.core, policies)
+    ]
+    return (None if wrong else checked.core), wrong
+
+
+def replace_context(problem: Diagnostic, context: str) -> Diagnostic:
+    """Return a problem of a claim, which belongs to no policy."""
+    return Diagnostic(
+        problem.file, problem.line, problem.column, problem.code, problem.message, problem.hint,
+        context, problem.severity, problem.width, problem.source_line,
+    )  # fmt: skip
+
+
+def _wrong_names(core: ast.Core, policies: Sequence[check.CheckedPolicy]) -> Iterator[Problem]:
+    """Yield the calls of passes and score that name no policy of the document."""
+    scoring = [policy.name for policy in policies if policy.score is not None]
+    for part in check.walk(core):
+        if not isinstance(part, ast.UserCall):
+            continue
+        known = scoring if part.name == SCORE else [policy.name for policy in policies]
+        (given,) = part.args
+        name = given.value if isinstance(given, ast.Const) else None
+        if name in known or (name == "" and part.name == PASSES):
+            continue
+        hint = f"policies here: {', '.join(known) or 'none'}"
+        message = f"{part.name} takes the name of a policy of this document, as a text"
+        yield Problem(part.span.start, part.span.end, _UNKNOWN, message, hint)
+
+
+def resolved(core: ast.Core, named: dict[tuple[str, str], ast.Core]) -> ast.Core:
+    """Return a tree in which calls of passes and score are other trees, by function and name."""
+    if isinstance(core, ast.UserCall) and isinstance(core.args[0], ast.Const):
+        return named[core.name, str(core.args[0].value)]
+    changed: dict[str, Any] = {}
+    for name in core.__struct_fields__:
+        value = getattr(core, name)
+        if isinstance(value, ast.Core):
+            changed[name] = resolved(value, named)
+        elif isinstance(value, tuple) and any(isinstance(part, ast.Core) for part in value):
+            changed[name] = tuple(
+                resolved(part, named) if isinstance(part, ast.Core) else part for part in value
+            )
+    return replace(core, **changed) if changed else core

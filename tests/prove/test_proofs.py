@@ -1,0 +1,121 @@
+"""Promises about PolicyProof documents: each form of a claim, what is assumed, and bad input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from policy_sched.cli.main import run
+
+POLICY = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Gold}
+spec:
+  filter:
+  - expression: pod.priority >= 100 || node.labels[?"tier"].orValue("") != "gold"
+    message: gold
+  score: {expression: 'percent(node.requested["cpu"], node.allocatable["cpu"])'}
+"""
+HEAD = """\
+apiVersion: policysched.dev/v1alpha1
+kind: PolicyProof
+name: gold
+policies: [policy.yaml]
+"""
+GOLD = 'node.labels[?"tier"].orValue("") == "gold"'
+FORMS = {
+    "always: '!passes || pod.priority >= 100 || !(" + GOLD + ")'": "proven",
+    "always: passes": "refuted: it is false",
+    "always: 'passes(\"Gold\") == passes'": "proven",
+    "never: 'passes && pod.priority < 100 && " + GOLD + "'": "proven",
+    "never: pod.priority > 7": "refuted: it is true",
+    "implies: {if: pod.priority >= 100, then: passes}": "proven",
+    "implies: {if: pod.priority >= 99, then: passes}": (
+        "refuted: the first holds and the second does not"
+    ),
+    "disjoint: ['!passes', pod.priority >= 100]": "proven",
+    "disjoint: [passes, pod.priority >= 100]": "refuted: rules 0 and 1 are both true",
+    'always: score("Gold") <= 100': "proven",
+    'always: score("Gold") < 100': "refuted: it is false",
+    'always: node.taints.all(t, t.key != "")': "proven up to 3 elements of node.taints",
+    "monotone: {score: Gold, in: 'node.requested[\"cpu\"]', direction: Increasing}": "proven",
+    "monotone: {score: Gold, in: 'node.requested[\"cpu\"]', direction: Decreasing}": (
+        "refuted: the score rises as the number grows"
+    ),
+    "monotone: {score: Gold, in: 'node.free[\"cpu\"]', direction: Decreasing}": (
+        "unknown: `in` must be one number"
+    ),
+    "equivalent: {old: policy.yaml, new: policy.yaml}": "Gold: the same nodes pass: proven",
+    "equivalent: {old: policy.yaml, new: other.yaml}": (
+        "Gold: the same nodes pass: refuted: a node passes one and not the other"
+    ),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with a policy, and another version of it."""
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    (tmp_path / "other.yaml").write_text(POLICY.replace(">= 100", ">= 101"))
+    return tmp_path
+
+
+def test_each_form_of_a_claim(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is true is proven, what is not is refuted by a pod and a node, with its line."""
+    lines = [f"- name: claim {i}\n  {form}\n" for i, form in enumerate(FORMS)]
+    (folder / "claims.yaml").write_text(f"{HEAD}claims:\n{''.join(lines)}")
+    assert run(["prove", str(folder / "claims.yaml"), "--timeout", "60"]) == 1
+    out = capsys.readouterr().out
+    for i, (form, answer) in enumerate(FORMS.items()):
+        said = [line for line in out.splitlines() if f": claim {i}: " in line]
+        assert any(f": claim {i}: {answer}" in line for line in said), (form, answer, said)
+
+
+def test_what_is_assumed_narrows_what_is_looked_at(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A claim that is wrong of some pods is proven where the cluster has no such pods."""
+    claims = "claims: [{name: all pass, always: passes}]\n"
+    for assumed, code in (("pod.priority >= 0", 1), ("pod.priority >= 100", 0)):
+        (folder / "claims.yaml").write_text(f"{HEAD}assume: [{assumed}]\n{claims}")
+        assert run(["prove", str(folder / "claims.yaml")]) == code
+    assert "all pass: proven" in capsys.readouterr().out
+
+
+def test_a_counterexample_of_a_claim_is_a_test(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names the policies from where it is written, and passes as a test of them."""
+    (folder / "claims.yaml").write_text(f"{HEAD}claims: [{{name: all pass, always: passes}}]\n")
+    assert run(["prove", str(folder / "claims.yaml"), "--write", str(folder / "tests.yaml")]) == 1
+    assert run(["test", str(folder / "tests.yaml")]) == 0
+    assert "1 of 1 steps as expected" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("claims", "problem"),
+    [
+        ("[{name: a, always: pod.nam == \"\"}]", "5:32: error PS102"),
+        ("[{name: a, always: passes && pod.nam == \"\"}]", "5:42: error PS102"),
+        ("[{name: a, always: pod.priority}]", "5:28: error PS301"),
+        ("[{name: a, always: 'passes(\"Silver\")'}]", "5:29: error PS705"),
+        ("[{name: a, always: passes, never: passes}]", "5:10: error PS704"),
+        ("[{name: a}]", "5:10: error PS704"),
+        ("[{name: a, allways: passes}]", "5:20: error PS702"),
+        ("[{name: a, monotone: {score: Silver, in: pod.priority, direction: Increasing}}]",
+         "5:38: error PS705"),
+        ("[{name: a, equivalent: {old: policy.yaml, new: gone.yaml}}]", "5:56: error PS707"),
+    ],
+)  # fmt: skip
+def test_problems_of_claims_have_their_places(
+    claims: str, problem: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """check and prove report the same problem of a claim, with line and column."""
+    file = folder / "claims.yaml"
+    file.write_text(f"{HEAD}claims: {claims}\n")
+    assert run(["check", str(file)]) == 1
+    assert f"{file}:{problem}" in capsys.readouterr().out
+    assert run(["prove", str(file)]) == 1
+    assert f"{file}:{problem}" in capsys.readouterr().err
