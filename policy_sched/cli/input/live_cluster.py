@@ -25,6 +25,7 @@ _READING: Final = Settings(qps=50, burst=100, timeout=120.0, read_only=True)
 def environment_of(kubeconfig: str) -> tuple[ClientEnvironment, auth.ClusterAccess]:
     """Return clocks and a source of randomness, and how to reach the cluster of a kubeconfig.
 
+    POLICY_SCHED_CONTEXT names a context in place of the current one.
     Raises ClusterError if the kubeconfig is not usable, or outside a pod.
     """
     clocks = Clocks(time.time_ns, time.monotonic_ns)
@@ -32,7 +33,9 @@ def environment_of(kubeconfig: str) -> tuple[ClientEnvironment, auth.ClusterAcce
     if kubeconfig == IN_CLUSTER:
         access = auth.in_cluster_config(os.environ, clocks.monotonic)
     else:
-        access = auth.load(auth.paths_in(kubeconfig), clocks)
+        access = auth.load(
+            auth.paths_in(kubeconfig), clocks, os.environ.get("POLICY_SCHED_CONTEXT", "")
+        )
     return ClientEnvironment(clocks, random), access
 
 

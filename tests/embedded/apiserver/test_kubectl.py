@@ -27,11 +27,12 @@ class Kubectl:
         text = kubeconfig(world.server.address, Access(), None)
         self.config.write_text(text, encoding="utf-8")
         self.folder = folder
+        self.path = "/usr/bin"
 
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
         """Start kubectl."""
         assert KUBECTL is not None
-        environment = {"HOME": str(self.folder), "KUBECONFIG": str(self.config), "PATH": "/usr/bin"}
+        environment = {"HOME": str(self.folder), "KUBECONFIG": str(self.config), "PATH": self.path}
         pipe = asyncio.subprocess.PIPE
         return await asyncio.create_subprocess_exec(
             KUBECTL, *arguments, stdout=pipe, stderr=pipe, env=environment

@@ -1,0 +1,87 @@
+"""``kubectl policy-sched``: kubectl's flags, its kubeconfig, and the plugin under a real kubectl."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from policy_sched.cli.kubectl import command, parsed
+from policy_sched.errors import PolicySchedError
+from tests.embedded.apiserver.test_kubectl import Kubectl
+from tests.embedded.apiserver.world import serving
+from tests.embedded.world import node, pod
+
+HOME = {"HOME": "/home/a"}
+CONFIG = "/home/a/.kube/config"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["snapshot"], ["snapshot", "--kubeconfig", CONFIG]),
+        (["snapshot", "--kubeconfig=x"], ["snapshot", "--kubeconfig=x"]),
+        (["explain", "p"], ["explain", "team/p", "--kubeconfig", CONFIG]),
+        (["explain", "p", "-n", "b"], ["explain", "b/p", "--kubeconfig", CONFIG]),
+        (["explain", "b/p", "--namespace=c"], ["explain", "b/p", "--kubeconfig", CONFIG]),
+        (["fit", "pod.yaml", "--cluster", "d"], ["fit", "pod.yaml", "--cluster", "d"]),
+        (["check", "policies"], ["check", "policies"]),
+        (["--help"], ["--help"]),
+        ([], []),
+    ],
+)
+def test_the_cluster_is_that_of_kubectl(arguments: list[str], expected: list[str]) -> None:
+    """Unless files or another kubeconfig are named; a pod is in the namespace of the context."""
+    assert command(parsed(arguments), HOME, "team") == expected
+
+
+def test_kubeconfig_is_the_variable_of_kubectl() -> None:
+    """A list of files, too."""
+    found = command(parsed(["snapshot", "--context", "b"]), {**HOME, "KUBECONFIG": "x:y"}, "")
+    assert found == ["snapshot", "--kubeconfig", "x:y"]
+    assert parsed(["snapshot", "--context", "b"]).context == "b"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["explain", "p", "--context"], "--context needs a value"),
+        (["explain", "p", "--namespace="], "--namespace needs a value"),
+        (["snapshot", "-n", "a"], "--namespace is for explain"),
+    ],
+)
+def test_flags_that_mean_nothing_are_refused(arguments: list[str], said: str) -> None:
+    """Rather than passed over."""
+    with pytest.raises(PolicySchedError, match=said):
+        command(parsed(arguments), HOME, "")
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl")
+def test_kubectl_runs_it(tmp_path: Path) -> None:
+    """On the current context, and on another one; one that is not there is told."""
+    plugin = tmp_path / "kubectl-policy_sched"
+    plugin.write_text(f'#!/bin/sh\nexec {sys.executable} -m policy_sched.cli.kubectl "$@"\n')
+    plugin.chmod(0o755)
+
+    async def run() -> None:
+        async with serving() as world:
+            kubectl = Kubectl(world, tmp_path)
+            kubectl.path = f"{tmp_path}:/usr/bin:/bin"
+            world.cluster.apply(node("n"))
+            world.cluster.apply(pod("p"))
+            config = yaml.safe_load(kubectl.config.read_text())
+            (given,) = config["contexts"]
+            config["contexts"].append({"name": "second", "context": given["context"]})
+            config["current-context"] = "none"
+            kubectl.config.write_text(yaml.safe_dump(config))
+            said = await kubectl("policy-sched", "explain", "p", fails=True)
+            assert "there is no context 'none'" in said
+            found = await kubectl("policy-sched", "explain", "p", "--context", "second")
+            assert "default/p" in found
+            assert "n" in found.split()
+
+    asyncio.run(run())
