@@ -1,4 +1,4 @@
-"""``kubectl policy-sched``: kubectl's flags, its kubeconfig, and the plugin under a real kubectl."""
+"""``kubectl policy-sched``: kubectl's flags and kubeconfig, and the plugin below kubectl."""
 
 from __future__ import annotations
 
