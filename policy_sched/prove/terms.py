@@ -248,6 +248,7 @@ class Terms:
         self._number = 0
         self._round = z3.Function("rounded", z3.RealSort(), z3.RealSort())
         self._rounded: list[tuple[Term, Term]] = []
+        self._percents: list[tuple[Term, Term, Term]] = []
         self._most: dict[int, tuple[Term, float]] = {}
 
     def once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
@@ -337,8 +338,25 @@ class Terms:
 
         if not is_term(part) and not is_term(whole):
             return 0 if low else 100 if high else part * 100 // whole
-        q = self.once(("percent", _key(part), _key(whole)), make)
-        return self.most_is(ite(low, 0, ite(high, 100, q)), 100)
+
+        def whole_term() -> Term:
+            q = self.once(("quotient", _key(part), _key(whole)), make)
+            found = ite(low, 0, ite(high, 100, q))
+            self._compare_percents(part, whole, found)
+            return self.most_is(found, 100)
+
+        return self.once(("percent", _key(part), _key(whole)), whole_term)
+
+    def _compare_percents(self, part: Term, whole: Term, found: Term) -> None:
+        """Note what the solver finds late: a greater part of one whole is no smaller share."""
+        for other, of, share in self._percents:
+            if _key(of) == _key(whole):
+                self.fact(implies(part <= other, found <= share))
+                self.fact(implies(other <= part, share <= found))
+            elif _key(other) == _key(part):
+                self.fact(implies(conjunction(whole > 0, whole <= of), found >= share))
+                self.fact(implies(conjunction(of > 0, of <= whole), share >= found))
+        self._percents.append((part, whole, found))
 
     # Doubles.
 
