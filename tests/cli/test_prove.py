@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from policy_sched.cli.main import run
+from policy_sched.prove import ProofReport, parts_of, prove
 
 POLICY = """\
 apiVersion: policysched.dev/v1alpha1
@@ -130,6 +131,31 @@ def test_what_cannot_be_encoded_is_named_with_its_line(
     out = capsys.readouterr().out
     reason = "unknown: no example was confirmed; there is no exact encoding of lowerAscii (line 4)"
     assert f"Tiers: some node passes: {reason}" in out
+
+
+def problems(folder: Path, rule: str) -> list[str]:
+    """Return the problems of claims about a policy with one filter rule."""
+    file = folder / "policy.yaml"
+    rules = f"spec: {{filter: [{{expression: {rule}, message: m}}]}}\n"
+    file.write_text(POLICY.partition("spec:")[0] + rules)
+    verdicts = prove(parts_of([str(file)], (), 3, 10.0), 1, lambda _done: None)
+    found = [problem.render() for problem in ProofReport(verdicts).diagnostics()]
+    return [text.replace(str(file), "policy.yaml") for text in found]
+
+
+def test_ps901_a_claim_that_is_refuted(tmp_path: Path) -> None:
+    """At the rule; a rule that cannot fail has no problem."""
+    (said,) = problems(tmp_path, """'int(node.labels["rank"]) < 9'""")
+    assert said.startswith("policy.yaml:4:31: error PS901: Tiers: filter[0] never fails: refuted")
+    assert not problems(tmp_path, """'node.labels[?"rank"].orValue("") != "9"'""")
+
+
+def test_ps902_a_claim_of_which_nothing_is_known(tmp_path: Path) -> None:
+    """A warning; what has an exact encoding has no problem."""
+    said = problems(tmp_path, "node.name.lowerAscii() == pod.name")
+    assert all(one.startswith("policy.yaml:4:") and "warning PS902: Tiers" in one for one in said)
+    assert said
+    assert not problems(tmp_path, "node.name == pod.name")
 
 
 def test_two_policies_that_reject_every_node_together(

@@ -205,7 +205,8 @@ def test_objects_watched_from_an_api_server_leave_no_residue_either() -> None:
                     world.cluster.delete(stored.key)
             await until(lambda: not (len(cache) or cache.nodes.live_count))
             await until(lambda: not any(queue.lengths().values()))
-            await until(lambda: not (instance.client.lanes.busy or instance.client.events.waiting))
+            events = instance.client.events
+            await until(lambda: not (instance.client.lanes.busy or events.waiting or events._said))
             found.update({name for name, _ in large(instance)} - before)
 
     acted(play)

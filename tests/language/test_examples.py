@@ -27,7 +27,19 @@ RUN_TIME = [code for code in CODES if code.startswith("PS6")]
 #: What is told in words, as it takes more than one policy, or a cluster.
 IN_WORDS = {
     *("PS311", "PS312", "PS407", "PS408", "PS410", "PS411", "PS501", "PS705", "PS708"),
-    *("PS711", "PS712", "PS713", "PS714", "PS803", "PS805", "PS807", "PS821", "PS822"),
+    *(
+        "PS711",
+        "PS712",
+        "PS713",
+        "PS714",
+        "PS803",
+        "PS805",
+        "PS807",
+        "PS821",
+        "PS822",
+        "PS901",
+        "PS902",
+    ),
 }
 SHOWN = [code for code in CODES if code not in IN_WORDS and code not in RUN_TIME]
 
