@@ -183,6 +183,9 @@ class Instance(ABC):
         self.metrics.watch(self.scheduler)
         self.verbose_logging = observability.VerboseLogging(self.scheduler, log)
         self.reloader = Reloader(self.scheduler, assembly, store)
+        self._assembly = assembly
+        self._audits = False
+        self._audit()
         self.stopping = False
         self.work = 0
         """Pods decided and changes applied so far."""
@@ -308,6 +311,16 @@ class Instance(ABC):
 
         log = observability.RotatedLog(path, None, trouble)
         self._decisions = observability.DecisionRecorder(self.scheduler, log, masked, self.now)
+
+    def _audit(self) -> None:
+        """Evaluate audited policies beside what decides, from the first that there is on."""
+        if self._audits or not self._assembly.audits:
+            return
+        from policy_sched.instance.audit import Audits  # noqa: PLC0415 - only where it is used
+
+        self._audits = True
+        counts = self.metrics.policies.audit_decisions_total.values
+        Audits(self.scheduler, self._assembly, counts, self.log)
 
     def close(self) -> None:
         """Close the cluster, the connections to extenders, and the decision log."""
@@ -495,6 +508,7 @@ class Instance(ABC):
             text = "Some changed settings take effect only after a restart"
             self.log.write("warning", text, settings=list(reload.restart))
         if reload.result is ReloadResult.LOADED:
+            self._audit()
             changes = reload.changes
             self._adopt(changes.added)
             if changes.gone:

@@ -55,6 +55,7 @@ class PolicyMetrics(Families, table="policies"):
     input_last_success_timestamp_seconds: NumberFamily
     quota_status_writes_total: NumberFamily
     evictions_total: NumberFamily
+    audit_decisions_total: NumberFamily
     decision_log_lost_lines: NumberFamily
     build_info: NumberFamily
 

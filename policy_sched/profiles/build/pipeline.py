@@ -163,6 +163,8 @@ class CompiledPlan(msgspec.Struct, frozen=True):
 
     in_tree: frozenset[str]
     programs: tuple[FusedProgram, ...] = ()
+    audits: Mapping[str, CompiledPlan] = msgspec.field(default_factory=dict)
+    """By audited policy, the plan in which it decides."""
 
     @property
     def own(self) -> list[str]:
@@ -186,30 +188,38 @@ def compile_profiles(
     problems += unresolved
     own = {policy.name for policy in shipped} - {policy.name for policy in policies}
     problems += config.place.diagnostics(certificate_problems(config.model.extenders))
-    results = []
-    for i, plan in enumerate(plans):
+
+    def compiled_plan(i: int, plan: ProfilePlan) -> CompiledPlan:
         ready: dict[str, CompiledPolicy] = {}
         hashes = _plugin_hashes(plan)
         for name, source in plan.policies.items():
             policy, more = compiled(source, hashes[name].whole, kept=name in own)
-            problems += (d for d in more if d not in problems)
+            problems.extend(d for d in more if d not in problems)
             if policy is not None:
                 ready[name] = policy
-        problems += _unsupported(config, i, plan)
-        problems += _too_costly(config, i, plan, ready)
+        faults = [*_unsupported(config, i, plan), *_too_costly(config, i, plan, ready)]
+        problems.extend(d for d in faults if d not in problems)
         digest = _plan_hash(plan, hashes)
         in_tree = _in_tree(plan, shipped, policies)
-        results.append(CompiledPlan(plan, ready, digest, hashes, in_tree))
+        audits = {name: compiled_plan(i, audit) for name, audit in plan.audits.items()}
+        if audits:
+            digest = load.content_hash([digest, *(a.content_hash for a in audits.values())])
+        return CompiledPlan(plan, ready, digest, hashes, in_tree, audits=audits)
+
+    results = [compiled_plan(i, plan) for i, plan in enumerate(plans)]
     cache = rules_cache()
     if cache is not None:
         cache.save()
     if any(d.severity is Severity.ERROR for d in problems):
         return (), sorted(problems)
     if runs:
-        results = [
-            replace(compiled_plan, programs=_programs(compiled_plan)) for compiled_plan in results
-        ]
+        results = list(map(_with_programs, results))
     return tuple(results), sorted(problems)
+
+
+def _with_programs(ready: CompiledPlan) -> CompiledPlan:
+    audits = {name: _with_programs(audit) for name, audit in ready.audits.items()}
+    return replace(ready, programs=_programs(ready), audits=audits)
 
 
 def _programs(ready: CompiledPlan) -> tuple[FusedProgram, ...]:
@@ -624,6 +634,8 @@ def _of_profile(ready: CompiledPlan) -> Iterator[frozenset[Kind]]:
     if GENERIC_WORKLOAD in plan.feature_gates:
         yield _GROUP
     yield from map(_of_policy, ready.policies.values())
+    for audit in ready.audits.values():
+        yield from _of_profile(audit)
 
 
 def _has_defaults(args: object) -> bool:

@@ -347,7 +347,7 @@ def _resolved(
     shipped, _ = load_policies([str(default_policies())])
     plans, problems = resolve(config, (*shipped, *policies), plugin_points())
     unsound = {policy.name for policy in policies if not policy.sound}
-    enabled = {name for plan in plans for name in plan.policies}
+    enabled = {name for plan in plans for name in (*plan.policies, *plan.audits)}
     if not plans or not config.sound or enabled & unsound:
         return problems
     compiled, problems = compile_profiles(config, policies, runs=False)

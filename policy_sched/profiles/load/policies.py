@@ -229,6 +229,7 @@ def load_policy_document(marked: Marked) -> tuple[LoadedPolicy | None, list[Diag
     large = [] if model is None else list(too_large(model.spec))
     if model is None or large:
         return None, position.diagnostics(models.without_followers([*problems, *large]))
+    problems += not_audited(model.spec)
     problems += [p for p in check_policy_model(model) if not document.covered(p.path, problems)]
     sound = all(problem.warning for problem in problems)
     loaded = LoadedPolicy(model, position, sound, filled, rule_text(marked, rules))
@@ -357,6 +358,28 @@ def beyond_ceiling(policies: Iterable[LoadedPolicy], ceiling: int) -> list[Diagn
                 policy.place.diagnostic(models.ModelProblem(at, models.BAD_VALUE, text))
             )
     return problems
+
+
+_AUDITED: Final = frozenset(
+    {"enforcement", "params", "functions", "variables", "match_conditions"}
+    | {"filter", "score", "measures"}
+)
+"""Sections that a policy with `enforcement: Audit` may have."""
+
+
+def not_audited(spec: models.PolicySpec) -> Iterator[models.ModelProblem]:
+    """Yield the sections that an audited policy cannot have: they do more than choose a node."""
+    if spec.enforcement == "Enforce":
+        return
+    for name, info in type(spec).model_fields.items():
+        if name not in _AUDITED and getattr(spec, name) not in ((), None):
+            section = info.alias or name
+            yield models.problem_at(
+                ("spec", section),
+                "Unsupported: enforcement Audit is for filter and score alone",
+                hint=f"delete {section}, or move it to a policy that is enforced",
+                on_key=True,
+            )
 
 
 def too_large(spec: models.PolicySpec) -> Iterator[models.ModelProblem]:

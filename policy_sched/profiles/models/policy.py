@@ -533,6 +533,8 @@ class Devices(Document):
 class PolicySpec(Document):
     """The sections of a policy; each is optional."""
 
+    enforcement: Literal["Enforce", "Audit"] = "Enforce"
+    """Audit: the policy decides nothing; `run` counts which pods it would have sent elsewhere."""
     params: dict[str, Any] = Field(default_factory=dict)
     """Parameters and their default values; a profile's pluginConfig sets them."""
     inputs: Many[Input] = ()

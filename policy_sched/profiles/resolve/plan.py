@@ -136,6 +136,8 @@ class ProfilePlan(msgspec.Struct, frozen=True):
     """Extenders in calling order; the same in all profiles."""
     feature_gates: frozenset[str] = frozenset()
     """The feature gates that are on besides those that always are; the same in all profiles."""
+    audits: Mapping[str, ProfilePlan] = msgspec.field(default_factory=dict)
+    """For each policy that is audited, the profile as it would be with that policy enforced."""
 
     @property
     def plugins(self) -> tuple[str, ...]:
@@ -217,7 +219,7 @@ def resolve(
         expansion = expand(_lists(profile), implements, default, by_section)
         problems += _fault_problems(expansion, i, implements)
         _enable_conditions(expansion, known)
-        plans.append(_plan(config, i, expansion, known, problems))
+        plans.append(_with_audits(config, i, expansion, known, problems))
     problems += _queue_sorts(plans, problems)
     diagnostics = config.place.diagnostics(problems)
     failed = any(d.severity is Severity.ERROR for d in diagnostics)
@@ -345,6 +347,37 @@ def _enable_conditions(expansion: Expansion, known: Mapping[str, load.LoadedPoli
 def _fault_code(fault: ExpansionFault) -> str:
     """Return the code of a fault with a plugin that exists."""
     return models.DUPLICATE if "already registered" in fault.message else models.BAD_VALUE
+
+
+def _with_audits(
+    config: load.LoadedConfig,
+    index: int,
+    expansion: Expansion,
+    known: Mapping[str, load.LoadedPolicy],
+    problems: list[models.ModelProblem],
+) -> ProfilePlan:
+    """Return the plan of a profile without its audited policies, and a plan with each of them."""
+    enabled = dict.fromkeys(name for names in expansion.points.values() for name, _ in names)
+    audited = [
+        name for name in enabled if name in known and known[name].model.spec.enforcement == "Audit"
+    ]
+
+    def without(names: Collection[str]) -> ProfilePlan:
+        points = {
+            point: tuple(entry for entry in entries if entry[0] not in names)
+            for point, entries in expansion.points.items()
+        }
+        more: list[models.ModelProblem] = []
+        plan = _plan(config, index, Expansion(points), known, more)
+        problems.extend(problem for problem in more if problem not in problems)
+        return plan
+
+    plan = without(audited)
+    if audited and plan.extenders:
+        why = f"Unsupported: {audited[0]} is audited, and extenders decide, too"
+        problems.append(models.problem_at(("extenders",), why, hint="enforce it, or delete it"))
+    audits = {name: without([other for other in audited if other != name]) for name in audited}
+    return msgspec.structs.replace(plan, audits=audits) if audits else plan
 
 
 def _plan(

@@ -25,6 +25,8 @@ class Assembled(msgspec.Struct, frozen=True):
 
     profiles: dict[str, Profile]
     extenders: dict[ExtenderSettings, HttpExtender]
+    audits: dict[str, dict[str, Profile]] = {}
+    """By schedulerName, for each audited policy the profile in which it decides."""
 
 
 class Assembly:
@@ -67,7 +69,31 @@ class Assembly:
             ready.plan.scheduler_name: self._profile(ready, tuple(extenders.values()), generation)
             for ready in plans
         }
-        return Assembled(profiles, extenders)
+        audits = {
+            ready.plan.scheduler_name: {
+                name: self._audit(name, audit, generation) for name, audit in ready.audits.items()
+            }
+            for ready in plans
+            if ready.audits
+        }
+        return Assembled(profiles, extenders, audits)
+
+    @property
+    def audits(self) -> dict[str, dict[str, Profile]]:
+        """The profiles of audited policies now in force, by schedulerName and policy."""
+        return self._current.audits
+
+    def _audit(self, policy: str, ready: CompiledPlan, generation: int) -> Profile:
+        """Return a profile with plugins of its own that is evaluated and decides nothing."""
+        current = self._current.audits.get(ready.plan.scheduler_name, {}).get(policy)
+        if current is not None and current.pipeline.content_hash == ready.content_hash:
+            return current
+        pipeline = build_pipeline(ready, self._handle, generation, PluginCache())
+        runner = Runner(pipeline)
+        evaluator = Evaluator(
+            runner, self._handle.nodes, cached=self._cached, nominations=self._nominations
+        )
+        return Profile(pipeline, runner, evaluator)
 
     def settle(self, built: Assembled) -> None:
         """Activate the profiles that were built; release what only older profiles used.
