@@ -151,6 +151,7 @@ class Instance(ABC):
 
     patience = 60.0
     """Seconds in which the inputs of new policies must be listed, else the reload is refused."""
+    _audits = False
     turns_apart = 0.0
     """Seconds between two turns of the event loop in which there is nothing to do but to wait."""
 
@@ -183,8 +184,6 @@ class Instance(ABC):
         self.metrics.watch(self.scheduler)
         self.verbose_logging = observability.VerboseLogging(self.scheduler, log)
         self.reloader = Reloader(self.scheduler, assembly, store)
-        self._assembly = assembly
-        self._audits = False
         self._audit()
         self.stopping = False
         self.work = 0
@@ -314,13 +313,13 @@ class Instance(ABC):
 
     def _audit(self) -> None:
         """Evaluate audited policies beside what decides, from the first that there is on."""
-        if self._audits or not self._assembly.audits:
+        if self._audits or not self.reloader.assembly.audits:
             return
-        from policy_sched.instance.audit import Audits  # noqa: PLC0415 - only where it is used
+        from policy_sched.instance.app.audit import Audits  # noqa: PLC0415 - only where it is used
 
         self._audits = True
         counts = self.metrics.policies.audit_decisions_total.values
-        Audits(self.scheduler, self._assembly, counts, self.log)
+        Audits(self.scheduler, self.reloader.assembly, counts, self.log)
 
     def close(self) -> None:
         """Close the cluster, the connections to extenders, and the decision log."""

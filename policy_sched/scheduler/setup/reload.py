@@ -40,7 +40,7 @@ class Reloader:
     def __init__(self, scheduler: Scheduler, assembly: Assembly, store: PolicyStore) -> None:
         self.store = store
         self._scheduler = scheduler
-        self._assembly = assembly
+        self.assembly = assembly
         self._events: dict[Hook, Events] = {}
 
     def reload(self) -> Reload:
@@ -54,7 +54,7 @@ class Reloader:
     def _enact(self, policies: ActivePolicies, changes: PlanDiff) -> None:
         """Build, then swap. Raises PolicyError or PluginError before anything has changed."""
         scheduler, queue = self._scheduler, self._scheduler.queue
-        built = self._assembly.build(policies.plans, policies.generation)
+        built = self.assembly.build(policies.plans, policies.generation)
         gate, hints = queue_gate(built.profiles), queue_hints(built.profiles, self._events)
         order = queue_order(built.profiles)
         sort_key = queue_sort(built.profiles) if changes.queue_sort or order is not None else None
@@ -62,7 +62,7 @@ class Reloader:
             strict = queue_sort(built.profiles, strict=True)
             for queued in (*queue.active(), *queue.backoff()):
                 strict(queued)  # a sort that fails is refused before anything changes
-        self._assembly.settle(built)
+        self.assembly.settle(built)
         inputs = declared_inputs(policies.plans)
         scheduler.handle.shared(inputs_of).keep({given.identity for given in inputs})
         scheduler.profiles = built.profiles

@@ -9,7 +9,7 @@ import pytest
 
 from policy_sched.errors import PolicyError
 from policy_sched.instance.app import EmbeddedInstance, Sources
-from policy_sched.instance.audit import Audits
+from policy_sched.instance.app.audit import Audits
 from policy_sched.instance.observability import DecisionLog
 from policy_sched.model import PodInfo
 from policy_sched.profiles.reload import PolicyFiles
