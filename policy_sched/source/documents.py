@@ -323,14 +323,18 @@ def syntax_error(file: SourceFile, error: yaml.MarkedYAMLError) -> Diagnostic:
 
 
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TOO_DEEP: Final = "exceeded maximum nesting depth"
+"""What libyaml says of a text that is nested too deep for it."""
 
 
-def _beyond_limits(file: SourceFile, text: str, max_values: float) -> Diagnostic | None:
+def _beyond_limits(
+    file: SourceFile, text: str, max_values: float, loader_type: Any = _Loader
+) -> Diagnostic | None:
     """Return where a text goes too deep or holds too many values; None if it does neither.
 
     Errors of syntax are reported when the text is composed.
     """
-    loader, depth, values = _Loader(text), 0, 0
+    loader, depth, values = loader_type(text), 0, 0
     try:
         while loader.check_event():
             event = loader.get_event()
@@ -345,6 +349,12 @@ def _beyond_limits(file: SourceFile, text: str, max_values: float) -> Diagnostic
                     return too_deep(file, _start(event))
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
+    except yaml.MarkedYAMLError as error:
+        # Newer versions of libyaml refuse 1,000 levels, before they tell of those that come first.
+        deep = error.problem == _TOO_DEEP and loader_type is _Loader
+        if deep and error.problem_mark is not None:
+            read = text[: error.problem_mark.index]
+            return _beyond_limits(file, read, max_values, yaml.SafeLoader)
     except yaml.YAMLError:
         pass
     finally:
