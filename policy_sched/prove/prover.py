@@ -29,7 +29,7 @@ from policy_sched.prove.claims import Claim, claims_of, comparisons, differs
 from policy_sched.prove.proofs import ProofClaims
 from policy_sched.prove.reading import proofs_in, read
 from policy_sched.prove.rules import PolicyPrinter, PolicyTerms
-from policy_sched.prove.solving import Answer, Question, texts_in
+from policy_sched.prove.solving import Answer, Question, names_in, texts_in
 from policy_sched.prove.terms import Double, Terms, conjunction
 from policy_sched.prove.world import World
 
@@ -106,17 +106,19 @@ class Prover:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._terms = Terms()
-        self._world = World(self._terms, settings.bound)
+        self.world = World(self._terms, settings.bound)
         self._variables: list[tuple[Any, Any]] = []
         self.claims = list(self._claims())
-        self._world.finish()
+        self.world.finish()
+        stated = (*self._terms.facts, *self._terms.assumed)
+        self._facts = [(fact, names_in(fact)) for fact in stated]
 
     def _claims(self) -> Iterator[Claim]:
         settings = self._settings
         if settings.proof:
             proof = proofs_in(settings.proof)[settings.number]
             self._variables += [core for policy in proof.policies for core in _shared(policy)]
-            return ProofClaims(proof, self._world).claims()
+            return ProofClaims(proof, self.world).claims()
         policies = self._policies(settings.paths)
         if settings.new:
             return comparisons(policies, self._policies(settings.new))
@@ -125,7 +127,7 @@ class Prover:
     def _policies(self, paths: Sequence[str]) -> list[PolicyTerms]:
         checked = read(paths)
         self._variables += [core for policy in checked for core in _shared(policy)]
-        return [PolicyPrinter(policy, self._world).terms() for policy in checked]
+        return [PolicyPrinter(policy, self.world).terms() for policy in checked]
 
     def blank(self, claim: Claim) -> Verdict:
         """Return a claim of which nothing is known."""
@@ -149,7 +151,7 @@ class Prover:
             other = conjunction(claim.term, differs(claim.varies, answer.number))
             question, answer = self._asked(claim, other)
         lists = tuple(
-            name for name in self._world.unrolled if f"{name}.length" in question.constants
+            name for name in self.world.unrolled if f"{name}.length" in question.constants
         )
         if answer.why:
             return replace(blank, reason=answer.why)
@@ -163,12 +165,10 @@ class Prover:
         return self._shown(claim, blank, question, answer)
 
     def _asked(self, claim: Claim, condition: Any) -> tuple[Question, Answer]:
-        question = Question(
-            [*self._terms.facts, *self._terms.assumed], condition, self._settings.timeout
-        )
+        question = Question(self._facts, condition, self._settings.timeout)
         number = claim.varies.value if isinstance(claim.varies, Double) else claim.varies
         nice = texts_in([condition])
-        return question, question.answer(self._world.leaves, nice, number)
+        return question, question.answer(self.world.leaves, nice, number)
 
     def _shown(self, claim: Claim, blank: Verdict, question: Question, answer: Answer) -> Verdict:
         """Return the verdict that what the solver found brings, once the scheduler confirms it."""

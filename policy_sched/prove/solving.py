@@ -41,15 +41,17 @@ class Answer:
 class Question:
     """A condition over the constants of a model, with the facts that concern it."""
 
-    def __init__(self, facts: Sequence[Term], condition: Term, timeout: float) -> None:
-        """``timeout``: seconds that the solver may take."""
+    def __init__(
+        self, facts: Sequence[tuple[Term, set[str]]], condition: Term, timeout: float
+    ) -> None:
+        """``facts``: each with its `names_in`; ``timeout``: seconds that the solver may take."""
         self._condition = conjoined([condition])
         self._milliseconds = max(1, int(timeout * 1000))
         self.constants = names_in(self._condition)
         self._facts = self._concerning(facts)
 
-    def _concerning(self, facts: Sequence[Term]) -> list[Term]:
-        waiting = [(fact, names_in(fact)) for fact in facts]
+    def _concerning(self, facts: Sequence[tuple[Term, set[str]]]) -> list[Term]:
+        waiting = list(facts)
         taken: list[Term] = []
         while near := [pair for pair in waiting if pair[1] & self.constants]:
             waiting = [pair for pair in waiting if not pair[1] & self.constants]
