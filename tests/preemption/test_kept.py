@@ -211,3 +211,21 @@ def test_a_budget_that_is_used_up_counts_at_once() -> None:
     assert node_for("first") == "n0", "its pod is the least important one"
     scheduler.handle.objects.put(budget_of(OracleBudget("a", 0), 0))
     assert node_for("second") == "n1"
+
+
+def test_a_nominated_pod_does_not_give_way_to_itself() -> None:
+    """Its equal evicts for both of them, before and after it; it evicts for itself alone."""
+    scheduler = assemble(plans())
+    scheduler.cache.add_node(make_node("n0", cpu="4"))
+    for number in range(4):
+        running = Wish("1", 0, 0, "a", alone=False).pod(f"running-{number}")
+        scheduler.cache.assume(running, "n0")
+    wish = Wish("2", 5, 0, "b", alone=False)
+    scheduler.handle.nominator.nominate(wish.pod("first"), "n0")
+
+    def victims_of(name: str) -> int:
+        chosen = decision(scheduler, wish.pod(name))
+        assert isinstance(chosen, attempt.Preempt)
+        return len(chosen.victims)
+
+    assert [victims_of(name) for name in ("second", "first", "second")] == [4, 2, 4]
