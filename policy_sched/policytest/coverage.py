@@ -6,7 +6,7 @@ seen two different ones. A policy is tested by the files that name it, and by th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -252,6 +252,19 @@ class CoverageWatch:
             profile = self._scheduler.profiles[pod.scheduler_name]
             observe = partial(self._run_node_order, policy, pod)
             observe_search(compiled, pod, profile, self._handle, observe)
+
+    def evicts(self, profile: str, pods: Iterable[PodInfo]) -> None:
+        """Running pods are looked at: whether each goes, and the keys of those that do."""
+        nodes = self._handle.nodes
+        for pod in pods:
+            row = nodes.row_of.get(pod.node_name)
+            if row is None or pod.terminating or pod.scheduler_name != profile:
+                continue
+            runner = self._runner(pod, self._cycle(pod), np.array([row], np.intp))
+            for policy in self._of(pod):
+                if policy.evict and runner.run_all((*policy.match, policy.evict[0]), ALL).all():
+                    for key in policy.evict[1:]:
+                        runner.run(key, ALL)
 
     def _run_node_order(
         self, policy: coverage_probes.PolicyProbes, pod: PodInfo, number: int, case: Case, row: int

@@ -184,6 +184,7 @@ class PolicyProbes:
     device_variables: tuple[Probe, ...]
     device_filter: tuple[Probe, ...]
     device_score: tuple[Probe, ...]
+    evict: tuple[Probe, ...]
 
     @property
     def rates_devices(self) -> bool:
@@ -325,7 +326,7 @@ def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
     vetoes: list[StepRule[Checked] | None] = [
         policy.reserve, policy.permit, policy.pre_bind, policy.bind,
     ]  # fmt: skip
-    after, devices = policy.post_bind, policy.devices
+    after, devices, evict = policy.post_bind, policy.devices, policy.evict
     of_devices = [
         checked for _, checked in policy.variables if prober.reads(checked.core, _OF_DEVICES)
     ]
@@ -360,6 +361,8 @@ def probes_of(policy: CheckedPolicy, file: str) -> PolicyProbes:
         device_variables=tuple(p for checked in of_devices for p in prober.within(checked)),
         device_filter=rules([rule.expression for rule in devices.filter] if devices else ()),
         device_score=rules([devices.score] if devices and devices.score else (), "values"),
+        evict=rules([evict.victim] if evict else ())
+        + rules([key.expression for key in evict.order] if evict else (), "values"),
     )
 
 

@@ -246,6 +246,8 @@ class _Course:
         handle, evicted = self._scheduler.handle, list[str]()
         for look in eviction_rounds(self._scheduler.profiles):
             running = [pod for pod in handle.pods.infos if pod is not None]
+            if self._watch is not None:
+                self._watch.evicts(look.profile, running)
             judged = list(candidates(look, running, handle))
             for error in judged:
                 if isinstance(error, RuleError):

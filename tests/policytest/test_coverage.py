@@ -189,6 +189,37 @@ def test_time_outs_are_rules(tmp_path: Path) -> None:
     assert found["pod.priority > 5"] == ("true",)
 
 
+EVICTING = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Odd}
+spec:
+  evict:
+    every: 1m
+    victim: pod.namespace == "a" && pod.priority < 5
+    order: [{expression: pod.priority}]
+"""
+
+
+def test_rules_that_evict_are_rules(tmp_path: Path) -> None:
+    """They are evaluated for running pods, where a test looks at these; keys for those that go."""
+    (tmp_path / "policy.yaml").write_text(EVICTING)
+    (tmp_path / "tests.yaml").write_text(
+        "{name: x, policies: [policy.yaml], ops: [{evict: true}], expect: [{evicted: [a/x]}],"
+        " objects: [{node: n1}, {pod: a/x, node: n1}, {pod: b/y, node: n1},"
+        " {pod: a/z, node: n1, priority: 7}]}"
+    )
+    coverage = RuleCoverage()
+    assert not run_files([str(tmp_path / "tests.yaml")], ScenarioRun(coverage)).problems
+    report = coverage.report()
+    assert [(one.location.path, one.location.text, one.missing) for one in report] == [
+        ("evict.victim", 'pod.namespace == "a"', ()),
+        ("evict.victim", 'pod.namespace == "a" && pod.priority < 5', ()),
+        ("evict.victim", "pod.priority < 5", ()),
+        ("evict.order[0]", "pod.priority", ("a second value",)),
+    ]
+
+
 def test_the_shipped_policies_are_covered_whole() -> None:
     """Each rule that we ship is seen by its tests in all that it can say."""
     coverage = RuleCoverage()
