@@ -28,6 +28,7 @@ LAYERS = (
     "instance",
     "explain fit",
     "scheduler",
+    "rollout",
     "profiles",
     "plugins",
     "preemption",
