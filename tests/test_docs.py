@@ -56,3 +56,11 @@ def test_a_page_names_paths() -> None:
     """The test above sees the paths: the reading order has more than ten."""
     assert len(list(named("docs/architecture.md"))) > 30
     assert "|queue/scheduling_queue.py" in list(named("docs/architecture.md"))
+
+
+def test_the_navigation_of_the_site_has_every_page() -> None:
+    """A new page is listed in the site's configuration, below the audience that it is for."""
+    navigation = (ROOT / ".github/site/mkdocs.yml").read_text("utf-8")
+    pages = {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+    listed = set(re.findall(r"^ +- (docs/[\w-]+\.md)$", navigation, re.MULTILINE))
+    assert pages == listed, "name it under nav in .github/site/mkdocs.yml"
