@@ -12,7 +12,17 @@ from cyclopts import Parameter
 from policy_sched.cli.options.kubeconfig import name_of_other
 from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output.diagnostics import OK, write_diagnostics
-from policy_sched.deploy import IMAGE, NAME, SYSTEM, Options, as_json, as_yaml, contents, manifests
+from policy_sched.deploy import (
+    IMAGE,
+    NAME,
+    SYSTEM,
+    Options,
+    as_json,
+    as_yaml,
+    contents,
+    custom_resources,
+    manifests,
+)
 
 Output = Annotated[Literal["yaml", "json"], Parameter(name=["--output", "-o"])]
 
@@ -72,6 +82,7 @@ def print_manifests(
     *,
     policy: PolicyFlags | None = None,
     deployment: DeploymentFlags | None = None,
+    crds: Annotated[bool, Parameter(negative="")] = False,
     dockerfile: Annotated[bool, Parameter(negative="")] = False,
     output: Output = "yaml",
 ) -> int:
@@ -83,6 +94,9 @@ def print_manifests(
 
     Parameters
     ----------
+    crds
+        Print what policies as objects need instead: their CustomResourceDefinition, and roles of
+        authors and readers.
     dockerfile
         Print the recipe of the image instead, and nothing else.
     output
@@ -92,13 +106,17 @@ def print_manifests(
         sys.stdout.write(files("policy_sched.deploy").joinpath("Dockerfile").read_text("utf-8"))
         return OK
     policy = policy or PolicyFlags()
-    given = policy.files()
     options = (deployment or DeploymentFlags()).options
+    if crds:
+        printed = list(custom_resources(options))
+        sys.stdout.write(as_json(printed) if output == "json" else as_yaml(printed))
+        return OK
+    given = policy.files()
     options = replace(
         options, max_cost_limit=given.max_cost_limit, feature_gates=given.feature_gates
     )
     deployed = contents(options, policy.config, given.policies)
     write_diagnostics(deployed.warnings, sys.stderr)
-    objects = list(manifests(options, deployed))
-    sys.stdout.write(as_json(objects) if output == "json" else as_yaml(objects))
+    printed = list(manifests(options, deployed))
+    sys.stdout.write(as_json(printed) if output == "json" else as_yaml(printed))
     return OK

@@ -4,6 +4,7 @@
 sends.
 """
 
+from policy_sched.deploy.custom_resources import custom_resources as custom_resources
 from policy_sched.deploy.manifests import (
     IMAGE as IMAGE,
     NAME as NAME,

@@ -525,9 +525,14 @@ _RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
 def manifests(options: Options, files: Contents) -> Iterator[Plain]:
     """Yield the objects, each with labels to find it by; a namespace of its own is among them."""
     for obj in _objects(options, files):
-        metadata = obj["metadata"]
-        metadata["labels"] = {APP: options.name, **_OURS, **metadata.get("labels", {})}
-        yield obj
+        yield labelled(options, obj)
+
+
+def labelled(options: Options, obj: Plain) -> Plain:
+    """Return an object with the labels of the deployment."""
+    metadata = obj["metadata"]
+    metadata["labels"] = {APP: options.name, **_OURS, **metadata.get("labels", {})}
+    return obj
 
 
 def _objects(options: Options, files: Contents) -> Iterator[Plain]:

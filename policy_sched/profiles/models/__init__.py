@@ -119,6 +119,11 @@ from policy_sched.profiles.models.types import (
 )
 
 if TYPE_CHECKING:
+    from policy_sched.profiles.models.custom_resources import (
+        CUSTOM_RESOURCES as CUSTOM_RESOURCES,
+        CustomResource as CustomResource,
+        definition_of as definition_of,
+    )
     from policy_sched.profiles.models.experiment import (
         Axis as Axis,
         CountedDevices as CountedDevices,
@@ -161,6 +166,7 @@ if TYPE_CHECKING:
 
 
 _LATER: Final = {
+    "custom_resources": ["CUSTOM_RESOURCES", "CustomResource", "definition_of"],
     "experiment": [
         "Axis",
         "CountedDevices",

@@ -535,6 +535,10 @@ class PolicySpec(Document):
 
     enforcement: Literal["Enforce", "Audit"] = "Enforce"
     """Audit: the policy decides nothing; `run` counts which pods it would have sent elsewhere."""
+    profiles: Annotated[Many[str], Field(max_length=100)] = ()
+    """The profiles that enable this policy where the configuration does not name it."""
+    weight: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+    """The weight of its score where the configuration states none; 0 or absent means 1."""
     params: dict[str, Any] = Field(default_factory=dict)
     """Parameters and their default values; a profile's pluginConfig sets them."""
     inputs: Many[Input] = ()

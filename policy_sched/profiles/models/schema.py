@@ -93,7 +93,7 @@ def _describe(definition: Schema, model: type[Document]) -> None:
             properties[key] = {"description": text, **properties[key]}
 
 
-def _print(model: type[Document], extra: tuple[type[Document], ...] = ()) -> Schema:
+def printed_schema(model: type[Document], extra: tuple[type[Document], ...] = ()) -> Schema:
     """Return the draft-07 schema of ``model``; ``extra`` models join its definitions."""
     definitions: Schema = {}
     root: Schema = {}
@@ -123,12 +123,14 @@ def _print(model: type[Document], extra: tuple[type[Document], ...] = ()) -> Sch
 
 def policy_schema() -> Schema:
     """Return the schema of a Policy document."""
-    return _print(Policy)
+    return printed_schema(Policy)
 
 
 def configuration_schema() -> Schema:
     """Return the schema of a KubeSchedulerConfiguration document, plugin arguments included."""
-    schema = _print(kube_scheduler_configuration.KubeSchedulerConfiguration, tuple(ARGS.values()))
+    schema = printed_schema(
+        kube_scheduler_configuration.KubeSchedulerConfiguration, tuple(ARGS.values())
+    )
     schema["definitions"]["PluginConfig"]["allOf"] = [
         {
             "if": {"properties": {"name": {"const": name}}, "required": ["name"]},
@@ -141,7 +143,7 @@ def configuration_schema() -> Schema:
 
 def test_schema() -> Schema:
     """Return the schema of a PolicyTest document; short forms and manifests differ."""
-    schema = _print(PolicyTest)
+    schema = printed_schema(PolicyTest)
     expected = schema["definitions"]["Expectation"]["properties"]
     for nowhere in ("chosen", "placement"):  # null says that the pod fits nowhere
         expected[nowhere]["type"] = ["string", "null"]
@@ -168,12 +170,12 @@ def test_schema() -> Schema:
 
 def experiment_schema() -> Schema:
     """Return the schema of an Experiment document."""
-    return _print(Experiment)
+    return printed_schema(Experiment)
 
 
 def proof_schema() -> Schema:
     """Return the schema of a PolicyProof document."""
-    return _print(PolicyProof)
+    return printed_schema(PolicyProof)
 
 
 def schemas() -> dict[str, str]:
@@ -185,15 +187,26 @@ def schemas() -> dict[str, str]:
         defaults.EXPERIMENT_FILE: experiment_schema(),
         defaults.PROOF_FILE: proof_schema(),
     }
+    return {name: _text(schema) for name, schema in printed.items()}
+
+
+def _text(document: Schema) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def definitions() -> dict[str, str]:
+    """Return the text of the file of each CustomResourceDefinition by its name."""
+    from policy_sched.profiles.models import custom_resources  # noqa: PLC0415 - it imports this
+
     return {
-        name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-        for name, schema in printed.items()
+        f"{resource.name}.json": _text(custom_resources.definition_of(resource))
+        for resource in custom_resources.CUSTOM_RESOURCES
     }
 
 
 def main() -> None:
     """Write the schema files."""
-    for name, text in schemas().items():
+    for name, text in {**schemas(), **definitions()}.items():
         write_file(defaults.schemas_directory() / name, text.encode())
 
 

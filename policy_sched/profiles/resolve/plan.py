@@ -14,7 +14,7 @@ multiPoint's; 0 counts as 1.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
@@ -212,29 +212,92 @@ def resolve(
     gates = models.enabled_gates(config.model.feature_gates)
     problems: list[models.ModelProblem] = []
     plans: list[ProfilePlan] = []
+    joining, refused = _joining(config.model, policies)
     for i, profile in enumerate(config.model.profiles):
         problems += _unknown_names(profile, i, implements)
         by_section = known.keys() - models.PLUGIN_POINTS.keys()
         default = models.default_plugins(gates)
-        expansion = expand(_lists(profile), implements, default, by_section)
+        expansion = expand(_lists(profile, known, joining), implements, default, by_section)
         problems += _fault_problems(expansion, i, implements)
         _enable_conditions(expansion, known)
         plans.append(_with_audits(config, i, expansion, known, problems))
     problems += _queue_sorts(plans, problems)
-    diagnostics = config.place.diagnostics(problems)
+    refused += _unknown_profiles(config.model, joining)
+    diagnostics = [*config.place.diagnostics(problems), *refused]
     failed = any(d.severity is Severity.ERROR for d in diagnostics)
     return () if failed else tuple(plans), diagnostics
 
 
-def _lists(profile: models.KubeSchedulerProfile) -> dict[str, PluginLists]:
-    """Return what the profile has at each point, with places for diagnostics."""
+def _joining(
+    configuration: models.KubeSchedulerConfiguration, policies: Sequence[load.LoadedPolicy]
+) -> tuple[list[load.LoadedPolicy], list[Diagnostic]]:
+    """Return the policies that name profiles and that no profile names, in order of name.
+
+    One that sorts the queue cannot: all profiles have one order, and a plugin that sorts already.
+    """
+    named: set[str] = set()
+    for profile in configuration.profiles:
+        for point in (*models.POINTS, models.MULTI_POINT):
+            chosen = plugin_set(profile, point)
+            named.update(plugin.name for plugin in chosen.enabled)
+            named.update(plugin.name for plugin in chosen.disabled)
+    by_name = {policy.name: policy for policy in policies}
+    joining, problems = [], []
+    for name, policy in sorted(by_name.items()):
+        if name in named or not policy.model.spec.profiles:
+            continue
+        if "queueSort" not in policy_points(policy.model.spec):
+            joining.append(policy)
+            continue
+        why = "Forbidden: the policy sorts the queue, which a profile does already"
+        hint = "name it in the configuration, in place of the plugin that sorts there"
+        at: models.Path = ("spec", "profiles")
+        problems.append(policy.place.diagnostic(models.problem_at(at, why, hint=hint, on_key=True)))
+    return joining, problems
+
+
+def _unknown_profiles(
+    configuration: models.KubeSchedulerConfiguration, joining: Iterable[load.LoadedPolicy]
+) -> Iterator[Diagnostic]:
+    """Yield a warning for each profile that a policy would join and that is not there."""
+    names = [
+        profile.scheduler_name or models.DEFAULT_SCHEDULER for profile in configuration.profiles
+    ]
+    for policy in joining:
+        for i, name in enumerate(policy.model.spec.profiles):
+            if name not in names:
+                why = f'Not found: "{name}": no profile has this schedulerName'
+                hint = models.did_you_mean(name, names) or f"the profiles are {', '.join(names)}"
+                at: models.Path = ("spec", "profiles", i)
+                yield policy.place.diagnostic(models.problem_at(at, why, hint=hint, warning=True))
+
+
+def _lists(
+    profile: models.KubeSchedulerProfile,
+    known: Mapping[str, load.LoadedPolicy],
+    joining: Iterable[load.LoadedPolicy],
+) -> dict[str, PluginLists]:
+    """Return what the profile has at each point, with places for diagnostics.
+
+    Policies that join the profile come last. A weight that the profile leaves open is the policy's.
+    """
+
+    def entry(name: str, weight: int, point: str, index: int) -> EnabledPlugin:
+        weight = weight or (known[name].model.spec.weight if name in known else 0)
+        return EnabledPlugin(name, weight, point, index)
+
+    own = profile.scheduler_name or models.DEFAULT_SCHEDULER
+    names = [policy.name for policy in joining if own in policy.model.spec.profiles]
     lists: dict[str, PluginLists] = {}
     for point in (*models.POINTS, models.MULTI_POINT):
         chosen = plugin_set(profile, point)
         entries = tuple(
-            EnabledPlugin(plugin.name, plugin.weight, point, i)
-            for i, plugin in enumerate(chosen.enabled)
+            entry(plugin.name, plugin.weight, point, i) for i, plugin in enumerate(chosen.enabled)
         )
+        if point == models.MULTI_POINT:
+            entries += tuple(
+                entry(name, 0, point, len(entries) + i) for i, name in enumerate(names)
+            )
         lists[point] = PluginLists(entries, frozenset(plugin.name for plugin in chosen.disabled))
     return lists
 

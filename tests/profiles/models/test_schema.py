@@ -12,7 +12,7 @@ from policy_sched.profiles.models.defaults import policies_directory, schemas_di
 from policy_sched.profiles.models.schema import TEST_FILE, schemas
 
 Printed = dict[str, str]
-NAMES = sorted(path.name for path in schemas_directory().glob("*.json"))
+NAMES = sorted(path.name for path in schemas_directory().glob("*.schema.json"))
 
 
 @pytest.fixture(scope="module")

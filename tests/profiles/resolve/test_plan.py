@@ -422,3 +422,73 @@ def test_the_percentage_of_a_profile_comes_first(
     profile = {} if own is None else {"percentageOfNodesToScore": own}
     more = {} if whole is None else {"percentageOfNodesToScore": whole}
     assert plan_of(profiles=[profile], **more).percentage_of_nodes_to_score == effective
+
+
+JOINING = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: %s}
+spec:
+  profiles: %s
+  weight: 3
+  score: {expression: 5}
+"""
+
+
+def joining(folder: Path, name: str, profiles: str) -> LoadedPolicy:
+    """Return a policy that names profiles."""
+    (folder / f"{name}.yaml").write_text(JOINING % (name, profiles))
+    ((policy,), problems) = load_policies([str(folder / f"{name}.yaml")])
+    assert not problems
+    return policy
+
+
+def test_a_policy_joins_the_profiles_that_it_names(tmp_path: Path) -> None:
+    """After what the profile enables, in order of name, with the weight that it states."""
+    policies = [joining(tmp_path, name, "[a]") for name in ("late", "early")]
+    plans, problems = resolve(config({"schedulerName": "a"}, {"schedulerName": "b"}), policies)
+    assert not problems
+    assert [plan.points["score"][-2:] for plan in plans] == [
+        (("early", 3), ("late", 3)),
+        plans[0].points["score"][-4:-2],
+    ]
+
+
+@pytest.mark.parametrize("how", ["enabled", "disabled"])
+def test_a_policy_that_the_configuration_names_joins_no_other_profile(
+    tmp_path: Path, how: str
+) -> None:
+    """What the configuration says of a name counts; its own weight counts where none is stated."""
+    policy = joining(tmp_path, "mine", "[b]")
+    named = {"schedulerName": "a", "plugins": {"multiPoint": {how: [{"name": "mine"}]}}}
+    plans, problems = resolve(config(named, {"schedulerName": "b"}), [policy])
+    assert [p.message for p in problems] == []
+    weights = [dict(plan.points["score"]).get("mine") for plan in plans]
+    assert weights == [3 if how == "enabled" else None, None]
+
+
+def test_a_profile_that_is_not_there_is_a_warning_in_the_policy(tmp_path: Path) -> None:
+    """Another scheduler may have the profile; a typing error is seen."""
+    policy = joining(tmp_path, "mine", "[a, default-scheduler]")
+    (plan,), (problem,) = resolve(default_config(), [policy])
+    assert "mine" in plan.plugins
+    assert (problem.severity, problem.line) == (Severity.WARNING, 5)
+    assert problem.message == 'spec.profiles[0]: Not found: "a": no profile has this schedulerName'
+    (plan,), (one, two) = resolve(
+        default_config(), [joining(tmp_path, "m", "[defualt-scheduler, a]")]
+    )
+    assert one.hint == "did you mean 'default-scheduler'?"
+    assert two.hint == "the profiles are default-scheduler"
+
+
+def test_a_policy_that_sorts_the_queue_joins_no_profile(tmp_path: Path) -> None:
+    """The problem is told where it can be mended, not at the profile that sorts already."""
+    text = (JOINING % ("mine", "[default-scheduler]")).replace(
+        "score: {expression: 5}", "queueSort: [{expression: pod.priority}]"
+    )
+    (tmp_path / "sort.yaml").write_text(text)
+    policies, _ = load_policies([str(tmp_path / "sort.yaml")])
+    plans, (problem,) = resolve(default_config(), policies)
+    assert not plans
+    assert (problem.file, problem.line) == (str(tmp_path / "sort.yaml"), 5)
+    assert problem.message.startswith("spec.profiles: Forbidden: the policy sorts the queue")
