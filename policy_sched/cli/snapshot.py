@@ -18,16 +18,8 @@ from policy_sched.cli.output.progress import progress
 from policy_sched.errors import PolicySchedError, one_line
 from policy_sched.manifests import Structs
 from policy_sched.model import ApiObject
-from policy_sched.snapshot import (
-    Collected,
-    Pseudonyms,
-    check_path,
-    reduced,
-    renamed,
-    summary,
-    write_names,
-    write_objects,
-)
+from policy_sched.recording import Pseudonyms, reduced, renamed
+from policy_sched.snapshot import Collected, check_path, summary, write_names, write_objects
 
 LEAST_KEY: Final = 16
 """Bytes of a key."""

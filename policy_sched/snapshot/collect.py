@@ -4,10 +4,7 @@ Only the kinds that decisions read are listed. Secrets and config maps are not a
 nothing is written to the cluster. A snapshot is a file with one object a line, compressed, and
 readable as manifests.
 
-Objects are reduced to what decisions read. The structs of `model` have no field for environment
-variables, commands, managed fields and the like, so decoding drops these. This module drops
-annotations that no decision reads, messages of conditions, parameters of drivers, templates of
-workloads, and versions.
+The objects are written in their reduced form (`recording`).
 """
 
 from __future__ import annotations
@@ -15,15 +12,13 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
-from policy_sched import model
 from policy_sched.client import apimachinery
 from policy_sched.client.kube import rest
 from policy_sched.client.kube.cache import POD_GROUPS, READ, discover, list_all
@@ -152,137 +147,3 @@ def summary(objects: Sequence[ApiObject]) -> str:
     others = Counter(obj.kind for obj in objects if not isinstance(obj, Pod | Node))
     text = f"{counted(nodes, 'node')}, {counted(len(pods), 'pod')} ({pending:,} pending)"
     return f"{text}, {counted(others.total(), 'other object')}"
-
-
-TAKEN: Final = tuple(model.KINDS[selection.kind] for selection in SELECTIONS)
-"""The kinds of a snapshot."""
-
-ANNOTATIONS: Final = frozenset(
-    {
-        model.DURATION_ANNOTATION,
-        "batch.kubernetes.io/job-completion-index",
-        "resource.kubernetes.io/pod-claim-name",
-        "resource.kubernetes.io/extended-resource-claim",
-        "storage.alpha.kubernetes.io/migrated-plugins",
-        "volume.beta.kubernetes.io/storage-class",
-        "volume.kubernetes.io/selected-node",
-        "pv.kubernetes.io/bind-completed",
-        "pv.kubernetes.io/bound-by-controller",
-    }
-)
-"""The annotations that plugins and simulations read."""
-
-T = TypeVar("T")
-M = TypeVar("M", bound=model.ObjectMeta)
-
-
-def reduced(
-    objects: Iterable[model.ApiObject],
-    annotations: Collection[str] = (),
-    inputs: Collection[model.Kind] = (),
-) -> list[model.ApiObject]:
-    """Return the objects that decisions read, with what they read of them.
-
-    ``annotations``: names of further annotations that are kept. ``inputs``: further kinds, which
-    inputs of policies declare; their objects keep all.
-    """
-    kept = ANNOTATIONS.union(annotations)
-    return list(_reduced(objects, kept, inputs))
-
-
-def _reduced(
-    objects: Iterable[model.ApiObject], kept: Collection[str], inputs: Collection[model.Kind]
-) -> Iterator[model.ApiObject]:
-    for obj in objects:
-        if (obj.api_version, obj.kind) in inputs and not isinstance(obj, TAKEN):
-            yield obj
-            continue
-        if not isinstance(obj, TAKEN) or (
-            isinstance(obj, model.Pod) and obj.status.phase in model.ENDED_PHASES
-        ):
-            continue
-        reduce = _REDUCE.get(model.struct_of(obj))
-        reduced = obj if reduce is None else reduce(obj)
-        yield replace(reduced, metadata=_metadata(reduced.metadata, kept))
-
-
-def _metadata(meta: M, kept: Collection[str]) -> M:
-    annotations = {k: v for k, v in meta.annotations.items() if k in kept}
-    return replace(
-        meta, annotations=annotations, resource_version="", generation=0, generate_name=""
-    )
-
-
-def _conditions(conditions: Iterable[model.Condition]) -> tuple[model.Condition, ...]:
-    return tuple(replace(condition, message="") for condition in conditions)
-
-
-def _pod(pod: model.Pod) -> model.Pod:
-    return replace(pod, status=replace(pod.status, conditions=_conditions(pod.status.conditions)))
-
-
-def _node(node: model.Node) -> model.Node:
-    status = node.status
-    return replace(node, status=replace(status, conditions=_conditions(status.conditions)))
-
-
-def _group(group: model.PodGroup) -> model.PodGroup:
-    status = group.status
-    return replace(group, status=replace(status, conditions=_conditions(status.conditions)))
-
-
-def _replicas(workload: Any) -> Any:
-    return replace(workload, spec=replace(workload.spec, template=None))
-
-
-def _stateful_set(workload: model.StatefulSet) -> model.StatefulSet:
-    return replace(workload, spec=replace(workload.spec, template=None, volume_claim_templates=()))
-
-
-def _without_parameters(configurations: Iterable[T]) -> tuple[T, ...]:
-    bare_configurations: list[Any] = []
-    for configuration in configurations:
-        opaque = getattr(configuration, "opaque", None)
-        bare = None if opaque is None else replace(opaque, parameters=None)
-        bare_configurations.append(replace(configuration, opaque=bare))  # type: ignore[type-var]  # structs
-    return tuple(bare_configurations)
-
-
-def _claim(claim: model.ResourceClaim) -> model.ResourceClaim:
-    devices, status = claim.spec.devices, claim.status
-    spec = replace(claim.spec, devices=replace(devices, config=_without_parameters(devices.config)))
-    given = status.allocation
-    if given is not None:
-        allocated = replace(given.devices, config=_without_parameters(given.devices.config))
-        given = replace(given, devices=allocated)
-    reports = tuple(
-        replace(device, conditions=_conditions(device.conditions)) for device in status.devices
-    )
-    return replace(claim, spec=spec, status=replace(status, allocation=given, devices=reports))
-
-
-def _template(template: model.ResourceClaimTemplate) -> model.ResourceClaimTemplate:
-    spec, devices = template.spec.spec, template.spec.spec.devices
-    bare = replace(spec, devices=replace(devices, config=_without_parameters(devices.config)))
-    metadata = replace(template.spec.metadata, annotations={})
-    return replace(template, spec=replace(template.spec, metadata=metadata, spec=bare))
-
-
-def _device_class(device_class: model.DeviceClass) -> model.DeviceClass:
-    return replace(
-        device_class,
-        spec=replace(device_class.spec, config=_without_parameters(device_class.spec.config)),
-    )
-
-
-_REDUCE: Final[dict[type[model.ApiObject], Callable[[Any], model.ApiObject]]] = {
-    model.Pod: _pod,
-    model.Node: _node,
-    model.PodGroup: _group,
-    model.ReplicaSet: _replicas,
-    model.ReplicationController: _replicas,
-    model.StatefulSet: _stateful_set,
-    model.ResourceClaim: _claim,
-    model.ResourceClaimTemplate: _template,
-    model.DeviceClass: _device_class,
-}

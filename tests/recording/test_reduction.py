@@ -10,7 +10,7 @@ from policy_sched.manifests.decode import decode_as
 from policy_sched.model.cluster_objects import Deployment
 from policy_sched.model.kinds import KINDS
 from policy_sched.model.meta import ApiObject, ObjectMeta
-from policy_sched.snapshot.collect import reduced
+from policy_sched.recording.reduction import reduced
 
 SECRET = "hunter2"
 

@@ -18,11 +18,11 @@ from policy_sched.model.pod_info import PodInfo
 from policy_sched.model.storage import PersistentVolumeClaim
 from policy_sched.policytest.scenario import Scenario, load_scenarios
 from policy_sched.profiles.build.pipeline import CompiledPlan
+from policy_sched.recording.pseudonyms import Pseudonyms, _Renaming, renamed
+from policy_sched.recording.reduction import TAKEN, reduced
 from policy_sched.scheduler.setup.factory import EPOCH, assemble, load_cluster, read
 from policy_sched.simulate.one_shot import run_queue
 from policy_sched.simulate.report import OneShotRun
-from policy_sched.snapshot.collect import TAKEN, reduced
-from policy_sched.snapshot.rename import Pseudonyms, _Renaming, renamed
 from policy_sched.testing import make_node, make_pod
 from tests.examples import scaled
 

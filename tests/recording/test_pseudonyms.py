@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from policy_sched.snapshot.rename import Pseudonyms
+from policy_sched.recording.pseudonyms import Pseudonyms
 
 KEY = b"0123456789abcdef"
 NAMES = st.from_regex(r"[a-z0-9]([a-z0-9._-]{0,20}[a-z0-9])?", fullmatch=True)
