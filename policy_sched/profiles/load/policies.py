@@ -361,7 +361,7 @@ def beyond_ceiling(policies: Iterable[LoadedPolicy], ceiling: int) -> list[Diagn
 
 
 _AUDITED: Final = frozenset(
-    {"enforcement", "params", "functions", "variables", "match_conditions"}
+    {"enforcement", "profiles", "weight", "params", "functions", "variables", "match_conditions"}
     | {"filter", "score", "measures"}
 )
 """Sections that a policy with `enforcement: Audit` may have."""

@@ -492,3 +492,16 @@ def test_a_policy_that_sorts_the_queue_joins_no_profile(tmp_path: Path) -> None:
     assert not plans
     assert (problem.file, problem.line) == (str(tmp_path / "sort.yaml"), 5)
     assert problem.message.startswith("spec.profiles: Forbidden: the policy sorts the queue")
+
+
+def test_an_audited_policy_joins_profiles_like_another_one(tmp_path: Path) -> None:
+    """`spec.profiles` and `spec.weight` say where a policy counts, not what it does."""
+    text = (JOINING % ("mine", "[default-scheduler]")).replace(
+        "  weight", "  enforcement: Audit\n  weight"
+    )
+    (tmp_path / "audit.yaml").write_text(text)
+    policies, problems = load_policies([str(tmp_path / "audit.yaml")])
+    assert not problems
+    (plan,), problems = resolve(default_config(), policies)
+    assert not problems
+    assert list(plan.audits) == ["mine"]
