@@ -110,11 +110,13 @@ FILES = {
     "test": models.TEST_FILE,
     "experiment": models.EXPERIMENT_FILE,
     "proof": models.PROOF_FILE,
+    "rollout": models.ROLLOUT_FILE,
 }
 
 
 def schema(
-    kind: Literal["policy", "configuration", "test", "experiment", "proof"] = "policy", /
+    kind: Literal["policy", "configuration", "test", "experiment", "proof", "rollout"] = "policy",
+    /,
 ) -> int:
     """Print a JSON Schema (draft-07).
 
@@ -122,7 +124,7 @@ def schema(
     ----------
     kind
         policy: Policy; configuration: KubeSchedulerConfiguration; test: PolicyTest;
-        experiment: Experiment; proof: PolicyProof.
+        experiment: Experiment; proof: PolicyProof; rollout: Rollout.
     """
     sys.stdout.write((models.schemas_directory() / FILES[kind]).read_text(encoding="utf-8"))
     return OK

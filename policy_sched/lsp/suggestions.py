@@ -50,6 +50,7 @@ _FILES: Final = {
     "PolicyTest": models.TEST_FILE,
     "Experiment": models.EXPERIMENT_FILE,
     "PolicyProof": models.PROOF_FILE,
+    "Rollout": models.ROLLOUT_FILE,
 }
 
 

@@ -15,6 +15,7 @@ from policy_sched.rollout.plan import (
     Plan as Plan,
     Step as Step,
     Verdict as Verdict,
+    plan_of as plan_of,
 )
 from policy_sched.rollout.sides import By as By, key_of as key_of, share_of as share_of
 from policy_sched.rollout.state import (

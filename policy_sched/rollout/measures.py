@@ -18,8 +18,8 @@ _LEAST: Final = 1e-6
 """Seconds of the first bucket's upper edge."""
 _BUCKETS: Final = 160
 """The last one ends at 11 days."""
-MAX_COUNT: Final = 2**53
-"""Counts stop here: JSON readers hold larger ones as doubles."""
+MAX_COUNT: Final = 2**31 - 1
+"""Counts stop here, as those that rules read of nodes."""
 
 Times = dict[int, int]
 """How many of a kind took how long, by bucket."""

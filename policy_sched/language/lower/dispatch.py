@@ -36,6 +36,8 @@ _OBJECTS = {
     "device": (ops.OF_CTX, "device"),
     "request": (ops.OF_CTX, "request"),
     "now": (ops.OF_CTX, "now"),
+    "stable": (ops.OF_CTX, "stable"),
+    "candidate": (ops.OF_CTX, "candidate"),
     "score": (ops.SCORE, None),
     "scores": (ops.SCORES, None),
 }

@@ -24,6 +24,12 @@ from policy_sched.profiles.check.proofs import (
     is_proof as is_proof,
     resolved as resolved,
 )
+from policy_sched.profiles.check.rollouts import (
+    CheckedAbortRule as CheckedAbortRule,
+    CheckedRollout as CheckedRollout,
+    check_rollout as check_rollout,
+    is_rollout as is_rollout,
+)
 
 if TYPE_CHECKING:
     from policy_sched.profiles.check.cost_report import cost_report as cost_report

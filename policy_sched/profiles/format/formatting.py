@@ -32,12 +32,18 @@ from policy_sched.source import Marked, SourceFile, content_end, content_start, 
 CHANGED: Final = "PS701"
 _Edit = tuple[int, int, str]
 _STEP: Final = 2
-MAX_MEASURES: Final = 100
-"""Measures of an experiment whose rules are printed anew."""
+MAX_RULES: Final = 100
+"""Measures of an experiment, and conditions of a rollout, whose rules are printed anew."""
 _WITH_RULES: Final[dict[tuple[str, str], type[models.Document]]] = {
     (models.POLICY_API_VERSION, models.POLICY_KIND): models.Policy,
     (models.POLICY_API_VERSION, models.EXPERIMENT_KIND): models.Experiment,
+    (models.POLICY_API_VERSION, models.ROLLOUT_KIND): models.Rollout,
 }
+_LISTS: Final = {
+    (models.POLICY_API_VERSION, models.EXPERIMENT_KIND): ("measures", ("nodes", "percentOf")),
+    (models.POLICY_API_VERSION, models.ROLLOUT_KIND): ("abortWhen", ("expression",)),
+}
+"""Where documents that are no policies have rules: the list, and the keys of its entries."""
 
 
 def format_file(path: str, text: str) -> tuple[str, list[Diagnostic]]:
@@ -74,11 +80,13 @@ def format_file(path: str, text: str) -> tuple[str, list[Diagnostic]]:
 
 
 def _rules_of(marked: Marked) -> tuple[Any, list[models.Path]]:
-    """Return a document's data and the paths of its rules; an experiment's are in its measures."""
+    """Return a document's data and the paths of its rules."""
     rules: list[models.Path] = []
-    if load.kind_of(marked.value) == (models.POLICY_API_VERSION, models.EXPERIMENT_KIND):
-        at: models.Path = ("spec", "measures")
-        each = ((*at, i, key) for i in range(MAX_MEASURES) for key in ("nodes", "percentOf"))
+    if (lists := _LISTS.get(load.kind_of(marked.value))) is not None:
+        section, keys = lists
+        each: Iterator[models.Path] = (
+            ("spec", section, i, key) for i in range(MAX_RULES) for key in keys
+        )
         return marked.value, [path for path in each if marked.node(path) is not None]
     return load.with_rule_texts(marked.value, marked, rules), rules
 

@@ -28,6 +28,7 @@ from policy_sched.profiles.models import (
     EXPERIMENT_KIND,
     POLICY_KIND as KIND,
     PROOF_KIND,
+    ROLLOUT_KIND,
     TEST_KINDS,
     TOO_LARGE,
     Document,
@@ -338,7 +339,9 @@ def kind_problem(value: object, expected: Sequence[tuple[str, str]]) -> ModelPro
 
 
 STDIN: Final = "-"
-_KINDS: Final = frozenset({KIND, EXPERIMENT_KIND, PROOF_KIND, *TEST_KINDS, models.KIND})
+_KINDS: Final = frozenset(
+    {KIND, EXPERIMENT_KIND, PROOF_KIND, ROLLOUT_KIND, *TEST_KINDS, models.KIND}
+)
 _STATED: Final = re.compile(
     rf"""^["']?apiVersion["']?\s*:\s*["']?(?:{"|".join(map(re.escape, GROUPS))})""", re.MULTILINE
 )

@@ -29,6 +29,7 @@ from policy_sched.profiles.load.policies import (
     duplicate_names,
     load_policy_document,
     read_proof,
+    read_rollout,
     test_problems,
     too_much_rule_text,
 )
@@ -154,6 +155,14 @@ def _document(marked: Marked, kinds: Kinds, *, named: bool) -> LoadedDocument:
         return LoadedDocument(marked, tuple(problems))
     if kind == models.PROOF_KIND and Kinds.POLICIES in kinds:
         problems = read_proof(marked)[1] if everything else []
+        return LoadedDocument(marked, tuple(problems))
+    if (
+        kind == models.ROLLOUT_KIND
+        and Kinds.POLICIES in kinds
+        and (not version or version.startswith(models.GROUP))
+    ):
+        position = document.DocumentPosition(marked.file.path, marked)
+        problems = position.diagnostics(read_rollout(marked)[1]) if everything else []
         return LoadedDocument(marked, tuple(problems))
     if kind == models.EXPERIMENT_KIND and Kinds.POLICIES in kinds and named:
         return LoadedDocument(marked, experiment=True)

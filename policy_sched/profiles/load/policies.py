@@ -33,10 +33,11 @@ from policy_sched.language.values import types
 from policy_sched.profiles import models
 from policy_sched.profiles.load import document
 from policy_sched.profiles.load.configuration import load_config_document
+from policy_sched.profiles.validate import check_rollout_steps
 from policy_sched.source import Marked
 
 if TYPE_CHECKING:
-    from policy_sched.profiles.models import Experiment, PolicyProof
+    from policy_sched.profiles.models import Experiment, PolicyProof, Rollout
 
 HIDING_COMMENT: Final = "PS407"
 _RULE_KEYS: Final = frozenset(
@@ -500,6 +501,28 @@ def read_proof(marked: Marked) -> tuple[PolicyProof | None, list[Diagnostic]]:
             path: models.Path = ("claims", i)
             problems.append(models.problem_at(path, why, models.MISSING_KEY, on_key=True))
     return (None if problems else proof), position.diagnostics(problems)
+
+
+def read_rollout(marked: Marked) -> tuple[Rollout | None, list[models.ModelProblem]]:
+    """Read a document as a Rollout, and return every problem of its shape and its steps.
+
+    With problems it is mended as far as possible; None if it cannot be.
+    """
+    from policy_sched.profiles.models import Rollout  # noqa: PLC0415  few commands read it
+
+    kinds = ((models.POLICY_API_VERSION, models.ROLLOUT_KIND),)
+    if document.kind_of(marked.value) != kinds[0]:
+        return None, [document.kind_problem(marked.value, kinds)]
+    rollout, problems, _ = document.read_model(marked.value, Rollout, models.ROLLOUT_FILE)
+    problems = models.without_followers(problems)
+    if rollout is not None:
+        shape = tuple(problems)
+        problems += (
+            problem
+            for problem in check_rollout_steps(rollout)
+            if not document.covered(problem.path, shape)
+        )
+    return rollout, problems
 
 
 def read_experiment(

@@ -25,6 +25,7 @@ from policy_sched.profiles.models.defaults import (
     POLICY_FILE as POLICY_FILE,
     PROOF_FILE as PROOF_FILE,
     REMOVED_PLUGINS as REMOVED_PLUGINS,
+    ROLLOUT_FILE as ROLLOUT_FILE,
     TEST_FILE as TEST_FILE,
     default_plugins as default_plugins,
     default_policies as default_policies,
@@ -72,6 +73,7 @@ from policy_sched.profiles.models.policy import (
     POLICY_API_VERSION as POLICY_API_VERSION,
     POLICY_KIND as POLICY_KIND,
     PROOF_KIND as PROOF_KIND,
+    ROLLOUT_KIND as ROLLOUT_KIND,
     TEST_KINDS as TEST_KINDS,
     Aggregate as Aggregate,
     Devices as Devices,
@@ -162,6 +164,13 @@ if TYPE_CHECKING:
         StatusEntry as StatusEntry,
         keys_of as keys_of,
     )
+    from policy_sched.profiles.models.rollout import (
+        AbortCondition as AbortCondition,
+        AuditStep as AuditStep,
+        CanaryStep as CanaryStep,
+        Rollout as Rollout,
+        RolloutStep as RolloutStep,
+    )
     from policy_sched.profiles.models.schema import schemas as schemas
 
 
@@ -205,6 +214,7 @@ _LATER: Final = {
         "StatusEntry",
         "keys_of",
     ],
+    "rollout": ["AbortCondition", "AuditStep", "CanaryStep", "Rollout", "RolloutStep"],
     "schema": ["schemas"],
 }
 """Modules of which most commands need nothing: they are imported when a name is first used."""

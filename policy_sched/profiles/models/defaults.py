@@ -48,6 +48,7 @@ POLICY_FILE: Final = "policy.schema.json"
 TEST_FILE: Final = "policytest.schema.json"
 EXPERIMENT_FILE: Final = "experiment.schema.json"
 PROOF_FILE: Final = "policyproof.schema.json"
+ROLLOUT_FILE: Final = "rollout.schema.json"
 """Names of the schema files."""
 
 

@@ -231,6 +231,7 @@ POLICY_KIND: Final = "Policy"
 TEST_KINDS: Final = frozenset({"PolicyTest", "Scenario"})
 """Kinds of the same group that ``policy-sched test`` reads; policies skip them."""
 PROOF_KIND: Final = "PolicyProof"
+ROLLOUT_KIND: Final = "Rollout"
 """The kind that ``policy-sched prove`` reads beside policies; they skip it, too."""
 EXPERIMENT_KIND: Final = "Experiment"
 """The kind that ``policy-sched sweep`` reads; policies skip it, too."""

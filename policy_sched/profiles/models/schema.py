@@ -21,6 +21,7 @@ from policy_sched.profiles.models.plugin_args import ARGS
 from policy_sched.profiles.models.policy import Policy
 from policy_sched.profiles.models.policy_proof import PolicyProof
 from policy_sched.profiles.models.policy_test import NamespaceEntry, PolicyTest, keys_of
+from policy_sched.profiles.models.rollout import Rollout
 from policy_sched.profiles.models.types import DURATION_PATTERN, Document
 from policy_sched.source import write_file
 
@@ -178,6 +179,11 @@ def proof_schema() -> Schema:
     return printed_schema(PolicyProof)
 
 
+def rollout_schema() -> Schema:
+    """Return the schema of a Rollout document."""
+    return printed_schema(Rollout)
+
+
 def schemas() -> dict[str, str]:
     """Return the text of every schema file by its name."""
     printed = {
@@ -186,6 +192,7 @@ def schemas() -> dict[str, str]:
         TEST_FILE: test_schema(),
         defaults.EXPERIMENT_FILE: experiment_schema(),
         defaults.PROOF_FILE: proof_schema(),
+        defaults.ROLLOUT_FILE: rollout_schema(),
     }
     return {name: _text(schema) for name, schema in printed.items()}
 

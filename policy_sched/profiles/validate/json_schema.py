@@ -112,9 +112,10 @@ def _explain(
             words = [_TYPE_NAMES[t] for t in ([wanted] if isinstance(wanted, str) else wanted)]
             expected = f"{models.path_text(path)}: expected {' or '.join(words)}"
             text = f"{expected}, found {json_type(instance)}"
-            yield models.ModelProblem(
-                path, models.WRONG_TYPE, text, _type_hint(wanted, instance), placeholder=fill
-            )
+            hint = _type_hint(wanted, instance)
+            if schema.get("pattern") == models.DURATION_PATTERN:
+                hint = str(schema.get("errorMessage", ""))
+            yield models.ModelProblem(path, models.WRONG_TYPE, text, hint, placeholder=fill)
         case "enum" | "const":
             known = schema.get("enum") or [schema["const"]]
             if isinstance(instance, str):
@@ -217,7 +218,7 @@ def _placeholder(schema: Schema, root: Schema) -> object:
     if kind == "integer" and "minimum" in schema:
         return schema["minimum"]
     if "pattern" in schema:
-        return "x"
+        return "1s" if schema["pattern"] == models.DURATION_PATTERN else "x"
     return copy.deepcopy(_EMPTY[kind])
 
 

@@ -1,0 +1,96 @@
+"""Checks Rollouts: their steps, and the types of the rules that abort them.
+
+An abort rule is an expression over `stable` and `candidate`, two records of measures. It is
+compiled as any other rule is, and run for one row of nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from policy_sched.errors import Diagnostic, Severity
+from policy_sched.language import Expression, compile_expression
+from policy_sched.language.check import Checked, check_beside, diagnostic, walk
+from policy_sched.language.diagnostics import PolicySource, Problem, Text
+from policy_sched.language.lower import Refusal
+from policy_sched.language.syntax import ast
+from policy_sched.language.values import one_evaluation
+from policy_sched.profiles import models
+from policy_sched.profiles.load import DocumentPosition, covered, kind_of, locator, read_rollout
+from policy_sched.source import Marked
+
+SECTION = "abortWhen"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedAbortRule:
+    """A compiled abort rule, and the measures that it names, such as ``candidate.errors``."""
+
+    model: models.AbortCondition
+    expression: Expression
+    reads: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRollout:
+    """A Rollout without problems."""
+
+    model: models.Rollout
+    rules: tuple[CheckedAbortRule, ...]
+
+
+def is_rollout(marked: Marked) -> bool:
+    """Return whether a document is a Rollout of ours."""
+    return kind_of(marked.value) == (models.POLICY_API_VERSION, models.ROLLOUT_KIND)
+
+
+def rollout_problems(marked: Marked) -> list[Diagnostic]:
+    """Return every problem of a Rollout, and none of another document."""
+    return check_rollout(marked)[1] if is_rollout(marked) else []
+
+
+def check_rollout(marked: Marked) -> tuple[CheckedRollout | None, list[Diagnostic]]:
+    """Return a Rollout with its rules compiled, or None with every problem of it."""
+    model, wrong_shape = read_rollout(marked)
+    problems = DocumentPosition(marked.file.path, marked).diagnostics(wrong_shape)
+    if model is None:
+        return None, problems
+    rules: list[CheckedAbortRule] = []
+    for i, condition in enumerate(model.spec.abort_when):
+        path: models.Path = ("spec", SECTION, i, "expression")
+        if covered(path, wrong_shape):
+            continue
+        rule, wrong = _compiled(marked, path, condition)
+        problems += wrong
+        rules += [] if rule is None else [rule]
+    sound = not any(problem.severity is Severity.ERROR for problem in problems)
+    return (CheckedRollout(model, tuple(rules)) if sound else None), sorted(problems)
+
+
+def _compiled(
+    marked: Marked, path: models.Path, condition: models.AbortCondition
+) -> tuple[CheckedAbortRule | None, list[Diagnostic]]:
+    text = Text(
+        condition.expression, marked.file.path, locator(marked, path), models.path_text(path)
+    )
+    policy, problems = check_beside(text, SECTION, PolicySource(""))
+    if policy is None:
+        return None, problems
+    (checked,) = policy.match_conditions
+    try:
+        with one_evaluation():
+            expression = compile_expression(checked.core)
+    except Refusal as refusal:
+        span = refusal.span
+        problem = Problem(span.start, span.end, refusal.code, refusal.message, refusal.hint)
+        return None, [*problems, diagnostic(problem, checked.text, text.path)]
+    reads = tuple(dict.fromkeys(_measures(checked)))
+    return CheckedAbortRule(condition, expression, reads), problems
+
+
+def _measures(checked: Checked) -> Iterator[str]:
+    """Yield the measures that a rule names, in the order of its tree."""
+    for part in walk(checked.core):
+        if isinstance(part, ast.Field) and isinstance(part.operand, ast.Var):
+            yield f"{part.operand.name}.{part.name}"
