@@ -33,6 +33,7 @@ from policy_sched.cli.options.policies import PolicyFlags
 from policy_sched.cli.output.diagnostics import FAILED, OK, require_files
 from policy_sched.errors import ClusterError
 from policy_sched.instance import app, observability
+from policy_sched.instance.app import SHARE
 from policy_sched.instance.observability import Write, measured_loop
 from policy_sched.profiles.reload import CompilerProcess
 
@@ -46,7 +47,7 @@ Paths = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class DecisionLogFlags:
-    """Flags of ``run`` about the decision log.
+    """Flags of ``run`` about the decision log, and about audits.
 
     Parameters
     ----------
@@ -56,10 +57,14 @@ class DecisionLogFlags:
     decision_log_mask
         What the decision log leaves out, and names as masked: labels.KEY for a label of the pod,
         message, node, pod, reasons, scores, uid or victims. May be given several times.
+    audit_share
+        The part of the time that audited policies take at most, from 0 to 1. What they are not
+        compared with is counted.
     """
 
     decision_log: str | None = None
     decision_log_mask: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    audit_share: float = SHARE
 
     @property
     def masked(self) -> tuple[str, ...]:
@@ -80,6 +85,8 @@ class DecisionLogFlags:
             if name not in maskable and name.removeprefix("labels.") in ("", name):
                 listed = ", ".join(("labels.KEY", *sorted(maskable)))
                 problems.append(f"--decision-log-mask {name}: unknown; one of {listed}")
+        if not 0 <= self.audit_share <= 1:
+            problems.append(f"--audit-share {self.audit_share}: must be between 0 and 1")
         if problems:
             raise ClusterError("; ".join(problems))
         return self
@@ -211,6 +218,7 @@ def _instance(options: RunOptions, write: Write) -> EmbeddedInstance | app.Clust
         )
     if options.decisions.decision_log is not None:
         instance.record_decisions(options.decisions.decision_log, options.decisions.masked)
+    instance.audit_share = options.decisions.audit_share
     instance.log.verbosity.set(overrides.client.v)
     queue = instance.scheduler.queue
     queue.timing = replace(queue.timing, unschedulable_timeout=longest)

@@ -50,6 +50,7 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
     threshold: Annotated[float | None, Parameter(validator=Number(gte=0, lte=100))] = None,
     update: Annotated[bool, Parameter(negative="")] = False,
     exact: Annotated[bool, Parameter(negative="")] = False,
+    enforce_audits: Annotated[bool, Parameter(negative="")] = False,
     root: Annotated[str, Parameter(show_default=False)] = "",
     max_cost_limit: MaxCostLimit = MAX_ANNOTATED_COST,
     report: str | None = None,
@@ -76,6 +77,8 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
         Compare recorded lives of a scheduler in everything: every attempt with its scores and its
         message, and the queue afterwards. Otherwise only what became of pods is compared: where
         they are bound, which are evicted and nominated, and which devices claims have.
+    enforce_audits
+        Let policies with enforcement Audit decide. Otherwise they decide nothing, as in run.
     root
         A directory below which tests may name policies and configurations, beside the repository
         of the test file (or else the working directory, or the file's own).
@@ -100,7 +103,12 @@ def run_scenarios(  # noqa: PLR0913  # one parameter for each option
                 tested.setdefault(name, {})[plan.hashes[name].whole] = None
 
     wanted = ScenarioRun(
-        covering, roots=tuple(folders), max_cost_limit=max_cost_limit, saw=saw, exact=exact
+        covering,
+        roots=tuple(folders),
+        max_cost_limit=max_cost_limit,
+        saw=saw,
+        exact=exact,
+        enforce_audits=enforce_audits,
     )
     wanted = replace(wanted, wanted=_wanted(run)) if run else wanted
     paths = _scenario_files(files)

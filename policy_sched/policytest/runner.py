@@ -59,6 +59,7 @@ from policy_sched.policytest.report import StepResult
 from policy_sched.policytest.scenario import Scenario, decision_name, load_scenarios
 from policy_sched.profiles.build import CompiledPlan, declared_inputs
 from policy_sched.profiles.models import NOT_BUILT, UNKNOWN_PLUGIN, did_you_mean
+from policy_sched.profiles.reload import PolicyFiles
 from policy_sched.profiles.resolve import shipped_policies
 from policy_sched.scheduler import (
     Attempt,
@@ -77,7 +78,7 @@ from policy_sched.scheduler import (
     object_seen,
     pod_gone,
 )
-from policy_sched.scheduler.setup import assemble, load_cluster, read
+from policy_sched.scheduler.setup import assemble, load_cluster, read_policies
 from policy_sched.source import shortened
 
 
@@ -98,6 +99,8 @@ class ScenarioRun:
     """Called with the profiles of each scenario."""
     exact: bool = False
     """Whether steps of recorded lives are compared in everything."""
+    enforce_audits: bool = False
+    """Whether policies that are audited decide."""
 
 
 QUEUE: Final = decision_name("", 1)
@@ -328,7 +331,10 @@ def _plain(reasons: Sequence[object]) -> list[tuple[str, int]]:
 
 def _plans(scenario: Scenario, run: ScenarioRun) -> tuple[CompiledPlan, ...]:
     """Return the profiles of a scenario. Raises PolicyError also for expectations of others."""
-    plans, _ = read(scenario.config, scenario.policies, run.max_cost_limit, scenario.gates)
+    most, audits = run.max_cost_limit, run.enforce_audits
+    plans, _ = read_policies(
+        PolicyFiles(scenario.config, tuple(scenario.policies), most, scenario.gates, audits)
+    )
     run.saw(plans)
     unknown = [*scenario.unknown, *unknown_names(scenario.mentions, plans)]
     if unknown and run.checks_names:

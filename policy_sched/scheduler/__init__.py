@@ -72,4 +72,6 @@ from policy_sched.scheduler.scheduler import (
 from policy_sched.scheduler.scheduling_cycle import (
     decide as decide,
     decide_without_reasons as decide_without_reasons,
+    diagnosed as diagnosed,
+    no_node_fits as no_node_fits,
 )

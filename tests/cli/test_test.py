@@ -187,3 +187,25 @@ def test_update_makes_a_file_pass(tmp_path: Path, capsys: pytest.CaptureFixture[
     captured = capsys.readouterr()
     assert captured.err == f"{file}: updated\n"
     assert "expect: [{pod: a, chosen: n1}]" in Path(file).read_text()
+
+
+AUDITED = """\
+apiVersion: policysched.dev/v1alpha1
+kind: Policy
+metadata: {name: Never}
+spec: {enforcement: Audit, filter: [{expression: "false", message: never}]}
+"""
+
+
+def test_an_audited_policy_decides_only_where_it_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in run it decides nothing; --enforce-audits tests what it will do."""
+    written(tmp_path / "never.yaml", AUDITED)
+    text = f"{{name: t, policies: [never.yaml], {CLUSTER}, expect: [{{pod: a, chosen: %s}}]}}\n"
+    beside = written(tmp_path / "tests.yaml", text % "n1")
+    assert run(["test", beside]) == 0
+    enforced = written(tmp_path / "enforced.yaml", text % "null")
+    assert run(["test", enforced]) == 1
+    assert run(["test", "--enforce-audits", enforced]) == 0
+    capsys.readouterr()

@@ -34,6 +34,7 @@ NEVER = {
     "policy_sched_quota_status_writes_total": "moves where quotas publish: test_published_quotas",
     "policy_sched_evictions_total": "moves where policies evict: tests/instance/app/test_evictions",
     "policy_sched_audit_decisions_total": "moves where policies are audited: test_audit",
+    "policy_sched_audit_skipped_total": "moves where policies are audited: test_audit",
     "policy_sched_decision_log_lost_lines": "moves where the disk is full: test_decision_records",
     "scheduler_resourceclaim_creates_total": "moves where pods claim devices: test_claim_metrics",
     "scheduler_dra_bindingconditions_allocations_total": "as above",

@@ -152,6 +152,14 @@ class FilteredNodes(msgspec.Struct, frozen=True, eq=False):
         """Return why rows were rejected; feasible and dead rows are left out."""
         return self.explanations.of(self._explain, self.overrides)
 
+    def status_of(self, row: int) -> framework.Status:
+        """Return why one row was rejected; the others are not explained."""
+        if self.by_plugins.size == 1:
+            return self.statuses()[row]
+        ((_, statuses),) = self._explain(np.array([row], np.intp))
+        assert not isinstance(statuses, framework.Status), "those are over all rows"
+        return statuses[0]
+
     def _explain(self, wanted: NDArray[np.intp]) -> Explained:
         overrides = self.overrides
         if overrides:

@@ -16,7 +16,11 @@ from policy_sched.instance.app.gc_tuning import (
     freeze_loaded as freeze_loaded,
     tuned_gc as tuned_gc,
 )
-from policy_sched.instance.app.instance import Instance as Instance, Sources as Sources
+from policy_sched.instance.app.instance import (
+    SHARE as SHARE,
+    Instance as Instance,
+    Sources as Sources,
+)
 from policy_sched.instance.app.manifest_sync import manifests_below as manifests_below
 from policy_sched.instance.app.run_loop import LONGEST_SLEEP as LONGEST_SLEEP, RunLoop as RunLoop
 from policy_sched.instance.app.worker import Worker as Worker, in_event_loop as in_event_loop

@@ -1,95 +1,330 @@
 """Audits: what a policy that decides nothing would have changed.
 
-Theory of operation. When a node was chosen for a pod, and before anything is done about it, the
-profile in which the audited policy decides is evaluated on the same tables. Its plugins, runner and
-evaluator are its own; the budget of the attempt and the steps of rules are put back afterwards, and
-no random number is drawn. So the decisions are those of a scheduler without audits.
+Theory of operation. When a pod was decided, and before anything is done about it, the profile in
+which the audited policy decides is evaluated on the same tables. Its runner and evaluator are its
+own; plugins that are the same are shared, with what they assume of volumes. The budget of the
+attempt, the steps of rules and the state of the random source are put back afterwards. So the
+decisions are those of a scheduler without audits.
+
+Where neither finds a node, victims are compared. A search for them begins at a random node; where
+the one that decided would find the same from there, only that differs, and it is a tie. What
+PostFilter plugins want to be done afterwards is not done.
 """
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
-from typing import Final
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
 
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from policy_sched import framework
 from policy_sched.errors import PluginError, TakesLong
+from policy_sched.framework import PostFilterResult
+from policy_sched.framework.evaluate import Evaluation, FilteredNodes
+from policy_sched.framework.runtime import Hook, Runner
 from policy_sched.instance import observability
 from policy_sched.language.values import remaining
-from policy_sched.scheduler import Attempt, Bind, Decision, Profile, Scheduler
-from policy_sched.scheduler.setup import Assembly
+from policy_sched.model import PodInfo
+from policy_sched.scheduler import (
+    Attempt,
+    Bind,
+    Decision,
+    GroupDecision,
+    Preempt,
+    Profile,
+    Reject,
+    Scheduler,
+    diagnosed,
+    no_node_fits,
+)
 
-SHARE: Final = 0.1
-"""The part of the time since the first audit that audits take at most."""
-DIFFERENT: Final = frozenset({"moved", "unschedulable", "error"})
+WINDOW: Final = 1.0
+"""Seconds whose share may be spent at once: a quiet hour is not saved up for a busy second."""
+EXAMPLES: Final = 10
+"""Differences that are kept of each policy."""
+SKIPPED: Final = "skipped"
+DIFFERENT: Final = frozenset({"moved", "unschedulable", "schedulable", "victims", "error"})
+"""Results that are logged, and kept as examples."""
+
+Audited = Callable[[str], Mapping[str, Profile]]
+"""From a schedulerName to what is audited there, by name, and the profile in which it decides."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What another profile makes of a pod that was decided.
+
+    ``node``: where it would go, or which one victims would leave. ``why``: in words; with SKIPPED
+    the reason, in one word.
+    """
+
+    result: str
+    node: str = ""
+    why: str = ""
+
+
+class Example(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A decision that would have been another one; ``time``: seconds since 1970."""
+
+    time: float
+    pod: str
+    result: str
+    node: str = ""
+    """The node that was chosen, or that victims left; empty for none."""
+    better: str = ""
+    why: str = ""
+
+
+class Share:
+    """A part of the time, over a window that moves.
+
+    What is not spent within the window is lost, what is spent too much is waited for.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._at = now
+        self._credit = 0.0
+
+    def is_left(self, share: float, now: float) -> bool:
+        """Return whether something may be spent at that time, in seconds."""
+        earned = self._credit + share * (now - self._at)
+        self._credit, self._at = min(earned, share * WINDOW), now
+        return share > 0 and self._credit >= 0
+
+    def spend(self, seconds: float) -> None:
+        """Take time."""
+        self._credit -= seconds
 
 
 class Audits:
-    """Evaluates the audited policies of a scheduler's profiles, from now on.
+    """Evaluates what is audited beside what decides, from now on.
 
-    ``counts``: by profile, policy and result. ``log``: is told what would have been different.
+    ``share`` returns the part of the time that may be taken. ``counts`` of ``families``: by
+    profile, policy and result. ``log``: is told what would have been different. ``now``: ns since
+    1970.
     """
 
     def __init__(
         self,
         scheduler: Scheduler,
-        assembly: Assembly,
-        counts: MutableMapping[tuple[str, ...], float],
+        audited: Audited,
+        families: observability.PolicyMetrics,
         log: observability.DecisionLog,
+        share: Callable[[], float],
     ) -> None:
         self._scheduler = scheduler
-        self._assembly = assembly
-        self._counts = counts
+        self._audited = audited
+        self._counts = families.audit_decisions_total.values
+        self._reasons = families.audit_skipped_total.values
         self._log = log
-        self._began = scheduler.observers.timer()
-        self._spent = 0.0
+        self._share = share
+        self._spent = Share(scheduler.observers.timer())
+        self._examples: dict[tuple[str, str], deque[Example]] = {}
         scheduler.observers.decided.append(self._decided)
+        scheduler.observers.group_decided.append(self._group_decided)
+
+    def document(self) -> dict[str, Any]:
+        """Return what was counted of what is audited now, and the last differences."""
+        listed = []
+        for profile in self._scheduler.profiles:
+            for policy in self._audited(profile):
+                key = profile, policy
+                listed.append(
+                    {
+                        "profile": profile,
+                        "policy": policy,
+                        "decisions": _of(self._counts, key),
+                        "skipped": _of(self._reasons, key),
+                        "examples": msgspec.to_builtins([*self._examples.get(key, ())]),
+                    }
+                )
+        return {"share": self._share(), "audits": listed}
+
+    def _group_decided(self, decision: GroupDecision, _start: float) -> None:
+        for member in decision.members:
+            for policy in self._audited(member.attempt.queued.info.scheduler_name):
+                self._count(member.attempt, policy, Verdict(SKIPPED, why="group"), "")
 
     def _decided(self, attempt: Attempt, decision: Decision, _start: float) -> None:
-        name = attempt.queued.info.scheduler_name
-        audits = self._assembly.audits.get(name)
-        if not audits or not isinstance(decision, Bind) or attempt.queued.info.may_use_devices:
+        audited = self._audited(attempt.queued.info.scheduler_name)
+        if not audited or _is_made_again(attempt, self._scheduler):
             return
-        timer, pod = self._scheduler.observers.timer, attempt.queued.info.key
-        for policy, profile in audits.items():
-            start = timer()
-            result, better = "skipped", ""
-            if self._spent <= SHARE * (start - self._began):
-                result, better = self._result(attempt, decision, profile)
-                self._spent += timer() - start
-            key = (name, policy, result)
-            self._counts[key] = self._counts.get(key, 0) + 1
-            if result in DIFFERENT:
-                self._log.write(
-                    observability.INFO,
-                    "An audited policy would have decided differently",
-                    pod=pod,
-                    policy=policy,
-                    result=result,
-                    node=decision.node,
-                    **({"better": better} if better else {}),
-                )
+        timer, node = self._scheduler.observers.timer, getattr(decision, "node", "")
+        start = timer()
+        why = _why_skipped(attempt, self._scheduler)
+        if not why and not self._spent.is_left(self._share(), start):
+            why = "share"
+        for policy, profile in audited.items():
+            verdict = Verdict(SKIPPED, why=why)
+            if not why:
+                verdict = judged(self._scheduler, attempt, decision, profile)
+            self._count(attempt, policy, verdict, node)
+        if not why:
+            self._spent.spend(timer() - start)
 
-    def _result(self, attempt: Attempt, decision: Bind, profile: Profile) -> tuple[str, str]:
-        """Return the result, and the better node or the error if there is one."""
-        steps, budget = remaining(), self._scheduler.handle.budget
-        exceeded, total, paid = steps.exceeded, steps.total, dict(vars(budget))
+    def _count(self, attempt: Attempt, policy: str, verdict: Verdict, node: str) -> None:
+        pod = attempt.queued.info
+        profile, result = pod.scheduler_name, verdict.result
+        self._counts[profile, policy, result] += 1
+        if result == SKIPPED:
+            self._reasons[profile, policy, verdict.why] += 1
+        if result not in DIFFERENT:
+            return
+        example = Example(
+            self._scheduler.handle.now() / 1e9, pod.key, result, node, verdict.node, verdict.why
+        )
+        self._examples.setdefault((profile, policy), deque(maxlen=EXAMPLES)).append(example)
+        facts = msgspec.to_builtins(example)
+        del facts["time"]
+        text = "An audited policy would have decided differently"
+        self._log.write(observability.INFO, text, profile=profile, policy=policy, **facts)
+
+
+def _of(values: Mapping[tuple[str, ...], float], key: tuple[str, str]) -> dict[str, int]:
+    """Return the counts of a policy by their last label."""
+    return {last: int(n) for (*first, last), n in sorted(values.items()) if (*first,) == key}
+
+
+def _is_made_again(attempt: Attempt, scheduler: Scheduler) -> bool:
+    """Return whether the decision is dropped, as it took too long where it blocks others."""
+    return attempt.brief and (scheduler.handle.budget.exceeded or remaining().exceeded)
+
+
+def _why_skipped(attempt: Attempt, scheduler: Scheduler) -> str:
+    """Return why a pod is not compared, in one word; empty if it is."""
+    if attempt.queued.info.may_use_devices:
+        return "devices"  # what their search learns of a claim is kept for the next attempt
+    if attempt.profile.extenders:
+        return "extenders"
+    return "" if scheduler.cache.nodes.row_of else "nodes"
+
+
+def judged(scheduler: Scheduler, attempt: Attempt, decision: Decision, profile: Profile) -> Verdict:
+    """Return what another profile makes of a pod; nothing that decisions read is changed."""
+    budget, steps = scheduler.handle.budget, remaining()
+    with _put_back(scheduler.handle):
+        budget.exceeded = steps.exceeded = False
         try:
-            evaluation = profile.evaluator.evaluate(attempt.queued.info)
+            verdict = _Comparison(scheduler, attempt, profile).with_decision(decision)
         except TakesLong:
-            return "skipped", ""
+            return Verdict(SKIPPED, why="long")
         except PluginError as error:
-            return "error", str(error)
-        finally:
-            steps.exceeded, steps.total = exceeded, total
-            vars(budget).update(paid)
+            verdict = Verdict("error", why=str(error))
+        if attempt.brief and (budget.exceeded or steps.exceeded):
+            return Verdict(SKIPPED, why="long")
+        return verdict
+
+
+@contextmanager
+def _put_back(handle: framework.Handle) -> Iterator[None]:
+    """Put the budget and the steps of the attempt back at the end."""
+    steps, budget = remaining(), handle.budget
+    exceeded, total, paid = steps.exceeded, steps.total, dict(vars(budget))
+    try:
+        yield
+    finally:
+        steps.exceeded, steps.total = exceeded, total
+        vars(budget).update(paid)
+
+
+class _Comparison:
+    """One pod that was decided, and the profile that is asked what it would have done."""
+
+    def __init__(self, scheduler: Scheduler, attempt: Attempt, profile: Profile) -> None:
+        self._scheduler = scheduler
+        self._attempt = attempt
+        self._profile = profile
+        self._names = scheduler.cache.nodes.names
+
+    def with_decision(self, decision: Decision) -> Verdict:
+        """Return the verdict. Raises PluginError, and TakesLong for a brief attempt."""
+        evaluation = self._profile.evaluator.evaluate(self._attempt.queued.info)
         if evaluation.broken is not None:
-            return "error", str(evaluation.broken)
+            return Verdict("error", why=str(evaluation.broken))
+        if isinstance(decision, Bind):
+            return self._with_binding(decision, evaluation)
+        if evaluation.scoring is not None:
+            total = evaluation.scoring.total
+            best = np.flatnonzero(total == total.max())
+            return Verdict("schedulable", self._names[best.item(0)])
+        if not decision.status.rejected:
+            return Verdict("unschedulable", why=self._reasons(evaluation))
+        return self._with_victims(decision, evaluation)
+
+    def _with_binding(self, decision: Bind, evaluation: Evaluation) -> Verdict:
         if evaluation.scoring is None:
-            return "unschedulable", ""
-        totals = evaluation.scoring.total
+            return Verdict("unschedulable", why=self._reasons(evaluation))
+        total = evaluation.scoring.total
         # Where nodes are sampled, other ones were not looked at.
         rows = decision.evaluation.filtering.feasible_rows()
-        best = rows[totals[rows] == totals[rows].max()]
-        if totals[decision.row] < 0 or decision.row not in best:
-            feasible = totals[best[0]] >= 0
-            return "moved", self._scheduler.cache.nodes.names[best[0]] if feasible else ""
-        return ("same" if best.size == 1 else "tie"), ""
+        best = rows[total[rows] == total[rows].max()]
+        own, most = total[decision.row], total[best[0]]
+        if own < 0:
+            why = evaluation.filtering.status_of(decision.row).message()
+            return Verdict("moved", self._names[best[0]] if most >= 0 else "", why)
+        if decision.row not in best:
+            return Verdict("moved", self._names[best[0]], f"scores {most}, {decision.node} {own}")
+        return Verdict("same" if best.size == 1 else "tie")
+
+    def _reasons(self, evaluation: Evaluation) -> str:
+        return diagnosed(evaluation, self._scheduler.cache.nodes.live_count).message()
+
+    def _with_victims(self, decision: Preempt | Reject, evaluation: Evaluation) -> Verdict:
+        """Compare the victims with those that the other profile finds."""
+        other = self._searched(self._profile, evaluation)
+        decided = decision if isinstance(decision, Preempt) else None
+        if other is None and decided is None:
+            return Verdict("same")
+        names = " ".join(sorted(pod.key for pod in other.victims)) if other else "no pod"
+        verdict = Verdict("victims", other.node if other else "", f"evicts {names}")
+        if other is None or decided is None:
+            return verdict
+        if _eviction(other) == _eviction(decided):
+            return Verdict("same")
+        there = None if other.elsewhere is None else other.elsewhere(decided.node)
+        as_good = there is not None and there.as_good and there.victims == decided.victims
+        return (
+            replace(verdict, result="tie") if as_good or self._began_elsewhere(other) else verdict
+        )
+
+    def _began_elsewhere(self, other: Preempt) -> bool:
+        """Return whether what decides finds the same where its search begins with that node."""
+        state = self._attempt.state
+        filtering = state.read(FilteredNodes)
+        if filtering is None:
+            return False
+        again = self._searched(self._attempt.profile, Evaluation(state, filtering))
+        return again is not None and _eviction(again) == _eviction(other)
+
+    def _searched(self, profile: Profile, evaluation: Evaluation) -> Preempt | None:
+        """Search for victims; the state of the random source is as before."""
+        random, pipeline = self._scheduler.handle.random, profile.pipeline
+        if not pipeline.at("post_filter"):
+            return None
+        hooks = {**pipeline.hooks, "post_filter": tuple(map(_idle, pipeline.at("post_filter")))}
+        searching = replace(profile, runner=Runner(replace(pipeline, hooks=hooks)))
+        trial = Attempt(self._attempt.queued, searching, evaluation.state.clone(), brief=True)
+        state = random.getstate()
+        try:
+            found = no_node_fits(trial, evaluation, self._scheduler.cache.nodes.live_count)
+        finally:
+            random.setstate(state)
+        return found if isinstance(found, Preempt) else None
+
+
+def _eviction(found: Preempt) -> tuple[str, tuple[PodInfo, ...]]:
+    return found.node, found.victims
+
+
+def _idle(hook: Hook) -> Hook:
+    """Return a PostFilter plugin of whose result nothing is to be done."""
+
+    def search(*args: object) -> object:
+        result = hook.function(*args)
+        return replace(result, then=None) if isinstance(result, PostFilterResult) else result
+
+    return replace(hook, function=search)

@@ -22,7 +22,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import aiohttp
 import numpy.ma  # noqa: F401 - else the first pod for which np.unique runs imports it, in 40 ms
@@ -59,6 +59,9 @@ from policy_sched.scheduler import (
 )
 from policy_sched.scheduler.setup import ENDED, Reloader, assemble_with_assembly
 
+if TYPE_CHECKING:
+    from policy_sched.instance.app.audit import Audits
+
 T = TypeVar("T")
 Choice: TypeAlias = Decision | GroupDecision | None
 
@@ -68,6 +71,8 @@ LONG: Final = SECOND // 4
 """Nanoseconds of a decision in vain after which others that take long are put off as long."""
 FURTHEST: Final = 60 * SECOND
 """Nanoseconds that a pod is put off at most."""
+SHARE: Final = 0.1
+"""The part of the time that audits take at most, unless --audit-share says otherwise."""
 CLOSING = "the scheduler is shutting down"
 
 
@@ -151,7 +156,10 @@ class Instance(ABC):
 
     patience = 60.0
     """Seconds in which the inputs of new policies must be listed, else the reload is refused."""
-    _audits = False
+    audit_share = SHARE
+    """The part of the time that audits take at most."""
+    audits: Audits | None = None
+    """What is audited beside what decides; None until something is."""
     turns_apart = 0.0
     """Seconds between two turns of the event loop in which there is nothing to do but to wait."""
 
@@ -313,13 +321,18 @@ class Instance(ABC):
 
     def _audit(self) -> None:
         """Evaluate audited policies beside what decides, from the first that there is on."""
-        if self._audits or not self.reloader.assembly.audits:
+        assembly = self.reloader.assembly
+        if self.audits is not None or not assembly.audits:
             return
         from policy_sched.instance.app.audit import Audits  # noqa: PLC0415 - only where it is used
 
-        self._audits = True
-        counts = self.metrics.policies.audit_decisions_total.values
-        Audits(self.scheduler, self.reloader.assembly, counts, self.log)
+        self.audits = Audits(
+            self.scheduler,
+            lambda profile: assembly.audits.get(profile, {}),
+            self.metrics.policies,
+            self.log,
+            lambda: self.audit_share,
+        )
 
     def close(self) -> None:
         """Close the cluster, the connections to extenders, and the decision log."""

@@ -96,6 +96,7 @@ class Endpoints:
             "/metrics/slis": self._healths,
             "/configz": self._configz,
             "/policies": self._policies,
+            "/audits": self._audits,
             "/version": self._version,
             "/statusz": self._statusz,
             "/flagz": self._flagz,
@@ -234,6 +235,9 @@ class Endpoints:
 
     async def _policies(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
         return _json(pages.policies(self._offered.instance.reloader.store))
+
+    async def _audits(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
+        return _json(pages.audits(self._offered.instance))
 
     async def _version(self, _request: web.BaseRequest, _caller: Caller) -> web.Response:
         return _json(pages.version())

@@ -87,6 +87,13 @@ def policies(store: PolicyStore) -> PageData:
     }
 
 
+def audits(instance: Instance) -> PageData:
+    """Return the document at /audits: what audited policies would have changed."""
+    if instance.audits is None:
+        return {"share": instance.audit_share, "audits": []}
+    return instance.audits.document()
+
+
 def go_duration(nanoseconds: int) -> str:
     """Return a duration in Go's format: ``15s``, ``10m0s``, ``1.5s``, ``250ms``."""
     if 0 < nanoseconds < 1_000_000_000:

@@ -56,6 +56,7 @@ class PolicyMetrics(Families, table="policies"):
     quota_status_writes_total: NumberFamily
     evictions_total: NumberFamily
     audit_decisions_total: NumberFamily
+    audit_skipped_total: NumberFamily
     decision_log_lost_lines: NumberFamily
     build_info: NumberFamily
 

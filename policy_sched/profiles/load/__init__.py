@@ -47,6 +47,7 @@ from policy_sched.profiles.load.policies import (
     LoadedPolicy as LoadedPolicy,
     beyond_ceiling as beyond_ceiling,
     duplicate_names as duplicate_names,
+    enforced as enforced,
     experiment_shape as experiment_shape,
     merge_over as merge_over,
     merge_params as merge_params,

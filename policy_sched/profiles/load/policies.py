@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic.alias_generators import to_snake
@@ -366,6 +366,14 @@ _AUDITED: Final = frozenset(
     | {"filter", "score", "measures"}
 )
 """Sections that a policy with `enforcement: Audit` may have."""
+
+
+def enforced(policy: LoadedPolicy) -> LoadedPolicy:
+    """Return a policy as it is once it decides."""
+    if policy.model.spec.enforcement == "Enforce":
+        return policy
+    spec = policy.model.spec.model_copy(update={"enforcement": "Enforce"})
+    return replace(policy, model=policy.model.model_copy(update={"spec": spec}))
 
 
 def not_audited(spec: models.PolicySpec) -> Iterator[models.ModelProblem]:

@@ -57,6 +57,8 @@ class PolicyFiles(msgspec.Struct, frozen=True):
     """The most that a policy's annotation may let its rules cost."""
     feature_gates: Mapping[str, bool] = msgspec.field(default_factory=dict)
     """Those that come before the configuration's."""
+    enforce_audits: bool = False
+    """Whether policies that are audited decide, as in tests of them."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -98,6 +100,8 @@ class PolicyFiles(msgspec.Struct, frozen=True):
     def compile(self) -> Compilation:
         """Load, resolve and compile everything; every problem of every file is reported."""
         read, problems_read = load.read_policies(self.policies)
+        if self.enforce_audits:
+            read = tuple(map(load.enforced, read))
         policies = tuple(policy for policy in read if policy.sound)
         problems_read += load.beyond_ceiling(policies, self.max_cost_limit)
         problems = [*problems_read, *self._empty_paths(policies, problems_read)]

@@ -70,9 +70,7 @@ class Assembly:
             for ready in plans
         }
         audits = {
-            ready.plan.scheduler_name: {
-                name: self._audit(name, audit, generation) for name, audit in ready.audits.items()
-            }
+            ready.plan.scheduler_name: self._audited(ready, generation)
             for ready in plans
             if ready.audits
         }
@@ -83,12 +81,20 @@ class Assembly:
         """The profiles of audited policies now in force, by schedulerName and policy."""
         return self._current.audits
 
-    def _audit(self, policy: str, ready: CompiledPlan, generation: int) -> Profile:
-        """Return a profile with plugins of its own that is evaluated and decides nothing."""
-        current = self._current.audits.get(ready.plan.scheduler_name, {}).get(policy)
+    def _audited(self, ready: CompiledPlan, generation: int) -> dict[str, Profile]:
+        """Return the profiles of a plan's audited policies; they are evaluated, and decide nothing.
+
+        Plugins that are the same are shared with the profile that decides.
+        """
+        name = ready.plan.scheduler_name
+        current = self._current.profiles.get(name)
         if current is not None and current.pipeline.content_hash == ready.content_hash:
-            return current
-        pipeline = build_pipeline(ready, self._handle, generation, PluginCache())
+            return self._current.audits[name]
+        return {policy: self.beside(audit, generation) for policy, audit in ready.audits.items()}
+
+    def beside(self, ready: CompiledPlan, generation: int = 1) -> Profile:
+        """Return a profile that looks at all nodes and measures nothing."""
+        pipeline = build_pipeline(ready, self._handle, generation, self._made)
         runner = Runner(pipeline)
         evaluator = Evaluator(
             runner, self._handle.nodes, cached=self._cached, nominations=self._nominations

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from policy_sched.errors import PolicyError
+from policy_sched.framework import Code, Status
 from policy_sched.instance.app import EmbeddedInstance, Sources
-from policy_sched.instance.app.audit import Audits
-from policy_sched.instance.observability import DecisionLog
-from policy_sched.model import PodInfo
+from policy_sched.instance.app.audit import Audits, Share
+from policy_sched.instance.http.status_pages import audits
+from policy_sched.instance.observability import DecisionLog, PolicyMetrics
+from policy_sched.model import PodInfo, QueuedPod
 from policy_sched.profiles.reload import PolicyFiles
-from policy_sched.scheduler import Bind, Decision, Reject
+from policy_sched.scheduler import Attempt, Bind, Decision, Preempt, Profile, Reject
 from policy_sched.scheduler.setup import assemble_with_assembly, read
 from policy_sched.testing import make_node, make_pod
+from tests import finite
+from tests.examples import scaled
 
 NODES = ("a", "b", "c")
+CPUS = ("100m", "1", "2", "9")
+PRIORITIES = (0, 1, 5)
+ARRIVALS = finite.of(*((cpu, priority) for cpu in CPUS for priority in PRIORITIES)).strategy()
 POLICY = """\
 apiVersion: policysched.dev/v1alpha1
 kind: Policy
@@ -52,8 +62,11 @@ class Audited:
 
     def __init__(self, configuration: str | None, files: list[str], *, audits: bool = True) -> None:
         plans, _ = read(configuration, files)
-        self.scheduler, assembly = assemble_with_assembly(plans, seed=7)
-        self.counts: dict[tuple[str, ...], float] = {}
+        self.scheduler, self.assembly = assemble_with_assembly(plans, seed=7)
+        self.others: dict[str, Profile] = {}
+        self.families = PolicyMetrics()
+        self.counts = self.families.audit_decisions_total.values
+        self.share = 0.1
         self.lines: list[dict[str, Any]] = []
         self.time = 0.0
         self.scheduler.observers.timer = lambda: self.time
@@ -61,7 +74,13 @@ class Audited:
             self.scheduler.cache.add_node(make_node(name, cpu="4"))
         if audits:
             log = DecisionLog(self.lines.append, lambda: 0)
-            Audits(self.scheduler, assembly, self.counts, log)
+            self.audits = Audits(
+                self.scheduler,
+                lambda profile: {**self.assembly.audits.get(profile, {}), **self.others},
+                self.families,
+                log,
+                lambda: self.share,
+            )
 
     def decide(self, *cpus: str) -> list[str]:
         """Decide pods with these requests; return their nodes."""
@@ -72,6 +91,12 @@ class Audited:
             assert outcome is not None
             nodes.append(outcome.node)
         return nodes
+
+    def examples(self, name: str) -> list[dict[str, Any]]:
+        """Return the examples of what is audited."""
+        listed = self.audits.document()["audits"]
+        (found,) = [row["examples"] for row in listed if row["policy"] == name]
+        return list(found)
 
     def results(self, name: str) -> dict[str, float]:
         """Return the counts of a policy by result."""
@@ -93,12 +118,12 @@ def test_each_policy_is_judged_by_itself_and_decides_nothing(tmp_path: Path) -> 
     assert audited.decide(*cpus) == nodes
     bound = [node for node in nodes if node]
     assert len(bound) == len(cpus) - 1
-    assert audited.results("Nowhere") == {"unschedulable": len(bound)}
+    assert audited.results("Nowhere") == {"unschedulable": len(bound), "same": 1}
     only = audited.results("OnlyA")
-    assert only.get("same", 0) == bound.count("a")
+    assert only["same"] == bound.count("a") + 1
     assert only["moved"] == len(bound) - bound.count("a")
     assert set(audited.results("Harmless")) <= {"same", "tie"}
-    assert sum(audited.results("LikesB").values()) == len(bound)
+    assert sum(audited.results("LikesB").values()) == len(cpus)
     line = next(line for line in audited.lines if line.get("policy") == "OnlyA")
     assert line["result"] == "moved"
     assert line["node"] in {"b", "c"}
@@ -180,6 +205,9 @@ def test_a_reload_begins_an_audit_and_ends_it(tmp_path: Path) -> None:
     config(tmp_path, "Nowhere")
     instance.reload(store.prepare(), "test")
     assert isinstance(decision("p"), Bind)
+    (shown,) = audits(instance)["audits"]
+    assert (shown["policy"], shown["decisions"]) == ("Nowhere", {"unschedulable": 1})
+    assert [example["pod"] for example in shown["examples"]] == ["default/p"]
     policy(tmp_path, "Nowhere", FILTER % "''", "Enforce")
     instance.reload(store.prepare(), "test")
     assert isinstance(decision("q"), Reject)
@@ -191,4 +219,155 @@ def test_a_reload_begins_an_audit_and_ends_it(tmp_path: Path) -> None:
     assert 'policy="Nowhere"' in counted
     assert 'result="unschedulable"' in counted
     assert counted.endswith(" 1.0")
+    assert audits(instance)["audits"] == []  # it decides by now
     instance.close()
+
+
+def beside(configuration: str | None, files: list[str], own: Audited) -> None:
+    """Audit another set beside the one of a scheduler."""
+    plans, _ = read(configuration, files)
+    own.others["Other"] = own.assembly.beside(plans[0])
+
+
+def test_a_set_that_lets_pods_in_is_told(tmp_path: Path) -> None:
+    """A pod that found no node would have had one."""
+    file = policy(tmp_path, "Nowhere", FILTER % "''", "Enforce")
+    own = Audited(config(tmp_path, "Nowhere"), [file])
+    beside(None, [], own)
+    assert own.decide("1", "9") == ["", ""]
+    assert own.results("Other") == {"schedulable": 1, "same": 1}
+    (example,) = own.examples("Other")
+    assert (example["result"], example["pod"]) == ("schedulable", "default/p0")
+    assert example["better"] in NODES
+    assert "node" not in example
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_a_search_for_victims_begins_is_no_difference(tmp_path: Path, seed: int) -> None:
+    """Three nodes are as good as each other: the same, or a tie."""
+    file = policy(tmp_path, "Harmless", "filter: [{expression: 'true', message: never}]")
+    own = Audited(config(tmp_path, "Harmless"), [file])
+    for name in NODES:
+        running = make_pod(f"on-{name}", cpu="4", node_name=name, priority=1)
+        own.scheduler.cache.add_pod(PodInfo.of(running))
+    own.scheduler.handle.random.seed(seed)
+    own.scheduler.add_pod(PodInfo.of(make_pod("urgent", cpu="1", priority=9)))
+    outcome = own.scheduler.schedule_one()
+    assert outcome is not None
+    assert isinstance(outcome.decision, Preempt)
+    ((result, count),) = own.results("Harmless").items()
+    assert (count, result in {"same", "tie"}) == (1, True)
+
+
+def test_other_victims_are_a_difference(tmp_path: Path) -> None:
+    """The pod on the node that is left has a higher priority: it goes only where it must."""
+    file = policy(tmp_path, "OnlyA", FILTER % "'a'")
+    own = Audited(config(tmp_path, "OnlyA"), [file])
+    for name, priority in zip(NODES, (5, 1, 1), strict=True):
+        running = make_pod(f"on-{name}", cpu="4", node_name=name, priority=priority)
+        own.scheduler.cache.add_pod(PodInfo.of(running))
+    own.scheduler.add_pod(PodInfo.of(make_pod("urgent", cpu="1", priority=9)))
+    outcome = own.scheduler.schedule_one()
+    assert outcome is not None
+    assert isinstance(outcome.decision, Preempt)
+    assert outcome.decision.node != "a"
+    assert own.results("OnlyA") == {"victims": 1}
+    (example,) = own.examples("OnlyA")
+    assert (example["better"], example["why"]) == ("a", "evicts default/on-a")
+
+
+def test_a_quiet_hour_is_not_saved_up(tmp_path: Path) -> None:
+    """After it the share is that of a second, and what was spent too much is waited for."""
+    del tmp_path
+    share = Share(0.0)
+    assert share.is_left(0.1, 0.0)
+    share.spend(0.5)
+    assert not share.is_left(0.1, 4.0)
+    assert share.is_left(0.1, 5.0)
+    assert share.is_left(0.1, 3605.0)
+    share.spend(0.11)
+    assert not share.is_left(0.1, 3605.0)
+    assert not Share(0.0).is_left(0.0, 1.0)
+
+
+def test_all_policies_of_a_pod_are_judged_or_none(tmp_path: Path) -> None:
+    """So that their counts are of the same pods; what was skipped has its reason."""
+    names = ("Nowhere", "Harmless")
+    files = [
+        policy(tmp_path, "Nowhere", FILTER % "''"),
+        policy(tmp_path, "Harmless", "filter: [{expression: 'true', message: never}]"),
+    ]
+    own = Audited(config(tmp_path, *names), files)
+    ticks = iter(range(1000))
+    own.scheduler.observers.timer = lambda: float(next(ticks))
+    own.decide(*["100m"] * 20)
+    skipped = {name: own.results(name)["skipped"] for name in names}
+    assert skipped["Nowhere"] == skipped["Harmless"] > 0
+    listed = {row["policy"]: row for row in own.audits.document()["audits"]}
+    assert listed["Nowhere"]["skipped"] == {"share": skipped["Nowhere"]}
+    assert sum(listed["Nowhere"]["decisions"].values()) == 20
+
+
+def test_without_a_share_nothing_is_evaluated(tmp_path: Path) -> None:
+    """--audit-share 0 counts all pods as skipped."""
+    own = Audited(config(tmp_path, "Nowhere"), [policy(tmp_path, "Nowhere", FILTER % "''")])
+    own.share = 0.0
+    own.decide("1", "1")
+    assert own.results("Nowhere") == {"skipped": 2}
+
+
+def test_the_last_ten_differences_are_kept(tmp_path: Path) -> None:
+    """With pod, nodes and why, the oldest first."""
+    own = Audited(config(tmp_path, "OnlyA"), [policy(tmp_path, "OnlyA", FILTER % "''")])
+    own.decide(*["100m"] * 12)
+    examples = own.examples("OnlyA")
+    assert [example["pod"] for example in examples] == [f"default/p{i}" for i in range(2, 12)]
+    assert {example["why"] for example in examples} == {"0/3 nodes are available: 3 elsewhere."}
+
+
+def test_pods_with_devices_are_skipped_and_named(tmp_path: Path) -> None:
+    """What a search for devices learns is kept, so it is not made."""
+    own = Audited(config(tmp_path, "Nowhere"), [policy(tmp_path, "Nowhere", FILTER % "''")])
+    claims = [{"name": "gpu", "resource_claim_name": "missing"}]
+    pod = PodInfo.of(make_pod("p", resource_claims=claims))
+    assert pod.may_use_devices
+    attempt = Attempt(QueuedPod(pod, 0, 0), own.scheduler.profiles["default-scheduler"])
+    own.scheduler.decide(attempt, own.scheduler.cache.nodes, Random(0))
+    for told in own.scheduler.observers.decided:
+        told(attempt, Reject(Status(Code.UNSCHEDULABLE), ""), 0.0)
+    assert own.families.audit_skipped_total.values["default-scheduler", "Nowhere", "devices"] == 1
+
+
+PROFILE_OF_HISTORIES = """\
+filter: [{expression: "pod.priority > 3 || node.name != 'n1'", message: kept free}]
+  score: {expression: "node.name == 'n2' ? 100 : 0"}
+"""
+
+
+@settings(max_examples=scaled(20), deadline=None)
+@given(data=st.data())
+def test_decisions_are_equal_with_and_without_audits(data: st.DataObject) -> None:
+    """Nodes, victims, messages and the state of all random sources, byte by byte."""
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        file = policy(root, "Audited", PROFILE_OF_HISTORIES)
+        plain, audited = Audited(None, []), Audited(config(root, "Audited"), [file])
+    steps = data.draw(st.lists(ARRIVALS, max_size=25))
+    for number, (cpu, priority) in enumerate(steps):
+        pod = make_pod(f"p{number}", cpu=cpu, priority=priority)
+        said = []
+        for world in (plain, audited):
+            world.scheduler.add_pod(PodInfo.of(pod))
+            outcome = world.scheduler.schedule_one()
+            assert outcome is not None
+            victims = [v.key for v in getattr(outcome.decision, "victims", ())]
+            said.append((outcome.node, outcome.message, victims))
+            for key in victims:
+                world.scheduler.release(key)
+        assert said[0] == said[1]
+    states = [
+        (w.scheduler.handle.random.getstate(), w.scheduler._rng.getstate())
+        for w in (plain, audited)
+    ]
+    assert states[0] == states[1]
+    assert sum(audited.results("Audited").values()) >= len(steps)

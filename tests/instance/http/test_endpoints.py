@@ -60,6 +60,7 @@ EVERYTHING = {
             "/metrics/slis",
             "/configz",
             "/policies",
+            "/audits",
             "/version",
             "/nothing",
         ),
@@ -188,7 +189,7 @@ def test_unauthenticated_and_unauthorized_callers_get_upstreams_messages(served:
     run_scenario(scenario)
 
 
-@pytest.mark.parametrize("path", ["/configz", "/policies", "/version", "/"])
+@pytest.mark.parametrize("path", ["/configz", "/policies", "/audits", "/version", "/"])
 def test_configuration_policies_and_version_are_json(served: Served, path: str) -> None:
     """Configuration, policies, version and the index."""
 
