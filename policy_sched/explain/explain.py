@@ -271,6 +271,8 @@ def explain(
     """
     name = by or pod.scheduler_name
     profile = scheduler.profiles.get(name)
+    if name == pod.scheduler_name:
+        profile = scheduler.profile_of(pod)
     before = skipped(profile.extenders) if profile is not None else {}
     random = scheduler.handle.random
     state = random.getstate()  # plugins choose among equals, and are to choose so afterwards, too

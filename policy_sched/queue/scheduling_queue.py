@@ -11,7 +11,7 @@ each group of pods that the same plugins rejected, so that one event for 10,000 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Final, TypeAlias
 
@@ -359,23 +359,23 @@ class SchedulingQueue:
         sort_key: Callable[[QueuedPod], SortKey] | None = None,
         order: QueueOrder | None = None,
         helps: Callable[[Rejection], bool] | None = None,
-        regate: Container[str] = (),
+        regate: Callable[[PodInfo], bool] | None = None,
     ) -> None:
         """Replace the policies; pods in flight are judged when they return.
 
         ``sort_key``: another order, with ``order`` of several queues; None leaves both as they are.
         ``helps`` tells of pods that were
         rejected or are gated, group by group, whether the reload may help them; the others stay
-        untouched. ``regate``: profiles whose PreEnqueue plugins are others now, for pods that are
-        ready or back off.
+        untouched. ``regate`` tells of pods that are ready or back off whether their PreEnqueue
+        plugins are others now.
         """
         self._gate, self.hints = gate, hints.instead_of(self.hints)
         now = self._clock()
         if sort_key is not None:
             self._order_by(sort_key, order)
-        if gate is not None and regate:
+        if gate is not None and regate is not None:
             for queued in [*self._active.ordered(), *self._backoff]:
-                if queued.info.scheduler_name in regate and (plugin := gate(queued.info, "")):
+                if regate(queued.info) and (plugin := gate(queued.info, "")):
                     self._take_out(queued)
                     self._keep_gated(queued, plugin, POLICY_RELOAD.label, now)
         for queued in self._unschedulable_pods.of_groups(

@@ -13,6 +13,7 @@ from policy_sched.scheduler.attempt import (
     Profile as Profile,
     Reject as Reject,
 )
+from policy_sched.scheduler.canary import Canary as Canary
 from policy_sched.scheduler.event_handlers import (
     ClusterChange as ClusterChange,
     free_claims as free_claims,

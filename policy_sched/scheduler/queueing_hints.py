@@ -21,6 +21,7 @@ from policy_sched.framework import EXTENDER, Code, Status
 from policy_sched.framework.runtime import Hook, Runner
 from policy_sched.queue import Gate, HintTable, QueueOrder, SchedulingQueue, SortKey, Timing
 from policy_sched.scheduler.attempt import Profile
+from policy_sched.scheduler.canary import Canary, side_hint
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -136,16 +137,20 @@ def first_objection(runner: Runner, pod: model.PodInfo, first: str = "") -> Stat
     return runner.run("pre_enqueue", pod, hooks=hooks).status
 
 
-def objection(profiles: Mapping[str, Profile], pod: model.PodInfo, first: str = "") -> Status:
+ProfileOf: TypeAlias = Callable[[model.PodInfo], Profile | None]
+"""Returns the profile that decides a pod; None if there is none of that name any more."""
+
+
+def objection(profile_of: ProfileOf, pod: model.PodInfo, first: str = "") -> Status:
     """Run the PreEnqueue plugins of a pod's profile; without a profile the pod has to wait."""
-    profile = profiles.get(pod.scheduler_name)
+    profile = profile_of(pod)
     if profile is None:
         return Status(Code.UNSCHEDULABLE, (no_profile(pod),), NO_PROFILE)
     return first_objection(profile.runner, pod, first)
 
 
 def worth_judging(
-    uids: Iterable[str], queue: SchedulingQueue, profiles: Mapping[str, Profile]
+    uids: Iterable[str], queue: SchedulingQueue, profile_of: ProfileOf
 ) -> Iterator[str]:
     """Yield the pods of a group that another pod of it may help.
 
@@ -158,10 +163,11 @@ def worth_judging(
         if queued is None:
             continue
         name, plugin = queued.info.scheduler_name, queued.gated_by
-        if plugin and name in profiles:
+        profile = profile_of(queued.info) if plugin else None
+        if profile is not None:
             stays = still.get((name, plugin))
             if stays is None:
-                runner = profiles[name].runner
+                runner = profile.runner
                 signature = runner.pipeline.signatures.get(plugin)
                 stays = still[name, plugin] = (
                     signature is not None
@@ -178,11 +184,13 @@ def no_profile(pod: model.PodInfo) -> str:
     return f'no profile has schedulerName "{pod.scheduler_name}" any more'
 
 
-def queue_gate(profiles: Mapping[str, Profile]) -> Gate:
+def queue_gate(profiles: Mapping[str, Profile], canary: Canary | None = None) -> Gate:
     """Return what runs the PreEnqueue plugins of a pod's profile."""
 
     def gate(pod: model.PodInfo, first: str) -> str:
         profile = profiles.get(pod.scheduler_name)
+        if canary is not None:
+            profile = canary.profile_of(pod) or profile
         if profile is None:
             return NO_PROFILE
         runner = profile.runner
@@ -192,29 +200,54 @@ def queue_gate(profiles: Mapping[str, Profile]) -> Gate:
 
 
 def queue_hints(
-    profiles: Mapping[str, Profile], earlier: dict[Hook, Events] | None = None
+    profiles: Mapping[str, Profile],
+    earlier: dict[Hook, Events] | None = None,
+    canary: Canary | None = None,
 ) -> HintTable:
     """Return the events that the profiles' plugins registered for, with their hints.
 
-    ``known``: the plugins whose events are known already; new ones are added, and those that are
-    in no profile any more are dropped.
+    ``earlier``: the plugins whose events are known already; new ones are added, and those that are
+    in no profile any more are dropped. With a ``canary`` the hints are those of a pod's side.
     """
     current: dict[Hook, Events] = {}
     earlier = {} if earlier is None else earlier
-    table = HintTable(
-        {n: _registered(profile, earlier, current) for n, profile in profiles.items()}
-    )
+    registered = {n: _registered(profile, earlier, current) for n, profile in profiles.items()}
+    if canary is not None:
+        for name, profile in canary.profiles.items():
+            candidate = _registered(profile, {**earlier, **current}, current)
+            registered[name] = _of_both(registered[name], candidate, canary.chosen)
+    table = HintTable(registered)
     earlier.clear()
     earlier.update(current)
     return table
 
 
+Registered: TypeAlias = dict[str, Iterable[model.ClusterEventWithHint]]
+
+
+def _of_both(
+    stable: Registered, candidate: Registered, chosen: Callable[[model.PodInfo], bool]
+) -> Registered:
+    """Return what the plugins of both sides of a profile registered for.
+
+    Where one name stands for different plugins, each of them has a say about the pods of its side.
+    """
+    both = {**stable, **candidate}
+    for plugin in stable.keys() & candidate.keys():
+        if stable[plugin] is not candidate[plugin]:
+            both[plugin] = (
+                *(side_hint(hint, lambda pod: not chosen(pod)) for hint in stable[plugin]),
+                *(side_hint(hint, chosen) for hint in candidate[plugin]),
+            )
+    return both
+
+
 def _registered(
     profile: Profile, earlier: Mapping[Hook, Events], current: dict[Hook, Events]
-) -> dict[str, Iterable[model.ClusterEventWithHint]]:
+) -> Registered:
     runner = profile.runner
     pipeline = runner.pipeline
-    registered: dict[str, Iterable[model.ClusterEventWithHint]] = {
+    registered: Registered = {
         hook.plugin: _ANYTHING for point in REJECTING for hook in pipeline.at(point)
     }
     if profile.evaluator.extended:

@@ -37,6 +37,7 @@ from policy_sched.scheduler.attempt import (
     Profile,
     Reject,
 )
+from policy_sched.scheduler.canary import Canary
 from policy_sched.scheduler.eviction import evict_for_group, prepare_candidate
 from policy_sched.scheduler.failure import (
     handle_scheduling_failure,
@@ -106,6 +107,8 @@ class Scheduler:
         self.cache = handle.cache
         self.queue = queue
         self.profiles = profiles
+        self.canary: Canary | None = None
+        """What decides some of the pods in place of `profiles`."""
         self.observers = Observers()
         self.decide: Decide = decide
         self.schedule_group: ScheduleGroup = schedule_group
@@ -131,9 +134,17 @@ class Scheduler:
         if self._new_members:
             self._requeue_siblings()
         queued = self.queue.pop()
-        return (
-            None if queued is None else Attempt(queued, self.profiles[queued.info.scheduler_name])
-        )
+        if queued is None:
+            return None
+        profile = self.profiles[queued.info.scheduler_name]
+        if self.canary is not None:
+            profile = self.canary.profile_of(queued.info) or profile
+        return Attempt(queued, profile)
+
+    def profile_of(self, pod: model.PodInfo) -> Profile | None:
+        """Return the profile that decides a pod, None if there is none of that name any more."""
+        canary = None if self.canary is None else self.canary.profile_of(pod)
+        return self.profiles.get(pod.scheduler_name) if canary is None else canary
 
     def choose(self, attempt: Attempt) -> Decision | GroupDecision | None:
         """Decide a pod, and the others of its group if they are placed together.
@@ -331,8 +342,9 @@ class Scheduler:
             pod = attempt.queued.info
             waiting = waiting_pods.get(pod.uid)
             if waiting is not None and not waiting.ended and pod.scheduler_name in profiles:
-                runner = self.profiles[pod.scheduler_name].runner
-                binding_cycle.permit_again(waiting, attempt, runner, self.handle)
+                profile = self.profiles[pod.scheduler_name]
+                if attempt.profile.pipeline.content_hash != profile.pipeline.content_hash:
+                    binding_cycle.permit_again(waiting, attempt, profile.runner, self.handle)
 
     def has_woken(self) -> bool:
         """Return whether an attempt that waits was woken, for which `run_due` is called then."""
@@ -459,7 +471,7 @@ class Scheduler:
             self._note_member(pod)
         queued = self.queue.add(pod)
         if queued.place is model.QueueState.GATED:
-            status = objection(self.profiles, pod, queued.gated_by)
+            status = objection(self.profile_of, pod, queued.gated_by)
             return Outcome(pod, None, message=status.message(), status=status)
         if pod.nominated_node_name:
             self.handle.nominator.nominate(pod, pod.nominated_node_name)
@@ -568,7 +580,7 @@ class Scheduler:
         """Pods came since the last time: once for each group, however many they were."""
         siblings = self.handle.groups.siblings
         for pod in self._new_members.values():
-            uids = worth_judging(siblings(pod), self.queue, self.profiles)
+            uids = worth_judging(siblings(pod), self.queue, self.profile_of)
             self.queue.move_among(uids, model.UNSCHEDULED_POD_ADD, pod)
         self._new_members.clear()
 

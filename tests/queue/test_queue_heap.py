@@ -134,9 +134,9 @@ class OrderedQueues(QueueMachine):
     def reload(self, order: bool, helps: bool, regate: bool) -> None:
         """The policies are loaded again; if their order is another one, all is sorted anew."""
         helpful = (lambda group: "Room" in group.rejected_by) if helps else None
-        profiles = ["default-scheduler"] if regate else ()
+        again_gated = (lambda _: True) if regate else None
         if not order:
-            self.queue.reload(gates, hint_table(), helps=helpful, regate=profiles)
+            self.queue.reload(gates, hint_table(), helps=helpful, regate=again_gated)
             return
         again, self.order = self.order, Numbers()
         for name in ("used", "strictly", "rank", "queue"):
@@ -147,7 +147,7 @@ class OrderedQueues(QueueMachine):
             sort_key=self.order.sort_key,
             order=self.order,
             helps=helpful,
-            regate=profiles,
+            regate=again_gated,
         )
 
     @rule()

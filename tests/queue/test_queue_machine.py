@@ -108,7 +108,7 @@ class QueueMachine(RuleBasedStateMachine):
             hint_table(),
             sort_key=by_priority if order else None,
             helps=(lambda group: "Room" in group.rejected_by) if helps else None,
-            regate=["default-scheduler"] if regate else (),
+            regate=lambda _: regate,
         )
 
     @invariant()

@@ -375,9 +375,9 @@ class TestReload:
         """Of the profiles whose PreEnqueue plugins are others now."""
         queue = make_queue()
         queue.add(info("p"))
-        queue.reload(lambda _pod, _first: "New", hint_table(), regate=["other"])
+        queue.reload(lambda _pod, _first: "New", hint_table(), regate=lambda _: False)
         assert names(queue.active()) == ["p"]
-        queue.reload(lambda _pod, _first: "New", hint_table(), regate=["default-scheduler"])
+        queue.reload(lambda _pod, _first: "New", hint_table(), regate=lambda _: True)
         assert names(queue.gated()) == ["p"]
         queue.reload(gates, hint_table())
         assert names(queue.active()) == ["p"]
@@ -387,9 +387,7 @@ class TestReload:
         queue = make_queue()
         queue.add(info("p"))
         answers = iter(["Broken"])
-        queue.reload(
-            lambda _pod, _first: next(answers, ""), hint_table(), regate=["default-scheduler"]
-        )
+        queue.reload(lambda _pod, _first: next(answers, ""), hint_table(), regate=lambda _: True)
         assert names([*queue.gated(), *queue.active(), *queue.backoff()]) == ["p"]
 
     def test_a_pod_in_flight_returns_under_the_new_policies(self) -> None:

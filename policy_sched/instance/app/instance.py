@@ -322,13 +322,13 @@ class Instance(ABC):
     def _audit(self) -> None:
         """Evaluate audited policies beside what decides, from the first that there is on."""
         assembly = self.reloader.assembly
-        if self.audits is not None or not assembly.audits:
+        if self.audits is not None or not assembly.current.audits:
             return
         from policy_sched.instance.app.audit import Audits  # noqa: PLC0415 - only where it is used
 
         self.audits = Audits(
             self.scheduler,
-            lambda profile: assembly.audits.get(profile, {}),
+            lambda profile: assembly.current.audits.get(profile, {}),
             self.metrics.policies,
             self.log,
             lambda: self.audit_share,

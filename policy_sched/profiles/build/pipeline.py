@@ -88,26 +88,35 @@ Key: TypeAlias = tuple[str, str, str]
 class PluginCache:
     """What plugins implement, by what they were made of, and programs over the tables.
 
-    A build begins, takes plugins by `get`, programs by `bound` and whole profiles by `keep`; once
+    A build begins, takes plugins by `get`, programs by `bound` and whole plans by `keep`; once
     its result is in force, `settle` drops what the build did not request.
     """
 
     def __init__(self) -> None:
         self._made: dict[Key, runtime.Implementations] = {}
-        self._used: set[Key] = set()
         self._bound: list[BoundProgram] = []
-        self._used_programs: list[BoundProgram] = []
+        self._parts: dict[str, _Parts] = {}
+        self._used = _Parts()
+        self._plans: set[str] = set()
+        self._asked = _Parts()
 
     def begin(self) -> None:
         """Clear the record of an earlier build's requests."""
-        self._used.clear()
-        self._used_programs = []
+        self._used, self._asked = _Parts(), _Parts()
+        self._plans.clear()
+
+    def built(self, plan: str) -> None:
+        """Note that what was requested since the last call is the plan's of that content hash."""
+        self._parts[plan], self._asked = self._asked, _Parts()
+        self._plans.add(plan)
 
     def bound(self, program: FusedProgram, handle: Handle) -> BoundProgram:
         """Return a program over a cluster's tables, with the columns that it keeps."""
-        same = [own for own in (*self._bound, *self._used_programs) if own.program is program]
+        known = (*self._bound, *self._used.programs)
+        same = [own for own in known if own.program is program]
         bound = same[0] if same else BoundProgram(program, handle)
-        self._used_programs.append(bound)
+        for parts in (self._used, self._asked):
+            parts.programs.append(bound)
         return bound
 
     def get(
@@ -124,17 +133,31 @@ class PluginCache:
             if foreign is not None:
                 plugin = runtime.checked(key[1], plugin, foreign)
             self._made[key] = plugin
-        self._used.add(key)
+        for parts in (self._used, self._asked):
+            parts.plugins.add(key)
         return plugin
 
-    def keep(self, profile: str) -> None:
-        """Request every plugin of a profile."""
-        self._used.update(key for key in self._made if key[0] == profile)
+    def keep(self, plan: str) -> None:
+        """Request everything of a plan that was built, by its content hash."""
+        parts = self._parts[plan]
+        self._used.plugins |= parts.plugins
+        self._used.programs += parts.programs
+        self._plans.add(plan)
 
     def settle(self) -> None:
         """Evict plugins that were not requested since the build began."""
-        self._made = {key: made for key, made in self._made.items() if key in self._used}
-        self._bound = self._used_programs
+        used = self._used.plugins
+        self._made = {key: made for key, made in self._made.items() if key in used}
+        self._bound = self._used.programs
+        self._parts = {plan: parts for plan, parts in self._parts.items() if plan in self._plans}
+
+
+@dataclass(slots=True)
+class _Parts:
+    """Plugins and programs that were requested."""
+
+    plugins: set[Key] = field(default_factory=set)
+    programs: list[BoundProgram] = field(default_factory=list)
 
 
 def _made(name: str, make: Callable[[], object]) -> runtime.Implementations:
@@ -430,6 +453,7 @@ def build_pipeline(
     )
     signatures = pipeline.signatures
     bound = [made.bound(program, handle) for program in ready.programs]
+    made.built(ready.content_hash)
     parts = [BoundFusedRules(part, signatures, profile) for part in bound]
     if not parts:
         return pipeline

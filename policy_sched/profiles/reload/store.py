@@ -4,8 +4,8 @@ Theory of operation. A set is frozen: plans, generation and content hash never c
 compiles everything beside the set in force; any problem keeps that set, and all are reported.
 Where nothing that decides has changed (comments and places do not decide), there is no new
 generation. Otherwise the new set is offered to `enact`, which builds and swaps, or refuses by
-raising; only then does it become the set in force. `prepare` touches nothing that runs, so it may
-work in a thread; `commit` belongs between two cycles.
+raising; only then does it become the set in force, or the candidate of a rollout. `prepare` touches
+nothing that runs, so it may work in a thread; all else belongs between two cycles.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class ReloadResult(StrEnum):
     """A new set is active."""
     UNCHANGED = "unchanged"
     """The files have the same content as before."""
+    STAGED = "staged"
+    """A new set is the candidate of a rollout; the old one stays in force meanwhile."""
     REFUSED = "refused"
     """There are problems; the old set stays."""
 
@@ -113,6 +115,8 @@ class PolicyStore:
         self.compiler: Callable[[PolicyFiles], Compilation] = compile_consistently
         """Reads and compiles the files at a reload, here or in another process."""
         self._now = now
+        self.staged: ActivePolicies | None = None
+        """The candidate of a rollout, if there is one."""
         self.current = ActivePolicies(
             compilation.plans, compilation.settings, 1, compilation.problems
         )
@@ -128,28 +132,51 @@ class PolicyStore:
 
     def commit(self, compilation: Compilation, enact: Enact = _nothing) -> Reload:
         """Activate what was compiled if it has no errors and is different."""
+        return self._take(compilation, enact, ReloadResult.LOADED)
+
+    def stage(self, compilation: Compilation, enact: Enact = _nothing) -> Reload:
+        """Make what was compiled the candidate if it has no errors and is different."""
+        return self._take(compilation, enact, ReloadResult.STAGED)
+
+    def promote(self, enact: Enact = _nothing) -> Reload:
+        """Activate the candidate."""
+        new = self.staged
+        assert new is not None, "there is a candidate"
+        return self._offer(new, enact, Reload(ReloadResult.LOADED, new, new.warnings))
+
+    def unstage(self) -> None:
+        """Give the candidate up."""
+        self.staged = None
+
+    def _take(self, compilation: Compilation, enact: Enact, result: ReloadResult) -> Reload:
         old = self.current
         if compilation.failed or compilation.settings is None:
             return self._refuse(compilation.problems)
         restart = build.restarts_between(old.settings, compilation.settings)
-        changes = build.diff_plans(old.plans, compilation.plans)
-        if not changes:
-            return self._done(
-                Reload(ReloadResult.UNCHANGED, old, compilation.problems, changes, restart)
-            )
+        if not build.diff_plans(old.plans, compilation.plans):
+            unchanged = ReloadResult.UNCHANGED
+            return self._done(Reload(unchanged, old, compilation.problems, restart=restart))
         # Settings that need a restart are compared with the active ones, not with the last file.
         settings = old.settings
         new = ActivePolicies(compilation.plans, settings, old.generation + 1, compilation.problems)
+        return self._offer(new, enact, Reload(result, new, compilation.problems, restart=restart))
+
+    def _offer(self, new: ActivePolicies, enact: Enact, reload: Reload) -> Reload:
+        """Offer a set to what builds it; ``reload`` is the result if it does not refuse."""
+        changes = build.diff_plans(self.current.plans, new.plans)
         try:
             enact(new, changes)
         except PolicyError as error:
-            return self._refuse((*compilation.problems, *error.diagnostics))
+            return self._refuse((*reload.problems, *error.diagnostics))
         except PluginError as error:
             name = self.files.paths[0] if self.files.paths else "<default configuration>"
             refusal = Diagnostic(name, 1, 1, NOT_BUILT, str(error))
-            return self._refuse((*compilation.problems, refusal))
-        self.current = new
-        return self._done(Reload(ReloadResult.LOADED, new, compilation.problems, changes, restart))
+            return self._refuse((*reload.problems, refusal))
+        if reload.result is ReloadResult.STAGED:
+            self.staged = new
+            return self._done(replace(reload, policies=self.current, changes=changes))
+        self.current, self.staged = new, None
+        return self._done(replace(reload, changes=changes))
 
     def _done(self, reload: Reload) -> Reload:
         policies, last = reload.policies, self.status

@@ -27,6 +27,10 @@ class Assembled(msgspec.Struct, frozen=True):
     extenders: dict[ExtenderSettings, HttpExtender]
     audits: dict[str, dict[str, Profile]] = {}
     """By schedulerName, for each audited policy the profile in which it decides."""
+    candidates: dict[str, Profile] = {}
+    """By schedulerName, what the candidate of a rollout decides pods with."""
+    compared: dict[str, Profile] = {}
+    """The same to be held against decisions: it looks at all nodes and measures nothing."""
 
 
 class Assembly:
@@ -56,10 +60,17 @@ class Assembly:
         self._made = PluginCache()
         self._current = Assembled({}, {})
 
-    def build(self, plans: Sequence[CompiledPlan], generation: int = 1) -> Assembled:
+    def build(
+        self,
+        plans: Sequence[CompiledPlan],
+        generation: int = 1,
+        candidate: Sequence[CompiledPlan] = (),
+    ) -> Assembled:
         """Return the profiles of `plans`; the first plan's extenders are everybody's.
 
-        Raises PolicyError or PluginError if a plugin refuses; nothing has changed then.
+        ``candidate``: plans of the set that is to come after them, with the same extenders; those
+        of other names than `plans` have are left out. Raises PolicyError or PluginError if a
+        plugin refuses; nothing has changed then.
         """
         current = self._current.extenders
         settings = plans[0].plan.extenders
@@ -74,12 +85,26 @@ class Assembly:
             for ready in plans
             if ready.audits
         }
-        return Assembled(profiles, extenders, audits)
+        coming = [ready for ready in candidate if ready.plan.scheduler_name in profiles]
+        candidates = {
+            ready.plan.scheduler_name: self._profile(
+                ready, tuple(extenders.values()), generation + 1
+            )
+            for ready in coming
+        }
+        compared = {ready.plan.scheduler_name: self._compared(ready) for ready in coming}
+        return Assembled(profiles, extenders, audits, candidates, compared)
 
     @property
-    def audits(self) -> dict[str, dict[str, Profile]]:
-        """The profiles of audited policies now in force, by schedulerName and policy."""
-        return self._current.audits
+    def current(self) -> Assembled:
+        """What is in force."""
+        return self._current
+
+    def _compared(self, ready: CompiledPlan) -> Profile:
+        current = self._current.compared.get(ready.plan.scheduler_name)
+        if current is not None and current.pipeline.content_hash == ready.content_hash:
+            return current
+        return self.beside(ready)
 
     def _audited(self, ready: CompiledPlan, generation: int) -> dict[str, Profile]:
         """Return the profiles of a plan's audited policies; they are evaluated, and decide nothing.
@@ -89,6 +114,8 @@ class Assembly:
         name = ready.plan.scheduler_name
         current = self._current.profiles.get(name)
         if current is not None and current.pipeline.content_hash == ready.content_hash:
+            for audit in ready.audits.values():
+                self._made.keep(audit.content_hash)
             return self._current.audits[name]
         return {policy: self.beside(audit, generation) for policy, audit in ready.audits.items()}
 
@@ -116,10 +143,13 @@ class Assembly:
     def _profile(
         self, ready: CompiledPlan, extenders: tuple[Extender, ...], generation: int
     ) -> Profile:
-        current = self._current.profiles.get(ready.plan.scheduler_name)
-        if current is not None and current.pipeline.content_hash == ready.content_hash:
-            self._made.keep(ready.plan.scheduler_name)
-            return replace(current, pipeline=replace(current.pipeline, generation=generation))
+        name = ready.plan.scheduler_name
+        for current in (self._current.profiles.get(name), self._current.candidates.get(name)):
+            if current is not None and current.pipeline.content_hash == ready.content_hash:
+                self._made.keep(ready.content_hash)
+                if current.pipeline.generation == generation:
+                    return current
+                return replace(current, pipeline=replace(current.pipeline, generation=generation))
         pipeline = build_pipeline(ready, self._handle, generation, self._made)
         runner = self._runner(pipeline)
         evaluator = Evaluator(

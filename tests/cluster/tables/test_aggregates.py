@@ -410,7 +410,7 @@ class AggregateMachine(RuleBasedStateMachine):
         self.queue.reload(
             lambda pod, _: "Gate" if pod.uid in self.gates else "",
             self.queue.hints,
-            regate=("default-scheduler",),
+            regate=lambda _: True,
         )
 
     @precondition(lambda self: len(self.cache))

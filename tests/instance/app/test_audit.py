@@ -76,7 +76,7 @@ class Audited:
             log = DecisionLog(self.lines.append, lambda: 0)
             self.audits = Audits(
                 self.scheduler,
-                lambda profile: {**self.assembly.audits.get(profile, {}), **self.others},
+                lambda profile: {**self.assembly.current.audits.get(profile, {}), **self.others},
                 self.families,
                 log,
                 lambda: self.share,

@@ -39,15 +39,18 @@ def test_what_a_build_did_not_ask_for_is_dropped() -> None:
     """Not before the build is in force: a build that fails evicts no plugin."""
     made = PluginCache()
     made.begin()
-    first, kept = (made.get((profile, "name", 1), Plugin) for profile in ("one", "two"))
+    first = made.get(("one", "name", "1"), Plugin)
+    made.built("plan of one")
+    kept = made.get(("two", "name", "1"), Plugin)
+    made.built("plan of two")
     made.settle()
     made.begin()
-    assert made.get(("one", "name", 1), Plugin) is first
+    assert made.get(("one", "name", "1"), Plugin) is first
     made.begin()
-    made.keep("two")
+    made.keep("plan of two")
     made.settle()
-    assert made.get(("two", "name", 1), Plugin) is kept
-    assert made.get(("one", "name", 1), Plugin) is not first
+    assert made.get(("two", "name", "1"), Plugin) is kept
+    assert made.get(("one", "name", "1"), Plugin) is not first
 
 
 def test_a_plugin_that_does_not_fit() -> None:
