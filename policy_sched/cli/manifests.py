@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -17,10 +18,12 @@ from policy_sched.deploy import (
     NAME,
     SYSTEM,
     Options,
+    alert_rules,
     as_json,
     as_yaml,
     contents,
     custom_resources,
+    dashboard,
     manifests,
 )
 
@@ -78,12 +81,36 @@ class DeploymentFlags:
         return given
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class InsteadFlags:
+    """What is printed instead of a deployment.
+
+    Parameters
+    ----------
+    crds
+        Print what policies as objects need instead: their CustomResourceDefinition, and roles of
+        authors and readers.
+    dockerfile
+        Print the recipe of the image instead, and nothing else.
+    rule_file
+        Print the alerts as a rule file of Prometheus instead, for one without the operator: about
+        the scrapes whose job is --name.
+    dashboard_file
+        Print the dashboard as a file that Grafana imports instead.
+    """
+
+    crds: Annotated[bool, Parameter(negative="")] = False
+    dockerfile: Annotated[bool, Parameter(negative="")] = False
+    rule_file: Annotated[bool, Parameter(negative="")] = False
+    dashboard_file: Annotated[bool, Parameter(negative="")] = False
+
+
 def print_manifests(
     *,
     policy: PolicyFlags | None = None,
     deployment: DeploymentFlags | None = None,
-    crds: Annotated[bool, Parameter(negative="")] = False,
-    dockerfile: Annotated[bool, Parameter(negative="")] = False,
+    instead: InsteadFlags | None = None,
     output: Output = "yaml",
 ) -> int:
     """Print what a cluster needs: account and rights, policies, Deployment, disruption budget.
@@ -94,29 +121,29 @@ def print_manifests(
 
     Parameters
     ----------
-    crds
-        Print what policies as objects need instead: their CustomResourceDefinition, and roles of
-        authors and readers.
-    dockerfile
-        Print the recipe of the image instead, and nothing else.
     output
         yaml, or json: a List. The same bytes for the same input.
     """
-    if dockerfile:
+    options, instead = (deployment or DeploymentFlags()).options, instead or InsteadFlags()
+    if instead.dockerfile:
         sys.stdout.write(files("policy_sched.deploy").joinpath("Dockerfile").read_text("utf-8"))
-        return OK
-    policy = policy or PolicyFlags()
-    options = (deployment or DeploymentFlags()).options
-    if crds:
-        printed = list(custom_resources(options))
+    elif instead.rule_file:
+        sys.stdout.write(as_yaml([alert_rules(options)]))
+    elif instead.dashboard_file:
+        sys.stdout.write(dashboard(options))
+    else:
+        deployed = _deployed(policy or PolicyFlags(), options)
+        printed = list(custom_resources(options) if instead.crds else deployed)
         sys.stdout.write(as_json(printed) if output == "json" else as_yaml(printed))
-        return OK
+    return OK
+
+
+def _deployed(policy: PolicyFlags, options: Options) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a deployment; warnings about its files go to the standard error."""
     given = policy.files()
     options = replace(
         options, max_cost_limit=given.max_cost_limit, feature_gates=given.feature_gates
     )
     deployed = contents(options, policy.config, given.policies)
     write_diagnostics(deployed.warnings, sys.stderr)
-    printed = list(manifests(options, deployed))
-    sys.stdout.write(as_json(printed) if output == "json" else as_yaml(printed))
-    return OK
+    yield from manifests(options, deployed)

@@ -10,8 +10,10 @@ from policy_sched.deploy.manifests import (
     NAME as NAME,
     SYSTEM as SYSTEM,
     Options as Options,
+    alert_rules as alert_rules,
     as_json as as_json,
     as_yaml as as_yaml,
     contents as contents,
+    dashboard as dashboard,
     manifests as manifests,
 )

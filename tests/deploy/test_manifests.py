@@ -14,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import promql_parser
 import pytest
 import yaml
 from kubernetes import client
@@ -425,39 +426,78 @@ def expressions() -> list[str]:
     return rules + [target["expr"] for panel in panels for target in panel["targets"]]
 
 
+def parsed(expression: str) -> Any:
+    """Return an expression as a tree; Grafana has its own interval. ValueError: no PromQL."""
+    return promql_parser.parse(expression.replace("$__rate_interval", "5m"))
+
+
 def unknown(expression: str) -> list[str]:
     """Return the series and the labels in an expression that no scheduler has."""
-    series = exposed()
-    bad = []
-    for name, selector in re.findall(r"(\w+)\{([^}]*)\}", expression):
-        if name not in series:
-            bad.append(name)
-            continue
-        labels = set(re.findall(r"(\w+)=", selector)) - TARGET
-        bad += [f"{name}.{label}" for label in sorted(labels - series[name])]
-    grouped = {
-        word
-        for by in re.findall(r"by \(([^)]*)\)", expression)
-        for word in by.replace(" ", "").split(",")
-    }
-    there = frozenset[str]().union(
-        TARGET, *(series.get(name, frozenset()) for name in re.findall(r"(\w+)\{", expression))
-    )
+    series, bad, there = exposed(), [], set(TARGET)
+    grouped: set[str] = set()
+
+    def visit(part: Any) -> None:
+        if isinstance(part, promql_parser.VectorSelector):
+            own = series.get(part.name)
+            if own is None:
+                bad.append(part.name)
+                return
+            there.update(own)
+            labels = {matcher.name for matcher in part.matchers.matchers} - TARGET
+            bad.extend(f"{part.name}.{label}" for label in sorted(labels - own))
+        elif isinstance(part, promql_parser.AggregateExpr) and part.modifier is not None:
+            grouped.update(part.modifier.labels)
+
+    promql_parser.walk(parsed(expression), visit)
     return bad + sorted(grouped - there)
 
 
 @pytest.mark.parametrize("expression", expressions())
 def test_series_and_labels_of_an_expression_exist(expression: str) -> None:
-    """An alert about a metric that nothing exposes never fires."""
+    """An expression is PromQL, and an alert about a metric that nothing exposes never fires."""
     assert 'job="sched-a"' in expression
     assert unknown(expression) == []
 
 
 def test_a_wrong_series_or_label_would_be_seen() -> None:
-    """The check above sees misspelled series, labels of selectors and labels of groups."""
+    """The check above sees misspelled series, labels of selectors and of groups, and no PromQL."""
     assert unknown("rate(scheduler_pending_podz{job='a'}[5m])") == ["scheduler_pending_podz"]
     assert unknown("scheduler_pending_pods{que='x'}") == ["scheduler_pending_pods.que"]
     assert unknown("sum by (plugin) (scheduler_pending_pods{job='a'})") == ["plugin"]
+    for text in ("rate(scheduler_pending_pods)", "sum by (queue) scheduler_pending_pods", "a +"):
+        with pytest.raises(ValueError, match=r"\w"):
+            parsed(text)
+
+
+def names_of_labels(text: str) -> set[str]:
+    """Return the labels that a summary or a legend shows."""
+    return set(re.findall(r"\{\{ *(?:\$labels\.)?(\w+) *\}\}", text))
+
+
+def test_labels_that_are_shown_are_in_the_result() -> None:
+    """A label that an expression sums away would be an empty word in a page or in a legend."""
+    shown = [
+        (rule["expr"], rule["annotations"]["summary"] + rule["annotations"]["description"])
+        for rule in alert_rules(OPTIONS)["groups"][0]["rules"]
+    ] + [
+        (target["expr"], target["legendFormat"])
+        for panel in json.loads(dashboard(OPTIONS))["panels"]
+        for target in panel["targets"]
+    ]
+    assert len([text for _, text in shown if names_of_labels(text)]) > 8
+    for expression, text in shown:
+        kept = re.findall(r"\b(?:sum|max|min|count) by \(([^)]*)\)", expression)
+        left = set(re.findall(r"\w+", kept[0])) if kept else {"instance"}
+        assert names_of_labels(text) <= left, expression
+
+
+def test_files_for_a_prometheus_and_a_grafana_without_operator(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The same alerts and the same dashboard as in the objects, as files of their own."""
+    rules = yaml.safe_load(printed(capsys, "--rule-file", "--name", "sched-a"))
+    assert rules == alert_rules(OPTIONS)
+    assert printed(capsys, "--dashboard-file", "--name", "sched-a") == dashboard(OPTIONS)
 
 
 def test_each_alert_says_what_to_do() -> None:
