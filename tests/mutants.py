@@ -55,6 +55,7 @@ TABLES: Final = ("tests/cluster/tables",)
 OVERLAY: Final = ("tests/cluster/overlay",)
 TERMS: Final = ("tests/cluster/counts/test_existing_terms.py",)
 OBJECTS: Final = ("tests/plugins/rules/test_objects.py",)
+GROUPS: Final = ("tests/cluster/test_group_index.py", "tests/scheduler/test_group_history.py")
 SUMS: Final = ("tests/framework/test_grouped_sums.py",)
 NEIGHBOURS: Final = (
     "tests/plugins/podtopologyspread/test_updated_results.py",
@@ -799,6 +800,19 @@ MUTANTS: Final = (
         ("tests/cluster/test_pods_by_importance.py", "tests/preemption"),
     ),
     # Pod groups.
+    Mutant(
+        "cluster/group_index.py",
+        "        group.version = self.version\n",
+        "        group.version = group.version or self.version\n",
+        GROUPS,
+    ),
+    Mutant(
+        "cluster/group_index.py",
+        "            self.in_both[key] += sign\n",
+        "            pass\n",
+        GROUPS,
+    ),
+    Mutant("framework/pod_groups.py", "GroupIndex(cache.groups)", "GroupIndex()", GROUPS),
     Mutant(
         "queue/heap.py",
         "                if queued.info.pod_group and self._has_grown(entry):\n",

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, KeysView, Mapping
-from types import MappingProxyType
-from typing import Final, NamedTuple
 
 from policy_sched.model import GroupKey, PodInfo
 
-_NO_PODS: Final[Mapping[str, PodInfo]] = MappingProxyType({})
 
+class Group:
+    """The pods of a group by UID, and what they come to; to be read only.
 
-class GroupChange(NamedTuple):
-    """A change of a group: the version since, the one before, the pod, and how many more."""
+    ``gated``: how many of them have scheduling gates. ``version``: another number after every
+    change, 0 without pods.
+    """
 
-    version: int
-    before: int
-    uid: str
-    more: int
-
-
-_UNCHANGED: Final = GroupChange(0, 0, "", 0)
-
-
-class GroupTotals:
-    """What the pods of a group come to; ``gated``: how many of them have scheduling gates."""
-
-    __slots__ = ("gated", "requested")
+    __slots__ = ("gated", "pods", "requested", "version")
 
     def __init__(self) -> None:
+        self.pods: dict[str, PodInfo] = {}
         self.requested: dict[str, int] = {}
         self.gated = 0
+        self.version = 0
 
     def count(self, pod: PodInfo, sign: int) -> None:
         """Count a pod that comes (1) or goes (-1); a resource with a total of 0 is left out."""
@@ -43,20 +34,20 @@ class GroupTotals:
                 self.requested.pop(resource, None)
 
 
-_NONE: Final = GroupTotals()
-
-
 class GroupIndex:
-    """Pods by namespace and name of their group, then by UID; pods without a group are left out.
+    """Pods by namespace and name of their group; pods without a group are left out.
 
-    ``version`` rises with every change.
+    ``version`` rises with every change. ``beside``: another index, which may have the same pods:
+    those that both have are counted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, beside: GroupIndex | None = None) -> None:
         self.version = 0
-        self._groups: dict[GroupKey, dict[str, PodInfo]] = {}
-        self._changes: dict[GroupKey, GroupChange] = {}
-        self._totals: dict[GroupKey, GroupTotals] = {}
+        self._groups: dict[GroupKey, Group] = {}
+        self.beside = beside
+        self.in_both: Counter[GroupKey] = Counter()
+        if beside is not None:
+            beside.beside, beside.in_both = self, self.in_both
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -65,51 +56,46 @@ class GroupIndex:
         """Return the groups that have a pod."""
         return self._groups.keys()
 
+    def of(self, key: GroupKey) -> Group:
+        """Return a group, which is empty if it has no pods; it holds until the next change."""
+        return self._groups.get(key) or Group()
+
     def pods(self, key: GroupKey) -> Mapping[str, PodInfo]:
         """Return the pods of a group by UID."""
-        return self._groups.get(key, _NO_PODS)
+        return self.of(key).pods
 
-    def totals(self, key: GroupKey) -> GroupTotals:
-        """Return what a group's pods come to; to be read only, and until the next change."""
-        return self._totals.get(key, _NONE)
-
-    def version_of(self, key: GroupKey) -> int:
-        """Return a number that is another after every change of a group; 0 without pods."""
-        return self._changes.get(key, _UNCHANGED).version
-
-    def last_change(self, key: GroupKey) -> GroupChange:
-        """Return the last change of a group."""
-        return self._changes.get(key, _UNCHANGED)
+    def members(self, key: GroupKey) -> int:
+        """Return how many pods a group has here or beside, each counted once."""
+        beside = 0 if self.beside is None else len(self.beside.pods(key))
+        return len(self.pods(key)) + beside - self.in_both[key]
 
     def add(self, pod: PodInfo) -> None:
         """Take a pod in, or replace it by its newer form of the same group."""
         if pod.pod_group:
+            self.remove(pod)
             key = (pod.namespace, pod.pod_group)
-            group = self._groups.setdefault(key, {})
-            before, totals = group.get(pod.uid), self._totals.setdefault(key, GroupTotals())
-            if before is not None:
-                totals.count(before, -1)
-            totals.count(pod, 1)
-            self._change(key, pod.uid, int(before is None))
-            group[pod.uid] = pod
+            group = self._groups.setdefault(key, Group())
+            group.pods[pod.uid] = pod
+            self._count(key, group, pod, 1)
 
     def remove(self, pod: PodInfo) -> None:
         """Take a pod out; one that is not known is no error."""
-        if not pod.pod_group:
-            return
         key = (pod.namespace, pod.pod_group)
-        group = self._groups.get(key)
-        before = None if group is None else group.pop(pod.uid, None)
-        if group is not None and before is not None:
-            self._totals[key].count(before, -1)
-            self._change(key, pod.uid, -1)
-            if not group:
+        group = self.of(key)
+        before = group.pods.pop(pod.uid, None)
+        if before is not None:
+            self._count(key, group, before, -1)
+            if not group.pods:
                 del self._groups[key]
-                del self._changes[key], self._totals[key]
 
-    def _change(self, key: GroupKey, uid: str, more: int) -> None:
+    def _count(self, key: GroupKey, group: Group, pod: PodInfo, sign: int) -> None:
+        group.count(pod, sign)
         self.version += 1
-        self._changes[key] = GroupChange(self.version, self.version_of(key), uid, more)
+        group.version = self.version
+        if self.beside is not None and pod.uid in self.beside.pods(key):
+            self.in_both[key] += sign
+            if not self.in_both[key]:
+                del self.in_both[key]
 
 
 def group_differences(index: GroupIndex, pods: Iterable[PodInfo]) -> list[str]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from policy_sched.cluster import ApiObjects, Cache, GroupIndex
+from policy_sched.cluster import ApiObjects, Cache, Group, GroupIndex
 from policy_sched.framework.waiting_pods import WaitingPods
 from policy_sched.model import (
     NO_GROUP,
@@ -52,7 +52,7 @@ class PodGroups:
         self._cache = cache
         self._waiting = waiting
         self._objects = objects
-        self._pending = GroupIndex()
+        self._pending = GroupIndex(cache.groups)
         self._pods: dict[str, PodInfo] = {}
         self._known: dict[GroupKey, tuple[_State, GroupCounts]] = {}
         self._histories: dict[GroupKey, _History] = {}
@@ -182,17 +182,13 @@ class PodGroups:
         number of 0.
         """
         waiting = self._waiting.of_group(key)
-        placed_version, pending_version = (
-            index.version_of(key) for index in (self._cache.groups, self._pending)
-        )
-        state = (placed_version, pending_version, self._objects.version)
+        placed, pending = self._cache.groups.of(key), self._pending.of(key)
+        state = (placed.version, pending.version, self._objects.version)
         known = self._known.get(key)
         if known is None or known[0] != state:
-            placed = self._cache.groups.pods(key)
-            counts = self._counted(key, self._members(key, known), len(placed))
             if len(self._known) > _LIMIT:
                 self._known.clear()
-            self._known[key] = known = (state, counts)
+            self._known[key] = known = (state, self._counted(key, placed, pending))
         found = known[1]
         history = self._histories.get(key)
         if not waiting and history is None:
@@ -210,39 +206,22 @@ class PodGroups:
             failures=history.failures if history.held == self._held(key) else 0,
         )
 
-    def _members(self, key: GroupKey, known: tuple[_State, GroupCounts] | None) -> int:
-        """Return how many pods a group has; ``known``: the counts of an earlier state.
-
-        Pods of a large group come and get nodes one by one, so one change is added.
-        """
-        placed, pending = self._cache.groups, self._pending
-        if known is not None:
-            (placed_before, pending_before, _), counts = known
-            for index, before, other, same in (
-                (placed, placed_before, pending, pending.version_of(key) == pending_before),
-                (pending, pending_before, placed, placed.version_of(key) == placed_before),
-            ):
-                last = index.last_change(key)
-                if same and before == last.version:
-                    return counts.members
-                if same and before == last.before and before:
-                    return counts.members + (0 if last.uid in other.pods(key) else last.more)
-        return len(placed.pods(key).keys() | pending.pods(key).keys())
-
-    def _counted(self, key: GroupKey, members: int, placed: int) -> GroupCounts:
+    def _counted(self, key: GroupKey, placed: Group, pending: Group) -> GroupCounts:
         objects = self._objects
         group = objects.named(PodGroup, *key) or objects.named(CoschedulingGroup, *key)
-        gated = self._pending.totals(key).gated
-        requested = dict(self._cache.groups.totals(key).requested)
-        if group is None:
-            return GroupCounts(key[1], 0, members, placed, gated=gated, requested=requested)
-        return GroupCounts(
+        counts = GroupCounts(
             key[1],
-            group.min_count,
-            members,
-            placed,
-            gated=gated,
-            requested=requested,
+            0,
+            self._pending.members(key),
+            len(placed.pods),
+            gated=pending.gated,
+            requested=dict(placed.requested),
+        )
+        if group is None:
+            return counts
+        return replace(
+            counts,
+            min_count=group.min_count,
             min_resources=group.min_resources,
             creation_time=nanoseconds(group.metadata.creation_timestamp),
             topology_key=group.topology_key,

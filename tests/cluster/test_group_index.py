@@ -41,6 +41,37 @@ def test_the_version_rises_with_every_change() -> None:
     assert len(index) == 0
 
 
+def test_a_pod_of_two_indexes_is_one_member() -> None:
+    """Whichever of them it comes to first, goes from first, or changes in."""
+    placed = GroupIndex()
+    pending = GroupIndex(placed)
+    pending.add(member("a"))
+    pending.add(member("b"))
+    placed.add(member("a"))
+    placed.add(member("c"))
+    pending.add(member("c"))
+    assert (placed.members(RING), pending.members(RING)) == (3, 3)
+    placed.add(member("c", node_name="n1"))
+    assert pending.members(RING) == 3
+    pending.remove(member("a"))
+    placed.remove(member("c"))
+    assert pending.members(RING) == 3
+    placed.remove(member("a"))
+    pending.remove(member("c"))
+    assert (placed.members(RING), pending.members(RING)) == (1, 1)
+
+
+def test_a_group_has_another_version_after_each_change() -> None:
+    """Also after it was empty; an empty one has version 0."""
+    index = GroupIndex()
+    versions = [index.of(RING).version]
+    for change in (index.add, index.add, index.remove, index.add):
+        change(member("a"))
+        versions.append(index.of(RING).version)
+    assert versions[0] == versions[3] == 0
+    assert len({*versions}) == 4
+
+
 def test_the_cache_keeps_its_pods_by_group() -> None:
     """Assumed pods count, a changed label moves a pod, a pod that is gone is out."""
     cache = Cache()

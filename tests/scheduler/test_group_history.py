@@ -107,6 +107,15 @@ def test_pods_with_gates_and_requests_are_summed_as_they_come_and_go() -> None:
     )
 
 
+def test_pods_that_had_a_node_when_they_were_seen_are_members() -> None:
+    """Others bound them, or an earlier run did: they never waited here."""
+    run = Run(ring(count=1), nodes=2)
+    event_handlers.pod_seen(run.scheduler, member("a", node_name="n0"))
+    run.add(member("b"))
+    run.go()
+    assert (run.ring.members, run.ring.scheduled) == (2, 2)
+
+
 def test_the_pod_that_is_decided_is_not_among_what_its_group_requests() -> None:
     """As with `scheduled` and `waiting`: Permit asks about the others."""
     run = Run(ring(), nodes=2)
